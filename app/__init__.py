@@ -1,0 +1,1 @@
+"""The rabbitmq-itc service: capture, tracking, storing, serving."""

@@ -1,0 +1,1 @@
+"""Thin HTTP routes, schemas, authentication, errors to status codes."""

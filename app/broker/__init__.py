@@ -1,0 +1,1 @@
+"""The broker's edge: firehose parsing, the consumer, the management API."""

@@ -1,0 +1,42 @@
+"""The service's errors: one root, one class per kind of answer a caller can act on.
+
+Nothing here knows HTTP: ``app.api.problems`` holds the one table that turns these into status
+codes. The text of an error is shown to users, so it says who is wrong and what to do, and never
+holds a password.
+"""
+
+
+class ItcError(Exception):
+    """Root of every error this service raises on purpose."""
+
+
+class BadRequestError(ItcError):
+    """The caller asked for something that cannot be: wrong name, wrong ids, wrong combination."""
+
+
+class NotFoundError(ItcError):
+    """What the caller named does not exist, or the caller may not see it."""
+
+
+class ConflictError(ItcError):
+    """The request is right, but not in the present state (another policy, a running job)."""
+
+
+class NotAuthenticatedError(ItcError):
+    """No credentials, or the broker refuses them."""
+
+
+class NotAuthorisedError(ItcError):
+    """Known user, too few rights."""
+
+
+class TooManyRequestsError(ItcError):
+    """Slow down: too many failed sign-ins, or a bounded queue is full."""
+
+
+class OutageError(ItcError):
+    """Something we depend on is away (broker, database, disk). Wait for it; it is not a bug."""
+
+
+class SettingsError(ItcError):
+    """The configuration cannot work; the text names the variable."""

@@ -1,0 +1,1 @@
+"""Chain jobs as the service sees them: states, queue, the Spark process."""

@@ -1,0 +1,1 @@
+"""The SQL store: tables, engines per dialect, batch writes, keyset reads."""

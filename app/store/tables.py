@@ -1,0 +1,183 @@
+"""The tables. Alembic's migrations must equal them; a test compares the two on both databases.
+
+Numbers that belong to a trace (participants, channels, copies) are dealt by the tracker and are
+keys together with ``trace_id``. Times are microseconds since the epoch, UTC. JSON is stored as
+text: it is read by people and by Spark, and never queried into.
+
+The event's clock is the event component alone, packed by ``itc.pack``: the id component is the
+participant's interval and stands once in ``participants``.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    SmallInteger,
+    Table,
+    Text,
+)
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_name)s_%(referred_table_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+# SQLite gives the fast rowid alias to INTEGER alone.
+BigId = BigInteger().with_variant(Integer, "sqlite")
+
+traces = Table(
+    "traces",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("vhost", Text, nullable=False, unique=True),
+    Column("policy", Text, nullable=False),  # channel | connection | user
+    Column("wanted", Boolean, nullable=False),  # should it run when the service starts
+    Column("created_at", BigInteger, nullable=False),
+    Column("checkpoint", LargeBinary, nullable=True),  # the tracker's Checkpoint.state
+    Column("window", LargeBinary, nullable=True),  # digests of the last committed trace messages
+)
+
+participants = Table(
+    "participants",
+    metadata,
+    Column("trace_id", Integer, ForeignKey("traces.id"), primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("name", Text, nullable=False),
+    Column("interval", Text, nullable=False),  # path of 0 and 1 from the seed
+    Column("seq", BigInteger, nullable=False),
+    Column("lamport", BigInteger, nullable=False),
+    Column("height", BigInteger, nullable=False),
+    Column("base", BigInteger, nullable=False),
+    Column("first_event_id", BigInteger, nullable=False),
+    Column("last_event_id", BigInteger, nullable=False),
+    Index(None, "trace_id", "last_event_id"),
+)
+
+channels = Table(
+    "channels",
+    metadata,
+    Column("trace_id", Integer, ForeignKey("traces.id"), primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("participant", Integer, nullable=False),
+    Column("node", Text, nullable=False),
+    Column("connection", Text, nullable=False),
+    Column("channel", Integer, nullable=False),
+    Column("user", Text, nullable=False),
+)
+
+# One row, one column: the next event id. Its row lock makes id order commit order.
+event_ids = Table("event_ids", metadata, Column("next", BigId, primary_key=True))
+
+events = Table(
+    "events",
+    metadata,
+    Column("id", BigId, primary_key=True, autoincrement=False),
+    Column("trace_id", Integer, ForeignKey("traces.id"), nullable=False),
+    Column("type", SmallInteger, nullable=False),  # EventType
+    Column("match", SmallInteger, nullable=False),  # Match
+    Column("participant", Integer, nullable=False),
+    Column("channel", Integer, nullable=False),
+    Column("seq", BigInteger, nullable=False),
+    Column("lamport", BigInteger, nullable=False),
+    Column("height", BigInteger, nullable=False),
+    Column("clock", LargeBinary, nullable=False),  # itc.pack(stamp)
+    Column("cause_id", BigInteger, nullable=True),
+    Column("recorded_at", BigInteger, nullable=False),
+    Column("exchange", Text, nullable=False),
+    Column("queue", Text, nullable=True),  # received only
+    Column("routing_keys", Text, nullable=False),  # JSON array
+    Column("routed_queues", Text, nullable=True),  # JSON array, published only
+    Column("redelivered", Boolean, nullable=False),
+    Column("fingerprint", LargeBinary, nullable=False),
+    Column("properties", Text, nullable=False),  # JSON object
+    Column("payload", LargeBinary, nullable=True),  # first PAYLOAD_MAX_BYTES of the body
+    Column("payload_bytes", BigInteger, nullable=False),  # length of the whole body
+    Column("payload_sha256", LargeBinary, nullable=True),  # only where payload is cut
+    Index(None, "trace_id", "participant", "height", unique=True),
+    Index(None, "trace_id", "id"),
+    Index(None, "cause_id"),
+)
+
+copies = Table(
+    "copies",
+    metadata,
+    Column("trace_id", Integer, ForeignKey("traces.id"), primary_key=True),
+    Column("number", BigInteger, primary_key=True, autoincrement=False),
+    Column("queue", Text, nullable=False),
+    Column("fingerprint", LargeBinary, nullable=False),
+    Column("event_id", BigInteger, nullable=False),
+    Column("recorded_at", BigInteger, nullable=False),
+)
+
+# A span in which trace messages may have been lost, placed after the last event before it.
+gaps = Table(
+    "gaps",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("trace_id", Integer, ForeignKey("traces.id"), nullable=False),
+    Column("after_event_id", BigInteger, nullable=False),  # 0: before the first event
+    Column("since", BigInteger, nullable=False),
+    Column("until", BigInteger, nullable=True),  # open while null
+    Column("reason", Text, nullable=False),
+    Index(None, "trace_id", "after_event_id"),
+)
+
+quarantine = Table(
+    "quarantine",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("trace_id", Integer, ForeignKey("traces.id"), nullable=False),
+    Column("recorded_at", BigInteger, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("routing_key", Text, nullable=False),
+    Column("headers", Text, nullable=False),  # JSON, cut
+    Column("body", LargeBinary, nullable=False),  # first bytes
+    Column("body_bytes", BigInteger, nullable=False),
+    Index(None, "trace_id", "id"),
+)
+
+jobs = Table(
+    "jobs",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("kind", Text, nullable=False),  # chain | archive | topology
+    Column("state", Text, nullable=False),  # queued | running | succeeded | failed | cancelled
+    Column("vhost", Text, nullable=False),
+    Column("request", Text, nullable=False),  # JSON
+    Column("result", Text, nullable=True),  # JSON
+    Column("error", Text, nullable=True),  # a sentence
+    Column("stage", Text, nullable=True),
+    Column("percent", Float, nullable=False),
+    Column("rows_read", BigInteger, nullable=False),
+    Column("rows_written", BigInteger, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("started_at", BigInteger, nullable=True),
+    Column("finished_at", BigInteger, nullable=True),
+    Index(None, "state"),
+    Index(None, "vhost", "id"),
+)
+
+__all__ = [
+    "channels",
+    "copies",
+    "event_ids",
+    "events",
+    "gaps",
+    "jobs",
+    "metadata",
+    "participants",
+    "quarantine",
+    "traces",
+]

@@ -1,0 +1,1 @@
+"""One supervised pipeline a virtual host, and the registry of them."""

@@ -1,0 +1,1 @@
+"""Participants, matching and stamping: pure, synchronous, no I/O."""

@@ -1,0 +1,140 @@
+"""What the tracker makes of a record: the stamped event and the checkpoint that goes with it.
+
+These values cross from the tracker to the store. All times are microseconds since the epoch,
+UTC, taken when the trace message reached us (the firehose carries no time of its own).
+"""
+
+from __future__ import annotations
+
+import enum
+
+import msgspec
+
+from app.tracker.records import Channel, Record
+from itc import Stamp
+
+
+class EventType(enum.IntEnum):
+    """The plugin's and ``rabbitmq_tracing``'s words; the numbers are what the store keeps."""
+
+    published = 0
+    received = 1
+
+
+class Match(enum.IntEnum):
+    """How a received event found its cause. A published event has `none`."""
+
+    none = 0
+    routed = 1  # first delivery of a copy that the publish was routed to
+    redelivered = 2  # the same copy handed over again
+    dead_lettered = 3  # followed through x-death to the publish it came from
+    unmatched = 4  # its publish was not observed
+
+
+class Reference:
+    """A stored event as others refer to it: its id, its clock, its Lamport time.
+
+    The id is None until the store has given one: ids are dealt out inside the transaction that
+    stores the batch, so that over all virtual hosts id order is commit order and a reader that
+    has seen id n never finds a smaller one later. The store fills it in; nobody else does.
+    """
+
+    __slots__ = ("clock", "id", "lamport")
+
+    def __init__(self, clock: Stamp, lamport: int, event_id: int | None = None) -> None:
+        self.id = event_id
+        self.clock = clock  # anonymous: what peek gives
+        self.lamport = lamport
+
+
+class StampedEvent(msgspec.Struct, frozen=True):
+    """One record with its place in causality.
+
+    ``participant`` and ``channel`` are numbers within the trace; ``seq`` counts the participant's
+    events from 1. ``height`` is what the stamp raised the participant's interval to: with the
+    interval itself it is the event's dot, and an event f is at or after this one exactly when
+    ``f.stamp.height_at(interval) >= height``.
+    """
+
+    record: Record
+    recorded_at: int
+    participant: int
+    channel: int
+    seq: int
+    lamport: int
+    height: int
+    stamp: Stamp
+    match: Match
+    cause: Reference | None
+    fingerprint: bytes
+    reference: Reference
+
+
+class ChannelState(msgspec.Struct, frozen=True):
+    """A channel seen in this trace, under the number that events use for it."""
+
+    number: int
+    channel: Channel
+    participant: int
+
+
+class ParticipantState(msgspec.Struct, frozen=True):
+    """A participant as the checkpoint holds it.
+
+    ``interval`` is the id as a path of left (0) and right (1) from the seed, "" for the whole.
+    ``name`` is what the policy takes as its identity, in words.
+    """
+
+    number: int
+    name: str
+    interval: str
+    seq: int
+    lamport: int
+    height: int
+    base: int  # height the interval was handed out at; 0 unless reused
+
+
+class Copy(msgspec.Struct, frozen=True):
+    """One routed copy that was not handed over yet: the k-th of this trace, in a queue."""
+
+    number: int
+    queue: str
+    fingerprint: bytes
+    cause: Reference
+    recorded_at: int
+
+
+class Checkpoint(msgspec.Struct):
+    """What changed since the last checkpoint; stored in one transaction with its events.
+
+    ``state`` is the small rest (counters, id pool, next numbers) as opaque bytes that only the
+    tracker reads.
+    """
+
+    state: bytes
+    channels: list[ChannelState]
+    participants: list[ParticipantState]
+    copies_added: list[Copy]
+    copies_removed: list[int]
+
+
+class Handover(msgspec.Struct, frozen=True):
+    """A past delivery that a redelivery or a dead letter may refer back to."""
+
+    queue: str
+    fingerprint: bytes
+    cause: Reference
+
+
+class Restored(msgspec.Struct):
+    """Everything a tracker needs to go on exactly where the last checkpoint left it.
+
+    ``participants`` come with the stamp of their last event, which the store looks up;
+    ``handovers`` are the last matched deliveries, oldest first, as many as the tracker asked for.
+    """
+
+    state: bytes
+    channels: list[ChannelState]
+    participants: list[tuple[ParticipantState, Stamp]]
+    copies: list[Copy]
+    handovers: list[Handover]

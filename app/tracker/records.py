@@ -1,0 +1,74 @@
+"""What the broker said: the typed, frozen values that enter the tracker.
+
+A trace message is parsed once, at the broker's edge, into a `Publish` or a `Deliver`; nothing
+behind that edge sees a header table again. `msgspec.Struct` rather than a frozen dataclass:
+building one takes 0.2 µs instead of 1.6 µs, and there is one for every trace message.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import msgspec
+
+
+class Channel(msgspec.Struct, frozen=True):
+    """Where on the broker something happened, and as whom.
+
+    ``connection`` is the broker's ``ip:port -> ip:port`` (or a management session's
+    ``<name@node.…>``); ``number`` is the AMQP channel number, reused by the broker at once.
+    """
+
+    node: str
+    connection: str
+    number: int
+    user: str
+
+
+class Publish(msgspec.Struct, frozen=True):
+    """A message that a client handed to an exchange, after routing and before any queue.
+
+    ``properties`` are the AMQP properties as JSON-safe values, ``headers`` among them;
+    ``routed_queues`` are the final queues, whatever exchanges and bindings led there.
+    """
+
+    channel: Channel
+    exchange: str
+    routing_keys: tuple[str, ...]
+    routed_queues: tuple[str, ...]
+    properties: dict[str, Any]
+    body: bytes
+
+
+class Deliver(msgspec.Struct, frozen=True):
+    """A message that the broker handed to a client from ``queue``.
+
+    ``exchange`` and ``routing_keys`` are the message's at that time: after dead-lettering the
+    dead letter exchange's, before it the publish's own.
+    """
+
+    channel: Channel
+    exchange: str
+    routing_keys: tuple[str, ...]
+    queue: str
+    redelivered: bool
+    properties: dict[str, Any]
+    body: bytes
+
+
+Record: TypeAlias = Publish | Deliver
+
+
+class Unreadable(msgspec.Struct, frozen=True):
+    """A trace message that is none: kept with its reason, never fatal.
+
+    ``headers`` is the JSON text of what could be shown of the header table, ``body`` the first
+    bytes of the body, ``body_bytes`` its whole length.
+    """
+
+    reason: str
+    routing_key: str
+    headers: str
+    body: bytes
+    body_bytes: int
+    recorded_at: int

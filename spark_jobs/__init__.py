@@ -1,0 +1,1 @@
+"""Chain queries and exports on Spark; each also runs under spark-submit."""
