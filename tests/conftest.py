@@ -1,0 +1,83 @@
+"""Real servers for the tests that need them, started on first use and once a session.
+
+A test that names none of these fixtures starts nothing. Nothing is skipped for want of a server:
+where one cannot be started the tests that need it fail and say why.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from tools.servers import Broker, PostgresServer, RabbitNode, ServerError
+
+# From quick to slow, so that what is wrong shows as early as it can.
+ORDER = ("unit", "contract", "tools", "api", "spark", "integration", "web")
+
+Server = TypeVar("Server", Broker, PostgresServer)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+
+    def place(item: pytest.Item) -> int:
+        folder = item.path.relative_to(here).parts[0]
+        return ORDER.index(folder) if folder in ORDER else len(ORDER)
+
+    items.sort(key=place)  # stable: within a folder the order of the files stays
+
+
+def _started(server: Server) -> Server:
+    try:
+        return server.start()
+    except ServerError as error:
+        pytest.fail(str(error), pytrace=False)
+
+
+@pytest.fixture(scope="session")
+def rabbit() -> Iterator[Broker]:
+    """The broker of AMQP_URL and MANAGEMENT_URL, or a private node for this session."""
+    given = Broker.from_environment(os.environ)
+    if given is not None:
+        yield _started(given)
+        return
+    node = RabbitNode()
+    try:
+        yield _started(node)
+    finally:
+        node.close()
+
+
+@pytest.fixture
+def vhost(rabbit: Broker) -> Iterator[str]:
+    """The name of an empty virtual host, for this test alone."""
+    with rabbit.fresh_vhost() as name:
+        yield name
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A private PostgreSQL server for this session."""
+    server = PostgresServer()
+    try:
+        yield _started(server)
+    finally:
+        server.close()
+
+
+@pytest.fixture
+def postgres_url(postgres: PostgresServer) -> Iterator[str]:
+    """The SQLAlchemy address of an empty database, for this test alone."""
+    with postgres.fresh_database() as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def postgres_module_url(postgres: PostgresServer) -> Iterator[str]:
+    """The SQLAlchemy address of a database that starts empty, for the tests of one module."""
+    with postgres.fresh_database() as url:
+        yield url

@@ -1,0 +1,1 @@
+"""What a checkout needs beside the product: installers, private servers, the demo."""

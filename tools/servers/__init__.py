@@ -1,0 +1,23 @@
+"""Private servers for the demo, the tests and fault drills.
+
+Each has its own data folder, ports on the loopback interface and process; nothing of the
+machine's own RabbitMQ or PostgreSQL is used beyond their programs. Whatever is started here ends
+with the process that started it, even if that one is killed.
+"""
+
+from tools.servers.broker import Broker
+from tools.servers.postgres import PostgresServer
+from tools.servers.processes import Child, ServerError, free_port, wait_until
+from tools.servers.rabbit import Epmd, RabbitCluster, RabbitNode
+
+__all__ = [
+    "Broker",
+    "Child",
+    "Epmd",
+    "PostgresServer",
+    "RabbitCluster",
+    "RabbitNode",
+    "ServerError",
+    "free_port",
+    "wait_until",
+]

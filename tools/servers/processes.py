@@ -1,0 +1,197 @@
+"""Child processes that are waited for by condition and never outlive us."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import IO
+
+POLL_SECONDS = 0.05
+LOG_LINES_SHOWN = 15
+
+
+class ServerError(Exception):
+    """A server could not be started or did not do what it was asked; says which and why."""
+
+
+def free_port() -> int:
+    """Give a TCP port that nobody on the loopback interface uses at this moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def port_answers(port: int) -> bool:
+    """Say whether something accepts connections on a port of the loopback interface."""
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+        return True
+    return False
+
+
+def wait_until(condition: Callable[[], bool], seconds: float, what: str) -> None:
+    """Poll until the condition holds; raise `ServerError` naming ``what`` after ``seconds``."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise ServerError(f"{what} did not happen within {seconds:g} s")
+        time.sleep(POLL_SECONDS)
+
+
+class _Guard:
+    """Our end of the pipe to `tools.servers.guard`, which is started on first use."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[str] | None = None
+        self._owner = 0
+
+    def tell(self, message: dict[str, object]) -> None:
+        with self._lock:
+            pipe = self._running()
+            pipe.write(json.dumps(message) + "\n")
+            pipe.flush()
+
+    def _running(self) -> IO[str]:
+        if self._process is None or self._owner != os.getpid():  # a fork must have its own
+            self._owner = os.getpid()
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", "-S", str(Path(__file__).with_name("guard.py"))],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                text=True,
+                start_new_session=True,
+            )
+        assert self._process.stdin is not None  # noqa: S101 - it was asked for just above
+        return self._process.stdin
+
+
+_guard = _Guard()
+
+
+class Folder:
+    """A server's data folder: the one it is given, or a temporary one that goes with it."""
+
+    def __init__(self, path: Path | None, prefix: str) -> None:
+        self.temporary = path is None
+        self.path = Path(tempfile.mkdtemp(prefix=prefix)) if path is None else path.resolve()
+        if self.temporary:
+            _guard.tell({"folder": str(self.path)})
+        self.path.mkdir(parents=True, exist_ok=True)
+
+    def discard(self) -> None:
+        """Remove it if it is temporary."""
+        if self.temporary:
+            shutil.rmtree(self.path, ignore_errors=True)
+            _guard.tell({"kept": str(self.path)})
+
+
+class Child:
+    """One process of ours, with its output in a log file.
+
+    ``stop_signal`` asks it to end in good order; ``death_signal`` is what it gets if we die first.
+    It has a session of its own: a Ctrl-C in the terminal reaches us alone, and we end it.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str | Path],
+        *,
+        log: Path,
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+        unix_user: str | None = None,
+        stop_signal: signal.Signals = signal.SIGTERM,
+        death_signal: signal.Signals = signal.SIGKILL,
+    ) -> None:
+        self.name = name
+        self.log = log
+        self._stop_signal = stop_signal
+        with log.open("ab") as output:
+            self._log_start = output.tell()
+            try:
+                self._process = subprocess.Popen(
+                    [str(word) for word in command],
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    env=None if env is None else dict(env),
+                    cwd=cwd,
+                    start_new_session=True,
+                    user=unix_user,
+                    group=unix_user,
+                    extra_groups=None if unix_user is None else [],
+                )
+            except OSError as error:
+                raise ServerError(f"{name} could not be started: {error}") from error
+        _guard.tell({"pid": self.pid, "signal": int(death_signal)})
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    @property
+    def exit_code(self) -> int | None:
+        """Its exit code, or None while it runs."""
+        return self._process.poll()
+
+    def wait_until(self, condition: Callable[[], bool], seconds: float, what: str) -> None:
+        """As the function of that name, but give up at once, with the log, if the process ends."""
+
+        def holds_or_died() -> bool:
+            if self.exit_code is not None:
+                raise ServerError(f"{self.name} ended with {self.exit_code}{self.log_tail()}")
+            return condition()
+
+        try:
+            wait_until(holds_or_died, seconds, f"{self.name}: {what}")
+        except ServerError as error:
+            if self.exit_code is None:
+                raise ServerError(f"{error}{self.log_tail()}") from None
+            raise
+
+    def wait(self, seconds: float) -> int:
+        """Wait for its end and give the exit code; `ServerError` if it takes longer."""
+        try:
+            code = self._process.wait(seconds)
+        except subprocess.TimeoutExpired as error:
+            raise ServerError(f"{self.name} did not end within {seconds:g} s") from error
+        _guard.tell({"gone": self.pid})
+        return code
+
+    def stop(self, seconds: float = 30) -> int:
+        """Ask it to end, make it end after ``seconds``; give the exit code."""
+        self.signal(self._stop_signal)
+        try:
+            return self.wait(seconds)
+        except ServerError:
+            return self.kill()
+
+    def kill(self) -> int:
+        """End it with SIGKILL, as a crash would; give the exit code."""
+        self.signal(signal.SIGKILL)
+        return self.wait(30)
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal, if it still runs."""
+        self._process.send_signal(number)
+
+    def log_tail(self) -> str:
+        """Give the last lines it wrote since its start, ready to stand behind an error's text."""
+        with self.log.open("rb") as log:
+            log.seek(self._log_start)
+            lines = log.read().decode(errors="replace").splitlines()
+        return "".join(f"\n  | {line}" for line in lines[-LOG_LINES_SHOWN:])
