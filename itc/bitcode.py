@@ -1,0 +1,144 @@
+"""The paper's bit code (section 6), zero padded to whole bytes: how stamps are shown and exchanged.
+
+Each stamp has exactly one code: equal stamps give equal bytes, and `decode` takes no others.
+"""
+
+from __future__ import annotations
+
+from itc.errors import MalformedError
+from itc.events import EventTree, lowest, node
+from itc.ids import IdTree, from_normal, pair, to_tree
+from itc.stamp import Stamp
+from itc.walk import Walk, finish
+
+
+def encode(stamp: Stamp) -> bytes:
+    """The code of a stamp; time and length grow with the number of its nodes."""
+    bits = [*_id_bits(to_tree(stamp._id)), *_event_bits(stamp._event)]
+    text = "".join(bits)
+    text += "0" * (-len(text) % 8)
+    return int(text, 2).to_bytes(len(text) // 8, "big")
+
+
+def decode(code: bytes) -> Stamp:
+    """The stamp of a code; raises MalformedError for anything that `encode` never gives."""
+    reader = _Reader(code)
+    owned = finish(reader.id())
+    event = finish(reader.event())
+    stamp = Stamp(from_normal(owned), event)
+    if encode(stamp) != bytes(code):
+        raise MalformedError("not the code of a stamp: padding or trees are not in normal form")
+    return stamp
+
+
+def _id_bits(tree: IdTree) -> list[str]:
+    bits = []
+    pending = [tree]
+    while pending:
+        tree = pending.pop()
+        if isinstance(tree, int):
+            bits.append("001" if tree else "000")
+            continue
+        left, right = tree
+        if left == 0:
+            bits.append("01")
+            pending.append(right)
+        elif right == 0:
+            bits.append("10")
+            pending.append(left)
+        else:
+            bits.append("11")
+            pending += (right, left)
+    return bits
+
+
+def _event_bits(tree: EventTree) -> list[str]:
+    bits = []
+    pending = [(tree, 0)]
+    while pending:
+        tree, base = pending.pop()
+        low = lowest(tree)
+        if isinstance(tree, int):
+            bits.append(_number(low - base))
+            continue
+        left, right = tree[2:]
+        if left == low:
+            sides = "0"
+        elif right == low:
+            sides = "1"
+        else:
+            sides = "both"
+        lift = low - base
+        bits.append(_PLAIN[sides] if lift == 0 else _LIFTED[sides] + _number(lift))
+        if sides != "1":
+            pending.append((right, low))
+        if sides != "0":
+            pending.append((left, low))
+    return bits
+
+
+# Which sides follow: only the right one ("0": the left is 0), only the left one, or both.
+_PLAIN = {"0": "000", "1": "001", "both": "010"}
+_LIFTED = {"0": "01100", "1": "01101", "both": "0111"}
+
+
+def _number(value: int) -> str:
+    """A height: as many ones as size classes are skipped, a zero, the rest in the class's bits."""
+    width = (value + 4).bit_length() - 1
+    return "1" * (width - 1) + "0" + format(value + 4 - (1 << width), f"0{width}b")
+
+
+class _Reader:
+    """Reads trees off the bits of a code, from the first one on."""
+
+    def __init__(self, code: bytes) -> None:
+        self._bits = "".join(format(byte, "08b") for byte in bytes(code))
+        self._at = 0
+
+    def take(self, count: int) -> str:
+        """The next bits; raises MalformedError where there are not as many."""
+        bits = self._bits[self._at : self._at + count]
+        if len(bits) < count:
+            raise MalformedError("the code of the stamp is cut off")
+        self._at += count
+        return bits
+
+    def id(self) -> Walk[IdTree]:
+        """The id tree that begins here."""
+        sides = self.take(2)
+        if sides == "00":
+            return int(self.take(1))
+        left: IdTree = 0
+        right: IdTree = 0
+        if sides != "01":
+            left = yield self.id()
+        if sides != "10":
+            right = yield self.id()
+        return pair(left, right)
+
+    def event(self, base: int = 0) -> Walk[EventTree]:
+        """The event tree that begins here, standing on ``base``."""
+        if self.take(1) == "1":
+            return base + self.number()
+        sides = self.take(2)
+        if sides == "11":
+            sides = "10" if self.take(1) == "1" else "0" + self.take(1)
+            if self.take(1) == "0":
+                raise MalformedError("a lift in the code of the stamp is no number")
+            base += self.number()
+        left: EventTree = base
+        right: EventTree = base
+        if sides != "00":
+            left = yield self.event(base)
+        if sides != "01":
+            right = yield self.event(base)
+        return node(left, right)
+
+    def number(self) -> int:
+        """The number whose first bit, always 1, was read."""
+        end = self._bits.find("0", self._at)
+        if end < 0:
+            raise MalformedError("the code of the stamp is cut off")
+        width = 2 + end - self._at
+        self._at = end + 1
+        return int(self.take(width), 2) + (1 << width) - 4

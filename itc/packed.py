@@ -1,0 +1,187 @@
+"""The packed form: the event component alone, as the store keeps it.
+
+The bit code is slow to make and can only be read from its first bit. This form is quick to write
+and gives the height at one point without building a tree:
+
+- width w: how many bytes a height takes, 0 where the tree is one height (1 byte)
+- the least height, as a varint: 7 bits a byte, low ones first
+- the rest only where w is not 0: number n of leaves, as a varint
+- shape: one bit for each of the 2n-1 nodes by levels, set where it has children; low bits first,
+  zero padded to whole bytes
+- the leaves by levels, how far each stands above the least: all their lowest bytes, then all
+  their next ones, up to w bytes each
+
+By levels the children of the k-th node that has any are the nodes 2k+1 and 2k+2, so a walk down
+costs one count of set bits a level. Each tree has exactly one packed form.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TypeAlias
+
+from itc.errors import MalformedError
+from itc.events import EventTree, node
+from itc.ids import check_path
+from itc.stamp import Stamp
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+
+_DIGITS = bytes.maketrans(b"\x00\x01", b"01")
+# The least machine word that holds a height of so many bytes; wider ones are joined one by one.
+_WORDS = {1: "B", 2: "H", 3: "I", 4: "I", 5: "Q", 6: "Q", 7: "Q", 8: "Q"}
+
+
+def pack(stamp: Stamp) -> bytes:
+    """The event component of a stamp as bytes, in one pass over its nodes."""
+    tree = stamp._event
+    if isinstance(tree, int):
+        return b"\x00" + _varint(tree)
+    shape, heights = _by_levels(tree)
+    least = tree[0]
+    width = (tree[1] - least).bit_length() + 7 >> 3
+    digits = bytes(reversed(shape)).translate(_DIGITS)
+    bits = int(digits, 2).to_bytes(len(shape) + 7 >> 3, "little")
+    head = bytes((width,)) + _varint(least) + _varint(len(heights))
+    return head + bits + _planes([height - least for height in heights], width)
+
+
+def unpack(data: Buffer, interval: str | None = None) -> Stamp:
+    """The stamp of packed bytes: anonymous, or the owner of the interval.
+
+    Raises MalformedError for bytes that `pack` never gives, TreeError for what is no interval.
+    """
+    owned = None if interval is None else check_path(interval)
+    width, least, count, at = _head(data)
+    if width == 0:
+        return Stamp(owned, least)
+    size = 2 * count + 6 >> 3
+    shape = int.from_bytes(data[at : at + size], "little")
+    heights = _heights(bytes(data[at + size :]), count, width)
+    if shape.bit_length() >= 2 * count or shape.bit_count() != count - 1 or min(heights):
+        raise MalformedError("a packed stamp's shape does not fit its leaves")
+    if max(heights) >> 8 * (width - 1) == 0:
+        raise MalformedError("a packed stamp's heights are wider than need be")
+    return Stamp(owned, _built(f"{shape:0{2 * count - 1}b}", [least + each for each in heights]))
+
+
+def packed_height_at(data: Buffer, path: str) -> int:
+    """What ``unpack(data).height_at(path)`` gives, read from the bytes without building a tree.
+
+    Checks the length of the bytes and no more: whoever stored them had them from `pack`.
+    """
+    width, least, count, at = _head(data)
+    if width == 0:
+        return least
+    size = 2 * count + 6 >> 3
+    shape = int.from_bytes(data[at : at + size], "little")
+    here = 0  # number of the node by levels
+    for side in path:
+        if not shape >> here & 1:
+            break
+        here = 2 * (shape & (1 << here) - 1).bit_count() + (1 if side == "0" else 2)
+    while shape >> here & 1:
+        here = 2 * (shape & (1 << here) - 1).bit_count() + 1
+    leaf = at + size + here - (shape & (1 << here) - 1).bit_count()
+    return least + int.from_bytes(data[leaf::count], "little")
+
+
+def _by_levels(tree: EventTree) -> tuple[list[bool], list[int]]:
+    """Which nodes have children, and the heights of those that have none, level after level."""
+    shape: list[bool] = []
+    heights: list[int] = []
+    level = [tree]
+    while level:
+        shape += [not isinstance(each, int) for each in level]
+        heights += [each for each in level if isinstance(each, int)]
+        level = [half for each in level if not isinstance(each, int) for half in each[2:]]
+    return shape, heights
+
+
+def _built(shape: str, heights: list[int]) -> EventTree:
+    """The tree of the digits of its shape, last node first, and the heights of its leaves.
+
+    Goes from the last node to the first and puts every node after those it will be a parent of,
+    so that the two children of a parent are always the two built first and not yet taken.
+    """
+    built: list[EventTree] = []
+    taken = 0
+    for digit in shape:
+        if digit == "0":
+            built.append(heights.pop())
+            continue
+        if taken + 2 > len(built):
+            raise MalformedError("a packed stamp's shape is no tree")
+        tree = node(built[taken + 1], built[taken])
+        if isinstance(tree, int):
+            raise MalformedError("a packed stamp is not in normal form")
+        built.append(tree)
+        taken += 2
+    return built[-1]
+
+
+def _head(data: Buffer) -> tuple[int, int, int, int]:
+    """Width, least height, number of leaves and where the shape begins."""
+    if not data:
+        raise MalformedError("a packed stamp is not empty")
+    width = data[0]
+    least, at = _read_varint(data, 1)
+    if width == 0:
+        count, end = 1, at
+    else:
+        count, at = _read_varint(data, at)
+        if count < 2:
+            raise MalformedError("a packed stamp of one height has no width")
+        end = at + (2 * count + 6 >> 3) + count * width
+    if len(data) != end:
+        raise MalformedError(f"a packed stamp of {end} bytes comes with {len(data)}")
+    return width, least, count, at
+
+
+def _varint(value: int) -> bytes:
+    out = bytearray()
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def _read_varint(data: Buffer, at: int) -> tuple[int, int]:
+    """The number that begins at a place, and the place behind it."""
+    value = shift = 0
+    for place in range(at, len(data)):
+        byte = data[place]
+        value |= (byte & 127) << shift
+        if byte < 128:
+            if byte == 0 and place > at:
+                raise MalformedError("a number in a packed stamp is longer than need be")
+            return value, place + 1
+        shift += 7
+    raise MalformedError("a packed stamp is cut off")
+
+
+def _planes(heights: list[int], width: int) -> bytes:
+    """The heights byte by byte: all lowest bytes, then all next ones."""
+    if width == 1:
+        return bytes(heights)
+    if word := _WORDS.get(width):
+        raw = struct.pack(f"<{len(heights)}{word}", *heights)
+    else:
+        raw = b"".join([height.to_bytes(width, "little") for height in heights])
+    size = len(raw) // len(heights)
+    return b"".join([raw[plane::size] for plane in range(width)])
+
+
+def _heights(planes: bytes, count: int, width: int) -> list[int]:
+    """What `_planes` was given."""
+    if width == 1:
+        return list(planes)
+    word = _WORDS.get(width)
+    size = struct.calcsize(word) if word else width
+    raw = bytearray(count * size)
+    for plane in range(width):
+        raw[plane::size] = planes[plane * count : (plane + 1) * count]
+    if word:
+        return list(struct.unpack(f"<{count}{word}", raw))
+    return [int.from_bytes(raw[at : at + size], "little") for at in range(0, len(raw), size)]

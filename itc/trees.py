@@ -1,0 +1,68 @@
+"""The paper's form of a stamp: nested tuples with relative heights, and its notation as text.
+
+An id tree is ``0 | 1 | (left, right)``, an event tree ``n | (n, left, right)`` where n is added to
+everything below it. Building either refuses what is no tree and normalises what is one.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from itc.errors import TreeError
+from itc.events import EventTree, lowest, node
+from itc.ids import IdTree
+from itc.walk import Walk, finish
+
+RelativeTree: TypeAlias = "int | tuple[int, RelativeTree, RelativeTree]"
+
+
+def event_from_relative(tree: object) -> EventTree:
+    """The event tree of its relative form (tuples or lists); raises TreeError where it is none."""
+    return finish(_absolute(tree, 0))
+
+
+def _absolute(tree: object, base: int) -> Walk[EventTree]:
+    if type(tree) is int:
+        return base + _height(tree)
+    if not isinstance(tree, tuple | list) or len(tree) != 3:
+        raise TreeError("an event tree is a number or (number, left, right)")
+    base += _height(tree[0])
+    left = yield _absolute(tree[1], base)
+    right = yield _absolute(tree[2], base)
+    return node(left, right)
+
+
+def _height(value: object) -> int:
+    if type(value) is not int or value < 0:
+        raise TreeError(f"a height is a whole number from 0, not {value!r}")
+    return value
+
+
+def event_to_relative(tree: EventTree) -> RelativeTree:
+    """The relative form of an event tree."""
+    return finish(_relative(tree, 0))
+
+
+def _relative(tree: EventTree, base: int) -> Walk[RelativeTree]:
+    low = lowest(tree)
+    if isinstance(tree, int):
+        return low - base
+    left = yield _relative(tree[2], low)
+    right = yield _relative(tree[3], low)
+    return (low - base, left, right)
+
+
+def text(tree: IdTree | RelativeTree) -> str:
+    """A tree as the paper writes it: ``(1, 0)``, ``(0, 1, 0)``."""
+    pieces: list[str] = []
+    pending: list[IdTree | RelativeTree | str] = [tree]
+    while pending:
+        piece = pending.pop()
+        if isinstance(piece, tuple):
+            pending.append(")")
+            for index in range(len(piece) - 1, -1, -1):
+                pending.append(piece[index])
+                pending.append(", " if index else "(")
+        else:
+            pieces.append(str(piece))
+    return "".join(pieces)
