@@ -1,0 +1,76 @@
+"""Names in paths: ``%2F`` stays inside its segment.
+
+A server decodes the whole path before routing, so that the virtual host ``/``, sent as ``%2F``,
+would look like two more slashes. This layer builds the path anew from the raw bytes: every
+segment is decoded, and only ``/`` and ``%`` in it are written in percent form again. Routes match
+that; `Name` turns a matched segment into the name it stands for.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+from urllib.parse import quote, unquote_to_bytes
+
+from pydantic import AfterValidator
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from app.api.problems import problem
+
+_BROKEN_PERCENT = re.compile(rb"%(?![0-9A-Fa-f]{2})")
+
+
+def unescape(segment: str) -> str:
+    """The name that a segment of a rebuilt path stands for."""
+    return segment.replace("%2F", "/").replace("%25", "%")
+
+
+Name = Annotated[str, AfterValidator(unescape)]
+
+
+def encode_name(name: str) -> str:
+    """A name as a segment of a path or of a ``Location``."""
+    return quote(name, safe="")
+
+
+class PathSegments:
+    """ASGI layer that rebuilds ``scope["path"]``, and refuses what cannot be a name.
+
+    Broken percent forms, bytes that are not UTF-8 and NUL are answered with 400, NUL in the
+    query as well: PostgreSQL cannot hold it, and nothing named so can exist on the broker.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            try:
+                scope = {**scope, "path": rebuilt_path(scope["raw_path"])}
+                _check_query(scope["query_string"])
+            except ValueError as error:
+                return await problem(400, "bad_request", str(error))(scope, receive, send)
+        return await self._app(scope, receive, send)
+
+
+def rebuilt_path(raw_path: bytes) -> str:
+    """Decode each segment alone; raises `ValueError` with a sentence."""
+    if _BROKEN_PERCENT.search(raw_path):
+        raise ValueError("the path holds a % that two hexadecimal digits do not follow")
+    try:
+        segments = [unquote_to_bytes(part).decode() for part in raw_path.split(b"/")]
+    except UnicodeDecodeError:
+        raise ValueError("the path is not UTF-8") from None
+    if any("\0" in segment for segment in segments):
+        raise ValueError("the path holds a NUL")
+    return "/".join(part.replace("%", "%25").replace("/", "%2F") for part in segments)
+
+
+def _check_query(query: bytes) -> None:
+    decoded = unquote_to_bytes(query)
+    if b"\0" in decoded:
+        raise ValueError("the query holds a NUL")
+    try:
+        decoded.decode()
+    except UnicodeDecodeError:
+        raise ValueError("the query is not UTF-8") from None

@@ -1,0 +1,137 @@
+"""One table from errors to answers, and the one shape that an error has on the wire.
+
+``{"error": "<word>", "reason": "<sentence>"}``, as RabbitMQ's management API writes it.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Match
+
+from app.errors import (
+    BadRequestError,
+    ConflictError,
+    ItcError,
+    NotAuthenticatedError,
+    NotAuthorisedError,
+    NotFoundError,
+    OutageError,
+    TooManyRequestsError,
+)
+
+logger = logging.getLogger(__name__)
+
+STATUS_OF: dict[type[ItcError], tuple[int, str]] = {
+    BadRequestError: (400, "bad_request"),
+    NotAuthenticatedError: (401, "not_authorised"),
+    NotAuthorisedError: (401, "not_authorised"),  # as the management API has it, not 403
+    NotFoundError: (404, "Object Not Found"),
+    ConflictError: (409, "conflict"),
+    TooManyRequestsError: (429, "too_many_requests"),
+    OutageError: (503, "unavailable"),
+}
+
+# What the framework itself refuses.
+WORD_OF = {
+    400: "bad_request",
+    403: "cross_origin",
+    404: "Object Not Found",
+    405: "method_not_allowed",
+    413: "too_large",
+}
+
+REALM = "rabbitmq-itc"
+
+
+class SlowDownError(TooManyRequestsError):
+    """Too many requests, with the seconds after which another may succeed."""
+
+    def __init__(self, message: str, seconds: float) -> None:
+        super().__init__(message)
+        self.retry_after = max(1, math.ceil(seconds))
+
+
+def problem(
+    status: int, word: str, reason: str, headers: Mapping[str, str] | None = None
+) -> JSONResponse:
+    """An error's answer. Never to be kept by a cache."""
+    return JSONResponse(
+        {"error": word, "reason": reason},
+        status,
+        headers={"cache-control": "no-store", **(headers or {})},
+    )
+
+
+def install(app: FastAPI) -> None:
+    """Make every error of the application leave through this module."""
+    app.add_exception_handler(ItcError, _own_error)
+    app.add_exception_handler(RequestValidationError, _validation_error)
+    app.add_exception_handler(HTTPException, _framework_error)
+    app.add_exception_handler(Exception, _bug)
+
+
+def _own_error(request: Request, error: Exception) -> Response:
+    for kind, (status, word) in STATUS_OF.items():
+        if isinstance(error, kind):
+            return problem(status, word, str(error), _headers_for(request, error))
+    raise error  # an error without a row is a bug, and is answered as one
+
+
+def _headers_for(request: Request, error: Exception) -> dict[str, str]:
+    if isinstance(error, NotAuthenticatedError):
+        return {"www-authenticate": _challenge(request)}
+    if isinstance(error, SlowDownError):
+        return {"retry-after": str(error.retry_after)}
+    return {}
+
+
+def _challenge(request: Request) -> str:
+    """Basic makes a browser open its own password box, which a page's script does not want."""
+    if "x-requested-with" in request.headers:
+        return f'Bearer realm="{REALM}"'
+    return f'Basic realm="{REALM}", charset="UTF-8"'
+
+
+def _validation_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)  # noqa: S101  what it is registered for
+    return problem(400, "bad_request", "; ".join(_explain(fault) for fault in error.errors()))
+
+
+def _explain(fault: Mapping[str, Any]) -> str:
+    """``page_size: Input should be less than or equal to 500``; never the input itself."""
+    where: Sequence[object] = [part for part in fault["loc"] if isinstance(part, str)][1:]
+    message = str(fault["msg"]).removeprefix("Value error, ")
+    return f"{'.'.join(map(str, where))}: {message}" if where else message
+
+
+def _framework_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)  # noqa: S101  what it is registered for
+    headers = dict(error.headers or {})
+    if error.status_code == 405:
+        headers["allow"] = ", ".join(_methods_at(request))
+    reason = "Not Found" if error.status_code == 404 else error.detail
+    return problem(
+        error.status_code, WORD_OF.get(error.status_code, "bad_request"), reason, headers
+    )
+
+
+def _methods_at(request: Request) -> list[str]:
+    """Every method of the path: the router itself names those of the first route alone."""
+    methods: set[str] = set()
+    for route in request.app.routes:
+        if route.matches(request.scope)[0] is not Match.NONE:
+            methods |= getattr(route, "methods", None) or {"GET", "HEAD"}
+    return sorted(methods)
+
+
+def _bug(request: Request, error: Exception) -> Response:
+    logger.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    return problem(500, "internal_error", "the service failed; its log says how")

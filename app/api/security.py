@@ -1,0 +1,120 @@
+"""What keeps a browser from being used against its user.
+
+State-changing requests that another site's page sends are refused; every answer says how little
+a page of ours may load and that nobody may frame it.
+"""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from app.api.problems import problem
+from app.settings import is_loopback
+
+_SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+
+CONTENT_SECURITY_POLICY = "; ".join(
+    [
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self' data:",
+        "font-src 'self'",
+        "connect-src 'self'",
+        "worker-src 'self'",
+        "manifest-src 'self'",
+        "base-uri 'none'",
+        "form-action 'self'",
+        "frame-ancestors 'none'",
+    ]
+)
+
+SECURITY_HEADERS = {
+    "content-security-policy": CONTENT_SECURITY_POLICY,
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=()",
+}
+
+
+class SecurityHeaders:
+    """ASGI layer that puts `SECURITY_HEADERS` on every answer.
+
+    Outermost, so that the answer to a bug has them too. What speaks of messages is not for
+    caches, unless its route says otherwise.
+    """
+
+    def __init__(self, app: ASGIApp, *, cross_origin: bool) -> None:
+        self._app = app
+        self._headers = dict(SECURITY_HEADERS)
+        if cross_origin:
+            # Pages of the configured origins could not read an answer that forbids it.
+            self._headers["cross-origin-resource-policy"] = "cross-origin"
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return await self._app(scope, receive, send)
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in self._headers.items():
+                    headers[name] = value
+                headers.setdefault("cache-control", "no-store")
+            await send(message)
+
+        return await self._app(scope, receive, send_with_headers)
+
+
+class SameOriginWrites:
+    """ASGI layer that refuses a write which a browser sends for another origin's page.
+
+    A browser says so in ``Sec-Fetch-Site`` and ``Origin``, and a page cannot forge either. What
+    is no browser sends neither and holds no signed-in user to abuse.
+    """
+
+    def __init__(self, app: ASGIApp, allowed_origins: tuple[str, ...]) -> None:
+        self._app = app
+        self._allowed = frozenset(origin.lower() for origin in allowed_origins)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["method"] not in _SAFE_METHODS:
+            headers = Headers(scope=scope)
+            if not self._may_write(headers):
+                reason = "a page of another origin may not change anything here"
+                return await problem(403, "cross_origin", reason)(scope, receive, send)
+        return await self._app(scope, receive, send)
+
+    def _may_write(self, headers: Headers) -> bool:
+        origin = headers.get("origin")
+        if origin is not None and origin.lower() in self._allowed:
+            return True
+        if headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
+            return False
+        # The host alone: behind a proxy that ends TLS the schemes differ rightly.
+        return origin is None or urlsplit(origin).netloc.lower() == headers.get("host", "").lower()
+
+
+class LoopbackHosts:
+    """ASGI layer for a service that lets anybody in: it answers to loopback names only.
+
+    Without it a page could give its own host name this machine's address (DNS rebinding) and
+    then read everything as its own origin.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            host = Headers(scope=scope).get("host", "")
+            if not is_loopback(urlsplit(f"//{host}").hostname or ""):
+                reason = "with ITC_AUTH=none the service answers to localhost alone"
+                return await problem(403, "cross_origin", reason)(scope, receive, send)
+        return await self._app(scope, receive, send)

@@ -1,0 +1,281 @@
+"""The broker's management API, as far as the service needs it.
+
+Two identities ask here. The service itself (to switch tracing, to see queues and nodes), and its
+users: their ``Authorization`` header is passed on as it came, so that rights are the broker's
+own. Neither ever appears in a log line or an error.
+
+Everything that goes wrong between here and the broker is an `OutageError` with a sentence: the
+service waits for it, an operator can mend it without a restart.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, TypeVar
+from urllib.parse import quote, urlsplit
+
+import httpx
+import msgspec
+
+from app.errors import NotAuthenticatedError, NotAuthorisedError, NotFoundError, OutageError
+
+T = TypeVar("T")
+
+# What PUT /api/vhosts/NAME blanks unless it is sent back.
+_KEPT_ON_PUT = ("description", "tags", "default_queue_type", "metadata")
+
+
+class BrokerUser(msgspec.Struct, frozen=True):
+    """Who the broker says some credentials belong to."""
+
+    name: str
+    tags: frozenset[str]
+
+
+class Node(msgspec.Struct, frozen=True):
+    """A node of the cluster."""
+
+    name: str
+    running: bool = False
+
+
+class Permissions(msgspec.Struct, frozen=True):
+    """A user's rights in one virtual host, as regular expressions over resource names."""
+
+    configure: str
+    write: str
+    read: str
+
+
+class QueueInfo(msgspec.Struct, frozen=True):
+    """A queue's numbers. They are the broker's statistics: some seconds old, absent at first."""
+
+    name: str
+    type: str = "classic"
+    messages: int | None = None
+    message_bytes: int | None = None
+    consumers: int | None = None
+
+
+class _Whoami(msgspec.Struct):
+    name: str
+    tags: list[str] | str  # before 3.9 one string with commas
+
+
+class _Named(msgspec.Struct):
+    name: str
+
+
+class _Listener(msgspec.Struct):
+    node: str
+    protocol: str
+    port: int
+
+
+class _Overview(msgspec.Struct):
+    node: str
+    rabbitmq_version: str = ""
+    listeners: list[_Listener] = []
+
+
+class ManagementApi:
+    """A client of one broker's management API, under the service's own account.
+
+    ``base_url`` is ``http://host:port`` without credentials.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        user: str,
+        password: str,
+        *,
+        timeout_seconds: float = 5.0,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        self._base_url = base_url.rstrip("/")
+        self._user = user
+        self._own = httpx.BasicAuth(user, password)
+        # trust_env: a proxy for the outer world, or a .netrc, has no business here.
+        self._http = httpx.AsyncClient(
+            timeout=timeout_seconds, transport=transport, trust_env=False, follow_redirects=False
+        )
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+    # As the service's users
+
+    async def whoami(self, authorization: bytes) -> BrokerUser:
+        """Ask whose credentials these are.
+
+        Raises `NotAuthenticatedError` where the broker refuses them, `NotAuthorisedError` where
+        it knows the user, who may not use the management API at all.
+        """
+        answer = await self._as_user(authorization, "/api/whoami", _Whoami)
+        tags = answer.tags.split(",") if isinstance(answer.tags, str) else answer.tags
+        return BrokerUser(answer.name, frozenset(tag.strip() for tag in tags if tag.strip()))
+
+    async def visible_vhosts(self, authorization: bytes) -> frozenset[str]:
+        """Virtual hosts that the broker shows to these credentials."""
+        vhosts = await self._as_user(authorization, "/api/vhosts?columns=name", list[_Named])
+        return frozenset(vhost.name for vhost in vhosts)
+
+    # As the service
+
+    async def own_user(self) -> BrokerUser:
+        """The service's own account: its name and tags."""
+        answer = await self._as_service("GET", "/api/whoami", _Whoami)
+        tags = answer.tags.split(",") if isinstance(answer.tags, str) else answer.tags
+        return BrokerUser(answer.name, frozenset(tags))
+
+    async def vhosts(self) -> frozenset[str]:
+        """Virtual hosts that the service's own account sees."""
+        found = await self._as_service("GET", "/api/vhosts?columns=name", list[_Named])
+        return frozenset(vhost.name for vhost in found)
+
+    async def version(self) -> str:
+        """The broker's version, such as ``3.10.8``."""
+        return (await self._as_service("GET", "/api/overview", _Overview)).rabbitmq_version
+
+    async def nodes(self) -> list[Node]:
+        """The nodes of the cluster, running or not."""
+        return await self._as_service("GET", "/api/nodes?columns=name,running", list[Node])
+
+    async def connections(self, vhost: str) -> frozenset[str]:
+        """Names (``ip:port -> ip:port``) of the open connections of a virtual host."""
+        path = f"/api/vhosts/{_segment(vhost)}/connections?columns=name"
+        found = await self._as_service("GET", path, list[_Named])
+        return frozenset(connection.name for connection in found)
+
+    async def queue(self, vhost: str, name: str) -> QueueInfo:
+        """One queue's numbers. Raises `NotFoundError` where there is no such queue."""
+        path = f"/api/queues/{_segment(vhost)}/{_segment(name)}"
+        return await self._as_service("GET", path, QueueInfo)
+
+    async def permissions(self, vhost: str) -> Permissions:
+        """The service's own rights in a virtual host; `NotFoundError` where it has none."""
+        path = f"/api/permissions/{_segment(vhost)}/{_segment(self._user)}"
+        return await self._as_service("GET", path, Permissions)
+
+    async def tracing(self, vhost: str) -> dict[str, bool]:
+        """Whether tracing is on, for each running node by name.
+
+        Tracing is a node's own setting, and a node answers for itself alone. Raises
+        `NotFoundError` for an unknown virtual host.
+        """
+        path = f"/api/vhosts/{_segment(vhost)}"
+        states = {}
+        for node, base_url in (await self._endpoints()).items():
+            answer = await self._as_service("GET", path, dict[str, Any], base_url)
+            states[node] = bool(answer.get("tracing"))
+        return states
+
+    async def set_tracing(self, vhost: str, on: bool) -> list[str]:
+        """Switch tracing on every running node; gives the nodes where that changed something.
+
+        A PUT blanks what it does not name, so what the virtual host has is read first and sent
+        back. Raises `NotFoundError` for an unknown virtual host. Not to be called at once for
+        several virtual hosts: before 4.3.3 the broker loses all but one of such changes.
+        """
+        path = f"/api/vhosts/{_segment(vhost)}"
+        changed = []
+        for node, base_url in (await self._endpoints()).items():
+            present = await self._as_service("GET", path, dict[str, Any], base_url)
+            if bool(present.get("tracing")) == on:
+                continue
+            await self._request("PUT", base_url + path, json=_vhost_with_tracing(present, on))
+            changed.append(node)
+        return changed
+
+    async def _endpoints(self) -> dict[str, str]:
+        """Where each running node's management API listens, the asked one first."""
+        overview = await self._as_service("GET", "/api/overview", _Overview)
+        endpoints = {overview.node: self._base_url}
+        scheme = urlsplit(self._base_url).scheme
+        for listener in overview.listeners:
+            if listener.protocol == scheme and listener.node not in endpoints:
+                host = listener.node.partition("@")[2]
+                endpoints[listener.node] = f"{scheme}://{host}:{listener.port}"
+        return endpoints
+
+    async def _as_user(self, authorization: bytes, path: str, kind: type[T]) -> T:
+        headers = {b"authorization": authorization}
+        response = await self._send("GET", self._base_url + path, headers=headers)
+        if response.status_code == httpx.codes.UNAUTHORIZED:
+            if _reason(response) == "Not management user":
+                raise NotAuthorisedError("this user has no tag that lets it use the management API")
+            raise NotAuthenticatedError("the broker refuses these credentials")
+        return self._decoded(response, kind)
+
+    async def _as_service(
+        self, method: str, path: str, kind: type[T], base_url: str | None = None
+    ) -> T:
+        response = await self._request(method, (base_url or self._base_url) + path)
+        return self._decoded(response, kind)
+
+    async def _request(self, method: str, url: str, **more: Any) -> httpx.Response:
+        response = await self._send(method, url, auth=self._own, **more)
+        if response.status_code == httpx.codes.UNAUTHORIZED:
+            raise OutageError(
+                f"the broker's management API refuses the service's own account {self._user!r} "
+                f"({_reason(response)}): check its password, and that it is tagged administrator"
+            )
+        if response.status_code == httpx.codes.NOT_FOUND:
+            raise NotFoundError("the broker knows no such virtual host, queue or permission")
+        if response.is_error:
+            self._refuse(response)
+        return response
+
+    async def _send(self, method: str, url: str, **more: Any) -> httpx.Response:
+        try:
+            return await self._http.request(method, url, **more)
+        except httpx.TimeoutException as error:
+            raise OutageError(f"the broker's management API at {_host(url)} is too slow") from error
+        except httpx.HTTPError as error:
+            raise OutageError(
+                f"the broker's management API at {_host(url)} does not answer"
+            ) from error
+
+    def _decoded(self, response: httpx.Response, kind: type[T]) -> T:
+        if not response.is_success:
+            self._refuse(response)
+        try:
+            return msgspec.json.decode(response.content, type=kind)
+        except msgspec.MsgspecError as error:
+            raise OutageError(
+                f"{_host(str(response.url))} answers, but not as RabbitMQ's management API does: "
+                "check ITC_MANAGEMENT_URL"
+            ) from error
+
+    def _refuse(self, response: httpx.Response) -> None:
+        raise OutageError(
+            f"the broker's management API at {_host(str(response.url))} answers "
+            f"{response.status_code}: {_reason(response)}"
+        )
+
+
+def _vhost_with_tracing(present: dict[str, Any], on: bool) -> dict[str, Any]:
+    kept = {key: present[key] for key in _KEPT_ON_PUT if key in present}
+    if kept.get("default_queue_type") == "undefined":
+        del kept["default_queue_type"]  # the broker's word for unset, which it does not take back
+    return {**kept, "tracing": on}
+
+
+def _segment(name: str) -> str:
+    return quote(name, safe="")
+
+
+def _host(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+
+
+def _reason(response: httpx.Response) -> str:
+    """The broker's own sentence, made safe for one line."""
+    try:
+        reason = msgspec.json.decode(response.content, type=dict[str, Any]).get("reason", "")
+    except msgspec.MsgspecError:
+        reason = ""
+    return re.sub(r"\s+", " ", str(reason))[:200] or "no reason given"

@@ -1,0 +1,413 @@
+"""The configuration: read once from ``ITC_*`` variables or ``.env``, then frozen.
+
+Every bound of the service has its name here. ``docs/settings.md`` is this file as a table, and a
+test compares the two.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
+
+from pydantic import (
+    BeforeValidator,
+    Field,
+    GetCoreSchemaHandler,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import CoreSchema, core_schema
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from app.errors import SettingsError
+
+PREFIX = "ITC_"
+# Read by the command line's clients, not by the service.
+CLIENT_VARIABLES = frozenset({"ITC_URL", "ITC_USER", "ITC_PASSWORD"})
+
+
+class SecretUrl:
+    """A URL that shows itself without its password; ``reveal()`` gives all of it."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._parts = urlsplit(url)
+
+    @classmethod
+    def __get_pydantic_core_schema__(
+        cls, source: type[Any], handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(cls._validate)
+
+    @classmethod
+    def _validate(cls, value: object) -> SecretUrl:
+        if isinstance(value, SecretUrl):
+            return value
+        if not isinstance(value, str) or "://" not in value:
+            raise ValueError("not a URL: expected scheme://host…")
+        try:
+            url = cls(value)
+            _ = url.parts.port  # a port that is no number raises here, not at first use
+        except ValueError:
+            # Not the library's text: what it takes for the port may be a piece of the password.
+            raise ValueError("not a URL: its host or port cannot be read") from None
+        return url
+
+    def reveal(self) -> str:
+        """The whole URL, password included: for the library that connects, for nobody else."""
+        return self._url
+
+    @property
+    def parts(self) -> SplitResult:
+        """The URL's parts, as ``urllib.parse.urlsplit`` gives them."""
+        return self._parts
+
+    @property
+    def user(self) -> str | None:
+        """The user name, decoded."""
+        return None if self._parts.username is None else unquote(self._parts.username)
+
+    @property
+    def password(self) -> str | None:
+        """The password, decoded."""
+        return None if self._parts.password is None else unquote(self._parts.password)
+
+    @property
+    def without_credentials(self) -> str:
+        """Scheme, host, port and path alone."""
+        return urlunsplit(self._parts._replace(netloc=self._parts.netloc.rpartition("@")[2]))
+
+    def __str__(self) -> str:
+        if self._parts.password is None:
+            return self._url
+        host = self._parts.netloc.rpartition("@")[2]
+        return urlunsplit(self._parts._replace(netloc=f"{self._parts.username}:***@{host}"))
+
+    def __repr__(self) -> str:
+        return f"SecretUrl({str(self)!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SecretUrl) and self._url == other._url
+
+    def __hash__(self) -> int:
+        return hash(self._url)
+
+
+def _default_data_dir() -> Path:
+    base = os.environ.get("XDG_DATA_HOME")
+    return (Path(base) if base else Path.home() / ".local" / "share") / "rabbitmq-itc"
+
+
+def _comma_separated(value: object) -> object:
+    if isinstance(value, str):
+        return tuple(part.strip() for part in value.split(",") if part.strip())
+    return value
+
+
+Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_comma_separated)]
+Count = Annotated[int, Field(ge=1, le=2**31 - 1)]
+Bytes = Annotated[int, Field(ge=0, le=2**50)]
+Seconds = Annotated[float, Field(gt=0, le=10 * 366 * 86_400)]
+
+
+class Settings(BaseSettings):
+    """Everything the service can be told. Field ``port`` is variable ``ITC_PORT``, and so on."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX,
+        env_file=".env",
+        env_ignore_empty=True,
+        frozen=True,
+        extra="ignore",
+        hide_input_in_errors=True,
+        arbitrary_types_allowed=True,
+    )
+
+    # The broker
+    amqp_url: SecretUrl = Field(
+        default=SecretUrl("amqp://guest:guest@127.0.0.1:5672"),
+        description="The broker, as the account that captures; the path is ignored, "
+        "every virtual host is named by its trace.",
+    )
+    management_url: SecretUrl = Field(
+        default=SecretUrl("http://127.0.0.1:15672"),
+        description="The broker's management API. Without a user in it, the one of `ITC_AMQP_URL`.",
+    )
+    management_timeout_seconds: Seconds = Field(
+        default=5, description="How long one request to the management API may take."
+    )
+
+    # Where things are kept
+    data_dir: Path = Field(
+        default_factory=_default_data_dir, description="Folder of everything the service writes."
+    )
+    database_url: SecretUrl | None = Field(
+        default=None,
+        description="`sqlite:///file` or `postgresql://user:password@host/database`; "
+        "unset: `itc.db` under `ITC_DATA_DIR`.",
+    )
+    database_migrate: bool = Field(
+        default=True, description="Bring the database's tables up to date when the service starts."
+    )
+    export_dir: Path | None = Field(
+        default=None, description="Folder of the exports; unset: `exports` under `ITC_DATA_DIR`."
+    )
+
+    # The service
+    host: str = Field(default="127.0.0.1", description="Address to listen on.")
+    port: int = Field(default=15680, ge=0, le=65535, description="Port to listen on.")
+    auth: Literal["broker", "none"] = Field(
+        default="broker",
+        description="Who may ask: the broker's users with their rights, or anybody "
+        "(`none`, on a loopback address only).",
+    )
+    cors_origins: Names = Field(
+        default=(),
+        description="Other origins whose pages may call this API, comma separated.",
+    )
+    trusted_proxies: Names = Field(
+        default=(),
+        description="Addresses of reverse proxies whose `X-Forwarded-For` is believed.",
+    )
+    loopback_users: Names = Field(
+        default=("guest",),
+        description="Users that may sign in from this machine only. The broker cannot tell: "
+        "what it sees is this service's own address.",
+    )
+    metrics_open: bool = Field(
+        default=False, description="Serve `/metrics` without asking for credentials."
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info", description="Least severity that is logged."
+    )
+    access_log: bool = Field(default=False, description="Log every request.")
+    shutdown_seconds: Seconds = Field(
+        default=20, description="How long a graceful stop may take before what is left is cut off."
+    )
+
+    # Capture
+    payload_max_bytes: Bytes = Field(
+        default=65_536,
+        description="How much of a message's body is stored; 0 stores none, only its digest.",
+    )
+    batch_events: Count = Field(default=2_000, description="Most events in one transaction.")
+    batch_seconds: Seconds = Field(
+        default=0.2, description="How long an event may wait for its batch to fill."
+    )
+    prefetch: Annotated[int, Field(ge=1, le=65_535)] = Field(
+        default=8_000, description="Most trace messages that are read ahead of their commit."
+    )
+    trace_queue_max_bytes: Count = Field(
+        default=1_073_741_824,
+        description="Size at which the broker drops the oldest trace messages of our queue.",
+    )
+    tracing_check_seconds: Seconds = Field(
+        default=15, description="How often to look whether tracing is still switched on."
+    )
+    pending_copies: Count = Field(
+        default=200_000,
+        description="Most routed copies of a trace that wait for their delivery; "
+        "beyond it the oldest are forgotten and counted.",
+    )
+    pending_copy_seconds: Seconds = Field(
+        default=7 * 86_400, description="Age at which a waiting copy is forgotten and counted."
+    )
+    remembered_deliveries: Count = Field(
+        default=50_000,
+        description="Past deliveries of a trace kept to match redeliveries and dead letters with.",
+    )
+    reorder_seconds: Annotated[float, Field(ge=0, le=60)] = Field(
+        default=0,
+        description="On a cluster: how long a delivery waits for a publish that it overtook.",
+    )
+    quarantine_max: Count = Field(
+        default=1_000, description="Unreadable trace messages that are kept for each trace."
+    )
+
+    # Retention
+    retention_days: Annotated[float, Field(gt=0)] | None = Field(
+        default=None, description="Age at which events are removed; unset: never."
+    )
+    retention_events: Count | None = Field(
+        default=None, description="Number of newest events that are kept; unset: all."
+    )
+    retention_check_seconds: Seconds = Field(
+        default=600, description="How often retention looks for something to remove."
+    )
+
+    # Chain jobs
+    spark_master: str = Field(
+        default="local[2]", description="Spark's master: `local[N]` or `spark://host:port`."
+    )
+    spark_remote: str | None = Field(
+        default=None, description="A Spark Connect server, `sc://host:port`, instead of a master."
+    )
+    spark_memory: str = Field(
+        default="1g",
+        pattern=r"^[1-9][0-9]*[kmgt]$",
+        description="Memory of the Spark process, as Java writes it.",
+    )
+    spark_at_boot: bool = Field(
+        default=False, description="Start Spark with the service rather than on first use."
+    )
+    spark_idle_seconds: Seconds = Field(
+        default=900, description="Idle time after which the Spark process is given back."
+    )
+    job_queue: Count = Field(default=100, description="Most jobs that may wait.")
+    job_history: Count = Field(default=1_000, description="Ended jobs that are kept.")
+
+    # Bounds of the interface
+    page_size: Count = Field(default=100, description="Events on a page when nothing is said.")
+    page_size_max: Count = Field(default=500, description="Most events on a page.")
+    walk_limit_max: Count = Field(
+        default=1_000, description="Most causes or effects in one answer."
+    )
+    wait_seconds_max: Seconds = Field(
+        default=60, description="Longest long poll, and longest `Prefer: wait`."
+    )
+    live_subscribers: Count = Field(default=2_000, description="Most readers of the live tail.")
+    live_send_seconds: Seconds = Field(
+        default=15, description="How long a reader of the live tail may take for one write."
+    )
+    live_behind_events: Count = Field(
+        default=20_000, description="How far a reader of the live tail may fall behind."
+    )
+    request_max_bytes: Count = Field(default=65_536, description="Largest body of a request.")
+    request_seconds: Seconds = Field(
+        default=15, description="How long a client may take to send its request."
+    )
+    auth_cache_seconds: Seconds = Field(
+        default=15, description="How long the broker's answer about a user is believed."
+    )
+    auth_cache_users: Count = Field(
+        default=1_000, description="Most users whose rights are remembered."
+    )
+    sign_in_failures: Count = Field(
+        default=5,
+        description="Failed sign-ins of a user from an address before the next has to wait.",
+    )
+
+    @field_validator("database_url")
+    @classmethod
+    def _database(cls, value: SecretUrl | None) -> SecretUrl | None:
+        if value is None or value.parts.scheme.partition("+")[0] in ("sqlite", "postgresql"):
+            return value
+        raise ValueError("expected sqlite:///… or postgresql://…")
+
+    @field_validator("amqp_url")
+    @classmethod
+    def _amqp(cls, value: SecretUrl) -> SecretUrl:
+        if value.parts.scheme not in ("amqp", "amqps"):
+            raise ValueError("expected amqp://… or amqps://…")
+        return value
+
+    @field_validator("management_url")
+    @classmethod
+    def _management(cls, value: SecretUrl) -> SecretUrl:
+        if value.parts.scheme not in ("http", "https") or not value.parts.hostname:
+            raise ValueError("expected http://host:port or https://host:port")
+        return value
+
+    @field_validator("cors_origins")
+    @classmethod
+    def _origins(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for origin in value:
+            parts = urlsplit(origin)
+            if parts.scheme not in ("http", "https") or not parts.netloc or parts.path:
+                raise ValueError("expected origins such as https://ops.example.org, never *")
+        return value
+
+    @model_validator(mode="after")
+    def _open_only_on_loopback(self) -> Settings:
+        if self.auth == "none" and not is_loopback(self.host):
+            raise ValueError(
+                f"ITC_AUTH=none lets anybody in, so ITC_HOST must be a loopback address, "
+                f"not {self.host}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _pages_fit(self) -> Settings:
+        if self.page_size > self.page_size_max:
+            raise ValueError("ITC_PAGE_SIZE is larger than ITC_PAGE_SIZE_MAX")
+        return self
+
+    @property
+    def database(self) -> SecretUrl:
+        """The database's URL, with the default filled in."""
+        return self.database_url or SecretUrl(f"sqlite:///{self.data_dir.absolute() / 'itc.db'}")
+
+    @property
+    def exports(self) -> Path:
+        """The folder of the exports, with the default filled in."""
+        return self.export_dir or self.data_dir.absolute() / "exports"
+
+    @property
+    def management_credentials(self) -> tuple[str, str]:
+        """User and password for the management API: its own, or else the capturing account's."""
+        source = self.management_url if self.management_url.user else self.amqp_url
+        return source.user or "guest", source.password or "guest"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach a server that listens on ``host``."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def load_settings(**overrides: Any) -> Settings:
+    """Read the environment and ``.env``.
+
+    Raises `SettingsError` with one line that names each variable at fault, never its value.
+    """
+    try:
+        return Settings(**overrides)
+    except ValidationError as error:
+        raise SettingsError("; ".join(_explain(fault) for fault in error.errors())) from None
+
+
+def _explain(fault: Mapping[str, Any]) -> str:
+    message = str(fault["msg"]).removeprefix("Value error, ")
+    if not fault["loc"]:
+        return message
+    return f"{PREFIX}{str(fault['loc'][0]).upper()}: {message}"
+
+
+def unknown_variables(environment: Mapping[str, str]) -> list[str]:
+    """``ITC_*`` variables that nothing reads: most likely misspelt."""
+    known = {PREFIX + name.upper() for name in Settings.model_fields} | CLIENT_VARIABLES
+    return sorted(
+        name
+        for name in environment
+        if name.upper().startswith(PREFIX) and name.upper() not in known
+    )
+
+
+def settings_table() -> str:
+    """The Markdown table of ``docs/settings.md``."""
+    rows = ["| variable | default | meaning |", "|---|---|---|"]
+    for name, field in Settings.model_fields.items():
+        rows.append(f"| `{PREFIX}{name.upper()}` | {_shown_default(name)} | {field.description} |")
+    return "\n".join(rows) + "\n"
+
+
+def _shown_default(name: str) -> str:
+    if name == "data_dir":
+        return "`~/.local/share/rabbitmq-itc`"
+    value = Settings.model_fields[name].default
+    if value is None or value == ():
+        return "unset"
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    if isinstance(value, tuple):
+        return f"`{','.join(value)}`"
+    return f"`{value.reveal() if isinstance(value, SecretUrl) else value}`"
