@@ -1,0 +1,45 @@
+# One command for each habit. Every target installs what it needs first; `make` alone lists them.
+
+SHELL := /bin/bash
+PYTHON := .venv/bin/python
+.DEFAULT_GOAL := help
+.PHONY: help demo test check format bench soak test-rabbitmq4 clean
+
+help: ## say what there is
+	@sed -n 's/^\([a-z0-9-]*\):.* ## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 24
+
+demo: ## trace a small order pipeline on a private broker and restore a chain from it
+	@tools/install runtime
+	@exec $(PYTHON) -m tools.demo
+
+test: ## run everything: check, then all tests, from quick to slow
+	@tools/install test
+	@$(MAKE) --no-print-directory check
+	$(PYTHON) -m pytest
+
+check: ## lint, format and types
+	@tools/install test
+	.venv/bin/ruff check
+	.venv/bin/ruff format --check
+	.venv/bin/mypy
+
+format: ## put the code into the shape that check wants
+	@tools/install test
+	.venv/bin/ruff format
+	.venv/bin/ruff check --fix
+
+bench: ## measure: the figures in README come from here
+	@tools/install test
+	$(PYTHON) -m bench
+
+soak: ## hours of traffic with faults, watched for growth and loss
+	@tools/install test
+	$(PYTHON) -m bench.soak
+
+test-rabbitmq4: ## the integration tests against a newer RabbitMQ
+	@tools/install test
+	tools/rabbitmq4 $(PYTHON) -m pytest tests/integration
+
+clean: ## remove what was built, installed and recorded here
+	rm -rf .venv var build dist ./*.egg-info .pytest_cache .hypothesis .mypy_cache .ruff_cache
+	find . -name __pycache__ -not -path './node_modules/*' -prune -exec rm -rf {} +
