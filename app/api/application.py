@@ -2,13 +2,73 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import Any, Protocol
 
-import msgspec
 from fastapi import FastAPI
 from starlette.middleware.cors import CORSMiddleware
-from starlette.types import ASGIApp
+from starlette.staticfiles import StaticFiles
 
-from app.api import problems
+from app.api import openapi, problems, service, traces
+from app.api.bodies import BoundedBody
+from app.api.paths import PathSegments
+from app.api.security import LoopbackHosts, SameOriginWrites, SecurityHeaders
+from app.api.services import Services
+from app.settings import Settings
+
+ROUTERS = (traces.router, service.router)
+
+
+def build(
+    settings: Settings,
+    open_services: Callable[[], AbstractAsyncContextManager[Services]],
+    web: Path | None,
+) -> FastAPI:
+    """The application. Its parts are opened and closed by its lifespan.
+
+    ``web`` is the dashboard's folder, None for the API alone.
+    """
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        async with open_services() as services:
+            app.state.services = services
+            yield
+
+    app = FastAPI(
+        title="rabbitmq-itc",
+        lifespan=lifespan,
+        # The framework's own pages load scripts from another host.
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+    )
+    problems.install(app)
+    for router in ROUTERS:
+        app.include_router(router)
+    openapi.install(app)
+    if web is not None:
+        app.mount("/", StaticFiles(directory=web, html=True), name="dashboard")
+    _add_layers(app, settings)
+    return app
+
+
+def _add_layers(app: FastAPI, settings: Settings) -> None:
+    """Innermost first: what is added last sees a request first."""
+    app.add_middleware(
+        BoundedBody, max_bytes=settings.request_max_bytes, seconds=settings.request_seconds
+    )
+    app.add_middleware(SameOriginWrites, allowed_origins=settings.cors_origins)
+    if settings.cors_origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=settings.cors_origins,
+            allow_methods=("GET", "PUT", "DELETE"),
+            allow_headers=("authorization", "last-event-id", "prefer", "x-requested-with"),
+            expose_headers=("content-disposition", "location", "preference-applied", "retry-after"),
+        )
+    if settings.auth == "none":
+        app.add_middleware(LoopbackHosts)
+    app.add_middleware(PathSegments)
+    app.add_middleware(SecurityHeaders, cross_origin=bool(settings.cors_origins))

@@ -255,7 +255,7 @@ def claimed_user(authorization: bytes) -> str:
 
 
 async def _signed_in(request: Request) -> User:
-    authenticator: Authenticator = request.app.state.authenticator
+    authenticator: Authenticator = request.app.state.services.authenticator
     headers = [value for name, value in request.scope["headers"] if name == b"authorization"]
     if len(headers) > 1:
         raise NotAuthenticatedError("one Authorization header, please")

@@ -44,6 +44,7 @@ class PathSegments:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one connection, as ASGI has it."""
         if scope["type"] == "http":
             try:
                 scope = {**scope, "path": rebuilt_path(scope["raw_path"])}

@@ -53,10 +53,11 @@ class Problem(Model):
 
 
 class Gap(Model):
-    """A span in which trace messages may have been lost, after the event it names."""
+    """A span in which trace messages may have been lost, between the two events it names."""
 
     id: int
     after_event_id: int
+    before_event_id: int | None
     since: Time
     until: Time | None
     reason: str
@@ -93,7 +94,7 @@ class Trace(Model):
     events: int
     participants: int
     pending_copies: int
-    last_event_id: int
+    last_event_id: int | None
     rate: float
     lag: int | None
     gaps: list[Gap]

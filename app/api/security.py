@@ -58,6 +58,7 @@ class SecurityHeaders:
             self._headers["cross-origin-resource-policy"] = "cross-origin"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one connection, as ASGI has it."""
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
 
@@ -84,6 +85,7 @@ class SameOriginWrites:
         self._allowed = frozenset(origin.lower() for origin in allowed_origins)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one connection, as ASGI has it."""
         if scope["type"] == "http" and scope["method"] not in _SAFE_METHODS:
             headers = Headers(scope=scope)
             if not self._may_write(headers):
@@ -112,6 +114,7 @@ class LoopbackHosts:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one connection, as ASGI has it."""
         if scope["type"] == "http":
             host = Headers(scope=scope).get("host", "")
             if not is_loopback(urlsplit(f"//{host}").hostname or ""):

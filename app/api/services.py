@@ -1,0 +1,36 @@
+"""The parts that routes work with, as one value that the application carries."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from fastapi import Depends, Request
+
+from app.api.auth import Authenticator
+from app.api.ports import BrokerUsers, TraceRegistry
+from app.settings import Settings
+
+
+@dataclass(frozen=True)
+class Services:
+    """Everything that `app.main` puts together for the routes.
+
+    ``stopping`` is set when the service is asked to stop: streams end then, so that nobody
+    waits for them.
+    """
+
+    settings: Settings
+    authenticator: Authenticator
+    broker: BrokerUsers
+    traces: TraceRegistry
+    stopping: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+async def _services(request: Request) -> Services:
+    services: Services = request.app.state.services
+    return services
+
+
+Parts = Annotated[Services, Depends(_services)]

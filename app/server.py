@@ -1,0 +1,170 @@
+"""Runs the web application: sockets, signals, and bounds that the HTTP server does not have.
+
+uvicorn takes a request's head in any size and at any pace; `GuardedProtocol` bounds both. Signals
+are taken here, so that a stop goes through the parts in order and exits with 0.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+import socket
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from app.errors import SettingsError
+from app.settings import Settings
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+logger = logging.getLogger(__name__)
+
+_BACKLOG = 2_048
+_LONGEST_HEAD = 65_536
+_REQUESTS_END_WITHIN = 5.0  # seconds of a graceful stop that answers under way may take
+
+
+class GuardedProtocol(HttpToolsProtocol):
+    """uvicorn's HTTP/1.1 with a bound on a request's head, in bytes and in time."""
+
+    head_seconds: ClassVar[float] = 15.0
+    _deadline: asyncio.TimerHandle | None = None
+    _head_bytes = 0
+    _in_head = True
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Start the clock with the connection: a client may also send nothing at all."""
+        super().connection_made(transport)
+        self._expect_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop the clock."""
+        self._stop_clock()
+        super().connection_lost(exc)
+
+    def on_message_begin(self) -> None:
+        """Start the clock with the first byte of a further request."""
+        self._expect_head()
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        """Stop the clock: a body has bounds of its own."""
+        self._in_head = False
+        self._stop_clock()
+        super().on_headers_complete()
+
+    def data_received(self, data: bytes) -> None:
+        """Refuse a head that does not end."""
+        super().data_received(data)
+        if self._in_head and not self.transport.is_closing():
+            self._head_bytes += len(data)
+            if self._head_bytes > _LONGEST_HEAD:
+                self.send_400_response("The request's head is too large.")
+
+    def _expect_head(self) -> None:
+        self._in_head = True
+        self._head_bytes = 0
+        if self._deadline is None:
+            self._deadline = self.loop.call_later(self.head_seconds, self.transport.abort)
+
+    def _stop_clock(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+
+class Server(uvicorn.Server):
+    """uvicorn's server without its handling of signals, which ends the process too early."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        """Take none."""
+        yield
+
+    def stop(self) -> None:
+        """Stop gracefully; a second time, at once."""
+        self.force_exit = self.should_exit
+        self.should_exit = True
+
+
+def bind(settings: Settings) -> socket.socket:
+    """Take the port before anything is opened. Raises `SettingsError` in one line."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family, kind, protocol)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(_BACKLOG)  # who comes while the parts are being opened waits for them
+    except OSError as error:
+        raise SettingsError(
+            f"cannot listen on {settings.host}:{settings.port} (ITC_HOST, ITC_PORT): "
+            f"{error.strerror or error}"
+        ) from error
+    return listener
+
+
+async def serve(app: FastAPI, settings: Settings, listener: socket.socket) -> None:
+    """Serve until SIGTERM or SIGINT, then stop in order: streams, requests, parts."""
+    server = Server(configuration(app, settings))
+    async with app.router.lifespan_context(app):
+        with _signals_to(server, app):
+            host, port = listener.getsockname()[:2]
+            logger.info("listening on http://%s:%s", f"[{host}]" if ":" in host else host, port)
+            await server.serve(sockets=[listener])
+            logger.info("stopping")
+
+
+def configuration(app: FastAPI, settings: Settings) -> uvicorn.Config:
+    """How uvicorn is to serve, with `GuardedProtocol`."""
+    protocol = type("Protocol", (GuardedProtocol,), {"head_seconds": settings.request_seconds})
+    return uvicorn.Config(
+        app,
+        http=protocol,
+        ws="none",
+        lifespan="off",  # entered by serve(), so that its errors reach our caller
+        log_config=None,
+        access_log=settings.access_log,
+        server_header=False,
+        proxy_headers=bool(settings.trusted_proxies),
+        forwarded_allow_ips=list(settings.trusted_proxies),
+        timeout_graceful_shutdown=int(min(_REQUESTS_END_WITHIN, settings.shutdown_seconds)),
+    )
+
+
+@contextlib.contextmanager
+def _signals_to(server: Server, app: FastAPI) -> Generator[None, None, None]:
+    def stop() -> None:
+        app.state.services.stopping.set()
+        server.stop()
+
+    loop = asyncio.get_running_loop()
+    signals = (signal.SIGINT, signal.SIGTERM)
+    for number in signals:
+        loop.add_signal_handler(number, stop)
+    try:
+        yield
+    finally:
+        for number in signals:
+            loop.remove_signal_handler(number)
+
+
+def run(app: FastAPI, settings: Settings, listener: socket.socket) -> None:
+    """`serve` on uvloop."""
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        runner.run(serve(app, settings, listener))
+
+
+def _loop_factory() -> Any:
+    try:
+        import uvloop
+    except ImportError:  # not made for every platform
+        return None
+    return uvloop.new_event_loop

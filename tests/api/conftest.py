@@ -1,0 +1,101 @@
+"""The application around fakes, reached through a real HTTP server or without one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from app.api.application import build
+from app.api.auth import Authenticator, BrokerAuthenticator, NobodyAsked
+from app.api.services import Services
+from app.server import Server, bind, configuration
+from app.settings import Settings
+from tests.api.fakes import FakeBroker, FakeTraces
+
+
+@dataclass
+class World:
+    """A service of fakes, and the settings it was made with."""
+
+    settings: Settings
+    broker: FakeBroker
+    traces: FakeTraces
+
+    def authenticator(self) -> Authenticator:
+        if self.settings.auth == "none":
+            return NobodyAsked()
+        return BrokerAuthenticator(
+            self.broker,
+            cache_seconds=self.settings.auth_cache_seconds,
+            cache_users=self.settings.auth_cache_users,
+            failures=self.settings.sign_in_failures,
+            loopback_users=self.settings.loopback_users,
+        )
+
+    @asynccontextmanager
+    async def services(self) -> AsyncIterator[Services]:
+        yield Services(
+            settings=self.settings,
+            authenticator=self.authenticator(),
+            broker=self.broker,
+            traces=self.traces,
+        )
+
+    def app(self) -> FastAPI:
+        return build(self.settings, self.services, web=None)
+
+
+def make_world(tmp_path: Path, **settings: object) -> World:
+    broker = FakeBroker()
+    broker.add("admin", "secret", "administrator", "/", "shop")
+    broker.add("watcher", "secret", "monitoring", "/", "shop")
+    return World(
+        Settings(_env_file=None, data_dir=tmp_path, port=0, **settings),
+        broker,
+        FakeTraces(frozenset({"/", "shop", "undefined", "50%2F off", "ü"})),
+    )
+
+
+@asynccontextmanager
+async def served(app: FastAPI, settings: Settings) -> AsyncIterator[str]:
+    """Serve on a free loopback port, by the same protocol as in production; gives the URL."""
+    listener = bind(settings)
+    server = Server(configuration(app, settings))
+    async with app.router.lifespan_context(app):
+        task = asyncio.create_task(server.serve(sockets=[listener]))
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            app.state.services.stopping.set()
+            server.stop()
+            await task
+
+
+@asynccontextmanager
+async def connected(app: FastAPI, **options: object) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of the application without a server between."""
+    async with app.router.lifespan_context(app):
+        transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+        async with httpx.AsyncClient(
+            transport=transport, base_url="http://localhost", **options
+        ) as client:
+            yield client
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return make_world(tmp_path)
+
+
+@pytest.fixture
+async def client(world: World) -> AsyncIterator[httpx.AsyncClient]:
+    """Signed in as administrator of ``/`` and ``shop``."""
+    async with connected(world.app(), auth=("admin", "secret")) as client:
+        yield client

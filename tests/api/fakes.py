@@ -1,0 +1,135 @@
+"""Stand-ins for the parts behind the routes: small, in memory, with the real ones' errors."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass, field
+
+from app.broker.management import BrokerUser
+from app.errors import (
+    ConflictError,
+    NotAuthenticatedError,
+    NotAuthorisedError,
+    NotFoundError,
+    OutageError,
+)
+from app.traces.feed import Feed
+from app.traces.status import TraceState, TraceStatus
+from app.tracker import Counters
+
+MADE_AT = 1_767_323_045_678_901  # 2026-01-02T03:04:05.678901Z
+
+
+def basic(name: str, password: str) -> dict[str, str]:
+    """The header that signs somebody in."""
+    token = base64.b64encode(f"{name}:{password}".encode()).decode()
+    return {"authorization": f"Basic {token}"}
+
+
+@dataclass
+class Account:
+    """A user of the fake broker."""
+
+    password: str
+    tags: frozenset[str]
+    vhosts: frozenset[str]
+
+
+@dataclass
+class FakeBroker:
+    """The broker's users, and how often somebody asked about them."""
+
+    accounts: dict[str, Account] = field(default_factory=dict)
+    tokens: dict[str, str] = field(default_factory=dict)
+    down: bool = False
+    questions: int = 0
+
+    def add(self, name: str, password: str, tags: str, *vhosts: str) -> dict[str, str]:
+        """A user, and the header that signs it in."""
+        self.accounts[name] = Account(password, frozenset(tags.split()), frozenset(vhosts))
+        return basic(name, password)
+
+    async def whoami(self, authorization: bytes) -> BrokerUser:
+        self.questions += 1
+        name = self._name(authorization)
+        tags = self.accounts[name].tags
+        if not tags:
+            raise NotAuthorisedError("this user has no tag that lets it use the management API")
+        return BrokerUser(name, tags)
+
+    async def visible_vhosts(self, authorization: bytes) -> frozenset[str]:
+        return self.accounts[self._name(authorization)].vhosts
+
+    async def vhosts(self) -> frozenset[str]:
+        self._must_be_up()
+        return frozenset().union(*(account.vhosts for account in self.accounts.values()))
+
+    def _name(self, authorization: bytes) -> str:
+        self._must_be_up()
+        scheme, _, rest = authorization.decode().partition(" ")
+        if scheme == "Bearer" and rest in self.tokens:
+            return self.tokens[rest]
+        if scheme == "Basic":
+            name, _, password = base64.b64decode(rest).decode().partition(":")
+            if name in self.accounts and self.accounts[name].password == password:
+                return name
+        raise NotAuthenticatedError("the broker refuses these credentials")
+
+    def _must_be_up(self) -> None:
+        if self.down:
+            raise OutageError("the broker's management API does not answer")
+
+
+@dataclass
+class FakeTraces:
+    """Traces that are only remembered."""
+
+    vhosts: frozenset[str]
+    running: dict[str, TraceStatus] = field(default_factory=dict)
+    feed: Feed = field(default_factory=Feed)
+
+    async def start(self, vhost: str, policy: str | None) -> bool:
+        if vhost not in self.vhosts:
+            raise NotFoundError("the broker has no such virtual host")
+        present = self.running.get(vhost)
+        if present is not None and policy not in (None, present.participant):
+            raise ConflictError(f"this trace has participants by {present.participant}")
+        if present is not None and present.state is TraceState.running:
+            return False
+        self.running[vhost] = trace_status(vhost, TraceState.running, policy or "channel")
+        return True
+
+    async def stop(self, vhost: str) -> None:
+        present = await self.status(vhost)
+        self.running[vhost] = trace_status(vhost, TraceState.stopped, present.participant)
+
+    async def status(self, vhost: str) -> TraceStatus:
+        if vhost not in self.running:
+            raise NotFoundError("this virtual host was never traced")
+        return self.running[vhost]
+
+    async def statuses(self) -> list[TraceStatus]:
+        return [self.running[vhost] for vhost in sorted(self.running)]
+
+    def subscribe(self) -> Feed:
+        return self.feed
+
+
+def trace_status(vhost: str, state: TraceState, participant: str = "channel") -> TraceStatus:
+    return TraceStatus(
+        vhost=vhost,
+        state=state,
+        participant=participant,
+        wanted=state is TraceState.running,
+        created_at=MADE_AT,
+        waiting_for=None,
+        last_error=None,
+        restarts=0,
+        counters=Counters(published=3, received=4),
+        participants=2,
+        pending_copies=0,
+        last_event_id=7,
+        rate=0.5,
+        lag=0,
+        gaps=[],
+    )
