@@ -1,0 +1,26 @@
+"""Why a job cannot go on: one class, whose word the service turns into its own error.
+
+The text reaches users, so it is a sentence that says what to do, and never holds a password.
+"""
+
+from __future__ import annotations
+
+import enum
+
+
+class Problem(enum.StrEnum):
+    """Who has to act: the caller, the operator, or nobody but us."""
+
+    bad_request = "bad_request"  # the request cannot be: equal ids, two virtual hosts
+    not_found = "not_found"  # an id that is not, or is no longer, in the store
+    outage = "outage"  # the database, the cluster, Java or the disk is away
+    cancelled = "cancelled"  # someone asked for the end of this job
+    failed = "failed"  # anything else
+
+
+class JobError(Exception):
+    """A job's end with a reason. ``problem`` says who has to act, the text what to do."""
+
+    def __init__(self, problem: Problem, sentence: str) -> None:
+        super().__init__(sentence)
+        self.problem = problem

@@ -1,0 +1,206 @@
+"""What the planner asks the store: single events, who took part, the first event from a height on.
+
+Every question is answered from an index, and the ones about many participants are one statement
+for all of them: a bisection's step costs one round trip. Numbers are ours and stand in the text;
+nothing that a user wrote does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from spark_jobs.database import Connection
+from spark_jobs.errors import JobError, Problem
+from spark_jobs.ranges import Dot, Longs, Mark, Ranges
+
+# Participants a statement: SQLite takes a million characters, one takes up to 45.
+STATEMENT_ROWS = 4000
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True)
+class Event:
+    """One end of a chain: where it stands and what it knows."""
+
+    id: int
+    trace: int
+    vhost: str
+    participant: int
+    height: int
+    interval: str
+    clock: bytes
+
+    @property
+    def dot(self) -> Dot:
+        """Its place in causal order."""
+        return Dot(self.interval, self.height)
+
+
+@dataclass(frozen=True)
+class Gap:
+    """A span in which trace messages may have been lost, as the API shows it."""
+
+    id: int
+    after_event_id: int
+    since: int
+    until: int | None
+    reason: str
+
+
+class Participant(NamedTuple):
+    """Who has events in a span of ids; ``base`` is the height its interval was dealt at."""
+
+    number: int
+    interval: str
+    base: int
+
+
+class History:
+    """The questions, on one connection."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def event(self, event_id: int) -> Event:
+        """One event; raises JobError (not_found) where there is none."""
+        rows = self._connection.rows(
+            "SELECT e.id, e.trace_id AS trace, t.vhost, e.participant, e.height,"
+            ' p."interval", e.clock FROM events e'
+            " JOIN traces t ON t.id = e.trace_id"
+            " JOIN participants p ON p.trace_id = e.trace_id AND p.number = e.participant"
+            f" WHERE e.id = {int(event_id)}"
+        )
+        if not rows:
+            raise JobError(Problem.not_found, f"There is no event {event_id} in the store.")
+        return Event(**rows[0])
+
+    def exists(self, event_id: int) -> bool:
+        """Whether the store still has an event."""
+        return bool(self._connection.rows(f"SELECT id FROM events WHERE id = {int(event_id)}"))
+
+    def participants(self, trace: int, first_id: int, last_id: int) -> list[Participant]:
+        """Who has events with ids in the span."""
+        return [
+            Participant(*row)
+            for batch in self._connection.query(
+                'SELECT number, "interval", base FROM participants'
+                f" WHERE trace_id = {trace} AND last_event_id >= {first_id}"
+                f" AND first_event_id <= {last_id}"
+            )
+            for row in zip(*batch.to_pydict().values(), strict=True)
+        ]
+
+    def last_at_or_below(self, trace: int, heights: Iterable[tuple[int, int]]) -> dict[int, Mark]:
+        """For each (participant, height) its last event not above that height, where it has one."""
+        return self._marks(trace, heights, "<=", "DESC")
+
+    def first_at_or_above(self, trace: int, heights: Sequence[tuple[int, int]]) -> dict[int, Mark]:
+        """For each (participant, height) its first event not below that height."""
+        found = self._marks(trace, heights, ">=", "ASC")
+        if len(found) < len(heights):
+            raise JobError(
+                Problem.failed,
+                "Events went away while the chain was planned: the store is being pruned or was"
+                " restored. Ask again.",
+            )
+        return found
+
+    def _marks(
+        self, trace: int, heights: Iterable[tuple[int, int]], comparison: str, order: str
+    ) -> dict[int, Mark]:
+        found: dict[int, Mark] = {}
+        for some in chunks(heights, STATEMENT_ROWS):
+            found.update(self._marks_of(trace, some, comparison, order))
+        return found
+
+    def _marks_of(
+        self, trace: int, heights: Iterable[tuple[int, int]], comparison: str, order: str
+    ) -> Iterator[tuple[int, Mark]]:
+        wanted = ", ".join(f"({participant}, {height})" for participant, height in heights)
+        rows = self._connection.rows(
+            f"WITH wanted (participant, height) AS (VALUES {wanted}),"
+            " found (id) AS (SELECT (SELECT id FROM events"
+            f" WHERE trace_id = {trace} AND participant = wanted.participant"
+            f" AND height {comparison} wanted.height ORDER BY height {order} LIMIT 1) FROM wanted)"
+            " SELECT e.participant, e.height, e.seq, e.id, e.clock"
+            " FROM found JOIN events e ON e.id = found.id"
+        )
+        for row in rows:
+            yield row["participant"], Mark(row["height"], row["seq"], row["id"], row["clock"])
+
+    def members(self, trace: int, ranges: Ranges) -> tuple[Longs, Longs, Longs]:
+        """Ids, participants and heights of all events in the ranges, by id."""
+        parts = [
+            batch
+            for some in chunks(zip(*ranges.columns(), strict=True), STATEMENT_ROWS)
+            for batch in self._connection.query(members(trace, some), batch_rows=65536)
+        ]
+        ids, participants, heights = (
+            np.concatenate([part.column(k).to_numpy() for part in parts]) for k in range(3)
+        )
+        order = np.argsort(ids)
+        return ids[order], participants[order], heights[order]
+
+    def names(self, trace: int, numbers: Iterable[int]) -> Mapping[int, tuple[str, str]]:
+        """Name and interval of participants."""
+        found = {}
+        for some in chunks(numbers, STATEMENT_ROWS):
+            listed = ", ".join(map(str, some))
+            for row in self._connection.rows(
+                'SELECT number, name, "interval" FROM participants'
+                f" WHERE trace_id = {trace} AND number IN ({listed})"
+            ):
+                found[row["number"]] = (row["name"], row["interval"])
+        return found
+
+    def gaps(self, trace: int, first_id: int, last_id: int) -> list[Gap]:
+        """The gaps that reach into the span between two events."""
+        rows = self._connection.rows(
+            'SELECT id, after_event_id, since, coalesce("until", -1) AS "until", reason FROM gaps'
+            f" WHERE trace_id = {trace} AND after_event_id < {last_id}"
+            f" AND (through_event_id IS NULL OR through_event_id >= {first_id})"
+            " ORDER BY id"
+        )
+        return [_gap(row) for row in rows]
+
+    def row_bytes(self, trace: int, first_id: int, last_id: int) -> int:
+        """About how many bytes a row of the span has, from a few of them."""
+        step = max(1, (last_id - first_id) // 200)
+        listed = ", ".join(str(each) for each in range(first_id, last_id + 1, step))
+        rows = self._connection.rows(
+            "SELECT avg(length(clock) + length(properties) + coalesce(length(payload), 0)) AS mean"
+            f" FROM events WHERE trace_id = {trace} AND id IN ({listed})"
+        )
+        return int(rows[0]["mean"] or 0)
+
+
+def chunks(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
+    """The items in lists of at most ``size``."""
+    iterator = iter(items)
+    while chunk := list(islice(iterator, size)):
+        yield chunk
+
+
+def members(trace: int, ranges: Iterable[Sequence[int]]) -> str:
+    """The statement that lists (id, participant, height) of the events in height ranges.
+
+    Takes (participant, low, high, …) each. Answered from the index on participant and height.
+    """
+    wanted = ", ".join(f"({r[0]}, {r[1]}, {r[2]})" for r in ranges)
+    return (
+        f"WITH wanted (participant, low, high) AS (VALUES {wanted})"
+        " SELECT m.id, m.participant, m.height FROM wanted CROSS JOIN events m"
+        f" WHERE m.trace_id = {trace} AND m.participant = wanted.participant"
+        " AND m.height BETWEEN wanted.low AND wanted.high"
+    )
+
+
+def _gap(row: dict[str, Any]) -> Gap:
+    until = None if row["until"] < 0 else row["until"]
+    return Gap(row["id"], row["after_event_id"], row["since"], until, row["reason"])

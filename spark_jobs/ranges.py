@@ -1,0 +1,217 @@
+"""A chain as height ranges, one a participant, and the two ways to find them.
+
+Within a participant events are totally ordered, so what lies at or after ``from`` is a suffix of
+its events and what lies at or before ``to`` a prefix: the chain is one range of heights of each
+participant. `first_reached` finds the lower ends by bisection over whatever `probe` looks up;
+`compare` finds the ranges of a batch of rows by looking at their clocks. Nothing here reads
+anything by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from itc import packed_height_at
+
+Longs: TypeAlias = npt.NDArray[np.int64]
+Flags: TypeAlias = npt.NDArray[np.bool_]
+
+
+class Dot(NamedTuple):
+    """Where an event stands: whoever has at least ``height`` on ``interval`` is at or after it."""
+
+    interval: str
+    height: int
+
+    def reached_by(self, clock: bytes) -> bool:
+        """Whether an event with this packed clock is the dot's event or happened after it."""
+        return packed_height_at(clock, self.interval) >= self.height
+
+
+class Mark(NamedTuple):
+    """One event of a participant, as a lookup finds it."""
+
+    height: int
+    seq: int
+    id: int
+    clock: bytes
+
+
+Probe: TypeAlias = Callable[[Sequence[tuple[int, int]]], Mapping[int, Mark]]
+"""For (participant, height) pairs the first event of each at or above that height."""
+
+
+class Range(NamedTuple):
+    """The chain's events of one participant: heights, ids and sequence numbers are inclusive."""
+
+    participant: int
+    low: int
+    high: int
+    first_id: int
+    last_id: int
+    first_seq: int
+    last_seq: int
+
+    @property
+    def events(self) -> int:
+        """How many events: a participant's sequence has no holes."""
+        return self.last_seq - self.first_seq + 1
+
+    def joined(self, other: Range) -> Range:
+        """The range from the first event of either to the last of either."""
+        return Range(
+            self.participant,
+            min(self.low, other.low),
+            max(self.high, other.high),
+            min(self.first_id, other.first_id),
+            max(self.last_id, other.last_id),
+            min(self.first_seq, other.first_seq),
+            max(self.last_seq, other.last_seq),
+        )
+
+
+@dataclass(frozen=True)
+class Ranges:
+    """Ranges of many participants as arrays, sorted by participant; small enough to travel."""
+
+    participants: Longs
+    low: Longs
+    high: Longs
+    first_id: Longs
+    last_id: Longs
+
+    @classmethod
+    def of(cls, ranges: Iterable[Range]) -> Ranges:
+        """Arrays of the ranges, in any order."""
+        ordered = sorted(ranges)
+        columns = np.array([r[:5] for r in ordered], dtype=np.int64).reshape(-1, 5).T
+        return cls(*(np.ascontiguousarray(column) for column in columns))
+
+    def __len__(self) -> int:
+        return len(self.participants)
+
+    def hold(self, participants: Longs, heights: Longs) -> Flags:
+        """Which of the events at these heights of these participants lie in a range."""
+        if not len(self):
+            return np.zeros(len(participants), dtype=np.bool_)
+        at = np.searchsorted(self.participants, participants).clip(max=len(self) - 1)
+        known = self.participants[at] == participants
+        held: Flags = known & (self.low[at] <= heights) & (heights <= self.high[at])
+        return held
+
+    def within(self, first_id: int, last_id: int) -> Ranges:
+        """The ranges that may have events with ids in this span."""
+        kept = (self.first_id <= last_id) & (self.last_id >= first_id)
+        return Ranges(*(column[kept] for column in self.columns()))
+
+    def columns(self) -> tuple[Longs, Longs, Longs, Longs, Longs]:
+        """The arrays in the order of `Range`'s fields."""
+        return self.participants, self.low, self.high, self.first_id, self.last_id
+
+
+def first_reached(tops: Mapping[int, Mark], start: Dot, probe: Probe) -> dict[int, Mark]:
+    """The first event of each participant at or after ``start``.
+
+    ``tops`` holds an event of each participant that is itself at or after it. Steps down from
+    there double until one is too far and are then halved, so that the cost goes with the answer's
+    length and not with the participant's; all participants take a step in the same probe.
+    """
+    searches = {participant: _Search(top) for participant, top in tops.items()}
+    while pending := [(p, s.next) for p, s in searches.items() if not s.done]:
+        found = probe(pending)
+        for participant, height in pending:
+            mark = found[participant]
+            searches[participant].learn(height, mark, start.reached_by(mark.clock))
+    return {participant: search.best for participant, search in searches.items()}
+
+
+class _Search:
+    """Bisection in one participant: below ``low`` nothing is reached, ``best`` is."""
+
+    def __init__(self, top: Mark) -> None:
+        self.best = top
+        self.low = 0
+        self.high = top.height  # no reached event stands in [high, best.height)
+        self.step = 1
+        self.galloping = True
+
+    @property
+    def done(self) -> bool:
+        return self.low >= self.high
+
+    @property
+    def next(self) -> int:
+        if self.galloping:
+            return max(self.low, self.high - self.step)
+        return (self.low + self.high) // 2
+
+    def learn(self, height: int, mark: Mark, reached: bool) -> None:
+        self.step *= 2
+        if reached:
+            self.best, self.high = mark, height
+        else:
+            self.low, self.galloping = mark.height + 1, False
+
+
+def compare(
+    ids: Longs,
+    participants: Longs,
+    heights: Longs,
+    seqs: Longs,
+    clocks: Sequence[bytes],
+    bounds: Ranges,
+    start: Dot,
+) -> list[Range]:
+    """The ranges of a batch of rows, in any order: at most ``bounds``, at or after ``start``.
+
+    The upper ends are compared as arrays. Of the rows that are left, those of one participant are
+    ordered, so only as many clocks are read as a bisection looks at.
+    """
+    upper = np.flatnonzero(bounds.hold(participants, heights))
+    order = upper[np.lexsort((heights[upper], participants[upper]))]
+    groups = np.split(order, np.flatnonzero(np.diff(participants[order])) + 1)
+    ranges = []
+    for rows in groups:
+        first = _first_row(rows, clocks, start)
+        if first < len(rows):
+            a, z = rows[first], rows[-1]
+            ranges.append(_range(int(participants[a]), heights, ids, seqs, a, z))
+    return ranges
+
+
+def _first_row(rows: npt.NDArray[np.intp], clocks: Sequence[bytes], start: Dot) -> int:
+    """Place of the first row of one participant whose clock reached ``start``."""
+    low, high = 0, len(rows)
+    while low < high:
+        middle = (low + high) // 2
+        if start.reached_by(clocks[int(rows[middle])]):
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+def _range(participant: int, heights: Longs, ids: Longs, seqs: Longs, a: int, z: int) -> Range:
+    return Range(
+        participant,
+        int(heights[a]),
+        int(heights[z]),
+        int(ids[a]),
+        int(ids[z]),
+        int(seqs[a]),
+        int(seqs[z]),
+    )
+
+
+def merge(parts: Iterable[Range]) -> list[Range]:
+    """One range a participant of the ranges that several batches gave."""
+    merged: dict[int, Range] = {}
+    for part in parts:
+        known = merged.get(part.participant)
+        merged[part.participant] = part if known is None else known.joined(part)
+    return sorted(merged.values())
