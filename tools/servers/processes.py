@@ -163,8 +163,8 @@ class Child:
                 raise ServerError(f"{error}{self.log_tail()}") from None
             raise
 
-    def wait(self, seconds: float) -> int:
-        """Wait for its end and give the exit code; `ServerError` if it takes longer."""
+    def wait(self, seconds: float | None = None) -> int:
+        """Wait for its end and give the exit code; `ServerError` if it takes longer than that."""
         try:
             code = self._process.wait(seconds)
         except subprocess.TimeoutExpired as error:

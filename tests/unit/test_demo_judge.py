@@ -1,0 +1,100 @@
+"""The demo must be able to fail: its own account of causality, and its comparison with it."""
+
+from __future__ import annotations
+
+from tools.demo.history import Action, History
+from tools.demo.judge import Recorded
+
+ROLES = {"a -> b": "shop", "c -> b": "clerk", "d -> b": "auditor", "e -> b": "bystander"}
+
+
+def small_history() -> History:
+    """The shop asks the clerk, who answers; a bystander talks to itself; a rejected request."""
+    history = History()
+    history.published("shop", "orders", "ask")
+    history.published("bystander", "orders", "noise")
+    history.received("clerk", "orders", "todo", "ask")
+    history.received("bystander", "orders", "own", "noise")
+    history.published("clerk", "", "answer")
+    history.received("shop", "", "replies", "answer")
+    history.published("shop", "orders", "poison")
+    history.received("clerk", "orders", "todo", "poison")
+    history.received("auditor", "dead", "letters", "poison")
+    return history
+
+
+def event(number: int, action: Action, cause: int | None = None) -> dict[str, object]:
+    connection = next(name for name, role in ROLES.items() if role == action.role)
+    return {
+        "id": number,
+        "connection": connection,
+        "type": action.type,
+        "exchange": action.exchange,
+        "queue": action.queue,
+        "payload": action.payload,
+        "cause": cause,
+    }
+
+
+def recorded(history: History) -> Recorded:
+    numbers = {action: number for number, action in enumerate(history.actions, 1)}
+    causes = {action: history.cause(action) for action in numbers}
+    events = {
+        action: event(number, action, numbers[cause] if (cause := causes[action]) else None)
+        for action, number in numbers.items()
+    }
+    return Recorded(history, ROLES, events)
+
+
+def test_a_chain_holds_what_lies_between_and_nothing_beside() -> None:
+    history = small_history()
+    first, last = history.actions[0], history.actions[-1]
+    assert [(a.role, a.payload) for a in history.chain(first, last)] == [
+        ("shop", "ask"),
+        ("clerk", "ask"),
+        ("clerk", "answer"),
+        ("shop", "answer"),
+        ("shop", "poison"),
+        ("auditor", "poison"),  # the dead letter follows from the publish, not from the rejection
+    ]
+
+
+def test_a_chain_against_the_arrow_of_time_is_empty() -> None:
+    history = small_history()
+    assert history.chain(history.actions[-1], history.actions[0]) == []
+
+
+def test_the_expected_export_has_no_faults() -> None:
+    history = small_history()
+    judge = recorded(history)
+    chain = history.chain(history.actions[0], history.actions[-1])
+    assert judge.faults_of([judge.events[action] for action in chain], chain) == []
+    assert judge.wrong_causes() == []
+
+
+def test_a_missing_a_foreign_and_a_repeated_event_are_faults() -> None:
+    history = small_history()
+    judge = recorded(history)
+    chain = history.chain(history.actions[0], history.actions[-1])
+    exported = [judge.events[action] for action in chain]
+    noise = judge.events[history.actions[1]]
+    assert judge.faults_of(exported[1:], chain) == [f"it lacks: {chain[0]}"]
+    assert judge.faults_of([*exported, noise], chain) == [
+        f"it should not hold: {history.actions[1]}"
+    ]
+    assert judge.faults_of([*exported, {"id": 99}], chain) == ["it should not hold: event 99"]
+    assert judge.faults_of([*exported, exported[0]], chain) == ["it holds an event twice"]
+
+
+def test_a_delivery_matched_to_another_publish_is_found() -> None:
+    history = small_history()
+    judge = recorded(history)
+    delivery = history.actions[2]
+    judge.events[delivery]["cause"] = 2
+    assert judge.wrong_causes() == [delivery]
+
+
+def test_events_of_others_are_no_actions_of_ours() -> None:
+    judge = recorded(small_history())
+    foreign = {**event(1, judge.history.actions[0]), "connection": "x -> b"}
+    assert judge.action(foreign) is None

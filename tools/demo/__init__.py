@@ -1,0 +1,1 @@
+"""The demo: a private broker, the service, a small order pipeline, and a causal chain from it."""

@@ -1,0 +1,161 @@
+"""``python -m tools.demo``: stays up until Ctrl-C; with ``DEMO_EXIT=1`` ends by itself.
+
+Ends with 0 only if the chain holds exactly the events that the demo expects of its own actions.
+``AMQP_URL`` and ``MANAGEMENT_URL`` name a broker to use instead of a private one, ``DEMO_DIR`` a
+folder for its data instead of ``var/demo``, ``ITC_PORT`` the service's port.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from pathlib import Path
+from types import FrameType
+from typing import Any
+from uuid import uuid4
+
+from tools.demo.client import EventFeed
+from tools.demo.judge import Recorded, connections, listed
+from tools.demo.pipeline import ROLES, Outcome, Pipeline
+from tools.demo.show import Printer
+from tools.demo.stage import CHECKOUT, Stage, raised
+from tools.servers import ServerError, wait_until
+
+TRACE_SECONDS = 60.0
+WORKLOAD_SECONDS = 60.0
+
+
+def main() -> int:
+    """Run the demo; give the process's exit code."""
+    signal.signal(signal.SIGTERM, _interrupt)
+    stays = os.environ.get("DEMO_EXIT", "") in ("", "0")
+    folder = Path(os.environ.get("DEMO_DIR") or CHECKOUT / "var" / "demo")
+    printer = Printer()
+    try:
+        with raised(folder.resolve(), os.environ, printer.step) as stage:
+            right = _perform(stage, printer)
+            if stays:
+                _stay(stage, printer)
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # what follows is the way out
+            printer.step("stopping")
+    except ServerError as error:
+        print(f"demo: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return 0 if right else 1
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _perform(stage: Stage, printer: Printer) -> bool:
+    """Trace the workload and restore the chain; say whether all came out right."""
+    printer.step(f"tracing the virtual host {stage.vhost}")
+    started = stage.client.start_trace(stage.vhost)
+    try:
+        _wait_for_trace(stage)
+        feed = EventFeed(stage.client, stage.vhost)
+        printer.step("driving the order pipeline over AMQP")
+        recorded, outcome = asyncio.run(_drive(stage, feed))
+        return _show_chain(stage, printer, recorded, outcome)
+    finally:
+        if started and not stage.private:  # a broker in use gets its tracing switched off again
+            stage.client.stop_trace(stage.vhost)
+
+
+def _wait_for_trace(stage: Stage) -> None:
+    def running() -> bool:
+        trace = stage.client.trace(stage.vhost)
+        if trace["state"] == "failed":
+            raise ServerError(f"the trace failed: {trace['last_error']}")
+        return bool(trace["state"] == "running")
+
+    wait_until(running, TRACE_SECONDS, f"the start of the trace of {stage.vhost}")
+
+
+async def _drive(stage: Stage, feed: EventFeed) -> tuple[Recorded, Outcome]:
+    run_name = uuid4().hex[:6]
+    try:
+        async with (
+            asyncio.timeout(WORKLOAD_SECONDS),
+            Pipeline(stage.url_of, stage.broker.amqp_url(stage.vhost), run_name) as pipeline,
+        ):
+            names = {role: pipeline.connection_name(role) for role in ROLES}
+            roles = await asyncio.to_thread(connections, stage.broker, names)
+            outcome = await pipeline.run()
+    except TimeoutError as error:
+        raise ServerError(f"the workload did not end within {WORKLOAD_SECONDS:g} s") from error
+    recorded = await asyncio.to_thread(Recorded.collect, pipeline.history, roles, feed)
+    return recorded, outcome
+
+
+def _show_chain(stage: Stage, printer: Printer, recorded: Recorded, outcome: Outcome) -> bool:
+    first, last = (int(recorded.events[action]["id"]) for action in (outcome.first, outcome.last))
+    printer.step(f"asking for the chain from event {first} to event {last} (this starts Spark)")
+    summary = stage.client.make_chain(first, last, "demo.jsonl")
+    if summary.get("location") is None:
+        raise ServerError(f"no chain was found: the events are {summary['relation']}")
+    exported = stage.client.download(summary["location"])
+    printer.step("the chain:")
+    printer.line()
+    printer.line(f"  {stage.client.compare(first, last)['sentence']}")
+    printer.line(_beside(stage, recorded, first))
+    printer.line()
+    printer.chain(exported, recorded)
+    faults = _faults(recorded, outcome, summary, exported)
+    printer.line(_verdict(recorded, summary, faults))
+    printer.line()
+    printer.farewell(stage, summary)
+    printer.line()
+    return not faults
+
+
+def _beside(stage: Stage, recorded: Recorded, first: int) -> str:
+    """Say what the service makes of the role that has nothing to do with the orders."""
+    stock = [action for action in recorded.events if action.role == "stock"]
+    answer = stage.client.compare(first, int(recorded.events[stock[-1]]["id"]))
+    return f"  {answer['sentence']}"
+
+
+def _faults(
+    recorded: Recorded, outcome: Outcome, summary: dict[str, Any], exported: list[dict[str, Any]]
+) -> list[str]:
+    expected = recorded.history.chain(outcome.first, outcome.last)
+    faults = recorded.faults_of(exported, expected)
+    if wrong := recorded.wrong_causes():
+        faults.append(f"deliveries matched to the wrong publish:{listed(wrong)}")
+    if summary["relation"] != "before":
+        faults.append(f"the relation is {summary['relation']}, not before")
+    if summary["events"] != len(exported):
+        faults.append(f"the summary speaks of {summary['events']} events")
+    if not summary["complete"]:
+        faults.append(f"it is not complete: {summary['gaps']}")
+    return faults
+
+
+def _verdict(recorded: Recorded, summary: dict[str, Any], faults: list[str]) -> str:
+    if faults:
+        return "WRONG:" + "".join(f"\n  - {fault}" for fault in faults)
+    return (
+        f"Right: of {len(recorded.history)} recorded actions exactly the {summary['events']} "
+        f"expected, {summary['participants']} participants, "
+        f"{summary['seconds']['total']:.1f} s with Spark's {summary['seconds']['spark']:.1f} s."
+    )
+
+
+def _stay(stage: Stage, printer: Printer) -> None:
+    printer.step("everything stays up until Ctrl-C")
+    try:
+        code = stage.service.wait()
+    except KeyboardInterrupt:
+        printer.line()
+        return
+    raise ServerError(f"the service ended with {code}{stage.service.log_tail()}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

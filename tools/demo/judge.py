@@ -1,0 +1,96 @@
+"""Finds the demo's own actions among the service's events, and judges the answers by them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from tools.demo.client import Event, EventFeed
+from tools.demo.history import Action, History
+from tools.servers import Broker, ServerError, wait_until
+
+EVENT_SECONDS = 60.0
+CONNECTION_SECONDS = 30.0
+
+
+def connections(broker: Broker, names: Mapping[str, str]) -> dict[str, str]:
+    """Give role by the broker's name of its connection; ``names`` are the clients' own by role.
+
+    A trace message names a connection by its two addresses alone; only the management API knows
+    how the client calls itself.
+    """
+    role_of = {name: role for role, name in names.items()}
+    found: dict[str, str] = {}
+
+    def all_listed() -> bool:
+        for connection in broker.api("GET", "connections"):
+            role = role_of.get(connection.get("user_provided_name", ""))
+            if role is not None:
+                found[connection["name"]] = role
+        return len(found) == len(names)
+
+    wait_until(all_listed, CONNECTION_SECONDS, "the management API's list of our connections")
+    return found
+
+
+@dataclass
+class Recorded:
+    """What the service recorded of the demo's actions."""
+
+    history: History
+    roles: Mapping[str, str]  # connection -> role
+    events: dict[Action, Event]
+
+    @classmethod
+    def collect(cls, history: History, roles: Mapping[str, str], feed: EventFeed) -> Recorded:
+        """Read events until every action has one; `ServerError` naming those without."""
+        recorded = cls(history, roles, {})
+        until = time.monotonic() + EVENT_SECONDS
+        while missing := [action for action in history.actions if action not in recorded.events]:
+            if time.monotonic() > until:
+                raise ServerError(f"{len(missing)} actions were not recorded{listed(missing)}")
+            recorded._take(feed.more())
+        return recorded
+
+    def _take(self, events: Iterable[Event]) -> None:
+        wanted = set(self.history.actions)
+        for event in events:
+            action = self.action(event)
+            if action in wanted:
+                self.events[action] = event
+
+    def action(self, event: Event) -> Action | None:
+        """Give the action that an event speaks of; None if it is none of ours."""
+        role = self.roles.get(event["connection"])
+        if role is None:
+            return None
+        return Action(role, event["type"], event["exchange"], event["queue"], event["payload"])
+
+    def wrong_causes(self) -> list[Action]:
+        """Give the deliveries that the service matched to another publish than ours."""
+        return [
+            action
+            for action, event in self.events.items()
+            if (cause := self.history.cause(action)) and event["cause"] != self.events[cause]["id"]
+        ]
+
+    def faults_of(self, exported: Iterable[Event], expected: Iterable[Action]) -> list[str]:
+        """Compare an export with the actions it should hold; one sentence a fault."""
+        ids = [int(event["id"]) for event in exported]
+        wanted = {int(self.events[action]["id"]): action for action in expected}
+        known = {int(event["id"]): action for action, event in self.events.items()}
+        faults = [f"it lacks: {wanted[number]}" for number in wanted if number not in ids]
+        faults += [
+            f"it should not hold: {known.get(number, f'event {number}')}"
+            for number in ids
+            if number not in wanted
+        ]
+        if len(ids) != len(set(ids)):
+            faults.append("it holds an event twice")
+        return faults
+
+
+def listed(actions: Iterable[Action]) -> str:
+    """Give actions as lines behind an error's text."""
+    return "".join(f"\n  - {action}" for action in actions)

@@ -1,0 +1,236 @@
+"""The workload: a shop's order pipeline, with one order that cannot be carried out.
+
+    shop ──topic──▶ orders ──fanout──▶ billing ──default exchange──▶ shop
+                      │          └───▶ shipping ─default exchange──▶ shop
+                      └─reject─▶ dead letters ──▶ auditor
+    stock ──topic──▶ stock   (beside all this, causing none of it)
+
+Each role has a connection and a channel of its own and takes one message at a time (prefetch 1),
+and answers before it acknowledges: so what it publishes follows from what it was handed before,
+and from nothing that was still on its way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+import aio_pika
+from aio_pika.abc import AbstractChannel, AbstractIncomingMessage
+from pamqp.common import FieldTable
+
+from tools.demo.history import Action, History
+
+# Names nobody else has: the demo also runs on brokers that are in use, and removes these.
+ORDERS = "itc-demo.orders"  # topic
+ACCEPTED = "itc-demo.accepted"  # fanout
+REJECTED = "itc-demo.rejected"  # fanout, dead letters
+NEW_ORDERS = "itc-demo.orders.new"
+BILLING = "itc-demo.billing"
+SHIPPING = "itc-demo.shipping"
+REPLIES = "itc-demo.shop.replies"
+DEAD = "itc-demo.orders.dead"
+STOCK = "itc-demo.stock"
+EXCHANGES = (ORDERS, ACCEPTED, REJECTED)
+QUEUES = (NEW_ORDERS, BILLING, SHIPPING, REPLIES, DEAD, STOCK)
+ROLES = ("shop", "orders", "billing", "shipping", "auditor", "stock")
+GOOD_ORDERS = 2
+CONNECT_SECONDS = 30
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The first order's publish and the last thing that followed from it."""
+
+    first: Action
+    last: Action
+
+
+class Role:
+    """One participant: a name, a connection, a channel, and a note of all it does."""
+
+    def __init__(self, name: str, channel: AbstractChannel, history: History) -> None:
+        self.name = name
+        self._channel = channel
+        self._history = history
+        self.inbox: asyncio.Queue[tuple[Action, AbstractIncomingMessage]] = asyncio.Queue()
+
+    async def publish(
+        self, exchange: str, routing_key: str, content: dict[str, object], reply_to: str = ""
+    ) -> Action:
+        """Publish a message and wait for the broker's confirm."""
+        payload = json.dumps(content)
+        message = aio_pika.Message(
+            payload.encode(), content_type="application/json", reply_to=reply_to or None
+        )
+        action = self._history.published(self.name, exchange, payload)
+        target = (
+            await self._channel.get_exchange(exchange, ensure=False)
+            if exchange
+            else self._channel.default_exchange
+        )
+        await target.publish(message, routing_key)
+        return action
+
+    async def listen(self, queue: str) -> None:
+        """Have a queue's messages put into the inbox, noted, not acknowledged."""
+        source = await self._channel.get_queue(queue, ensure=False)
+
+        async def note(message: AbstractIncomingMessage) -> None:
+            action = self._history.received(
+                self.name, message.exchange or "", queue, message.body.decode()
+            )
+            self.inbox.put_nowait((action, message))
+
+        await source.consume(note)
+
+    async def take(self) -> tuple[Action, dict[str, object], AbstractIncomingMessage]:
+        """Wait for the next message: the note of it, its content, and itself to acknowledge."""
+        action, message = await self.inbox.get()
+        return action, json.loads(message.body), message
+
+
+class Pipeline:
+    """The roles on a broker. Use it as an asynchronous context manager, then `run` it once.
+
+    ``url_of`` gives a role's AMQP address. ``run_name`` marks this run's connections and messages.
+    """
+
+    def __init__(self, url_of: Callable[[str], str], admin_url: str, run_name: str) -> None:
+        self.history = History()
+        self._url_of = url_of
+        self._admin_url = admin_url
+        self._run = run_name
+        self._stack = AsyncExitStack()
+        self._roles: dict[str, Role] = {}
+
+    def connection_name(self, role: str) -> str:
+        """Give the name that a role's connection carries in the management interface."""
+        return f"itc-demo {self._run} {role}"
+
+    async def __aenter__(self) -> Self:
+        async with AsyncExitStack() as stack:
+            channel = await self._channel(stack, self._admin_url, f"itc-demo {self._run} set-up")
+            await remove(channel)
+            stack.push_async_callback(remove, channel)
+            await declare(channel)
+            for name in ROLES:
+                channel = await self._channel(stack, self._url_of(name), self.connection_name(name))
+                self._roles[name] = Role(name, channel, self.history)
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._stack.aclose()
+
+    async def run(self) -> Outcome:
+        """Place good orders one after the other, then one that is rejected; see all to the end."""
+        role = self._roles
+        async with asyncio.TaskGroup() as group:
+            services = [
+                group.create_task(self._accept_orders(role["orders"])),
+                group.create_task(self._answer(role["billing"], BILLING, "invoice")),
+                group.create_task(self._answer(role["shipping"], SHIPPING, "parcel")),
+            ]
+            counting = group.create_task(self._count_stock(role["stock"]))
+            audit = group.create_task(self._audit(role["auditor"]))
+            first = await self._shop(role["shop"])
+            last = await audit
+            await counting
+            for service in services:
+                service.cancel()
+        return Outcome(first, last)
+
+    async def _channel(self, stack: AsyncExitStack, url: str, name: str) -> AbstractChannel:
+        connection = await aio_pika.connect(
+            url, timeout=CONNECT_SECONDS, client_properties={"connection_name": name}
+        )
+        await stack.enter_async_context(connection)
+        channel = await connection.channel()
+        await channel.set_qos(prefetch_count=1)
+        return channel
+
+    def _order(self, number: int, **more: object) -> dict[str, object]:
+        return {"order": f"{self._run}-{number}", **more}
+
+    async def _shop(self, shop: Role) -> Action:
+        await shop.listen(REPLIES)
+        placed = []
+        for number in range(1, GOOD_ORDERS + 1):
+            order = self._order(number, item="atlas", copies=number)
+            placed.append(await shop.publish(ORDERS, "order.new", order, reply_to=REPLIES))
+            for _ in ("invoice", "parcel"):
+                _, _, reply = await shop.take()
+                await reply.ack()
+        poison = self._order(GOOD_ORDERS + 1, item="atlas", copies=-1)
+        await shop.publish(ORDERS, "order.new", poison, reply_to=REPLIES)
+        return placed[0]
+
+    async def _accept_orders(self, orders: Role) -> None:
+        await orders.listen(NEW_ORDERS)
+        while True:
+            _, order, message = await orders.take()
+            if int(str(order["copies"])) < 1:
+                await message.reject(requeue=False)
+                continue
+            accepted = {**order, "accepted": True, "reply_to": message.reply_to}
+            await orders.publish(ACCEPTED, "", accepted)
+            await message.ack()
+
+    async def _answer(self, service: Role, queue: str, what: str) -> None:
+        await service.listen(queue)
+        while True:
+            _, order, message = await service.take()
+            reply = {"order": order["order"], what: f"{what} for {order['order']}"}
+            await service.publish("", str(order["reply_to"]), reply)
+            await message.ack()
+
+    async def _audit(self, auditor: Role) -> Action:
+        await auditor.listen(DEAD)
+        action, _, message = await auditor.take()
+        await message.ack()
+        return action
+
+    async def _count_stock(self, stock: Role) -> None:
+        await stock.listen(STOCK)
+        for number in range(1, GOOD_ORDERS + 1):
+            content = {"stock": f"{self._run}-{number}", "atlas": 40 - number}
+            await stock.publish(ORDERS, "stock.changed", content)
+            _, _, message = await stock.take()
+            await message.ack()
+
+
+async def declare(channel: AbstractChannel) -> None:
+    """Make the pipeline's exchanges, queues and bindings."""
+    kinds = aio_pika.ExchangeType
+    orders = await channel.declare_exchange(ORDERS, kinds.TOPIC, durable=True)
+    accepted = await channel.declare_exchange(ACCEPTED, kinds.FANOUT, durable=True)
+    rejected = await channel.declare_exchange(REJECTED, kinds.FANOUT, durable=True)
+    arguments: dict[str, FieldTable] = {NEW_ORDERS: {"x-dead-letter-exchange": REJECTED}}
+    queues = {
+        name: await channel.declare_queue(name, durable=True, arguments=arguments.get(name))
+        for name in QUEUES
+    }
+    await queues[NEW_ORDERS].bind(orders, "order.*")
+    await queues[STOCK].bind(orders, "stock.*")
+    await queues[BILLING].bind(accepted)
+    await queues[SHIPPING].bind(accepted)
+    await queues[DEAD].bind(rejected)
+
+
+async def remove(channel: AbstractChannel) -> None:
+    """Remove all of it, as far as it is there (deleting what is not there is no error)."""
+    for queue in QUEUES:
+        await channel.queue_delete(queue)
+    for exchange in EXCHANGES:
+        await channel.exchange_delete(exchange)

@@ -1,0 +1,129 @@
+"""The processes behind the demo: a broker, and the service beside it."""
+
+from __future__ import annotations
+
+import fcntl
+import socket
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+from urllib.parse import unquote, urlsplit
+
+from tools.demo.client import ItcClient
+from tools.demo.pipeline import ROLES
+from tools.servers import Broker, Child, RabbitNode, ServerError, free_port
+
+CHECKOUT = Path(__file__).parents[2]
+PROGRAM = Path(sys.executable).with_name("rabbitmq-itc")
+SERVICE_PORT = 15680
+MIGRATE_SECONDS = 60
+READY_SECONDS = 90
+STOP_SECONDS = 30
+ROLE_PASSWORD = "demo"  # noqa: S105 - users of a private broker on the loopback interface
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Everything that runs while the demo does."""
+
+    broker: Broker
+    private: bool
+    vhost: str
+    service: Child
+    client: ItcClient
+    url_of: Callable[[str], str]
+    exports: Path
+
+
+@contextmanager
+def raised(
+    folder: Path, environment: Mapping[str, str], say: Callable[[str], None]
+) -> Iterator[Stage]:
+    """Start what is needed, data under ``folder``; stop all that was started at the end."""
+    with ExitStack() as stack:
+        stack.enter_context(_only_one(folder))
+        given = Broker.from_environment(environment)
+        broker = given or RabbitNode(folder / "rabbitmq", "itc-demo")
+        say("looking for the broker" if given else "starting a private RabbitMQ node")
+        stack.enter_context(broker)
+        vhost = _vhost(environment["AMQP_URL"]) if given else "/"
+        url = f"http://127.0.0.1:{_port(environment)}"
+        say("starting the service on a migrated SQLite store")
+        service = _start_service(folder, broker, url, environment)
+        stack.callback(service.stop, STOP_SECONDS)
+        client = ItcClient(url, broker.user, broker.password)
+        stack.callback(client.close)
+        service.wait_until(client.is_ready, READY_SECONDS, "being ready")
+        yield Stage(
+            broker,
+            given is None,
+            vhost,
+            service,
+            client,
+            _addresses(broker, vhost, own_users=given is None),
+            folder / "service" / "exports",
+        )
+
+
+@contextmanager
+def _only_one(folder: Path) -> Iterator[None]:
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        _take(lock)
+        yield
+
+
+def _take(lock: IO[str]) -> None:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise ServerError("a demo is running in this checkout already: end that one") from error
+
+
+def _vhost(amqp_url: str) -> str:
+    return unquote(urlsplit(amqp_url).path.removeprefix("/")) or "/"
+
+
+def _port(environment: Mapping[str, str]) -> int:
+    """Give the port that was asked for, else the usual one, else any that is free."""
+    if given := environment.get("ITC_PORT"):
+        return int(given)
+    with socket.socket() as probe:
+        try:
+            probe.bind(("127.0.0.1", SERVICE_PORT))
+        except OSError:
+            return free_port()
+    return SERVICE_PORT
+
+
+def _start_service(folder: Path, broker: Broker, url: str, environment: Mapping[str, str]) -> Child:
+    data = folder / "service"
+    data.mkdir(parents=True, exist_ok=True)
+    # Whatever else is set with ITC_ is the user's wish, and goes to the service.
+    env = {
+        **environment,
+        "ITC_AMQP_URL": broker.amqp_url(),
+        "ITC_MANAGEMENT_URL": broker.management_url,
+        "ITC_DATA_DIR": str(data),
+        "ITC_HOST": "127.0.0.1",
+        "ITC_PORT": url.rpartition(":")[2],
+    }
+    log = folder / "service.log"
+    log.write_bytes(b"")
+    migration = Child("rabbitmq-itc migrate", [PROGRAM, "migrate"], log=log, env=env, cwd=CHECKOUT)
+    if code := migration.wait(MIGRATE_SECONDS):
+        raise ServerError(f"rabbitmq-itc migrate ended with {code}{migration.log_tail()}")
+    return Child("rabbitmq-itc serve", [PROGRAM, "serve"], log=log, env=env, cwd=CHECKOUT)
+
+
+def _addresses(broker: Broker, vhost: str, *, own_users: bool) -> Callable[[str], str]:
+    """Give each role's AMQP address: a user of its own, where the broker is ours to change."""
+    if not own_users:
+        return lambda role: broker.amqp_url(vhost)
+    for role in ROLES:
+        broker.add_user(role, ROLE_PASSWORD)
+        broker.permit(role, vhost, configure="", write=".*", read=".*")
+    return lambda role: broker.amqp_url(vhost, role, ROLE_PASSWORD)
