@@ -1,1 +1,43 @@
-"""Participants, matching and stamping: pure, synchronous, no I/O."""
+"""Participants, matching and stamping: pure, synchronous, no I/O.
+
+`Tracker.apply` takes a `Publish` or a `Deliver` and returns stamped events.
+"""
+
+from app.tracker.events import (
+    ChannelState,
+    Checkpoint,
+    Copy,
+    EventType,
+    Handover,
+    Match,
+    ParticipantState,
+    Reference,
+    Restored,
+    StampedEvent,
+)
+from app.tracker.participants import Policy
+from app.tracker.records import Channel, Deliver, Publish, Record, Unreadable
+from app.tracker.tracker import Bounds, Counters, Tracker, type_of
+
+__all__ = [
+    "Bounds",
+    "Channel",
+    "ChannelState",
+    "Checkpoint",
+    "Copy",
+    "Counters",
+    "Deliver",
+    "EventType",
+    "Handover",
+    "Match",
+    "ParticipantState",
+    "Policy",
+    "Publish",
+    "Record",
+    "Reference",
+    "Restored",
+    "StampedEvent",
+    "Tracker",
+    "Unreadable",
+    "type_of",
+]

@@ -129,12 +129,12 @@ class Handover(msgspec.Struct, frozen=True):
 class Restored(msgspec.Struct):
     """Everything a tracker needs to go on exactly where the last checkpoint left it.
 
-    ``participants`` come with the stamp of their last event, which the store looks up;
+    ``participants`` come with stamp and id of their last event, which the store looks up;
     ``handovers`` are the last matched deliveries, oldest first, as many as the tracker asked for.
     """
 
     state: bytes
     channels: list[ChannelState]
-    participants: list[tuple[ParticipantState, Stamp]]
+    participants: list[tuple[ParticipantState, Stamp, int]]
     copies: list[Copy]
     handovers: list[Handover]

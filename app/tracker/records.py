@@ -25,7 +25,7 @@ class Channel(msgspec.Struct, frozen=True):
     user: str
 
 
-class Publish(msgspec.Struct, frozen=True):
+class Publish(msgspec.Struct, frozen=True, tag=True):
     """A message that a client handed to an exchange, after routing and before any queue.
 
     ``properties`` are the AMQP properties as JSON-safe values, ``headers`` among them;
@@ -40,7 +40,7 @@ class Publish(msgspec.Struct, frozen=True):
     body: bytes
 
 
-class Deliver(msgspec.Struct, frozen=True):
+class Deliver(msgspec.Struct, frozen=True, tag=True):
     """A message that the broker handed to a client from ``queue``.
 
     ``exchange`` and ``routing_keys`` are the message's at that time: after dead-lettering the

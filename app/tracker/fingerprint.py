@@ -1,0 +1,111 @@
+"""What makes two trace messages speak of the same message.
+
+The firehose carries no message id of the broker's, so a delivery is recognised by what the broker
+leaves alone on the way from publish to deliver: exchange, primary routing key, properties and
+body. Left out is what the broker changes:
+
+- headers it adds or counts up while the message waits (`x-delivery-count`, `x-death`, …);
+- `CC` and `BCC`: BCC is stripped from the properties, CC may be on dead-lettering, and both stand
+  in the routing keys; so only the first key, the publisher's own, counts;
+- `expiration`, which is removed when a message expires into a dead letter exchange.
+
+`x-death` needs care. The broker writes it, but a client that republishes a dead letter by hand
+copies it, and then it belongs to the message. So it is a part of the fingerprint, as the list of
+its entries; a dead-lettered delivery is compared with the entries that its publish had taken away
+one by one (`origins`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+import msgspec
+
+from app.tracker.records import Deliver, Record
+
+BYTES = 16
+
+BROKER_HEADERS = frozenset(
+    {
+        "x-death",
+        "x-first-death-exchange",
+        "x-first-death-queue",
+        "x-first-death-reason",
+        "x-last-death-exchange",
+        "x-last-death-queue",
+        "x-last-death-reason",
+        "x-delivery-count",
+        "x-acquired-count",
+        "x-stream-offset",
+        "CC",
+        "BCC",
+    }
+)
+
+# Deterministic order: quorum queues and 4.x brokers hand a table back in another order.
+_encode = msgspec.msgpack.Encoder(order="deterministic").encode
+
+
+class Origin(NamedTuple):
+    """Where a dead-lettered delivery may have been before: a queue, and the fingerprint there."""
+
+    queue: str
+    fingerprint: bytes
+    delivered_before: bool  # rejected after a delivery, rather than expired or pushed out unseen
+
+
+def fingerprint(record: Record) -> bytes:
+    """Return the 16 bytes by which publish and deliver of one message agree."""
+    key = record.routing_keys[0] if record.routing_keys else ""
+    return _digest(record.exchange, key, _deaths(record), record)
+
+
+def origins(deliver: Deliver) -> Iterator[Origin]:
+    """Yield the places a dead-lettered delivery may come from, the most recent publish first.
+
+    `x-death` lists deaths newest first. The publish happened before the oldest death that it did
+    not carry itself, so each entry is tried in turn as that one, with the older ones as carried.
+    """
+    deaths = _deaths(deliver)
+    for index, death in enumerate(deaths):
+        queue, exchange, keys = death.get("queue"), death.get("exchange"), death.get("routing-keys")
+        if not isinstance(queue, str) or not isinstance(exchange, str):
+            continue
+        key = keys[0] if isinstance(keys, list) and keys and isinstance(keys[0], str) else ""
+        yield Origin(
+            queue=queue,
+            fingerprint=_digest(exchange, key, deaths[index + 1 :], deliver),
+            delivered_before=death.get("reason") in ("rejected", "delivery_limit"),
+        )
+
+
+def _deaths(record: Record) -> list[dict[str, Any]]:
+    headers = record.properties.get("headers")
+    deaths = headers.get("x-death") if isinstance(headers, dict) else None
+    return [d for d in deaths if isinstance(d, dict)] if isinstance(deaths, list) else []
+
+
+def _digest(exchange: str, key: str, deaths: list[dict[str, Any]], record: Record) -> bytes:
+    marks = [(d.get("queue"), d.get("reason"), d.get("count")) for d in deaths]
+    head = _encode((exchange, key, marks, _stable(record.properties)))
+    digest = blake2b(head, digest_size=BYTES)
+    digest.update(record.body)
+    return digest.digest()
+
+
+def _stable(properties: dict[str, Any]) -> dict[str, Any]:
+    headers = properties.get("headers")
+    # Nothing to leave out is the common case, and then nothing is copied.
+    if not headers and "headers" not in properties and "expiration" not in properties:
+        return properties
+    stable = {name: value for name, value in properties.items() if name != "expiration"}
+    if isinstance(headers, dict):
+        kept = {name: value for name, value in headers.items() if name not in BROKER_HEADERS}
+        # An emptied table and none at all are the same: the broker adds the first key to either.
+        if kept:
+            stable["headers"] = kept
+        else:
+            del stable["headers"]
+    return stable

@@ -1,0 +1,242 @@
+"""Which publish a delivery came from: first in, first out for each queue and fingerprint.
+
+Two memories, both bounded:
+
+- **copies**: what a publish put into queues and nobody was handed yet. A first delivery takes the
+  oldest copy of its fingerprint in its queue.
+- **handovers**: the last matched deliveries. The firehose shows no acknowledgement, so any of them
+  may come back, as a redelivery or as a dead letter.
+
+Messages with equal fingerprints in one queue cannot be told apart by anybody; among them a
+redelivery goes to the one handed over least often, the newest first. A consumer that dies is
+followed by a redelivery of what it had not acknowledged, which are its newest: so the set of
+causes is right, and only their order within equal messages is a guess.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from typing import Generic, TypeAlias, TypeVar
+
+from app.tracker.events import Copy, Handover, Match, Reference
+from app.tracker.fingerprint import origins
+from app.tracker.records import Deliver
+
+Key: TypeAlias = tuple[str, bytes]  # queue, fingerprint
+Value = TypeVar("Value")
+
+# How far a redelivery looks back among equal messages: enough for any sensible prefetch.
+LOOK_BACK = 64
+
+
+class KeyedFifo(Generic[Value]):
+    """A queue of numbered values that can be taken by key or by age.
+
+    Most keys hold one value, and a deque for each would be most of the memory (about 600 bytes),
+    so a key holds the bare number until it has a second.
+    """
+
+    __slots__ = ("_numbers", "_values")
+
+    def __init__(self) -> None:
+        self._values: dict[int, tuple[Key, Value]] = {}  # in order of number
+        self._numbers: dict[Key, int | deque[int]] = {}
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._numbers
+
+    def add(self, number: int, key: Key, value: Value) -> None:
+        """Append a value; numbers must grow."""
+        self._values[number] = (key, value)
+        held = self._numbers.get(key)
+        if held is None:
+            self._numbers[key] = number
+        elif type(held) is int:
+            self._numbers[key] = deque((held, number))
+        else:
+            held.append(number)  # type: ignore[union-attr]  # not an int: a deque
+
+    def take(self, key: Key) -> tuple[int, Value] | None:
+        """Remove and return the oldest value of a key."""
+        held = self._numbers.get(key)
+        if held is None:
+            return None
+        if isinstance(held, int):
+            number = held
+            del self._numbers[key]
+        else:
+            number = held.popleft()
+            if len(held) == 1:
+                self._numbers[key] = held[0]
+        return number, self._values.pop(number)[1]
+
+    def oldest(self) -> tuple[int, Value] | None:
+        """Return the oldest value of all."""
+        for number, (_, value) in self._values.items():
+            return number, value
+        return None
+
+    def take_oldest(self) -> tuple[int, Value] | None:
+        """Remove and return the oldest value of all, which is also the oldest of its key."""
+        for key, _ in self._values.values():
+            return self.take(key)
+        return None
+
+    def newest(self, key: Key, most: int) -> list[Value]:
+        """Return up to ``most`` values of a key, newest first."""
+        held = self._numbers.get(key)
+        if held is None:
+            return []
+        if isinstance(held, int):
+            return [self._values[held][1]]
+        count = min(most, len(held))
+        return [self._values[held[-1 - back]][1] for back in range(count)]
+
+    def items(self) -> Iterable[tuple[Key, Value]]:
+        """Iterate over all (key, value), oldest first."""
+        return self._values.values()
+
+
+class Matcher:
+    """The two memories, and the rule that finds a delivery's cause in them."""
+
+    def __init__(self, *, copies: int, copy_age: int, handovers: int) -> None:
+        """Bound the memories: copies by count and age (µs), handovers by count."""
+        self._most_copies = copies
+        self._copy_age = copy_age
+        self._most_handovers = handovers
+        self._copies: KeyedFifo[Copy] = KeyedFifo()
+        self._handovers: KeyedFifo[Reference] = KeyedFifo()
+        self._next_copy = 1
+        self._next_handover = 1
+        self._added: dict[int, Copy] = {}
+        self._removed: list[int] = []
+        self.copies_dropped = 0
+
+    @property
+    def pending_copies(self) -> int:
+        """How many copies wait to be handed over."""
+        return len(self._copies)
+
+    @property
+    def next_copy(self) -> int:
+        """The number that the next copy gets."""
+        return self._next_copy
+
+    def restore(self, next_copy: int, copies: list[Copy], handovers: list[Handover]) -> None:
+        """Fill the memories from a checkpoint; both lists oldest first."""
+        self._next_copy = next_copy
+        for copy in copies:
+            self._copies.add(copy.number, (copy.queue, copy.fingerprint), copy)
+        for handover in handovers:
+            self.handed_over(handover.queue, handover.fingerprint, handover.cause)
+
+    def published(self, queues: tuple[str, ...], mark: bytes, cause: Reference, now: int) -> None:
+        """Remember one copy for each queue that a publish was routed to."""
+        for queue in queues:
+            copy = Copy(self._next_copy, queue, mark, cause, now)
+            self._copies.add(copy.number, (queue, mark), copy)
+            self._added[copy.number] = copy
+            self._next_copy += 1
+        self._drop_excess(now)
+
+    def is_early(self, deliver: Deliver, mark: bytes) -> bool:
+        """Whether a delivery may have overtaken what leads to it: nothing seen explains it.
+
+        A first delivery needs its copy; a redelivery, and a dead letter that was rejected, need
+        the delivery before, lest they take the copy that it will look for.
+        """
+        key = (deliver.queue, mark)
+        if key in (self._handovers if deliver.redelivered else self._copies):
+            return False
+        for origin in origins(deliver):
+            place = (origin.queue, origin.fingerprint)
+            if place in self._handovers:
+                return False
+            if origin.delivered_before:
+                return True
+            if place in self._copies:
+                return False
+        return True
+
+    def cause_of(self, deliver: Deliver, mark: bytes) -> tuple[Match, Reference | None]:
+        """Find the publish behind a delivery; `Match.unmatched` with None when there is none."""
+        key = (deliver.queue, mark)
+        if deliver.redelivered and (cause := self._handed_over_before(key)):
+            return Match.redelivered, cause
+        # A first delivery; or one flagged redelivered that the firehose never showed, as after
+        # a broker's restart, which flags everything that survived it.
+        if cause := self._take_copy(key):
+            return Match.routed, cause
+        if cause := self._dead_lettered(deliver):
+            return Match.dead_lettered, cause
+        return Match.unmatched, None
+
+    def handed_over(self, queue: str, mark: bytes, cause: Reference) -> None:
+        """Remember a matched delivery; the oldest one makes room."""
+        self._handovers.add(self._next_handover, (queue, mark), cause)
+        self._next_handover += 1
+        if len(self._handovers) > self._most_handovers:
+            self._handovers.take_oldest()
+
+    def forget_before(self, event_id: int) -> None:
+        """Drop what refers to events with smaller ids, which retention has removed."""
+        while (held := self._copies.oldest()) and _is_before(held[1].cause, event_id):
+            self._copies.take_oldest()
+            self._left(held[0])
+        before, self._handovers = self._handovers, KeyedFifo()
+        for (queue, mark), cause in before.items():
+            if not _is_before(cause, event_id):
+                self.handed_over(queue, mark, cause)
+
+    def changes(self) -> tuple[list[Copy], list[int]]:
+        """Return copies (added, removed) since the last call; what came and went is in neither."""
+        changes = list(self._added.values()), self._removed
+        self._added, self._removed = {}, []
+        return changes
+
+    def _take_copy(self, key: Key) -> Reference | None:
+        taken = self._copies.take(key)
+        if taken is None:
+            return None
+        self._left(taken[0])
+        return taken[1].cause
+
+    def _left(self, number: int) -> None:
+        if self._added.pop(number, None) is None:
+            self._removed.append(number)
+
+    def _drop_excess(self, now: int) -> None:
+        while held := self._copies.oldest():
+            number, copy = held
+            if len(self._copies) <= self._most_copies and now - copy.recorded_at <= self._copy_age:
+                return
+            self._copies.take_oldest()
+            self._left(number)
+            self.copies_dropped += 1
+
+    def _handed_over_before(self, key: Key) -> Reference | None:
+        times: dict[int, list[Reference]] = {}
+        for cause in self._handovers.newest(key, LOOK_BACK):
+            # Restored references of one event are separate objects with the same id.
+            times.setdefault(cause.id or -id(cause), []).append(cause)
+        # Least often first; among equals the newest, which is the first seen here.
+        return min(times.values(), key=len)[0] if times else None
+
+    def _dead_lettered(self, deliver: Deliver) -> Reference | None:
+        for origin in origins(deliver):
+            key = (origin.queue, origin.fingerprint)
+            searches = (self._handed_over_before, self._take_copy)
+            for search in searches if origin.delivered_before else reversed(searches):
+                if cause := search(key):
+                    return cause
+        return None
+
+
+def _is_before(reference: Reference, event_id: int) -> bool:
+    # An event without an id yet is in the batch at hand, newer than anything stored.
+    return reference.id is not None and reference.id < event_id

@@ -1,0 +1,168 @@
+"""Who acts: participants, the channels they act through, and the ids they own.
+
+A trace is started with a policy that says what counts as one participant; every channel belongs to
+exactly one. A participant owns one interval of the trace's ITC id space, dealt when it first acts,
+and starts with event component 0 (or, on a reused interval, its last owner's height there): being
+registered orders nothing.
+"""
+
+from __future__ import annotations
+
+import enum
+
+from app.tracker.events import ChannelState, ParticipantState, Reference
+from app.tracker.records import Channel
+from itc import IdPool, Stamp
+
+
+class Policy(enum.StrEnum):
+    """What counts as one participant."""
+
+    channel = "channel"
+    connection = "connection"
+    user = "user"
+
+    def name_of(self, channel: Channel) -> str:
+        """Return the identity of the participant behind a channel, unique within the trace."""
+        if self is Policy.user:
+            return channel.user
+        if self is Policy.connection:
+            return f"{channel.user} {channel.connection} {channel.node}"
+        return f"{channel.user} {channel.connection} ({channel.number}) {channel.node}"
+
+
+class Participant:
+    """One participant's live state; `stamp` is that of its last event."""
+
+    __slots__ = ("base", "height", "interval", "lamport", "last", "name", "number", "seq", "stamp")
+
+    def __init__(self, number: int, name: str, interval: str, base: int) -> None:
+        self.number = number
+        self.name = name
+        self.interval = interval
+        self.base = base
+        self.stamp = Stamp.of_interval(interval, base)
+        self.seq = 0
+        self.lamport = 0
+        self.height = base
+        self.last: Reference | None = None
+
+    def advance(self, cause: Reference | None) -> Reference:
+        """Stamp the participant's next event, and return the reference to it."""
+        before = self.stamp if cause is None else self.stamp.join(cause.clock)
+        self.stamp = before.event()
+        self.seq += 1
+        self.lamport = 1 + (self.lamport if cause is None else max(self.lamport, cause.lamport))
+        self.height = self.stamp.height_at(self.interval)
+        self.last = Reference(self.stamp.peek(), self.lamport)
+        return self.last
+
+    def state(self) -> ParticipantState:
+        """Return what the checkpoint keeps; the stamp is kept with its last event."""
+        return ParticipantState(
+            number=self.number,
+            name=self.name,
+            interval=self.interval,
+            seq=self.seq,
+            lamport=self.lamport,
+            height=self.height,
+            base=self.base,
+        )
+
+    @classmethod
+    def restored(cls, state: ParticipantState, stamp: Stamp, last_event_id: int) -> Participant:
+        """Rebuild from a checkpoint."""
+        self = cls(state.number, state.name, state.interval, state.base)
+        self.stamp, self.seq = stamp, state.seq
+        self.lamport, self.height = state.lamport, state.height
+        self.last = Reference(stamp.peek(), state.lamport, last_event_id)
+        return self
+
+
+class Participants:
+    """All participants of one trace, by channel; deals numbers and intervals."""
+
+    def __init__(self, policy: Policy, pool: IdPool | None = None) -> None:
+        self._policy = policy
+        self._pool = pool or IdPool()
+        self._by_channel: dict[Channel, tuple[int, Participant]] = {}
+        self._by_name: dict[str, Participant] = {}
+        self.next_participant = 1
+        self.next_channel = 1
+        self._new_channels: list[ChannelState] = []
+        self._touched: dict[int, Participant] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    @property
+    def pool(self) -> IdPool:
+        """The intervals that nobody owns."""
+        return self._pool
+
+    def restore(
+        self, participants: list[tuple[ParticipantState, Stamp, int]], channels: list[ChannelState]
+    ) -> None:
+        """Fill in from a checkpoint: (state, stamp and id of the last event) and channels."""
+        by_number = {}
+        for state, stamp, last_event_id in participants:
+            participant = Participant.restored(state, stamp, last_event_id)
+            self._by_name[state.name] = by_number[state.number] = participant
+        for known in channels:
+            self._by_channel[known.channel] = (known.number, by_number[known.participant])
+
+    def name_of(self, channel: Channel) -> str:
+        """Return the name of the participant behind a channel, whether or not it acted yet."""
+        known = self._by_channel.get(channel)
+        return known[1].name if known else self._policy.name_of(channel)
+
+    def acting(self, channel: Channel) -> tuple[int, Participant]:
+        """Return the channel's number and its participant, both made at first sight."""
+        known = self._by_channel.get(channel)
+        if known is None:
+            known = self._by_channel[channel] = self._introduce(channel)
+        self._touched[known[1].number] = known[1]
+        return known
+
+    def retire_before(self, event_id: int) -> list[int]:
+        """Give back the ids of participants whose every event has a smaller id.
+
+        Nothing that is still stored can have been influenced through them: what they knew has
+        smaller ids than their own events. One that acts again comes back as a new participant.
+
+        :returns: the numbers of those that went.
+        """
+        gone = [p for p in self._by_name.values() if _ended_before(p, event_id)]
+        for participant in gone:
+            del self._by_name[participant.name]
+            self._pool.give_back(participant.interval, participant.height)
+        numbers = {p.number for p in gone}
+        self._by_channel = {
+            channel: known
+            for channel, known in self._by_channel.items()
+            if known[1].number not in numbers
+        }
+        return sorted(numbers)
+
+    def changes(self) -> tuple[list[ChannelState], list[ParticipantState]]:
+        """Return new channels and touched participants since the last call."""
+        changes = self._new_channels, [p.state() for p in self._touched.values()]
+        self._new_channels, self._touched = [], {}
+        return changes
+
+    def _introduce(self, channel: Channel) -> tuple[int, Participant]:
+        name = self._policy.name_of(channel)
+        participant = self._by_name.get(name)
+        if participant is None:
+            interval, base = self._pool.take()
+            participant = Participant(self.next_participant, name, interval, base)
+            self._by_name[name] = participant
+            self.next_participant += 1
+        number, self.next_channel = self.next_channel, self.next_channel + 1
+        self._new_channels.append(ChannelState(number, channel, participant.number))
+        return number, participant
+
+
+def _ended_before(participant: Participant, event_id: int) -> bool:
+    last = participant.last
+    return last is not None and last.id is not None and last.id < event_id

@@ -1,0 +1,223 @@
+"""The tracker: one record in, the stamped events it leads to out.
+
+Pure and synchronous. All state changes happen in `Tracker.apply`; everything it needs to go on
+after a crash leaves through `Tracker.checkpoint` and comes back through `Tracker(restored=…)`, so
+that the events of an interrupted run are those of an uninterrupted one.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from app.tracker.events import Checkpoint, EventType, Match, Restored, StampedEvent
+from app.tracker.fingerprint import fingerprint
+from app.tracker.matching import Matcher
+from app.tracker.participants import Participants, Policy
+from app.tracker.records import Deliver, Publish, Record
+from app.tracker.reorder import Held, ReorderWindow
+from itc import IdPool
+
+
+class Bounds(msgspec.Struct, frozen=True):
+    """What the tracker may remember. Times in microseconds."""
+
+    copies: int = 200_000
+    copy_age: int = 24 * 3600 * 1_000_000
+    handovers: int = 20_000
+    reorder_window: int = 0  # 0: a single node, where no deliver overtakes its publish
+    reorder_held: int = 10_000
+
+
+class Counters(msgspec.Struct):
+    """Totals since the trace began; they survive restarts with the checkpoint."""
+
+    published: int = 0
+    received: int = 0
+    unmatched: int = 0
+    redelivered: int = 0
+    dead_lettered: int = 0
+    quarantined: int = 0
+    copies_dropped: int = 0
+
+
+class _State(msgspec.Struct):
+    """The small rest of a checkpoint: everything that is not a row of its own."""
+
+    pool: bytes
+    next_participant: int
+    next_channel: int
+    next_copy: int
+    counters: Counters
+    held: list[Held]
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(_State).decode
+
+_COUNTED = {
+    Match.unmatched: "unmatched",
+    Match.redelivered: "redelivered",
+    Match.dead_lettered: "dead_lettered",
+}
+
+
+class Tracker:
+    """Participants, matching and stamping of one trace."""
+
+    def __init__(self, policy: Policy, bounds: Bounds, restored: Restored | None = None) -> None:
+        """Start from the seed, or go on exactly where ``restored`` left off."""
+        self.counters = Counters()
+        self._matcher = Matcher(
+            copies=bounds.copies, copy_age=bounds.copy_age, handovers=bounds.handovers
+        )
+        self._window = ReorderWindow(span=bounds.reorder_window, most=bounds.reorder_held)
+        self._participants = Participants(policy)
+        if restored is not None and restored.state:
+            self._restore(policy, restored)
+
+    @property
+    def participants(self) -> int:
+        """How many participants own an id."""
+        return len(self._participants)
+
+    @property
+    def pending_copies(self) -> int:
+        """How many routed copies were not handed over yet."""
+        return self._matcher.pending_copies
+
+    @property
+    def held(self) -> int:
+        """How many records wait in the reorder window."""
+        return len(self._window)
+
+    def apply(self, record: Record, now: int) -> list[StampedEvent]:
+        """Take in one record, which reached us at ``now``; return the events it leads to.
+
+        One event as a rule. With a reorder window none while a deliver waits for its publish, and
+        several when the publish comes.
+        """
+        if not self._window.span:
+            return [self._stamp(record, now, fingerprint(record))]
+        events: list[StampedEvent] = []
+        self._admit(Held(record, now, fingerprint(record)), events)
+        self._close_overdue(now, events)
+        return events
+
+    def close_overdue(self, now: int) -> list[StampedEvent]:
+        """Stamp what has waited in the reorder window for longer than its span."""
+        events: list[StampedEvent] = []
+        self._close_overdue(now, events)
+        return events
+
+    def checkpoint(self) -> Checkpoint:
+        """Return what changed since the last call, to be stored with the events since then."""
+        channels, participants = self._participants.changes()
+        added, removed = self._matcher.changes()
+        return Checkpoint(self._state(), channels, participants, added, removed)
+
+    def forget_before(self, event_id: int) -> list[int]:
+        """Let go of everything that only events with smaller ids hold; retention removes those.
+
+        :returns: the numbers of the participants whose ids went back to the pool.
+        """
+        self._matcher.forget_before(event_id)
+        return self._participants.retire_before(event_id)
+
+    @staticmethod
+    def stored_counters(state: bytes | None) -> Counters:
+        """Read the totals out of a checkpoint's state, without a tracker."""
+        return _decode(state).counters if state else Counters()
+
+    def _state(self) -> bytes:
+        self.counters.copies_dropped = self._matcher.copies_dropped
+        return _encode(
+            _State(
+                pool=self._participants.pool.dump(),
+                next_participant=self._participants.next_participant,
+                next_channel=self._participants.next_channel,
+                next_copy=self._matcher.next_copy,
+                counters=self.counters,
+                held=self._window.records(),
+            )
+        )
+
+    def _restore(self, policy: Policy, restored: Restored) -> None:
+        state = _decode(restored.state)
+        self.counters = state.counters
+        self._matcher.copies_dropped = state.counters.copies_dropped
+        self._matcher.restore(state.next_copy, restored.copies, restored.handovers)
+        self._participants = Participants(policy, IdPool.load(state.pool))
+        self._participants.next_participant = state.next_participant
+        self._participants.next_channel = state.next_channel
+        self._participants.restore(restored.participants, restored.channels)
+        for held in state.held:
+            self._window.hold(self._participants.name_of(held.record.channel), held)
+
+    def _admit(self, arrival: Held, events: list[StampedEvent]) -> None:
+        """Stamp an arrival and whatever it sets free, unless its participant has to wait."""
+        name = self._participants.name_of(arrival.record.channel)
+        if self._window.blocks(name) or self._must_wait(arrival):
+            self._window.hold(name, arrival)
+            return
+        events.append(self._stamp(arrival.record, arrival.at, arrival.fingerprint))
+        self._release_ready(events)
+
+    def _must_wait(self, arrival: Held) -> bool:
+        record = arrival.record
+        return isinstance(record, Deliver) and self._matcher.is_early(record, arrival.fingerprint)
+
+    def _release_ready(self, events: list[StampedEvent]) -> None:
+        """Stamp held records until each participant that still waits does so for a reason."""
+        progress = len(self._window) > 0
+        while progress:
+            progress = False
+            for name in self._window.waiting():
+                while (head := self._window.head(name)) and not self._must_wait(head):
+                    self._window.release(name)
+                    events.append(self._stamp(head.record, head.at, head.fingerprint))
+                    progress = True
+
+    def _close_overdue(self, now: int, events: list[StampedEvent]) -> None:
+        while overdue := self._window.overdue(now):
+            head = self._window.release(overdue)
+            events.append(self._stamp(head.record, head.at, head.fingerprint))
+            self._release_ready(events)
+
+    def _stamp(self, record: Record, now: int, mark: bytes) -> StampedEvent:
+        channel, participant = self._participants.acting(record.channel)
+        cause = None
+        match = Match.none
+        if isinstance(record, Deliver):
+            match, cause = self._matcher.cause_of(record, mark)
+        reference = participant.advance(cause)
+        if isinstance(record, Publish):
+            self.counters.published += 1
+            self._matcher.published(record.routed_queues, mark, reference, now)
+        else:
+            self._count(match)
+            if cause is not None:
+                self._matcher.handed_over(record.queue, mark, cause)
+        return StampedEvent(
+            record=record,
+            recorded_at=now,
+            participant=participant.number,
+            channel=channel,
+            seq=participant.seq,
+            lamport=participant.lamport,
+            height=participant.height,
+            stamp=participant.stamp,
+            match=match,
+            cause=cause,
+            fingerprint=mark,
+            reference=reference,
+        )
+
+    def _count(self, match: Match) -> None:
+        self.counters.received += 1
+        if name := _COUNTED.get(match):
+            setattr(self.counters, name, getattr(self.counters, name) + 1)
+
+
+def type_of(record: Record) -> EventType:
+    """Return the event type a record leads to."""
+    return EventType.published if isinstance(record, Publish) else EventType.received

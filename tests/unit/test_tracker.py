@@ -1,0 +1,345 @@
+"""The tracker against a model of the broker that keeps explicit causal histories."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+import pytest
+from tests.unit.broker_model import Broker, Message, channel
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.tracker import (
+    Bounds,
+    Checkpoint,
+    Deliver,
+    Handover,
+    Match,
+    Policy,
+    Publish,
+    Record,
+    Restored,
+    StampedEvent,
+    Tracker,
+)
+from itc import Relation, compare
+
+QUEUES = ("red", "green", "blue")
+WHO = ("ann", "bob", "cid", "dan")
+
+
+def stamped(records: list[Record], bounds: Bounds | None = None) -> list[StampedEvent]:
+    tracker = Tracker(Policy.channel, bounds or Bounds())
+    events: list[StampedEvent] = []
+    for now, record in enumerate(records):
+        events += tracker.apply(record, now)
+    return events
+
+
+class Store:
+    """What the store does with checkpoints, in memory."""
+
+    def __init__(self) -> None:
+        self.events: list[StampedEvent] = []
+        self.restored = Restored(b"", [], [], [], [])
+
+    def append(self, events: list[StampedEvent], checkpoint: Checkpoint) -> None:
+        for event in events:
+            event.reference.id = len(self.events) + 1
+            self.events.append(event)
+        removed = set(checkpoint.copies_removed)
+        touched = {state.number for state in checkpoint.participants}
+        before = self.restored
+        self.restored = Restored(
+            state=checkpoint.state,
+            channels=before.channels + checkpoint.channels,
+            participants=[p for p in before.participants if p[0].number not in touched]
+            + [(state, *self._last(state.number)) for state in checkpoint.participants],
+            copies=[
+                copy
+                for copy in before.copies + checkpoint.copies_added
+                if copy.number not in removed
+            ],
+            handovers=[
+                Handover(event.record.queue, event.fingerprint, event.cause)
+                for event in self.events
+                if isinstance(event.record, Deliver) and event.cause is not None
+            ],
+        )
+
+    def _last(self, participant: int) -> tuple[Any, int]:
+        event = next(e for e in reversed(self.events) if e.participant == participant)
+        assert event.reference.id is not None
+        return event.stamp, event.reference.id
+
+
+FATES = ("keep", "keep", "requeue", "reject", "expire")
+
+
+@st.composite
+def runs(draw: st.DrawFn, fates: tuple[str, ...] = FATES) -> Broker:
+    """A random run: fan-out, competing consumers, redelivery, dead letters over two hops."""
+    broker = Broker(
+        queues={name: deque() for name in (*QUEUES, "dead", "deader")},
+        dead_letters={**dict.fromkeys(QUEUES, "dead"), "dead": "deader"},
+    )
+    unique = 0
+    for _ in range(draw(st.integers(5, 40))):
+        who = draw(st.sampled_from(WHO))
+        full = [name for name, queue in broker.queues.items() if queue]
+        if not full or draw(st.integers(0, 2)) == 0:
+            unique += 1
+            queues = draw(st.lists(st.sampled_from(QUEUES), unique=True, max_size=3))
+            broker.publish(who, queues, b"%d" % unique, message_id=str(unique))
+            continue
+        queue = draw(st.sampled_from(full))
+        fate = draw(st.sampled_from(fates))
+        if fate == "expire" and queue in broker.dead_letters:
+            broker.die(queue, broker.queues[queue].popleft(), "expired")
+            continue
+        _, message = broker.deliver(who, queue)
+        if fate == "requeue":
+            broker.requeue(queue, message)
+        elif fate == "reject" and queue in broker.dead_letters:
+            broker.die(queue, message, "rejected")
+    return broker
+
+
+@given(runs())
+def test_the_clocks_tell_exactly_the_causal_histories(broker: Broker) -> None:
+    events = stamped(broker.records)
+    assert len(events) == len(broker.records)
+    for b, later in enumerate(events):
+        for a, earlier in enumerate(events[:b]):
+            expected = Relation.before if a in broker.history[b] else Relation.concurrent
+            assert compare(earlier.stamp, later.stamp) is expected
+            by_dot = later.stamp.height_at(earlier.stamp.interval) >= earlier.height
+            assert by_dot is (expected is Relation.before)
+
+
+@given(runs(), st.lists(st.integers(1, 7), max_size=12))
+def test_an_interrupted_run_stamps_as_an_uninterrupted_one(
+    broker: Broker, batches: list[int]
+) -> None:
+    whole = stamped(broker.records)
+    store = Store()
+    position = 0
+    for size in [*batches, len(broker.records)]:
+        tracker = Tracker(Policy.channel, Bounds(), store.restored)
+        events: list[StampedEvent] = []
+        for record in broker.records[position : position + size]:
+            events += tracker.apply(record, position)
+            position += 1
+        store.append(events, tracker.checkpoint())
+    assert [(e.stamp, e.seq, e.lamport, e.height, e.match, e.participant) for e in whole] == [
+        (e.stamp, e.seq, e.lamport, e.height, e.match, e.participant) for e in store.events
+    ]
+
+
+@given(runs())
+def test_lamport_time_grows_along_every_cause(broker: Broker) -> None:
+    events = stamped(broker.records)
+    for b, later in enumerate(events):
+        assert all(events[a].lamport < later.lamport for a in broker.history[b] - {b})
+
+
+@given(runs())
+def test_every_delivery_finds_its_own_publish(broker: Broker) -> None:
+    events = stamped(broker.records)
+    by_reference = {id(event.reference): n for n, event in enumerate(events)}
+    for event in events:
+        if isinstance(event.record, Deliver):
+            assert event.cause is not None
+            cause = events[by_reference[id(event.cause)]].record
+            assert cause.properties["message_id"] == event.record.properties["message_id"]
+
+
+def deliver(who: str, queue: str, body: bytes = b"m", **more: Any) -> Deliver:
+    return Deliver(
+        channel(who),
+        more.pop("exchange", "x"),
+        ("key",),
+        queue,
+        more.pop("redelivered", False),
+        more,
+        body,
+    )
+
+
+def publish(who: str, *queues: str, body: bytes = b"m", **properties: Any) -> Publish:
+    return Publish(channel(who), "x", ("key",), queues, properties, body)
+
+
+def test_a_delivery_of_an_unseen_publish_is_unmatched_and_still_stamped() -> None:
+    (event,) = stamped([deliver("bob", "red")])
+    assert (event.match, event.cause, event.lamport) == (Match.unmatched, None, 1)
+
+
+def test_competing_consumers_each_get_their_own_copy() -> None:
+    events = stamped(
+        [publish("ann", "red"), publish("ann", "red"), deliver("bob", "red"), deliver("cid", "red")]
+    )
+    assert [e.cause for e in events[2:]] == [events[0].reference, events[1].reference]
+
+
+def test_what_the_broker_adds_on_the_way_does_not_hide_the_message() -> None:
+    added = {"x-delivery-count": 1, "x-acquired-count": 2}
+    events = stamped(
+        [
+            publish("ann", "red", headers={"mine": 1}, expiration="60"),
+            deliver("bob", "red", headers={"mine": 1, **added}),
+        ]
+    )
+    assert events[1].match is Match.routed
+
+
+def test_a_header_of_the_publisher_does_tell_messages_apart() -> None:
+    events = stamped([publish("ann", "red", headers={"mine": 1}), deliver("bob", "red")])
+    assert events[1].match is Match.unmatched
+
+
+def test_redelivery_after_a_consumers_death_goes_to_the_unacknowledged_ones() -> None:
+    sent = [publish("ann", "red") for _ in range(4)]
+    handed = [deliver("bob", "red") for _ in range(4)]
+    again = [deliver("cid", "red", redelivered=True) for _ in range(2)]
+    events = stamped([*sent, *handed, *again])
+    assert {id(e.cause) for e in events[8:]} == {id(e.reference) for e in events[2:4]}
+
+
+def test_a_message_flagged_redelivered_that_was_never_shown_takes_its_copy() -> None:
+    events = stamped([publish("ann", "red"), deliver("bob", "red", redelivered=True)])
+    assert (events[1].match, events[1].cause) == (Match.routed, events[0].reference)
+
+
+def test_a_dead_letter_republished_by_hand_belongs_to_the_second_publish() -> None:
+    death = {"queue": "red", "reason": "rejected", "exchange": "x", "routing-keys": ["key"]}
+    headers = {"x-death": [{**death, "count": 1}]}
+    events = stamped(
+        [
+            publish("ann", "red"),
+            deliver("bob", "red"),
+            publish("bob", "red", headers=headers),
+            deliver("cid", "red", headers=headers),
+        ]
+    )
+    assert (events[3].match, events[3].cause) == (Match.routed, events[2].reference)
+
+
+def test_copies_beyond_the_bounds_are_dropped_oldest_first_and_counted() -> None:
+    tracker = Tracker(Policy.channel, Bounds(copies=2, copy_age=10))
+    for body in (b"1", b"2", b"3"):
+        tracker.apply(publish("ann", "red", body=body), 0)
+    assert (tracker.pending_copies, tracker.counters.copies_dropped) == (2, 0)
+    tracker.checkpoint()
+    assert tracker.counters.copies_dropped == 1
+    assert tracker.apply(deliver("bob", "red", b"1"), 1)[0].match is Match.unmatched
+    assert tracker.apply(deliver("bob", "red", b"2"), 1)[0].match is Match.routed
+    tracker.apply(publish("ann", "red", body=b"4"), 11)
+    assert tracker.pending_copies == 1
+
+
+@pytest.mark.parametrize(
+    ("policy", "participants"), [(Policy.channel, 3), (Policy.connection, 2), (Policy.user, 1)]
+)
+def test_the_policy_says_what_one_participant_is(policy: Policy, participants: int) -> None:
+    first = channel("ann")
+    channels = (
+        first,
+        type(first)(first.node, first.connection, 2, first.user),
+        type(first)(first.node, "elsewhere -> 127.0.0.1:5672", 1, first.user),
+    )
+    tracker = Tracker(policy, Bounds())
+    for where in channels:
+        tracker.apply(Publish(where, "x", ("key",), (), {}, b""), 0)
+    assert tracker.participants == participants
+
+
+def test_a_participant_whose_events_are_gone_gives_its_id_to_the_next_above_its_height() -> None:
+    store = Store()
+    tracker = Tracker(Policy.channel, Bounds())
+    first = tracker.apply(publish("ann", "red"), 0)
+    second = tracker.apply(deliver("bob", "red"), 0)
+    store.append(first + second, tracker.checkpoint())
+    assert tracker.forget_before(2) == [1]
+    (third,) = tracker.apply(publish("cid", "red", body=b"new"), 0)
+    assert third.stamp.interval == first[0].stamp.interval
+    assert third.height > first[0].height
+    assert compare(second[0].stamp, third.stamp) is Relation.concurrent
+
+
+WINDOW = Bounds(reorder_window=1_000)
+
+
+def test_a_deliver_that_overtook_its_publish_waits_for_it() -> None:
+    tracker = Tracker(Policy.channel, WINDOW)
+    assert tracker.apply(deliver("bob", "red"), 0) == []
+    assert tracker.apply(publish("bob", "green", body=b"reaction"), 1) == []
+    assert tracker.held == 2
+    events = tracker.apply(publish("ann", "red"), 2)
+    assert [(e.match, e.lamport) for e in events] == [
+        (Match.none, 1),
+        (Match.routed, 2),
+        (Match.none, 3),
+    ]
+
+
+def test_a_deliver_whose_publish_never_comes_is_set_free_when_the_window_closes() -> None:
+    tracker = Tracker(Policy.channel, WINDOW)
+    tracker.apply(deliver("bob", "red"), 0)
+    assert tracker.close_overdue(999) == []
+    assert [e.match for e in tracker.close_overdue(1_000)] == [Match.unmatched]
+
+
+def test_what_the_window_holds_survives_in_the_checkpoint() -> None:
+    store = Store()
+    tracker = Tracker(Policy.channel, WINDOW)
+    store.append(tracker.apply(deliver("bob", "red"), 0), tracker.checkpoint())
+    again = Tracker(Policy.channel, WINDOW, store.restored)
+    assert [e.match for e in again.apply(publish("ann", "red"), 1)] == [Match.none, Match.routed]
+
+
+# Without expiry: whether a message that expired had been handed over before cannot be seen, so its
+# dead letter does not wait for that.
+@given(runs(("keep", "requeue", "reject")), st.randoms(use_true_random=False))
+def test_the_window_undoes_any_shuffle_that_keeps_each_channels_order(
+    broker: Broker, random: Any
+) -> None:
+    lanes: dict[str, deque[Record]] = {}
+    for record in broker.records:
+        lanes.setdefault(record.channel.user, deque()).append(record)
+    shuffled: list[Record] = []
+    while lanes:
+        who = random.choice(sorted(lanes))
+        shuffled.append(lanes[who].popleft())
+        if not lanes[who]:
+            del lanes[who]
+    events = stamped(shuffled, Bounds(reorder_window=10_000))
+    order = {id(record): n for n, record in enumerate(broker.records)}
+    known = {order[id(event.record)]: event for event in events}
+    assert len(known) == len(broker.records)
+    for n, event in known.items():
+        if isinstance(event.record, Deliver):
+            assert event.match is not Match.unmatched
+        assert all(known[m].lamport < event.lamport for m in _publishes_behind(broker, n))
+
+
+def _publishes_behind(broker: Broker, event: int) -> list[int]:
+    record = broker.records[event]
+    identity = record.properties["message_id"]
+    return [
+        n
+        for n, other in enumerate(broker.records)
+        if isinstance(other, Publish) and other.properties["message_id"] == identity and n != event
+    ]
+
+
+def test_messages_are_modelled() -> None:
+    """The model itself: a rejected message stands in its dead letter queue with its death."""
+    broker = Broker(queues={"red": deque(), "dead": deque()}, dead_letters={"red": "dead"})
+    broker.publish("ann", ["red"], b"1")
+    _, message = broker.deliver("bob", "red")
+    broker.die("red", message, "rejected")
+    (dead,) = broker.queues["dead"]
+    assert isinstance(dead, Message)
+    assert dead.properties["headers"]["x-death"][0]["queue"] == "red"
