@@ -44,7 +44,7 @@ def build(
         redoc_url=None,
         redirect_slashes=False,
     )
-    problems.install(app)
+    problems.install(app, [route for router in ROUTERS for route in router.routes])
     for router in ROUTERS:
         app.include_router(router)
     openapi.install(app)

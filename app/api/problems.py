@@ -14,8 +14,9 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Match
+from starlette.routing import BaseRoute, Match
 
+from app.api.headers import SECURITY_HEADERS
 from app.errors import (
     BadRequestError,
     ConflictError,
@@ -70,8 +71,12 @@ def problem(
     )
 
 
-def install(app: FastAPI) -> None:
-    """Make every error of the application leave through this module."""
+def install(app: FastAPI, routes: Sequence[BaseRoute]) -> None:
+    """Make every error of the application leave through this module.
+
+    ``routes`` are those of the API, which a refusal of a method names the others of.
+    """
+    app.state.api_routes = routes
     app.add_exception_handler(ItcError, _own_error)
     app.add_exception_handler(RequestValidationError, _validation_error)
     app.add_exception_handler(HTTPException, _framework_error)
@@ -107,14 +112,15 @@ def _validation_error(request: Request, error: Exception) -> Response:
 
 def _explain(fault: Mapping[str, Any]) -> str:
     """``page_size: Input should be less than or equal to 500``; never the input itself."""
-    where: Sequence[object] = [part for part in fault["loc"] if isinstance(part, str)][1:]
+    source, *names = (str(part) for part in fault["loc"])
+    where = ".".join([source, *names] if source == "body" else names)
     message = str(fault["msg"]).removeprefix("Value error, ")
-    return f"{'.'.join(map(str, where))}: {message}" if where else message
+    return f"{where}: {message}" if where else message
 
 
 def _framework_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101  what it is registered for
-    headers = dict(error.headers or {})
+    headers = {name.lower(): value for name, value in (error.headers or {}).items()}
     if error.status_code == 405:
         headers["allow"] = ", ".join(_methods_at(request))
     reason = "Not Found" if error.status_code == 404 else error.detail
@@ -126,12 +132,13 @@ def _framework_error(request: Request, error: Exception) -> Response:
 def _methods_at(request: Request) -> list[str]:
     """Every method of the path: the router itself names those of the first route alone."""
     methods: set[str] = set()
-    for route in request.app.routes:
+    for route in request.app.state.api_routes:
         if route.matches(request.scope)[0] is not Match.NONE:
-            methods |= getattr(route, "methods", None) or {"GET", "HEAD"}
-    return sorted(methods)
+            methods |= route.methods
+    return sorted(methods or {"GET", "HEAD"})  # no route of the API: a file of the dashboard
 
 
 def _bug(request: Request, error: Exception) -> Response:
     logger.error("%s %s failed", request.method, request.url.path, exc_info=error)
-    return problem(500, "internal_error", "the service failed; its log says how")
+    # This answer leaves outside all layers, so it brings its headers along.
+    return problem(500, "internal_error", "the service failed; its log says how", SECURITY_HEADERS)

@@ -1,0 +1,49 @@
+"""``rabbitmq-itc``: serve, and everything an operator asks a running service from a shell.
+
+The commands are thin; what they print is in `app.cli.output`, how they end in `app.cli.exits`.
+Imports of the service's own parts stay inside the commands that need them: a client starts in a
+fraction of the time.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from app.cli import chains, events, jobs, local, traces
+from app.cli.exits import CommandError, Exit
+from app.cli.output import complain
+from app.errors import ItcError, OutageError, SettingsError
+
+app = typer.Typer(
+    name="rabbitmq-itc",
+    help="Did this message cause that one, and through which events?",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+for module in (local, traces, events, chains, jobs):
+    module.add_to(app)
+
+
+def main() -> None:
+    """The console script: any error on purpose is one line and an exit code."""
+    try:
+        app()
+    except CommandError as error:
+        complain(str(error))
+        sys.exit(error.code)
+    except SettingsError as error:
+        complain(str(error))
+        sys.exit(Exit.usage)
+    except OutageError as error:
+        complain(str(error))
+        sys.exit(Exit.unavailable)
+    except ItcError as error:
+        complain(str(error))
+        sys.exit(Exit.failure)
+    except (KeyboardInterrupt, BrokenPipeError):
+        sys.stderr.close()  # Ctrl-C and `| head` are no failures to report
+        sys.exit(Exit.failure)

@@ -1,0 +1,94 @@
+"""The command line as a client of a running service."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import quote, urlsplit, urlunsplit
+
+import httpx
+
+from app.cli.exits import EXIT_OF_STATUS, CommandError, Exit
+
+DEFAULT_URL = "http://127.0.0.1:15680"
+_TIMEOUT = httpx.Timeout(30.0, connect=5.0)
+
+
+def segment(name: str) -> str:
+    """A name as one segment of a path."""
+    return quote(name, safe="")
+
+
+class Client:
+    """Asks the service; every failure is a `CommandError` with the exit code for it."""
+
+    def __init__(
+        self,
+        url: str,
+        auth: tuple[str, str] | None,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        self._http = httpx.Client(
+            base_url=url, auth=auth, timeout=_TIMEOUT, transport=transport, trust_env=False
+        )
+        self._url = url
+
+    @classmethod
+    def from_environment(cls, url: str | None = None, user: str | None = None) -> Client:
+        """By ``ITC_URL``, ``ITC_USER`` and ``ITC_PASSWORD``; arguments win.
+
+        A user and password inside the URL are taken out of it, so that no message shows them.
+        """
+        parts = urlsplit(url or os.environ.get("ITC_URL") or DEFAULT_URL)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise CommandError(Exit.usage, "ITC_URL (or --url) must be http://host:port")
+        name = user or parts.username or os.environ.get("ITC_USER")
+        password = parts.password or os.environ.get("ITC_PASSWORD")
+        bare = urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+        return cls(bare, (name, password or "") if name else None)
+
+    def get(self, path: str, **parameters: Any) -> Any:
+        """The decoded answer; parameters that are None are left out."""
+        chosen = {name: value for name, value in parameters.items() if value is not None}
+        return self.send("GET", path, params=chosen).json()
+
+    def send(self, method: str, path: str, **more: Any) -> httpx.Response:
+        """The answer, where it is a success."""
+        with self._translated():
+            response = self._http.request(method, path, **more)
+            return _checked(response)
+
+    @contextmanager
+    def stream(self, path: str) -> Generator[httpx.Response, None, None]:
+        """An answer whose body is read as it comes."""
+        with self._translated(), self._http.stream("GET", path) as response:
+            if response.is_error:
+                response.read()
+            yield _checked(response)
+
+    @contextmanager
+    def _translated(self) -> Generator[None, None, None]:
+        try:
+            yield
+        except httpx.HTTPError as error:
+            raise CommandError(
+                Exit.unavailable,
+                f"no answer from {self._url} ({type(error).__name__}): is the service running, "
+                "and is ITC_URL right?",
+            ) from error
+
+
+def _checked(response: httpx.Response) -> httpx.Response:
+    if not response.is_error:
+        return response
+    code = EXIT_OF_STATUS.get(response.status_code, Exit.failure)
+    raise CommandError(code, _reason(response))
+
+
+def _reason(response: httpx.Response) -> str:
+    try:
+        return str(response.json()["reason"])
+    except (ValueError, KeyError, TypeError):
+        return f"the service answers {response.status_code} without saying why"

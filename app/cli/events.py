@@ -1,0 +1,150 @@
+"""``events``, ``compare``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import typer
+
+from app.cli.client import Client
+from app.cli.exits import CommandError, Exit
+from app.cli.options import Json, RequireComplete, Url, User
+from app.cli.output import as_json, out, printable, say, table
+
+_COLUMNS = (
+    "ID",
+    "TIME",
+    "TYPE",
+    "MATCH",
+    "CAUSE",
+    "EXCHANGE",
+    "ROUTING KEYS",
+    "QUEUE",
+    "PARTICIPANT",
+)
+_WIDTHS = (8, 26, 9, 13, 8, 20, 24, 20, 0)
+_WAIT_SECONDS = 20
+
+
+def add_to(app: typer.Typer) -> None:
+    """Put the commands in place."""
+    app.command()(events)
+    app.command()(compare)
+
+
+def events(
+    vhost: Annotated[str | None, typer.Option(help="Of this virtual host.")] = None,
+    type_: Annotated[str | None, typer.Option("--type", help="published or received.")] = None,
+    exchange: Annotated[str | None, typer.Option(help="Through this exchange.")] = None,
+    queue: Annotated[str | None, typer.Option(help="From or to this queue.")] = None,
+    connection: Annotated[str | None, typer.Option(help="On this connection.")] = None,
+    broker_user: Annotated[
+        str | None, typer.Option("--by", help="By this user of the broker.")
+    ] = None,
+    routing_key: Annotated[str | None, typer.Option(help="With this routing key.")] = None,
+    match: Annotated[
+        str | None, typer.Option(help="routed, redelivered, dead_lettered, unmatched or none.")
+    ] = None,
+    since: Annotated[str | None, typer.Option(help="From this time on (ISO 8601).")] = None,
+    until: Annotated[str | None, typer.Option(help="Before this time (ISO 8601).")] = None,
+    q: Annotated[str | None, typer.Option("-q", help="With this text anywhere.")] = None,
+    limit: Annotated[int, typer.Option("-n", "--limit", min=1, max=500, help="How many.")] = 50,
+    follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on with new ones.")] = False,
+    json: Json = False,
+    url: Url = None,
+    user: User = None,
+) -> None:
+    """The newest events, oldest of them first."""
+    client = Client.from_environment(url, user)
+    filters = {
+        "vhost": vhost,
+        "type": type_,
+        "exchange": exchange,
+        "queue": queue,
+        "connection": connection,
+        "user": broker_user,
+        "routing_key": routing_key,
+        "match": match,
+        "since": since,
+        "until": until,
+        "q": q,
+    }
+    found = client.get("/itc_db", page_size=limit, payload=None if json else "none", **filters)
+    found.reverse()
+    if json:
+        for event in found:
+            as_json(event)
+    elif follow:
+        _print_lines(found)
+    else:
+        table(_COLUMNS, map(_row, found))
+    if follow:
+        for batch in _new_events(client, found[-1]["id"] if found else None, json, filters):
+            for event in batch:
+                as_json(event) if json else _print_lines([event])
+
+
+def _new_events(
+    client: Client, last: int | None, json: bool, filters: dict[str, Any]
+) -> Iterator[list[dict[str, Any]]]:
+    """Long polling: each answer is what is new, or empty after a while."""
+    if last is None:
+        newest = client.get("/itc_db", page_size=1, columns="id")
+        last = newest[0]["id"] if newest else 0
+    payload = None if json else "none"
+    while True:
+        batch = client.get("/itc_db", after=last, wait=_WAIT_SECONDS, payload=payload, **filters)
+        if batch:
+            last = batch[-1]["id"]
+            yield batch
+
+
+def _row(event: dict[str, Any]) -> tuple[object, ...]:
+    return (
+        event["id"],
+        event["recorded_at"],
+        event["type"],
+        event["match"],
+        event["cause"] or "",
+        event["exchange"] or "(default)",
+        ",".join(event["routing_keys"]),
+        event["queue"] or ",".join(event["routed_queues"] or ()),
+        f"{event['participant']} {event['user']} {event['connection']} ({event['channel']})",
+    )
+
+
+def _print_lines(events: list[dict[str, Any]]) -> None:
+    """Rows of fixed columns: a table that is never complete cannot be fitted."""
+    for event in events:
+        cells = zip(_row(event), _WIDTHS, strict=True)
+        line = " ".join(printable(cell).ljust(width) for cell, width in cells)
+        out.print(line, markup=False, soft_wrap=True)
+
+
+def compare(
+    a: Annotated[int, typer.Argument(min=1, help="An event's id.")],
+    b: Annotated[int, typer.Argument(min=1, help="Another's.")],
+    require_complete: RequireComplete = False,
+    json: Json = False,
+    url: Url = None,
+    user: User = None,
+) -> None:
+    """How two events stand to each other. Ends with 0 where ordered, 3 where concurrent."""
+    answer = Client.from_environment(url, user).get(f"/itc_db/compare/{a}/{b}")
+    if json:
+        as_json(answer)
+    else:
+        say(printable(answer["sentence"]))
+    end_by_relation(answer, require_complete)
+
+
+def end_by_relation(answer: dict[str, Any], require_complete: bool) -> None:
+    """The exit code of an answer about two events."""
+    if require_complete and not answer["complete"]:
+        raise CommandError(
+            Exit.incomplete,
+            f"the answer spans {len(answer['gaps'])} gap(s): messages may be missing",
+        )
+    if answer["relation"] == "concurrent":
+        raise typer.Exit(Exit.concurrent)

@@ -1,0 +1,35 @@
+"""Exit codes: a runbook branches on them, so each has one meaning and keeps it."""
+
+from __future__ import annotations
+
+import enum
+
+
+class Exit(enum.IntEnum):
+    """What the process's exit status says. ``docs/cli.md`` has the same table."""
+
+    ok = 0  # done; for compare and chain: the events are ordered
+    failure = 1  # it went wrong, for a reason that stderr tells
+    usage = 2  # the command line, or what it asks for, cannot be
+    concurrent = 3  # neither event happened before the other: there is no chain
+    not_found = 4  # no such event, virtual host, job or export, or not visible to this user
+    not_authorised = 5  # no credentials, wrong ones, or too few rights
+    unavailable = 6  # the service, the broker or the database cannot be reached
+    incomplete = 7  # with --require-complete: the answer spans a gap
+
+
+class CommandError(Exception):
+    """Ends a command: one line on stderr, one exit code."""
+
+    def __init__(self, code: Exit, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+EXIT_OF_STATUS = {
+    400: Exit.usage,
+    401: Exit.not_authorised,
+    403: Exit.not_authorised,
+    404: Exit.not_found,
+    503: Exit.unavailable,
+}

@@ -1,0 +1,90 @@
+"""What needs no running service: ``serve``, ``migrate``, ``prune``, ``settings``, ``doctor``."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from app.cli.exits import Exit
+from app.cli.output import complain, say, table
+from app.settings import Settings, load_settings, settings_table, unknown_variables
+
+
+def add_to(app: typer.Typer) -> None:
+    """Put the commands in place."""
+    app.command()(serve)
+    app.command()(migrate)
+    app.command()(settings)
+
+
+def serve(
+    host: Annotated[str | None, typer.Option(help="Address to listen on (ITC_HOST).")] = None,
+    port: Annotated[int | None, typer.Option(help="Port to listen on (ITC_PORT).")] = None,
+) -> None:
+    """Run the service."""
+    chosen: dict[str, Any] = {"host": host, "port": port}
+    configuration = load_settings(**{k: v for k, v in chosen.items() if v is not None})
+    _log_to_stderr(configuration)
+    for name in unknown_variables(os.environ):
+        logging.getLogger("app").warning("%s is no setting of this service: misspelt?", name)
+    from app.main import create_app
+    from app.server import bind, run
+
+    run(create_app(configuration), configuration, bind(configuration))
+
+
+def _log_to_stderr(configuration: Settings) -> None:
+    logging.basicConfig(
+        stream=sys.stderr,
+        level=configuration.log_level.upper(),
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+    )
+    for chatty in ("httpx", "httpcore", "aiormq", "aio_pika", "sqlalchemy.engine", "alembic"):
+        logging.getLogger(chatty).setLevel(logging.WARNING)
+
+
+def migrate() -> None:
+    """Bring the database's tables up to date."""
+    configuration = load_settings()
+    from app.store.migrate import migrate as bring_up_to_date
+
+    before = asyncio.run(bring_up_to_date(configuration.database.reveal()))
+    if before.is_current:
+        say(f"{configuration.database}: up to date ({before.needed})")
+    else:
+        say(f"{configuration.database}: {before.found or 'empty'} → {before.needed}")
+
+
+def settings(
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="Every variable with its default and meaning.")
+    ] = False,
+) -> None:
+    """The settings in force, passwords hidden."""
+    if markdown:
+        sys.stdout.write(settings_table())
+        return
+    configuration = load_settings()
+    table(
+        ("VARIABLE", "VALUE"),
+        (
+            (f"ITC_{name.upper()}", _shown(getattr(configuration, name)))
+            for name in Settings.model_fields
+        ),
+    )
+    unknown = unknown_variables(os.environ)
+    for name in unknown:
+        complain(f"{name} is no setting of this service: misspelt?")
+    if unknown:
+        raise typer.Exit(Exit.failure)
+
+
+def _shown(value: object) -> str:
+    if value is None or value == ():
+        return ""
+    return ",".join(value) if isinstance(value, tuple) else str(value)

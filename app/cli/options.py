@@ -1,0 +1,26 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+Url = Annotated[
+    str | None,
+    typer.Option("--url", envvar="ITC_URL", help="The service.", show_envvar=True),
+]
+User = Annotated[
+    str | None,
+    typer.Option(
+        "--user",
+        envvar="ITC_USER",
+        help="A user of the broker; the password is read from ITC_PASSWORD.",
+        show_envvar=True,
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
+RequireComplete = Annotated[
+    bool,
+    typer.Option("--require-complete", help="End with 7 where the answer spans a gap."),
+]

@@ -1,0 +1,82 @@
+"""``trace start``, ``trace stop``, ``trace list``."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from app.cli.client import Client, segment
+from app.cli.exits import Exit
+from app.cli.options import Json, Url, User
+from app.cli.output import as_json, printable, say, table
+
+trace = typer.Typer(
+    help="Start, stop and look at the capture of virtual hosts.", no_args_is_help=True
+)
+
+Vhost = Annotated[str, typer.Argument(help="The virtual host's name, such as /")]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Put the commands in place."""
+    app.add_typer(trace, name="trace")
+
+
+def trace_path(vhost: str) -> str:
+    """Where a virtual host's trace is."""
+    return f"/itc_db/{segment(vhost)}/undefined/undefined/undefined"
+
+
+@trace.command()
+def start(
+    vhost: Vhost,
+    participant: Annotated[
+        str | None, typer.Option(help="Who counts as a participant: channel, connection or user.")
+    ] = None,
+    url: Url = None,
+    user: User = None,
+) -> None:
+    """Start capturing a virtual host."""
+    body = {"participant": participant} if participant else None
+    client = Client.from_environment(url, user)
+    answer = client.send("PUT", trace_path(vhost), json=body)
+    say(f"{printable(vhost)}: {'started' if answer.status_code == 201 else 'runs already'}")
+
+
+@trace.command()
+def stop(vhost: Vhost, url: Url = None, user: User = None) -> None:
+    """Stop capturing a virtual host; its events stay."""
+    Client.from_environment(url, user).send("DELETE", trace_path(vhost))
+    say(f"{printable(vhost)}: stopped")
+
+
+@trace.command("list")
+def list_(url: Url = None, user: User = None, json: Json = False) -> None:
+    """Every trace with its state. Ends with 1 where one has failed."""
+    traces = Client.from_environment(url, user).get("/itc_db/traces")
+    if json:
+        as_json(traces)
+    else:
+        _show(traces)
+    if any(one["state"] == "failed" for one in traces):
+        raise typer.Exit(Exit.failure)
+
+
+def _show(traces: list[dict[str, Any]]) -> None:
+    table(
+        ("VHOST", "STATE", "EVENTS", "RATE/S", "LAG", "UNMATCHED", "GAPS", "REMARK"),
+        (
+            (
+                one["vhost"],
+                one["state"],
+                one["events"],
+                f"{one['rate']:.1f}",
+                "?" if one["lag"] is None else one["lag"],
+                one["counters"]["unmatched"],
+                len(one["gaps"]),
+                one["last_error"] if one["state"] == "failed" else one["waiting_for"] or "",
+            )
+            for one in traces
+        ),
+    )

@@ -1,0 +1,288 @@
+"""Sign-in: whom the broker lets in, how long that is believed, how guessing is slowed."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from app.api.auth import BrokerAuthenticator, SignInThrottle, claimed_user
+from app.api.problems import SlowDownError
+from app.errors import NotAuthenticatedError, NotAuthorisedError, OutageError
+from tests.api.conftest import World, connected
+from tests.api.fakes import FakeBroker, basic
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def broker() -> FakeBroker:
+    broker = FakeBroker()
+    broker.add("ops", "secret", "monitoring", "/")
+    return broker
+
+
+@pytest.fixture
+def authenticator(broker: FakeBroker, clock: Clock) -> BrokerAuthenticator:
+    return BrokerAuthenticator(broker, cache_seconds=10, cache_users=3, failures=3, clock=clock)
+
+
+def header(name: str, password: str) -> bytes:
+    return basic(name, password)["authorization"].encode()
+
+
+RIGHT = header("ops", "secret")
+WRONG = header("ops", "guess")
+
+
+async def test_a_user_is_who_the_broker_says(authenticator: BrokerAuthenticator) -> None:
+    user = await authenticator.user(RIGHT, "10.0.0.1")
+
+    assert (user.name, user.tags, user.vhosts) == ("ops", {"monitoring"}, {"/"})
+    assert user.may_read
+    assert not user.may_write
+
+
+async def test_the_broker_is_asked_once_in_a_while(
+    authenticator: BrokerAuthenticator, broker: FakeBroker, clock: Clock
+) -> None:
+    await asyncio.gather(*(authenticator.user(RIGHT, "10.0.0.1") for _ in range(50)))
+    assert broker.questions == 1
+
+    clock.now += 9
+    await authenticator.user(RIGHT, "10.0.0.1")
+    assert broker.questions == 1
+
+    clock.now += 2
+    await authenticator.user(RIGHT, "10.0.0.1")
+    assert broker.questions == 2
+
+
+async def test_a_right_that_was_taken_away_is_gone_when_the_broker_is_asked_again(
+    authenticator: BrokerAuthenticator, broker: FakeBroker, clock: Clock
+) -> None:
+    await authenticator.user(RIGHT, "10.0.0.1")
+    del broker.accounts["ops"]
+    clock.now += 11
+
+    with pytest.raises(NotAuthenticatedError):
+        await authenticator.user(RIGHT, "10.0.0.1")
+
+
+async def test_no_more_users_are_remembered_than_allowed(
+    authenticator: BrokerAuthenticator, broker: FakeBroker
+) -> None:
+    for number in range(10):
+        broker.add(f"user{number}", "secret", "monitoring", "/")
+        await authenticator.user(header(f"user{number}", "secret"), "10.0.0.1")
+    assert broker.questions == 10
+
+    await authenticator.user(header("user9", "secret"), "10.0.0.1")
+    assert broker.questions == 10
+    await authenticator.user(header("user0", "secret"), "10.0.0.1")
+    assert broker.questions == 11
+
+
+async def test_a_client_that_goes_away_takes_no_other_along(
+    authenticator: BrokerAuthenticator, broker: FakeBroker
+) -> None:
+    impatient = asyncio.create_task(authenticator.user(RIGHT, "10.0.0.1"))
+    patient = asyncio.create_task(authenticator.user(RIGHT, "10.0.0.1"))
+    await asyncio.sleep(0)
+    impatient.cancel()
+
+    assert (await patient).name == "ops"
+    assert broker.questions == 1
+
+
+async def test_an_outage_is_no_failed_sign_in_and_lets_nobody_in(
+    authenticator: BrokerAuthenticator, broker: FakeBroker
+) -> None:
+    broker.down = True
+    for _ in range(20):
+        with pytest.raises(OutageError):
+            await authenticator.user(RIGHT, "10.0.0.1")
+    broker.down = False
+
+    assert (await authenticator.user(RIGHT, "10.0.0.1")).name == "ops"
+
+
+async def test_guesses_have_to_wait_longer_and_longer(
+    authenticator: BrokerAuthenticator, broker: FakeBroker, clock: Clock
+) -> None:
+    for _ in range(3):
+        with pytest.raises(NotAuthenticatedError):
+            await authenticator.user(WRONG, "10.0.0.1")
+    for wait in (1, 2, 4, 8, 16, 32, 60, 60):
+        with pytest.raises(SlowDownError) as refused:
+            await authenticator.user(WRONG, "10.0.0.1")
+        assert refused.value.retry_after == wait
+        clock.now += wait
+        with pytest.raises(NotAuthenticatedError):
+            await authenticator.user(WRONG, "10.0.0.1")
+    assert broker.questions == 11
+
+
+async def test_guesses_sent_at_once_count_as_well(
+    authenticator: BrokerAuthenticator, broker: FakeBroker
+) -> None:
+    guesses = [authenticator.user(header("ops", f"guess{n}"), "10.0.0.1") for n in range(100)]
+    outcomes = await asyncio.gather(*guesses, return_exceptions=True)
+
+    assert broker.questions == 3
+    assert sum(isinstance(outcome, SlowDownError) for outcome in outcomes) == 97
+
+
+async def test_guesses_from_elsewhere_do_not_lock_the_user_out(
+    authenticator: BrokerAuthenticator,
+) -> None:
+    for _ in range(10):
+        with pytest.raises((NotAuthenticatedError, SlowDownError)):
+            await authenticator.user(WRONG, "203.0.113.9")
+
+    assert (await authenticator.user(RIGHT, "10.0.0.1")).name == "ops"
+
+
+async def test_guessing_many_names_from_one_network_is_slowed(
+    authenticator: BrokerAuthenticator, broker: FakeBroker
+) -> None:
+    outcomes = [
+        await asyncio.gather(
+            authenticator.user(header(f"user{n}", "guess"), f"2001:db8::{n:x}"),
+            return_exceptions=True,
+        )
+        for n in range(60)
+    ]
+
+    assert broker.questions == 30
+    assert isinstance(outcomes[-1][0], SlowDownError)
+
+
+def test_the_throttle_holds_no_more_than_its_capacity(clock: Clock) -> None:
+    throttle = SignInThrottle(3, clock, capacity=10)
+    for number in range(1_000):
+        throttle.admit(f"user{number}", f"10.0.{number // 256}.{number % 256}")
+
+    assert len(throttle._entries) == 10
+
+
+async def test_a_user_without_tags_may_nothing(
+    authenticator: BrokerAuthenticator, broker: FakeBroker
+) -> None:
+    broker.add("app", "secret", "", "/")
+    for _ in range(10):  # and that is no failed sign-in
+        with pytest.raises(NotAuthorisedError):
+            await authenticator.user(header("app", "secret"), "10.0.0.1")
+
+
+@pytest.mark.parametrize(("address", "admitted"), [("127.0.0.1", True), ("10.0.0.1", False)])
+async def test_guest_signs_in_from_this_machine_only(
+    authenticator: BrokerAuthenticator, broker: FakeBroker, address: str, admitted: bool
+) -> None:
+    broker.add("guest", "guest", "administrator", "/")
+    await authenticator.user(header("guest", "guest"), "127.0.0.1")  # remembered, and yet
+
+    if admitted:
+        await authenticator.user(header("guest", "guest"), address)
+    else:
+        with pytest.raises(NotAuthenticatedError, match="only sign in from this machine"):
+            await authenticator.user(header("guest", "guest"), address)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"",
+        b"Basic",
+        b"Basic ",
+        b"Basic !!!",
+        b"Basic bm9jb2xvbg==",
+        b"Basic \xff",
+        b"Bearer ",
+        b"Digest username=x",
+        b"ops:secret",
+        b"Basic /w==",
+    ],
+)
+async def test_what_is_no_sign_in_is_not_passed_on(
+    authenticator: BrokerAuthenticator, broker: FakeBroker, value: bytes
+) -> None:
+    with pytest.raises(NotAuthenticatedError):
+        await authenticator.user(value, "10.0.0.1")
+    assert broker.questions == 0
+
+
+async def test_a_token_is_passed_on(authenticator: BrokerAuthenticator, broker: FakeBroker) -> None:
+    broker.tokens["abc"] = "ops"
+
+    assert (await authenticator.user(b"Bearer abc", "10.0.0.1")).name == "ops"
+
+
+def test_a_token_is_not_kept_as_it_is() -> None:
+    assert "abc" not in claimed_user(b"Bearer abc")
+
+
+async def test_no_password_is_held(authenticator: BrokerAuthenticator) -> None:
+    await authenticator.user(RIGHT, "10.0.0.1")
+    with pytest.raises(NotAuthenticatedError):
+        await authenticator.user(WRONG, "10.0.0.1")
+
+    parts = {name: part for name, part in vars(authenticator).items() if name != "_broker"}
+    held = repr([parts, vars(authenticator._throttle)])
+    for secret in ("secret", "guess", RIGHT.decode(), WRONG.decode()):
+        assert secret not in held
+
+
+async def test_refusals_look_as_the_management_apis_do(world: World) -> None:
+    async with connected(world.app()) as client:
+        nobody = await client.get("/itc_db/traces")
+        wrong = await client.get("/itc_db/traces", headers=basic("admin", "guess"))
+        reader = await client.put(
+            "/itc_db/shop/undefined/undefined/undefined", headers=basic("watcher", "secret")
+        )
+        world.broker.down = True
+        outage = await client.get("/itc_db/traces", headers=basic("admin", "secret"))
+
+    assert [nobody.status_code, wrong.status_code, reader.status_code] == [401, 401, 401]
+    assert {nobody.json()["error"], wrong.json()["error"], reader.json()["error"]} == {
+        "not_authorised"
+    }
+    assert nobody.headers["www-authenticate"] == 'Basic realm="rabbitmq-itc", charset="UTF-8"'
+    assert "www-authenticate" not in reader.headers  # the right password with too few rights
+    assert (outage.status_code, outage.json()["error"]) == (503, "unavailable")
+
+
+async def test_a_pages_script_gets_no_password_box(world: World) -> None:
+    async with connected(world.app()) as client:
+        answer = await client.get("/itc_db/traces", headers={"x-requested-with": "fetch"})
+
+    assert answer.status_code == 401
+    assert "basic" not in answer.headers["www-authenticate"].lower()
+
+
+async def test_too_many_failures_are_answered_with_429_and_a_time(world: World) -> None:
+    async with connected(world.app(), headers=basic("admin", "guess")) as client:
+        answers = [await client.get("/itc_db/traces") for _ in range(6)]
+
+    assert [answer.status_code for answer in answers] == [401] * 5 + [429]
+    assert answers[-1].headers["retry-after"] == "1"
+
+
+async def test_two_sign_ins_in_one_request_are_refused(world: World) -> None:
+    both = [
+        ("authorization", basic("watcher", "x")["authorization"]),
+        ("authorization", basic("admin", "secret")["authorization"]),
+    ]
+    async with connected(world.app()) as client:
+        assert (await client.get("/itc_db/traces", headers=both)).status_code == 401

@@ -1,0 +1,226 @@
+"""A browser is not to be used against its user; a client is not to be let use the server up."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+
+from tests.api.conftest import World, connected, make_world, served
+
+TRACE = "/itc_db/shop/undefined/undefined/undefined"
+SIGN_IN = ("admin", "secret")
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [("/itc_db/traces", 200), ("/nowhere", 404), ("/itc_db/%ff", 400), (TRACE, 404)],
+)
+async def test_every_answer_says_what_a_page_may_do(
+    client: httpx.AsyncClient, path: str, status: int
+) -> None:
+    answer = await client.get(path)
+
+    assert answer.status_code == status
+    policy = answer.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "script-src 'self'" in policy
+    assert "unsafe" not in policy
+    assert "frame-ancestors 'none'" in policy
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.headers["x-frame-options"] == "DENY"
+    assert answer.headers["cache-control"] == "no-store"
+
+
+async def test_the_answer_to_a_bug_has_the_headers_and_tells_nothing(
+    world: World, client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken() -> list[object]:
+        raise RuntimeError("amqp://itc:password@host")
+
+    monkeypatch.setattr(world.traces, "statuses", broken)
+    answer = await client.get("/itc_db/traces")
+
+    assert answer.status_code == 500
+    assert answer.json() == {
+        "error": "internal_error",
+        "reason": "the service failed; its log says how",
+    }
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"origin": "https://evil.example"},
+        {"origin": "null"},
+        {"origin": "http://localhost.evil.example"},
+        {"sec-fetch-site": "cross-site"},
+        {"sec-fetch-site": "same-site"},
+        {"sec-fetch-site": "cross-site", "origin": "http://localhost"},
+    ],
+)
+@pytest.mark.parametrize("method", ["PUT", "DELETE", "POST", "PATCH"])
+async def test_another_origins_page_changes_nothing(
+    world: World, client: httpx.AsyncClient, method: str, headers: dict[str, str]
+) -> None:
+    answer = await client.request(method, TRACE, headers=headers)
+
+    assert answer.status_code == 403
+    assert answer.json()["error"] == "cross_origin"
+    assert world.traces.running == {}
+    assert world.broker.questions == 0  # refused before anybody signs in
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"origin": "http://localhost"},
+        {"origin": "https://LOCALHOST", "sec-fetch-site": "same-origin"},
+        {"sec-fetch-site": "none"},
+    ],
+)
+async def test_our_own_page_and_plain_clients_may_write(
+    client: httpx.AsyncClient, headers: dict[str, str]
+) -> None:
+    assert (await client.put(TRACE, headers=headers)).status_code == 201
+
+
+async def test_cross_origin_reading_is_off(client: httpx.AsyncClient) -> None:
+    answer = await client.get("/itc_db/traces", headers={"origin": "https://ops.example.org"})
+    preflight = await client.options(
+        TRACE,
+        headers={"origin": "https://ops.example.org", "access-control-request-method": "PUT"},
+    )
+
+    assert not [name for name in answer.headers if name.startswith("access-control")]
+    assert not [name for name in preflight.headers if name.startswith("access-control")]
+    assert preflight.status_code == 405
+
+
+async def test_a_configured_origin_may_read_and_write_and_no_other(tmp_path: Path) -> None:
+    world = make_world(tmp_path, cors_origins="https://ops.example.org")
+    async with connected(world.app(), auth=SIGN_IN) as client:
+        ours = {"origin": "https://ops.example.org", "sec-fetch-site": "cross-site"}
+        read = await client.get("/itc_db/traces", headers=ours)
+        written = await client.put(TRACE, headers=ours)
+        preflight = await client.options(
+            TRACE, headers={**ours, "access-control-request-method": "PUT"}
+        )
+        other = await client.put(TRACE, headers={"origin": "https://evil.example"})
+        other_read = await client.get("/itc_db/traces", headers={"origin": "https://evil.example"})
+
+    assert read.headers["access-control-allow-origin"] == "https://ops.example.org"
+    assert "access-control-allow-credentials" not in read.headers
+    assert written.status_code == 201
+    assert preflight.status_code == 200
+    assert other.status_code == 403
+    assert "access-control-allow-origin" not in other_read.headers
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1:15680", "[::1]:15680", "LOCALHOST:1"])
+async def test_an_open_service_answers_to_this_machines_names(tmp_path: Path, host: str) -> None:
+    async with connected(make_world(tmp_path, auth="none").app()) as client:
+        assert (await client.get("/itc_db/traces", headers={"host": host})).status_code == 200
+
+
+@pytest.mark.parametrize("host", ["evil.example", "localhost.evil.example", "", "10.0.0.1:15680"])
+async def test_an_open_service_answers_to_no_other_name(tmp_path: Path, host: str) -> None:
+    async with connected(make_world(tmp_path, auth="none").app()) as client:
+        assert (await client.get("/itc_db/traces", headers={"host": host})).status_code == 403
+
+
+async def test_a_large_body_is_refused(world: World, client: httpx.AsyncClient) -> None:
+    answer = await client.put(TRACE, content=b" " * (world.settings.request_max_bytes + 1))
+
+    assert answer.status_code == 413
+    assert answer.json()["error"] == "too_large"
+    assert world.traces.running == {}
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (b"{", "body: "),
+        (b"[]", "body: "),
+        (b'{"participant": "host"}', "body.participant: "),
+        (b'{"participant": "user", "more": 1}', "body.more: "),
+        (b"\xff", "body: "),
+        (b"[" * 60_000, "body: "),
+    ],
+)
+async def test_a_wrong_body_is_named(
+    world: World, client: httpx.AsyncClient, body: bytes, reason: str
+) -> None:
+    answer = await client.put(TRACE, content=body)
+
+    assert (answer.status_code, answer.json()["error"]) == (400, "bad_request")
+    assert answer.json()["reason"].startswith(reason)
+    assert world.traces.running == {}
+
+
+async def test_a_body_is_read_whatever_its_content_type(
+    world: World, client: httpx.AsyncClient
+) -> None:
+    answer = await client.put(
+        TRACE,
+        content=b'{"participant": "user"}',
+        headers={"content-type": "application/x-www-form-urlencoded"},
+    )
+
+    assert answer.status_code == 201
+    assert world.traces.running["shop"].participant == "user"
+
+
+async def test_a_method_that_is_none_is_told_which_there_are(client: httpx.AsyncClient) -> None:
+    answer = await client.post(TRACE)
+
+    assert (answer.status_code, answer.json()["error"]) == (405, "method_not_allowed")
+    assert answer.headers["allow"] == "DELETE, GET, PUT"
+
+
+async def until_closed(url: str, data: bytes) -> bytes:
+    """What a server sends to a client that sends ``data`` and then only listens."""
+    parts = urlsplit(url)
+    reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
+    try:
+        writer.write(data)
+        return await asyncio.wait_for(reader.read(), 10)
+    except ConnectionResetError:
+        return b""
+    finally:
+        writer.close()
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"GET /itc_db/traces HTTP/1.1\r\nhost: x\r\n", b"GET /" + b"a" * 5_000]
+)
+async def test_a_client_that_does_not_finish_its_request_is_let_go(
+    tmp_path: Path, data: bytes
+) -> None:
+    world = make_world(tmp_path, request_seconds=0.2)
+    async with served(world.app(), world.settings) as url:
+        assert await until_closed(url, data) == b""
+
+
+async def test_a_body_that_does_not_come_is_not_waited_for(tmp_path: Path) -> None:
+    world = make_world(tmp_path, request_seconds=0.2, auth="none")
+    head = f"PUT {TRACE} HTTP/1.1\r\nhost: localhost\r\ncontent-length: 9\r\n\r\n".encode()
+    async with served(world.app(), world.settings) as url:
+        answer = await until_closed(url, head)
+
+    assert answer.startswith(b"HTTP/1.1 408 ")
+    assert world.traces.running == {}
+
+
+async def test_a_head_without_end_is_refused(world: World) -> None:
+    head = b"GET / HTTP/1.1\r\n" + b"".join(b"x-%d: %s\r\n" % (n, b"y" * 1_000) for n in range(500))
+    async with served(world.app(), world.settings) as url:
+        answer = await until_closed(url, head)
+
+    assert answer == b"" or answer.startswith(b"HTTP/1.1 400 ")
