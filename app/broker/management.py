@@ -66,6 +66,10 @@ class _Named(msgspec.Struct):
     name: str
 
 
+class _Binding(msgspec.Struct):
+    destination: str
+
+
 class _Listener(msgspec.Struct):
     node: str
     protocol: str
@@ -153,6 +157,13 @@ class ManagementApi:
         """One queue's numbers. Raises `NotFoundError` where there is no such queue."""
         path = f"/api/queues/{_segment(vhost)}/{_segment(name)}"
         return await self._as_service("GET", path, QueueInfo)
+
+    async def trace_queues(self, vhost: str) -> frozenset[str]:
+        """Queues that are bound to the virtual host's trace exchange, ours and others'."""
+        exchange = _segment("amq.rabbitmq.trace")
+        path = f"/api/exchanges/{_segment(vhost)}/{exchange}/bindings/source"
+        found = await self._as_service("GET", path, list[_Binding])
+        return frozenset(binding.destination for binding in found)
 
     async def permissions(self, vhost: str) -> Permissions:
         """The service's own rights in a virtual host; `NotFoundError` where it has none."""

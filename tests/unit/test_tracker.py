@@ -6,7 +6,6 @@ from collections import deque
 from typing import Any
 
 import pytest
-from tests.unit.broker_model import Broker, Message, channel
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,6 +23,7 @@ from app.tracker import (
     Tracker,
 )
 from itc import Relation, compare
+from tests.unit.broker_model import Broker, Message, channel
 
 QUEUES = ("red", "green", "blue")
 WHO = ("ann", "bob", "cid", "dan")

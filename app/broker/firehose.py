@@ -1,0 +1,112 @@
+"""From a trace message to a record: the one parser, total.
+
+The firehose's messages are described in the broker's documentation as: routing key
+``publish.<exchange>`` or ``deliver.<queue>``, everything else in the headers, the body the original
+payload. Whoever may write to ``amq.rabbitmq.trace`` can also publish rubbish there, so nothing is
+taken on trust: what is no trace message comes out as `Unreadable`, with the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import msgspec
+
+from app.tracker import Channel, Deliver, Publish, Record, Unreadable
+
+TRACE_EXCHANGE = "amq.rabbitmq.trace"
+
+# What is kept of a message that cannot be read.
+QUARANTINED_BODY = 4096
+QUARANTINED_HEADERS = 16384
+
+Headers: TypeAlias = Mapping[str, Any]
+
+_to_json = msgspec.json.Encoder(order="deterministic").encode
+
+
+class NotATraceMessageError(ValueError):
+    """The reason why a message is no trace message."""
+
+
+def parse(
+    routing_key: str, headers: Callable[[], Headers], body: bytes, now: int
+) -> Record | Unreadable:
+    """Turn a trace message into a `Publish` or a `Deliver`, or into an `Unreadable`.
+
+    ``headers`` decodes the header table when called, and may raise ValueError. ``now`` in µs.
+    """
+    table: Headers = {}
+    try:
+        table = headers()
+        return _record(routing_key, table, body)
+    except ValueError as error:
+        return Unreadable(
+            reason=str(error),
+            routing_key=_name(routing_key),
+            headers=_shown(table),
+            body=body[:QUARANTINED_BODY],
+            body_bytes=len(body),
+            recorded_at=now,
+        )
+
+
+def _record(routing_key: str, table: Headers, body: bytes) -> Record:
+    kind, _, name = routing_key.partition(".")
+    if kind not in ("publish", "deliver"):
+        raise NotATraceMessageError("the routing key begins with neither publish. nor deliver.")
+    channel = Channel(
+        _text(table, "node"),
+        _text(table, "connection"),
+        _whole(table, "channel"),
+        _text(table, "user"),
+    )
+    exchange = _text(table, "exchange_name")
+    keys = _texts(table, "routing_keys")
+    properties = table.get("properties", {})
+    if not isinstance(properties, dict):
+        raise NotATraceMessageError("header properties is no table")
+    if kind == "publish":
+        queues = _texts(table, "routed_queues")
+        return Publish(channel, exchange, keys, queues, properties, body)
+    redelivered = bool(_whole(table, "redelivered"))
+    return Deliver(channel, exchange, keys, _name(name), redelivered, properties, body)
+
+
+def _text(table: Headers, header: str) -> str:
+    value = table.get(header)
+    if not isinstance(value, str):
+        raise NotATraceMessageError(f"header {header} is {_fault(value)} text")
+    return _name(value)
+
+
+def _whole(table: Headers, header: str) -> int:
+    value = table.get(header)
+    if not isinstance(value, int):
+        raise NotATraceMessageError(f"header {header} is {_fault(value)} number")
+    return value
+
+
+def _texts(table: Headers, header: str) -> tuple[str, ...]:
+    values = table.get(header)
+    if not isinstance(values, list):
+        raise NotATraceMessageError(f"header {header} is {_fault(values)} list")
+    for value in values:
+        if not isinstance(value, str):
+            raise NotATraceMessageError(f"header {header} holds what is no text")
+    return tuple(map(_name, values))
+
+
+def _fault(value: Any) -> str:
+    return "missing: a" if value is None else "no"
+
+
+def _name(text: str) -> str:
+    # PostgreSQL's text holds no NUL; AMQP's short strings may.
+    return text.replace("\0", "\\x00") if "\0" in text else text
+
+
+def _shown(table: Headers) -> str:
+    text = _to_json({key: value for key, value in table.items() if key != "x-delivery-count"})
+    return text.decode()[:QUARANTINED_HEADERS]

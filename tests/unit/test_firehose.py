@@ -1,0 +1,111 @@
+"""The parser is total: every message is a record or says why it is none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.broker.firehose import QUARANTINED_BODY, parse
+from app.tracker import Channel, Deliver, Publish, Unreadable
+
+COMMON: dict[str, Any] = {
+    "exchange_name": "orders",
+    "node": "rabbit@test",
+    "vhost": "/",
+    "connection": "127.0.0.1:1 -> 127.0.0.1:5672",
+    "user": "shop",
+    "channel": 1,
+    "routing_keys": ["order.new", "copy"],
+    "properties": {"delivery_mode": 2, "headers": {"a": 1}},
+}
+PUBLISH = {**COMMON, "routed_queues": ["billing", "shipping"]}
+DELIVER = {**COMMON, "redelivered": 1}
+CHANNEL = Channel("rabbit@test", "127.0.0.1:1 -> 127.0.0.1:5672", 1, "shop")
+
+
+def read(key: str, headers: dict[str, Any], body: bytes = b"b") -> Any:
+    return parse(key, lambda: headers, body, 7)
+
+
+def test_a_publish() -> None:
+    assert read("publish.orders", PUBLISH) == Publish(
+        CHANNEL,
+        "orders",
+        ("order.new", "copy"),
+        ("billing", "shipping"),
+        COMMON["properties"],
+        b"b",
+    )
+
+
+def test_a_deliver_from_a_queue_whose_name_holds_dots() -> None:
+    assert read("deliver.a.b.c", DELIVER) == Deliver(
+        CHANNEL, "orders", ("order.new", "copy"), "a.b.c", True, COMMON["properties"], b"b"
+    )
+
+
+def test_a_publish_to_the_default_exchange_without_properties() -> None:
+    bare = {key: value for key, value in PUBLISH.items() if key != "properties"}
+    record = read("publish.", {**bare, "exchange_name": ""})
+    assert (record.exchange, record.properties) == ("", {})
+
+
+@pytest.mark.parametrize("header", sorted(PUBLISH.keys() - {"vhost", "properties"}))
+def test_a_missing_header_is_named(header: str) -> None:
+    broken = {key: value for key, value in PUBLISH.items() if key != header}
+    result = read("publish.orders", broken)
+    assert isinstance(result, Unreadable)
+    assert header in result.reason
+    assert "missing" in result.reason
+
+
+@pytest.mark.parametrize("header", sorted(PUBLISH.keys() - {"vhost"}))
+@pytest.mark.parametrize("value", [3.5, {"no": "such"}, [1], None])
+def test_a_header_of_the_wrong_type_is_named(header: str, value: Any) -> None:
+    if header == "properties" and isinstance(value, dict):
+        return
+    result = read("publish.orders", {**PUBLISH, header: value})
+    assert isinstance(result, Unreadable)
+    assert header in result.reason
+
+
+def test_rubbish_is_kept_in_part_and_counted_in_whole() -> None:
+    result = read("rubbish", {"x": 1}, b"r" * 10_000)
+    assert isinstance(result, Unreadable)
+    assert (len(result.body), result.body_bytes) == (QUARANTINED_BODY, 10_000)
+    assert (result.headers, result.recorded_at) == ('{"x":1}', 7)
+
+
+def test_a_table_that_cannot_be_decoded_is_a_reason() -> None:
+    def headers() -> dict[str, Any]:
+        raise ValueError("nested deeper than 64")
+
+    result = parse("publish.", headers, b"", 0)
+    assert isinstance(result, Unreadable)
+    assert result.reason == "nested deeper than 64"
+
+
+def test_nul_in_a_name_is_written_out() -> None:
+    assert read("deliver.a\0b", DELIVER).queue == "a\\x00b"
+
+
+anything: st.SearchStrategy[Any] = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=5)),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=4), inner, max_size=3)
+    ),
+    max_leaves=5,
+)
+
+
+@given(
+    st.one_of(st.text(max_size=12), st.sampled_from(("publish.x", "deliver.q", "publish."))),
+    st.dictionaries(st.sampled_from(sorted({**PUBLISH, **DELIVER})), anything),
+    st.binary(max_size=8),
+)
+def test_whatever_comes_something_comes_out(key: str, changes: dict[str, Any], body: bytes) -> None:
+    result = read(key, {**PUBLISH, **DELIVER, **changes}, body)
+    assert isinstance(result, Publish | Deliver | Unreadable)

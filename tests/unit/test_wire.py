@@ -1,0 +1,135 @@
+"""Field tables off the wire: total, JSON-safe, and as the client library has them where it can."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import json
+from typing import Any
+
+import pamqp.encode
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pamqp.commands import Basic
+from pamqp.header import ContentHeader
+
+from app.broker.wire import (
+    MAX_DEPTH,
+    LateContentHeader,
+    UnreadableTableError,
+    decode_table,
+    install_tolerant_decoding,
+)
+
+plain = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**63), 2**63 - 1),
+    st.floats(allow_nan=False, allow_infinity=False, width=32),
+    st.text(max_size=20),
+)
+nested = st.recursive(
+    plain,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=4), st.dictionaries(st.text(max_size=8), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+
+
+@given(st.dictionaries(st.text(max_size=20), nested, max_size=6))
+def test_what_was_encoded_comes_back(table: dict[str, Any]) -> None:
+    assert decode_table(pamqp.encode.field_table(table)) == table
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (decimal.Decimal("3.14"), "314e-2"),
+        (decimal.Decimal(7), "7"),
+        (datetime.datetime(2026, 1, 2, tzinfo=datetime.UTC), 1767312000),
+        (bytearray(b"\xff"), {"base64": "/w=="}),
+        (float("nan"), "nan"),
+        (float("-inf"), "-inf"),
+    ],
+)
+def test_what_json_does_not_know_comes_as_something_it_does(value: Any, expected: Any) -> None:
+    decoded = decode_table(pamqp.encode.field_table({"v": value}))
+    assert decoded == {"v": expected}
+    json.dumps(decoded, allow_nan=False)
+
+
+def test_text_that_is_no_utf8_keeps_its_odd_bytes_in_words() -> None:
+    assert decode_table(b"\0\0\0\x09\x01\xffS\0\0\0\x02a\xfe") == {"\\xff": "a\\xfe"}
+
+
+def test_a_date_beyond_any_calendar_is_a_number() -> None:
+    assert decode_table(b"\0\0\0\x0b\x01tT" + b"\xff" * 8) == {"t": 2**64 - 1}
+
+
+def nested_table(depth: int) -> bytes:
+    table = b"\0\0\0\0"
+    for _ in range(depth):
+        inner = b"\x01kF" + table
+        table = len(inner).to_bytes(4, "big") + inner
+    return table
+
+
+def test_depth_is_bounded_without_harm() -> None:
+    assert decode_table(nested_table(MAX_DEPTH))
+    with pytest.raises(UnreadableTableError, match="deeper"):
+        decode_table(nested_table(20_000))
+
+
+@given(st.binary(max_size=120))
+def test_any_bytes_are_a_table_or_an_error(data: bytes) -> None:
+    try:
+        decoded = decode_table(data)
+    except UnreadableTableError:
+        return
+    json.dumps(decoded, allow_nan=False)
+
+
+@given(
+    st.dictionaries(st.text(max_size=8), nested, max_size=4).map(pamqp.encode.field_table),
+    st.data(),
+)
+def test_a_damaged_table_is_a_table_or_an_error(table: bytes, data: st.DataObject) -> None:
+    position = data.draw(st.integers(0, max(0, len(table) - 1)))
+    damaged = table[:position] + data.draw(st.binary(max_size=3)) + table[position + 1 :]
+    try:
+        json.dumps(decode_table(damaged), allow_nan=False)
+    except UnreadableTableError:
+        return
+
+
+def late(properties: Basic.Properties) -> LateContentHeader:
+    header = LateContentHeader()
+    header.unmarshal(ContentHeader(0, 5, properties).marshal())
+    return header
+
+
+def test_headers_are_found_behind_the_properties_before_them() -> None:
+    full = Basic.Properties(content_type="a/b", content_encoding="c", headers={"h": 1}, priority=3)
+    assert late(full).headers() == {"h": 1}
+    assert late(Basic.Properties(headers={"h": 1})).headers() == {"h": 1}
+    assert late(Basic.Properties(content_type="a/b")).headers() == {}
+
+
+def test_a_late_header_gives_the_librarys_properties_when_asked() -> None:
+    header = late(Basic.Properties(content_type="a/b", delivery_mode=2, headers={"h": "x"}))
+    assert header.body_size == 5
+    assert (header.properties.content_type, header.properties.delivery_mode) == ("a/b", 2)
+
+
+def test_installed_the_library_reads_a_hostile_header_without_noticing() -> None:
+    install_tolerant_decoding()
+    deep = nested_table(5_000)
+    payload = (60).to_bytes(2, "big") + b"\0\0" + bytes(8) + (1 << 13).to_bytes(2, "big") + deep
+    frame = b"\x02\0\x01" + len(payload).to_bytes(4, "big") + payload + b"\xce"
+    _, channel, header = pamqp.frame.unmarshal(frame)
+    assert channel == 1
+    assert isinstance(header, LateContentHeader)
+    with pytest.raises(UnreadableTableError):
+        header.headers()
