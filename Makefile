@@ -17,11 +17,13 @@ test: ## run everything: check, then all tests, from quick to slow
 	@$(MAKE) --no-print-directory check
 	$(PYTHON) -m pytest
 
-check: ## lint, format and types
+check: ## lint, format and types; container files
 	@tools/install test
 	.venv/bin/ruff check
 	.venv/bin/ruff format --check
 	.venv/bin/mypy
+	.venv/bin/hadolint Dockerfile
+	.venv/bin/check-jsonschema --builtin-schema vendor.compose-spec compose.yaml
 
 format: ## put the code into the shape that check wants
 	@tools/install test

@@ -1,0 +1,38 @@
+# The service with what it needs to run chain jobs: Python, a Java runtime, no build tools.
+
+FROM python:3.11-slim-bookworm AS build
+WORKDIR /opt/rabbitmq-itc
+RUN python -m venv .venv
+# What others wrote comes first: it changes seldom, and this layer is then kept.
+COPY pyproject.toml constraints.txt ./
+RUN python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['dependencies'], sep='\n')" > requirements.txt \
+    && .venv/bin/pip install --no-cache-dir --disable-pip-version-check \
+        --constraint constraints.txt --requirement requirements.txt
+COPY . .
+# In place, so that the program finds its dashboard and its migrations beside it.
+RUN .venv/bin/pip install --no-cache-dir --disable-pip-version-check --no-deps --editable . \
+    && .venv/bin/python -m compileall -q app itc spark_jobs
+
+FROM python:3.11-slim-bookworm
+# procps is what Spark's start scripts call; tini collects the processes that Spark leaves behind.
+# Not pinned: today's security updates are wanted, not the versions of the day this was written.
+# hadolint ignore=DL3008
+RUN apt-get update \
+    && apt-get install --yes --no-install-recommends openjdk-17-jre-headless procps tini \
+    && rm -rf /var/lib/apt/lists/*
+RUN useradd --system --uid 10001 --create-home --home-dir /var/lib/rabbitmq-itc itc
+COPY --from=build /opt/rabbitmq-itc /opt/rabbitmq-itc
+ENV PATH=/opt/rabbitmq-itc/.venv/bin:$PATH \
+    PYTHONUNBUFFERED=1 \
+    PYTHONDONTWRITEBYTECODE=1 \
+    ITC_HOST=0.0.0.0 \
+    ITC_DATA_DIR=/var/lib/rabbitmq-itc
+# The root may be read-only: only the data folder and /tmp are written to.
+VOLUME /var/lib/rabbitmq-itc
+WORKDIR /var/lib/rabbitmq-itc
+USER 10001
+EXPOSE 15680
+HEALTHCHECK --interval=10s --timeout=5s --start-period=30s --retries=3 \
+    CMD ["python", "-c", "import os, urllib.request; urllib.request.urlopen(f\"http://127.0.0.1:{os.environ.get('ITC_PORT', '15680')}/health/live\", timeout=4)"]
+ENTRYPOINT ["tini", "--", "rabbitmq-itc"]
+CMD ["serve"]
