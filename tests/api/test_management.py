@@ -1,0 +1,186 @@
+"""The management API's client, against a real broker, and against answers no broker should give."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+
+from app.broker.management import ManagementApi
+from app.errors import NotAuthenticatedError, NotAuthorisedError, NotFoundError, OutageError
+from tests.api.fakes import basic
+from tools.servers import Broker
+
+
+def header(name: str, password: str) -> bytes:
+    return basic(name, password)["authorization"].encode()
+
+
+@pytest.fixture
+async def api(rabbit: Broker) -> AsyncIterator[ManagementApi]:
+    api = ManagementApi(rabbit.management_url, rabbit.user, rabbit.password)
+    yield api
+    await api.close()
+
+
+async def test_users_are_who_the_broker_says(rabbit: Broker, api: ManagementApi) -> None:
+    rabbit.add_user("watcher", "s:é/", ["monitoring", "policymaker"])
+    rabbit.add_user("app", "secret")
+    try:
+        user = await api.whoami(header("watcher", "s:é/"))
+        assert (user.name, user.tags) == ("watcher", {"monitoring", "policymaker"})
+        with pytest.raises(NotAuthenticatedError):
+            await api.whoami(header("watcher", "guess"))
+        with pytest.raises(NotAuthenticatedError):
+            await api.whoami(b"Bearer not-a-token")
+        with pytest.raises(NotAuthorisedError):
+            await api.whoami(header("app", "secret"))
+    finally:
+        rabbit.delete_user("watcher")
+        rabbit.delete_user("app")
+
+
+async def test_a_user_sees_the_vhosts_that_the_broker_shows(
+    rabbit: Broker, api: ManagementApi, vhost: str
+) -> None:
+    rabbit.add_user("manager", "secret", ["management"])
+    try:
+        assert vhost not in await api.visible_vhosts(header("manager", "secret"))
+        rabbit.permit("manager", vhost)
+        assert vhost in await api.visible_vhosts(header("manager", "secret"))
+    finally:
+        rabbit.delete_user("manager")
+    assert {"/", vhost} <= await api.vhosts()
+
+
+async def test_tracing_is_switched_without_blanking_the_vhost(
+    rabbit: Broker, api: ManagementApi, vhost: str
+) -> None:
+    described = {"description": "The shop's orders", "tags": "production,eu west"}
+    rabbit.api("PUT", "vhosts", vhost, json=described)
+    before = rabbit.api("GET", "vhosts", vhost)
+
+    changed = await api.set_tracing(vhost, True)
+    assert await api.tracing(vhost) == dict.fromkeys(changed, True)
+    assert await api.set_tracing(vhost, True) == []
+    on = rabbit.api("GET", "vhosts", vhost)
+    assert await api.set_tracing(vhost, False) == changed
+    off = rabbit.api("GET", "vhosts", vhost)
+
+    assert (before["tracing"], on["tracing"], off["tracing"]) == (False, True, False)
+    for kept in ("description", "tags", "default_queue_type", "metadata"):
+        assert before.get(kept) == on.get(kept) == off.get(kept)
+
+
+async def test_the_cluster_and_its_queues_are_seen(
+    rabbit: Broker, api: ManagementApi, vhost: str
+) -> None:
+    rabbit.api("PUT", "queues", vhost, "orders/new", json={"durable": True})
+
+    assert [node.running for node in await api.nodes()] == [True]
+    assert (await api.version())[0].isdigit()
+    assert (await api.queue(vhost, "orders/new")).name == "orders/new"
+    assert await api.connections(vhost) == frozenset()
+    assert (await api.own_user()).name == rabbit.user
+    assert (await api.permissions(vhost)).read == ".*"
+
+
+async def test_what_the_broker_does_not_have_is_not_found(api: ManagementApi) -> None:
+    for question in (
+        api.tracing("no such/host"),
+        api.set_tracing("no such/host", True),
+        api.queue("/", "nothing"),
+        api.permissions("nowhere"),
+    ):
+        with pytest.raises(NotFoundError):
+            await question
+
+
+async def test_a_wrong_own_account_is_an_outage_that_says_so(rabbit: Broker) -> None:
+    api = ManagementApi(rabbit.management_url, "itc", "hush")
+    with pytest.raises(OutageError, match="own account 'itc'") as raised:
+        await api.vhosts()
+    await api.close()
+
+    assert "hush" not in str(raised.value)
+
+
+async def test_a_broker_that_is_away_is_an_outage() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # bound and not listening: nobody answers there
+        api = ManagementApi(f"http://127.0.0.1:{taken.getsockname()[1]}", "itc", "hush")
+        with pytest.raises(OutageError, match="does not answer") as raised:
+            await api.whoami(header("ops", "secret"))
+        await api.close()
+
+    assert "hush" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        httpx.Response(500, text="<html>"),
+        httpx.Response(200, text="<html>hello</html>"),
+        httpx.Response(200, json=["name"]),
+        httpx.Response(200, json={"name": 1, "tags": []}),
+        httpx.Response(302, headers={"location": "http://elsewhere/"}),
+        httpx.Response(503, json={"error": "x", "reason": "a\r\nb " + "c" * 1_000}),
+        httpx.Response(400, json=[]),
+    ],
+)
+async def test_an_answer_that_is_not_the_management_apis_is_an_outage(
+    response: httpx.Response,
+) -> None:
+    api = ManagementApi(
+        "http://broker", "itc", "hush", transport=httpx.MockTransport(lambda request: response)
+    )
+    with pytest.raises(OutageError) as by_user:
+        await api.whoami(header("ops", "secret"))
+    with pytest.raises(OutageError) as by_service:
+        await api.own_user()
+    await api.close()
+
+    for raised in (by_user, by_service):
+        assert "\n" not in str(raised.value)
+        assert len(str(raised.value)) < 400
+
+
+async def test_a_slow_broker_is_an_outage() -> None:
+    def slow(request: httpx.Request) -> httpx.Response:
+        raise httpx.ReadTimeout("slow", request=request)
+
+    api = ManagementApi("http://broker", "itc", "x", transport=httpx.MockTransport(slow))
+    with pytest.raises(OutageError, match="too slow"):
+        await api.vhosts()
+    await api.close()
+
+
+async def test_each_node_of_a_cluster_is_switched_at_its_own_address() -> None:
+    tracing = {"one": False, "two": True, "three": False}
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        node = request.url.host if request.url.host in tracing else "one"
+        if request.url.path == "/api/overview":
+            listeners = [
+                {"node": f"rabbit@{n}", "protocol": "http", "port": 15672} for n in tracing
+            ]
+            return httpx.Response(200, json={"node": "rabbit@one", "listeners": listeners})
+        if request.method == "PUT":
+            tracing[node] = True
+            return httpx.Response(204)
+        return httpx.Response(200, json={"name": "shop", "tracing": tracing[node]})
+
+    api = ManagementApi("http://balancer", "x", "y", transport=httpx.MockTransport(answer))
+
+    assert await api.tracing("shop") == {
+        "rabbit@one": False,
+        "rabbit@two": True,
+        "rabbit@three": False,
+    }
+    assert await api.set_tracing("shop", True) == ["rabbit@one", "rabbit@three"]
+    assert await api.tracing("shop") == dict.fromkeys(
+        ["rabbit@one", "rabbit@two", "rabbit@three"], True
+    )
+    await api.close()

@@ -1,0 +1,126 @@
+"""Settings: read once, said in a document, never with a password."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from app.errors import SettingsError
+from app.settings import SecretUrl, Settings, load_settings, settings_table, unknown_variables
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "settings.md"
+
+
+@pytest.fixture(autouse=True)
+def nothing_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)  # no .env but the test's own
+    for name in Settings.model_fields:
+        monkeypatch.delenv(f"ITC_{name.upper()}", raising=False)
+
+
+def test_the_document_has_the_table() -> None:
+    assert settings_table() in DOCUMENT.read_text(), (
+        "docs/settings.md is not what `rabbitmq-itc settings --markdown` prints"
+    )
+
+
+def test_a_variable_and_a_line_of_the_file_are_read(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / ".env").write_text("ITC_PORT=1234\nITC_BATCH_EVENTS=7\n")
+    monkeypatch.setenv("ITC_PORT", "4321")
+
+    settings = load_settings()
+
+    assert settings.port == 4321  # the environment wins
+    assert settings.batch_events == 7
+
+
+def test_settings_do_not_change() -> None:
+    with pytest.raises(ValidationError):
+        load_settings().port = 1  # type: ignore[misc]
+
+
+def test_what_is_unset_lies_under_the_data_folder(tmp_path: Path) -> None:
+    settings = load_settings(data_dir=tmp_path)
+
+    assert settings.database.reveal() == f"sqlite:///{tmp_path}/itc.db"
+    assert settings.exports == tmp_path / "exports"
+
+
+def test_the_management_api_is_asked_as_the_capturing_account_unless_told_otherwise() -> None:
+    same = load_settings(amqp_url="amqp://itc:p%40ss@broker")
+    other = load_settings(amqp_url="amqp://itc:x@broker", management_url="http://m:n@broker:15672")
+
+    assert same.management_credentials == ("itc", "p@ss")
+    assert other.management_credentials == ("m", "n")
+    assert other.management_url.without_credentials == "http://broker:15672"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "names"),
+    [
+        ("PORT", "http", "ITC_PORT: "),
+        ("PORT", "70000", "ITC_PORT: "),
+        ("AUTH", "open", "ITC_AUTH: "),
+        ("AMQP_URL", "localhost", "ITC_AMQP_URL: "),
+        ("AMQP_URL", "http://u:hush@broker", "ITC_AMQP_URL: "),
+        ("AMQP_URL", "amqp://u:hu/sh@broker", "ITC_AMQP_URL: "),
+        ("MANAGEMENT_URL", "http://u:hush@:15672", "ITC_MANAGEMENT_URL: "),
+        ("MANAGEMENT_URL", "http://u:hush@[::1", "ITC_MANAGEMENT_URL: "),
+        ("DATABASE_URL", "mysql://u:hush@host/db", "ITC_DATABASE_URL: "),
+        ("BATCH_EVENTS", "0", "ITC_BATCH_EVENTS: "),
+        ("PREFETCH", "100000", "ITC_PREFETCH: "),
+        ("SPARK_MEMORY", "lots", "ITC_SPARK_MEMORY: "),
+        ("CORS_ORIGINS", "*", "ITC_CORS_ORIGINS: "),
+        ("CORS_ORIGINS", "https://ops.example.org/", "ITC_CORS_ORIGINS: "),
+        ("PAGE_SIZE", "501", "ITC_PAGE_SIZE is larger"),
+    ],
+)
+def test_a_value_that_cannot_be_is_named_in_one_line_and_not_shown(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str, names: str
+) -> None:
+    monkeypatch.setenv(f"ITC_{name}", value)
+
+    with pytest.raises(SettingsError) as raised:
+        load_settings()
+
+    assert str(raised.value).startswith(names)
+    assert "\n" not in str(raised.value)
+    assert "hu" not in str(raised.value).removeprefix(names)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "example.org", ""])
+def test_an_open_service_listens_on_loopback_only(host: str) -> None:
+    with pytest.raises(SettingsError, match="loopback"):
+        load_settings(auth="none", host=host)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "::1", "localhost"])
+def test_an_open_service_listens_on_loopback(host: str) -> None:
+    assert load_settings(auth="none", host=host).host == host
+
+
+def test_a_password_shows_nowhere() -> None:
+    settings = load_settings(
+        amqp_url="amqp://u:hush@broker",
+        management_url="http://u:hush@broker:15672",
+        database_url="postgresql://u:hush@host/db",
+    )
+
+    for shown in (repr(settings), str(settings), str(settings.amqp_url), f"{settings.database}"):
+        assert "hush" not in shown
+    assert str(settings.amqp_url) == "amqp://u:***@broker"
+    assert settings.amqp_url.reveal() == "amqp://u:hush@broker"
+
+
+def test_a_url_without_password_shows_as_it_is() -> None:
+    assert str(SecretUrl("sqlite:////data/itc.db")) == "sqlite:////data/itc.db"
+
+
+def test_a_misspelt_variable_is_found() -> None:
+    assert unknown_variables({"ITC_PROT": "1", "ITC_PORT": "1", "ITC_URL": "x", "HOME": "/"}) == [
+        "ITC_PROT"
+    ]
