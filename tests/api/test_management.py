@@ -82,6 +82,18 @@ async def test_the_cluster_and_its_queues_are_seen(
     assert [node.running for node in await api.nodes()] == [True]
     assert (await api.version())[0].isdigit()
     assert (await api.queue(vhost, "orders/new")).name == "orders/new"
+    assert await api.trace_queues(vhost) == frozenset()
+    rabbit.api(
+        "POST",
+        "bindings",
+        vhost,
+        "e",
+        "amq.rabbitmq.trace",
+        "q",
+        "orders/new",
+        json={"routing_key": "#"},
+    )
+    assert await api.trace_queues(vhost) == {"orders/new"}
     assert await api.connections(vhost) == frozenset()
     assert (await api.own_user()).name == rabbit.user
     assert (await api.permissions(vhost)).read == ".*"
