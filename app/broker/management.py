@@ -70,10 +70,6 @@ class _Binding(msgspec.Struct):
     destination: str
 
 
-class _Destination(msgspec.Struct):
-    destination: str
-
-
 class _Listener(msgspec.Struct):
     node: str
     protocol: str
@@ -167,13 +163,6 @@ class ManagementApi:
         exchange = _segment("amq.rabbitmq.trace")
         path = f"/api/exchanges/{_segment(vhost)}/{exchange}/bindings/source"
         found = await self._as_service("GET", path, list[_Binding])
-        return frozenset(binding.destination for binding in found)
-
-    async def trace_queues(self, vhost: str) -> frozenset[str]:
-        """Queues that are bound to the trace exchange: ours, and whoever else's."""
-        exchange = f"{_segment(vhost)}/amq.rabbitmq.trace"
-        path = f"/api/exchanges/{exchange}/bindings/source?columns=destination"
-        found = await self._as_service("GET", path, list[_Destination])
         return frozenset(binding.destination for binding in found)
 
     async def permissions(self, vhost: str) -> Permissions:
