@@ -1,0 +1,334 @@
+"""Causal histories for the dashboard's tests: what a broker might have traced, made up.
+
+`simulate` plays an order pipeline (topic, fanout, default exchange, dead letters, redeliveries,
+a few deliveries whose publish nobody saw) and stamps it as the service does: id order is a linear
+extension of happens-before, Lamport times and sequence numbers follow, and the ITC intervals are
+a balanced split.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import deque
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+START = 1_767_322_800_000_000  # 2026-01-02T03:00:00Z, microseconds
+
+HOSTILE = (
+    "<img src=x onerror=\"window.pwned='name'\">",
+    "\u202egnp.exe\u202c right-to-left",
+    "tab\tnewline\nnul\x00bell\x07",
+    "emoji 🧨👩‍👩‍👧‍👦 &amp; &lt;b&gt;",
+    "'\"`--;${window.pwned='template'}</script><script>window.pwned='script'</script>",
+    "x" * 255,
+)
+
+
+class Event(NamedTuple):
+    """One stored event; `prev` is the id of the same participant's event before it, or 0."""
+
+    id: int
+    vhost: str
+    received: bool
+    match: str
+    cause: int
+    participant: int
+    seq: int
+    lamport: int
+    at: int
+    exchange: str
+    queue: str | None
+    key: str
+    routed: tuple[str, ...] | None
+    redelivered: bool
+    prev: int
+    payload: bytes
+    headers: dict[str, Any]
+
+
+class Participant(NamedTuple):
+    """Who acts: one channel of one connection."""
+
+    number: int
+    user: str
+    connection: str
+    channel: int
+    node: str
+    interval: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.connection} ({self.channel})"
+
+
+SERVICES = ("shop", "billing", "stock", "mailer", "auditor")
+QUEUES = {"billing": "billing", "stock": "stock", "mailer": "mail.out", "auditor": "audit"}
+
+
+def balanced_intervals(count: int) -> list[str]:
+    """The ids of `count` participants as paths of a balanced split of the seed."""
+    depth = max(0, (count - 1).bit_length())
+    return [format(i, f"0{depth}b") if depth else "" for i in range(count)]
+
+
+class Simulation:
+    """Goes on for as long as it is asked to; each `step` is one stored event."""
+
+    def __init__(
+        self,
+        vhost: str,
+        participants: int,
+        seed: int,
+        hostile: bool = False,
+        start: int = START,
+    ) -> None:
+        self.vhost = vhost
+        self.random = random.Random(seed)
+        self.hostile = hostile
+        self.now = start
+        self.orders = 0
+        self.pending: deque[tuple[str, Event, str]] = deque()
+        self.last: dict[int, Event] = {}
+        self.participants = self._make_participants(max(participants, len(SERVICES)))
+        self.by_service: dict[str, list[Participant]] = {s: [] for s in SERVICES}
+        for p in self.participants:
+            self.by_service[SERVICES[(p.number - 1) % len(SERVICES)]].append(p)
+
+    def _make_participants(self, count: int) -> list[Participant]:
+        intervals = balanced_intervals(count)
+        made = []
+        for i in range(count):
+            service = SERVICES[i % len(SERVICES)]
+            user = HOSTILE[i % len(HOSTILE)] if self.hostile else service
+            port = 40_000 + (i // 2) * 7
+            host = f"10.0.{i % len(SERVICES)}.{10 + i // len(SERVICES) % 200}"
+            connection = f"{host}:{port} -> 10.0.9.1:5672"
+            channel = 1 + i // len(SERVICES) % 2
+            made.append(Participant(i + 1, user, connection, channel, "rabbit@host", intervals[i]))
+        return made
+
+    def step(self, next_id: int) -> Event:
+        """The next event, under the id it is given."""
+        self.now += self.random.randint(200, 40_000)
+        chance = self.random.random()
+        if not self.pending or (chance < 0.16 and len(self.pending) < 60):
+            return self._order(next_id)
+        if chance > 0.995:
+            return self._unmatched(next_id)
+        return self._deliver(next_id, *self.pending.popleft())
+
+    def _order(self, next_id: int) -> Event:
+        self.orders += 1
+        who = self.random.choice(self.by_service["shop"])
+        body = {"order": self.orders, "item": "lamp", "price": round(self.random.random() * 90, 2)}
+        if self.hostile:
+            body["note"] = HOSTILE[self.orders % len(HOSTILE)]
+        return self._publish(
+            next_id, who, "orders", "order.new", ("billing", "stock", "audit"), body
+        )
+
+    def _publish(
+        self,
+        next_id: int,
+        who: Participant,
+        exchange: str,
+        key: str,
+        routed: tuple[str, ...],
+        body: dict[str, Any],
+    ) -> Event:
+        name = HOSTILE[next_id % len(HOSTILE)] if self.hostile else exchange
+        event = self._event(
+            next_id,
+            who,
+            received=False,
+            match="none",
+            cause=None,
+            exchange=name,
+            queue=None,
+            key=key,
+            routed=routed,
+            payload=json.dumps(body).encode(),
+        )
+        self.pending.extend((queue, event, "routed") for queue in routed)
+        return event
+
+    def _deliver(self, next_id: int, queue: str, publish: Event, match: str) -> Event:
+        service = next((s for s, q in QUEUES.items() if q == queue), "auditor")
+        who = self.random.choice(self.by_service[service])
+        dead = match == "dead_lettered"
+        event = self._event(
+            next_id,
+            who,
+            received=True,
+            match=match,
+            cause=publish,
+            exchange="dlx" if dead else publish.exchange,
+            queue=HOSTILE[next_id % len(HOSTILE)] if self.hostile else queue,
+            key=publish.key,
+            routed=None,
+            payload=publish.payload,
+            headers={"x-death": [{"queue": "stock", "reason": "rejected", "count": 1}]}
+            if dead
+            else {},
+        )
+        self._what_follows(queue, publish)
+        return event
+
+    def _what_follows(self, queue: str, publish: Event) -> None:
+        """Now and then a delivery is requeued, or rejected into the dead letter queue."""
+        chance = self.random.random()
+        if chance < 0.02:
+            self.pending.appendleft((queue, publish, "redelivered"))
+        elif chance < 0.05 and queue == "stock":
+            self.pending.append(("dead.orders", publish, "dead_lettered"))
+
+    def follow_up(self, next_id: int, event: Event) -> Event | None:
+        """What the consumer publishes in answer, if anything."""
+        if not event.received or event.match != "routed" or self.random.random() > 0.6:
+            return None
+        who = self.participants[event.participant - 1]
+        if event.queue == "billing":
+            body = {"paid": event.cause}
+            return self._publish(next_id, who, "notify", "", ("mail.out", "audit"), body)
+        if event.queue == "mail.out":
+            return self._publish(next_id, who, "", "audit", ("audit",), {"mailed": event.cause})
+        return None
+
+    def _unmatched(self, next_id: int) -> Event:
+        who = self.random.choice(self.by_service["auditor"])
+        return self._event(
+            next_id,
+            who,
+            received=True,
+            match="unmatched",
+            cause=None,
+            exchange="orders",
+            queue="audit",
+            key="order.old",
+            routed=None,
+            payload=b"\x00\xff\xfe binary \x80",
+        )
+
+    def _event(
+        self,
+        next_id: int,
+        who: Participant,
+        *,
+        received: bool,
+        match: str,
+        cause: Event | None,
+        exchange: str,
+        queue: str | None,
+        key: str,
+        routed: tuple[str, ...] | None,
+        payload: bytes,
+        headers: dict[str, Any] | None = None,
+    ) -> Event:
+        before = self.last.get(who.number)
+        event = Event(
+            id=next_id,
+            vhost=self.vhost,
+            received=received,
+            match=match,
+            cause=cause.id if cause else 0,
+            participant=who.number,
+            seq=before.seq + 1 if before else 1,
+            lamport=1 + max(before.lamport if before else 0, cause.lamport if cause else 0),
+            at=self.now,
+            exchange=exchange,
+            queue=queue,
+            key=key,
+            routed=routed,
+            redelivered=match == "redelivered",
+            prev=before.id if before else 0,
+            payload=payload,
+            headers=headers or {},
+        )
+        self.last[who.number] = event
+        return event
+
+    def run(self, first_id: int) -> Iterator[Event]:
+        """Events for ever, ids from `first_id`."""
+        next_id = first_id
+        while True:
+            event = self.step(next_id)
+            yield event
+            next_id += 1
+            answer = self.follow_up(next_id, event)
+            if answer:
+                yield answer
+                next_id += 1
+
+
+def past(events: list[Event], end: Event) -> set[int]:
+    """Ids of all that happened before `end`, itself included."""
+    seen = {end.id}
+    todo = [end]
+    while todo:
+        event = todo.pop()
+        for before in (event.prev, event.cause):
+            if before and before not in seen:
+                seen.add(before)
+                todo.append(events[before - 1])
+    return seen
+
+
+def future(events: list[Event], start: Event) -> set[int]:
+    """Ids of all that happened after `start`, itself included."""
+    seen = {start.id}
+    for event in events[start.id :]:
+        if event.prev in seen or event.cause in seen:
+            seen.add(event.id)
+    return seen
+
+
+def vector(events: list[Event], event: Event) -> dict[int, int]:
+    """How many events of each participant are in the past of `event`."""
+    counts: dict[int, int] = {}
+    for number in past(events, event):
+        one = events[number - 1]
+        counts[one.participant] = max(counts.get(one.participant, 0), one.seq)
+    return counts
+
+
+Tree = int | list[Any]
+
+
+def id_tree(path: str) -> Tree:
+    """The paper's id tree of one interval, as nested lists."""
+    if not path:
+        return 1
+    inner = id_tree(path[1:])
+    return [inner, 0] if path[0] == "0" else [0, inner]
+
+
+def event_tree(heights: dict[str, int]) -> Tree:
+    """The paper's event tree (relative, normal form) from a height for each interval."""
+    if set(heights) <= {""}:
+        return heights.get("", 0)
+    halves = []
+    for side in "01":
+        inner = {path[1:]: h for path, h in heights.items() if path.startswith(side)}
+        halves.append(event_tree(inner) if inner else 0)
+    left, right = halves
+    if isinstance(left, int) and left == right:
+        return left
+    floor = min(base(left), base(right))
+    return [floor, lift(left, -floor), lift(right, -floor)]
+
+
+def base(tree: Tree) -> int:
+    return tree if isinstance(tree, int) else int(tree[0])
+
+
+def lift(tree: Tree, by: int) -> Tree:
+    return tree + by if isinstance(tree, int) else [tree[0] + by, *tree[1:]]
+
+
+def paper(tree: Tree) -> str:
+    """A tree in the paper's notation."""
+    if isinstance(tree, int):
+        return str(tree)
+    return "(" + ", ".join(paper(part) for part in tree) + ")"

@@ -1,0 +1,21 @@
+import { html } from "../core/html.js";
+import { vhost } from "../core/route.js";
+import { traces } from "../core/traces.js";
+import { GapsTable } from "../overview/gaps-table.js";
+import { Participants } from "./participants.js";
+import { Preferences } from "./preferences.js";
+import { Quarantine } from "./quarantine.js";
+import { Service } from "./service.js";
+import { TraceSettings } from "./trace-settings.js";
+
+export function AdminTab() {
+  const shown = (traces.value.data ?? []).filter((t) => !vhost.value || t.vhost === vhost.value);
+  return html`<div class="page-inner">
+    <div class="page-title"><h1>Admin</h1></div>
+    <${TraceSettings} />
+    <${GapsTable} traces=${shown} />
+    <${Participants} />
+    <${Quarantine} />
+    <div class="columns-2"><${Service} /><${Preferences} /></div>
+  </div>`;
+}

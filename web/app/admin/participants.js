@@ -1,0 +1,53 @@
+import { useState } from "../../vendor/hooks.js";
+import { html } from "../core/html.js";
+import { api } from "../core/api.js";
+import { count, visible } from "../core/format.js";
+import { useResource } from "../core/resource.js";
+import { href, vhost } from "../core/route.js";
+import { Value } from "../ui/marks.js";
+import { Panel, pending } from "../ui/panel.js";
+
+const FEW = 12;
+const MOST = 500;
+
+export function Participants() {
+  const chosen = vhost.value;
+  const loaded = useResource((signal) => api.participants(chosen, signal), [chosen]);
+  const [all, setAll] = useState(false);
+  const list = loaded.data?.sort((x, y) => y.last_event_id - x.last_event_id) ?? [];
+  const shown = list.slice(0, all ? MOST : FEW);
+  const more = list.length > shown.length;
+  return html`<${Panel} title="Participants" flush
+    note=${list.length ? `${count(list.length)}, the last active first` : undefined}
+    foot=${more && (all
+      ? `The ${MOST} last active are listed.`
+      : html`<button class="button small" onClick=${() => setAll(true)}>Show more</button>`)}>
+    ${!loaded.data
+      ? pending(loaded, "participants")
+      : list.length === 0
+        ? html`<p class="loading">Nobody has taken part yet.</p>`
+        : html`<div class="list-scroll" tabindex="0" role="region" aria-label="Participants">
+            <table class="list">
+              <thead><tr><th class="number">No.</th><th>Name</th><th>User</th><th>Virtual host</th>
+                <th>Interval</th><th class="number">Events</th><th class="number">Lamport</th>
+                <th class="number">Last event</th></tr></thead>
+              <tbody>${shown.map((p) => html`<${Row} key=${`${p.vhost} ${p.participant}`} who=${p} />`)}</tbody>
+            </table>
+          </div>`}
+  <//>`;
+}
+
+function Row({ who }) {
+  const users = [...new Set(who.channels.map((channel) => channel.user))];
+  const filter = { vhost: who.vhost, participant: String(who.participant) };
+  return html`<tr>
+    <td class="number">${who.participant}</td>
+    <td class="name"><a href=${href("events", filter)}><${Value}>${who.name}<//></a></td>
+    <td><${Value}>${users.join(", ")}<//></td>
+    <td><${Value}>${who.vhost}<//></td>
+    <td><code>${who.interval === "" ? "whole" : visible(who.interval)}</code></td>
+    <td class="number">${count(who.events)}</td>
+    <td class="number">${count(who.lamport)}</td>
+    <td class="number"><a href=${href("events", { ...filter, participant: null, event: String(who.last_event_id), at: String(who.last_event_id) })}>#${who.last_event_id}</a></td>
+  </tr>`;
+}

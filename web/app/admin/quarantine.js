@@ -1,0 +1,33 @@
+import { html } from "../core/html.js";
+import { api } from "../core/api.js";
+import { bytes, dateTime } from "../core/format.js";
+import { useResource } from "../core/resource.js";
+import { vhost } from "../core/route.js";
+import { Value } from "../ui/marks.js";
+import { Panel, pending } from "../ui/panel.js";
+
+export function Quarantine() {
+  const chosen = vhost.value;
+  const loaded = useResource((signal) => api.quarantine(chosen, signal), [chosen]);
+  const list = Array.isArray(loaded.data) ? loaded.data : (loaded.data?.items ?? []);
+  return html`<${Panel} title="Quarantine" flush note="trace messages that could not be read">
+    ${!loaded.data
+      ? pending(loaded, "the quarantine")
+      : list.length === 0
+        ? html`<p class="loading">Empty: every trace message could be read.</p>`
+        : html`<div class="list-scroll" tabindex="0" role="region" aria-label="Quarantine">
+            <table class="list">
+              <thead><tr><th>Time</th><th>Virtual host</th><th>Reason</th><th>Routing key</th><th class="number">Size</th></tr></thead>
+              <tbody>${list.map(
+                (message) => html`<tr key=${message.id}>
+                  <td class="nowrap">${dateTime(message.recorded_at)}</td>
+                  <td><${Value}>${message.vhost}<//></td>
+                  <td><${Value}>${message.reason}<//></td>
+                  <td class="name"><${Value}>${message.routing_key}<//></td>
+                  <td class="number">${bytes(message.body_bytes)}</td>
+                </tr>`,
+              )}</tbody>
+            </table>
+          </div>`}
+  <//>`;
+}

@@ -1,0 +1,40 @@
+import { html } from "../core/html.js";
+import { api } from "../core/api.js";
+import { useResource } from "../core/resource.js";
+import { user } from "../core/session.js";
+import { visible } from "../core/format.js";
+import { StateMark, Value } from "../ui/marks.js";
+import { Panel } from "../ui/panel.js";
+
+const LINKS = [
+  ["metrics", "Metrics", "for Prometheus"],
+  ["openapi.json", "OpenAPI", "the REST API's description"],
+  ["health/ready", "Readiness", "as a probe sees it"],
+];
+
+export function Service() {
+  const { data, error } = useResource(api.ready, []);
+  const checks = Object.entries(data?.checks ?? {});
+  return html`<${Panel} title="Service">
+    <dl class="facts">
+      <dt>Health</dt>
+      <dd>${data
+        ? html`<${StateMark} state="running">${visible(data.status ?? "ready")}<//>`
+        : error
+          ? html`<${StateMark} state="failed">not ready<//> <${Value}>${error.reason}<//>`
+          : "…"}</dd>
+      ${checks.map(
+        ([name, state]) => html`<dt key=${name}>${visible(name)}</dt>
+          <dd><${Value}>${typeof state === "string" ? state : JSON.stringify(state)}<//></dd>`,
+      )}
+      <dt>Signed in as</dt>
+      <dd><${Value}>${user.value.name}<//> <span class="soft">${user.value.tags.map((t) => visible(t)).join(", ")}</span></dd>
+      <dt>Rights</dt>
+      <dd>${user.value.may_write ? "read, start, stop, export and delete" : "read"}</dd>
+      ${LINKS.map(
+        ([address, label, note]) => html`<dt key=${address}>${label}</dt>
+          <dd><a href=${address} target="_blank" rel="noopener">/${address}</a> <span class="soft">${note}</span></dd>`,
+      )}
+    </dl>
+  <//>`;
+}

@@ -1,0 +1,53 @@
+// What a trace counts as a participant is chosen at its first start and cannot change later.
+import { useState } from "../../vendor/hooks.js";
+import { html } from "../core/html.js";
+import { count, dateTime } from "../core/format.js";
+import { vhost } from "../core/route.js";
+import { mayWrite, user } from "../core/session.js";
+import { traces } from "../core/traces.js";
+import { POLICIES, TraceButton } from "../overview/trace-actions.js";
+import { StateMark, Value } from "../ui/marks.js";
+import { Panel } from "../ui/panel.js";
+
+export function TraceSettings() {
+  const known = traces.value.data ?? [];
+  const by = new Map(known.map((trace) => [trace.vhost, trace]));
+  const names = [...new Set([...user.value.vhosts, ...by.keys()])]
+    .filter((name) => !vhost.value || name === vhost.value)
+    .sort();
+  return html`<${Panel} title="Trace settings" flush
+    note="a participant is a channel, a connection or a user; it cannot change once there are events">
+    <div class="list-scroll" tabindex="0" role="region" aria-label="Trace settings">
+      <table class="list">
+        <thead><tr><th>Virtual host</th><th>State</th><th>Participant</th><th>Created</th>
+          <th class="number">Restarts</th><th class="number">Redelivered</th>
+          <th class="number">Dead-lettered</th><th class="number">Quarantined</th>
+          <th class="number">Copies waiting</th><th></th></tr></thead>
+        <tbody>${names.map((name) => html`<${Row} key=${name} vhost=${name} trace=${by.get(name)} />`)}</tbody>
+      </table>
+    </div>
+  <//>`;
+}
+
+function Row({ vhost: name, trace }) {
+  const [policy, setPolicy] = useState("channel");
+  return html`<tr>
+    <td class="name"><${Value}>${name}<//></td>
+    <td>${trace ? html`<${StateMark} state=${trace.state} />` : html`<span class="badge">not traced</span>`}</td>
+    <td>${trace
+      ? trace.participant
+      : html`<select class="select" value=${policy} disabled=${!mayWrite.value}
+          aria-label="What is a participant" onChange=${(e) => setPolicy(e.currentTarget.value)}>
+          ${POLICIES.map(([value, label]) => html`<option key=${value} value=${value}>${label}</option>`)}
+        </select>`}</td>
+    ${trace
+      ? html`<td class="nowrap">${dateTime(trace.created_at)}</td>
+          <td class="number">${count(trace.restarts)}</td>
+          <td class="number">${count(trace.counters.redelivered)}</td>
+          <td class="number">${count(trace.counters.dead_lettered)}</td>
+          <td class="number">${count(trace.counters.quarantined)}</td>
+          <td class="number">${count(trace.pending_copies)}</td>`
+      : html`<td colspan="6"></td>`}
+    <td class="end"><${TraceButton} vhost=${name} state=${trace?.state} participant=${trace ? null : policy} /></td>
+  </tr>`;
+}

@@ -1,0 +1,155 @@
+// Asks for the chain, follows its job and shows the result. The job's number is in the URL, so
+// that a link or a reload comes back to the same one.
+import { useEffect, useMemo, useState } from "../../vendor/hooks.js";
+import { html } from "../core/html.js";
+import { api, startChain } from "../core/api.js";
+import { bytes, count, plural, seconds } from "../core/format.js";
+import { download } from "../core/download.js";
+import { useResource } from "../core/resource.js";
+import { href, patch, route } from "../core/route.js";
+import { mayWrite } from "../core/session.js";
+import { stream } from "../core/sse.js";
+import { attempt } from "../shell/notices.js";
+import { Icon } from "../ui/icons.js";
+import { Alert, Panel } from "../ui/panel.js";
+import { CopyButton } from "../event/copy.js";
+import { ChainList } from "./chain-list.js";
+import { reloadExports } from "./exports-table.js";
+
+const PLAIN_NAME = /^[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}$/;
+const ENDED = new Set(["succeeded", "failed", "cancelled"]);
+export const hasEnded = (job) => ENDED.has(job.state);
+
+export function ChainJob({ a, b }) {
+  const [summary, setSummary] = useState(null);
+  const job = useJob(route.value.params.job);
+  const result = job?.result ?? summary;
+  const mine = result && String(result.from) === a && String(result.to) === b ? result : null;
+
+  const start = async (file) => {
+    setSummary(null);
+    await attempt(async () => {
+      const answer = await startChain(a, b, file);
+      if (answer.job) patch({ job: String(answer.job.id) }, { replace: true });
+      else setSummary(answer.summary);
+    });
+  };
+
+  useEffect(() => {
+    if (mine) reloadExports();
+  }, [mine?.location]);
+
+  return html`<${Panel} title="Chain" note="every event that A could have led to and that could have led to B"
+      tools=${html`<a class="button small" href=${href("space-time", { event: b })}>
+        <${Icon} name="diagram" />Space-time</a>`}>
+      <${ExportForm} a=${a} b=${b} onStart=${start} busy=${job && !hasEnded(job)} />
+      ${job && html`<${JobLine} job=${job} />`}
+      ${mine?.file && html`<${Summary} result=${mine} />`}
+    <//>
+    ${mine?.file && mine.format === "jsonl" && html`<${ChainList} result=${mine} />`}
+    ${mine?.file && mine.format !== "jsonl" &&
+    html`<${Alert} tone="calm">To list the chain here as well, export it as JSON lines.<//>`}`;
+}
+
+function ExportForm({ a, b, onStart, busy }) {
+  const { data: formats = [] } = useResource(api.formats, [], { every: 0 });
+  const [name, setName] = useState(null);
+  const [extension, setExtension] = useState("jsonl");
+  const shown = name ?? `chain-${a}-${b}`;
+  const file = `${shown}.${extension}`;
+  const valid = PLAIN_NAME.test(file);
+  const submit = (event) => {
+    event.preventDefault();
+    if (valid) onStart(file);
+  };
+  return html`<form class="export-form" onSubmit=${submit}>
+    <label class="field name"><span>File name</span>
+      <input class="input" value=${shown} aria-invalid=${String(!valid)} spellcheck=${false}
+        onInput=${(e) => setName(e.currentTarget.value)} aria-describedby="file-name-rule" />
+    </label>
+    <label class="field"><span>Format</span>
+      <select class="select" value=${extension} onChange=${(e) => setExtension(e.currentTarget.value)}>
+        ${(formats.length ? formats : [{ extension: "jsonl", title: "JSON lines" }]).map(
+          (f) => html`<option key=${f.extension} value=${f.extension}>${f.title} (.${f.extension})</option>`,
+        )}
+      </select>
+    </label>
+    <button class="button main" disabled=${busy || !valid || !mayWrite.value}>
+      ${busy ? "Running …" : "Restore and export"}</button>
+    <p class="small soft form-note" id="file-name-rule">
+      ${!mayWrite.value
+        ? "Only an administrator may export. Exports made by others can be downloaded below."
+        : valid
+          ? ""
+          : "A plain name: letters, digits, . _ - and not beginning with a dot."}
+    </p>
+  </form>`;
+}
+
+/** The job as it goes on: its stream of progress, by asking again where that breaks. */
+export function useJob(id) {
+  const [job, setJob] = useState(null);
+  useEffect(() => {
+    setJob(null);
+    if (!id) return undefined;
+    const controller = new AbortController();
+    followJob(id, setJob, controller.signal);
+    return () => controller.abort();
+  }, [id]);
+  return job && String(job.id) === String(id) ? job : null;
+}
+
+async function followJob(id, setJob, signal) {
+  try {
+    await stream(api.jobProgressUrl(id), { signal, onEvent: ({ data }) => setJob(data) });
+    setJob(await api.job(id, signal));
+  } catch {
+    if (signal.aborted) return;
+    await poll(id, setJob, signal);
+  }
+}
+
+async function poll(id, setJob, signal) {
+  try {
+    const job = await api.job(id, signal);
+    setJob(job);
+    if (!hasEnded(job)) setTimeout(() => !signal.aborted && poll(id, setJob, signal), 1000);
+  } catch {
+    setJob(null); // a job that is gone: the form alone is left
+  }
+}
+
+function JobLine({ job }) {
+  if (job.state === "succeeded" && job.result?.file) return null;
+  if (job.state === "failed") return html`<div class="job-line"><${Alert}>${job.error}<//></div>`;
+  if (job.state === "cancelled") return html`<div class="job-line soft">The job was cancelled.</div>`;
+  if (job.state === "succeeded") return html`<div class="job-line soft">${job.result?.sentence ?? "There is no chain."}</div>`;
+  const cancel = () => attempt(() => api.cancelJob(job.id), `Job ${job.id} is being cancelled.`);
+  return html`<div class="job-line" role="status">
+    <div class="job-line-text">
+      <span>Job ${job.id}: ${job.stage ?? job.state}${job.rows_read ? `, ${plural(job.rows_read, "event")} read` : ""}</span>
+      <button class="button small" onClick=${cancel}>Cancel</button>
+    </div>
+    <progress max="100" value=${job.percent} aria-label=${`Progress of job ${job.id}`}></progress>
+  </div>`;
+}
+
+function Summary({ result }) {
+  const facts = useMemo(() => [
+    ["Events", count(result.events)],
+    ["Participants", count(result.participants)],
+    ["Direction", result.relation === "after" ? "from B to A: B happened first" : "from A to B"],
+    ["File", `${result.file}, ${bytes(result.bytes)}`],
+    ["Took", seconds(result.seconds?.total)],
+    ["Plan", result.plan ? `${result.plan.form}: ${result.plan.reason}` : "–"],
+  ], [result]);
+  return html`<div class="chain-result">
+    <dl class="facts">${facts.map(([k, v]) => html`<dt key=${k}>${k}</dt><dd>${v}</dd>`)}
+      <dt>SHA-256</dt><dd><code class="small">${result.sha256}</code></dd></dl>
+    <div class="drawer-line">
+      <button class="button main" onClick=${() => attempt(() => download(result.location, result.file))}>
+        <${Icon} name="download" />Download</button>
+      <${CopyButton} text=${() => result.sha256} label="SHA-256" title="Copy the checksum" />
+    </div>
+  </div>`;
+}

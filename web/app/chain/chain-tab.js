@@ -1,0 +1,71 @@
+import { html } from "../core/html.js";
+import { api } from "../core/api.js";
+import { useResource } from "../core/resource.js";
+import { href, openEvent, pinnedA, pinnedB } from "../core/route.js";
+import { EventDrawer } from "../event/drawer.js";
+import { Alert, Empty, Panel, pending } from "../ui/panel.js";
+import { Icon } from "../ui/icons.js";
+import { ChainJob } from "./chain-job.js";
+import { ExportsTable } from "./exports-table.js";
+import { Pair } from "./pair.js";
+
+export function ChainTab() {
+  const a = pinnedA.value;
+  const b = pinnedB.value;
+  return html`<div class="page-inner">
+      <div class="page-title">
+        <h1>Compare and chain</h1>
+        <p>Could one have caused the other, and through which events?</p>
+      </div>
+      ${a && b ? html`<${Compared} a=${a} b=${b} />` : html`<${Pair} a=${a} b=${b} /><${Missing} a=${a} b=${b} />`}
+      <${ExportsTable} />
+    </div>
+    ${openEvent.value && html`<${EventDrawer} id=${openEvent.value} key=${openEvent.value} />`}`;
+}
+
+function Missing({ a, b }) {
+  const what = !a && !b ? "two events" : `event ${a ? "B" : "A"}`;
+  return html`<${Panel} title="Chain">
+    <${Empty} title=${`Pin ${what} to compare`}
+      actions=${html`<a class="button main" href=${href("events")}>Choose among the events</a>`}>
+      Type a number above, or open an event and press A or B. The answer is one of four words:
+      before, after, equal or concurrent. Where one happened before the other, the chain between
+      them can be restored and exported.
+    <//>
+  <//>`;
+}
+
+function Compared({ a, b }) {
+  const loaded = useResource((signal) => api.compare(a, b, signal), [a, b], { every: 0 });
+  const { data, error } = loaded;
+  return html`
+    <${Pair} a=${a} b=${b} answer=${data} />
+    ${error && html`<${Alert}>${error.reason}<//>`}
+    ${data && !data.complete && html`<${Incomplete} gaps=${data.gaps} />`}
+    ${!data && !error && pending(loaded, "the relation")}
+    ${data && html`<${ChainPanel} a=${a} b=${b} answer=${data} />`}`;
+}
+
+function Incomplete({ gaps }) {
+  return html`<${Alert} tone="warn"
+    action=${html`<a class="button small" href=${href("overview")}>Look at the gaps</a>`}>
+    <strong>Not complete.</strong> ${gaps.length === 1 ? "A gap lies" : `${gaps.length} gaps lie`} between
+    these events: trace messages may have been lost there, so there may be influence that was not seen.
+  <//>`;
+}
+
+function ChainPanel({ a, b, answer }) {
+  if (answer.relation === "concurrent") {
+    return html`<${Panel} title="Chain"><${Empty} title="There is no chain between them"
+      actions=${html`<a class="button" href=${href("space-time", { event: a })}>
+        <${Icon} name="diagram" />See them in space-time</a>`}>
+      The two are concurrent: no message and no participant carries anything from one to the other.
+      If both failed, they failed independently, or for a cause that lies before both or outside
+      the broker.<//><//>`;
+  }
+  if (answer.relation === "equal") {
+    return html`<${Panel} title="Chain"><${Empty} title="A and B are the same event">
+      Pin another event to restore the chain between the two.<//><//>`;
+  }
+  return html`<${ChainJob} a=${a} b=${b} vhost=${answer.vhost} />`;
+}

@@ -1,0 +1,59 @@
+import { signal } from "../../vendor/signals.js";
+import { html } from "../core/html.js";
+import { api } from "../core/api.js";
+import { bytes, count, dateTime } from "../core/format.js";
+import { download } from "../core/download.js";
+import { useResource } from "../core/resource.js";
+import { href, vhost } from "../core/route.js";
+import { mayWrite } from "../core/session.js";
+import { attempt } from "../shell/notices.js";
+import { Icon } from "../ui/icons.js";
+import { Value } from "../ui/marks.js";
+import { Panel, pending } from "../ui/panel.js";
+
+const turn = signal(0);
+
+export const reloadExports = () => (turn.value = turn.peek() + 1);
+
+/** The files that chain jobs have written, newest first, of the chosen virtual host or all. */
+export function ExportsTable() {
+  const loaded = useResource(api.exports, [turn.value]);
+  const list = loaded.data
+    ?.filter((file) => !vhost.value || file.vhost === vhost.value)
+    .sort((x, y) => (x.created_at < y.created_at ? 1 : -1));
+  return html`<${Panel} title="Exports" flush note="files that chain jobs have written">
+    ${!list
+      ? pending(loaded, "exports")
+      : list.length === 0
+        ? html`<p class="loading">None yet. A chain is exported from the form above.</p>`
+        : html`<div class="list-scroll" tabindex="0" role="region" aria-label="Exports">
+            <table class="list">
+              <thead><tr><th>File</th><th>Virtual host</th><th>Chain</th><th class="number">Events</th>
+                <th class="number">Size</th><th>Written</th><th></th></tr></thead>
+              <tbody>${list.map((file) => html`<${Row} key=${file.location} file=${file} />`)}</tbody>
+            </table>
+          </div>`}
+  <//>`;
+}
+
+function Row({ file }) {
+  const remove = async () => {
+    await attempt(() => api.deleteExport(file.location), `${file.file} is removed.`);
+    reloadExports();
+  };
+  return html`<tr>
+    <td class="name"><${Value}>${file.file}<//></td>
+    <td><${Value}>${file.vhost}<//></td>
+    <td class="nowrap"><a href=${href("chain", { a: String(file.from), b: String(file.to) })}>#${file.from} – #${file.to}</a></td>
+    <td class="number">${count(file.events)}</td>
+    <td class="number">${bytes(file.bytes)}</td>
+    <td class="nowrap">${dateTime(file.created_at)}</td>
+    <td class="end nowrap">
+      <button class="button small" aria-label=${`Download ${file.file}`}
+        onClick=${() => attempt(() => download(file.location, file.file))}><${Icon} name="download" />Download</button>
+      ${" "}
+      <button class="button small icon danger" aria-label=${`Remove ${file.file}`} title="Remove"
+        disabled=${!mayWrite.value} onClick=${remove}><${Icon} name="trash" /></button>
+    </td>
+  </tr>`;
+}

@@ -1,0 +1,73 @@
+// The two pinned events side by side, and between them how they relate.
+import { html } from "../core/html.js";
+import { api } from "../core/api.js";
+import { dateTime } from "../core/format.js";
+import { useResource } from "../core/resource.js";
+import { hrefHere, patch } from "../core/route.js";
+import { Icon } from "../ui/icons.js";
+import { about, Pin, TypeMark, Value } from "../ui/marks.js";
+import { relationMeaning, relationWord } from "./relation.js";
+
+export function Pair({ a, b, answer }) {
+  return html`<div class="pair">
+    <${Slot} letter="A" id=${a} />
+    <div class="pair-middle" aria-live="polite">
+      ${answer &&
+      html`<${RelationSign} relation=${answer.relation} />
+        <p class="pair-word">${relationWord(answer.relation)}</p>
+        <p class="soft small">${relationMeaning(answer.relation)}</p>`}
+      ${(a || b) &&
+      html`<button class="button small" onClick=${() => patch({ a: b, b: a, job: null })}>
+        <${Icon} name="swap" />Swap</button>`}
+    </div>
+    <${Slot} letter="B" id=${b} />
+    ${answer && html`<p class="pair-sentence soft">${answer.sentence}</p>`}
+  </div>`;
+}
+
+function Slot({ letter, id }) {
+  const name = letter.toLowerCase();
+  const submit = (event) => {
+    event.preventDefault();
+    const number = event.currentTarget.elements.id.value.replace(/\D/g, "");
+    patch({ [name]: number || null, job: null });
+  };
+  return html`<section class="pair-slot" aria-label=${`Event ${letter}`}>
+    <form class="pair-slot-head" onSubmit=${submit}>
+      <${Pin} letter=${letter} />
+      <input class="input" name="id" inputmode="numeric" autocomplete="off" key=${id}
+        placeholder="Event number" aria-label=${`Number of event ${letter}`} value=${id ? `#${id}` : ""}
+        onChange=${(e) => e.currentTarget.form.requestSubmit()} />
+      ${id &&
+      html`<span class="tools">
+        <a class="button small" href=${hrefHere({ event: id })}>Open</a>
+        <button type="button" class="button quiet icon small" aria-label=${`Unpin ${letter}`}
+          onClick=${() => patch({ [name]: null, job: null })}><${Icon} name="close" /></button>
+      </span>`}
+    </form>
+    ${id ? html`<${Summary} id=${id} key=${id} />` : html`<p class="soft">Nothing is pinned here.</p>`}
+  </section>`;
+}
+
+function Summary({ id }) {
+  const { data, error } = useResource((signal) => api.event(id, signal), [id], { every: 0 });
+  if (error) return html`<p class="soft">${error.status === 404 ? `There is no event #${id}.` : error.reason}</p>`;
+  if (!data) return html`<p class="soft">Loading …</p>`;
+  return html`<div class="drawer-line"><${TypeMark} type=${data.type} /><bdi class="cut">${about(data)}</bdi></div>
+    <p class="soft small">${dateTime(data.recorded_at)} · user <${Value}>${data.user}<//> ·
+      participant ${data.participant} · Lamport ${data.lamport}</p>`;
+}
+
+/** A small space-time sketch of the relation: the word again, as a picture. */
+function RelationSign({ relation }) {
+  const arrow = { before: "M24 8L96 28", after: "M96 8L24 28" }[relation];
+  const [left, right] = { before: [8, 28], after: [28, 8] }[relation] ?? [18, 18];
+  return html`<svg width="120" height="36" viewBox="0 0 120 36" fill="none" stroke="currentColor"
+    stroke-width="1.75" aria-hidden="true">
+    <path d="M24 2v32M96 2v32" stroke-opacity=".35" />
+    ${arrow && html`<path d=${arrow} />`}
+    ${relation === "equal" && html`<path d="M24 18h72" stroke-dasharray="3 3" />`}
+    <circle cx="24" cy=${left} r="5" fill="var(--pin-a)" stroke="none" />
+    <circle cx="96" cy=${right} r="5" fill="var(--pin-b)" stroke="none" />
+  </svg>`;
+}

@@ -1,0 +1,10 @@
+// The four relations, in words that say which way time runs.
+const WORDS = {
+  before: ["happened before", "A could have influenced B."],
+  after: ["happened after", "B could have influenced A."],
+  concurrent: ["is concurrent with", "Neither could have influenced the other."],
+  equal: ["is the same as", "Both pins hold the same event."],
+};
+
+export const relationWord = (relation) => WORDS[relation]?.[0] ?? relation;
+export const relationMeaning = (relation) => WORDS[relation]?.[1] ?? "";

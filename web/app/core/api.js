@@ -1,0 +1,111 @@
+// The only module that speaks HTTP. Everything it asks for is in the public REST API.
+import { authorization } from "./credentials.js";
+
+const ROOT = "itc_db";
+
+/** An answer that says no: `status`, the API's `error` word and its `reason` sentence. */
+export class ApiError extends Error {
+  constructor(status, error, reason) {
+    super(reason);
+    this.status = status;
+    this.error = error;
+    this.reason = reason;
+  }
+}
+
+/** A path under /itc_db with every part percent-encoded: `/` as a vhost becomes `%2F`. */
+export function path(...parts) {
+  return [ROOT, ...parts.map((part) => encodeURIComponent(part))].join("/");
+}
+
+/** `?a=b…` of all values that are set. */
+export function query(values) {
+  const set = Object.entries(values).filter(([, value]) => value != null && value !== "");
+  return set.length ? `?${new URLSearchParams(set)}` : "";
+}
+
+/** fetch with our credentials and no others; throws ApiError for every refusal. */
+export async function request(url, { method = "GET", headers = {}, body, signal } = {}) {
+  const credentials = authorization();
+  let response;
+  try {
+    response = await fetch(url, {
+      method,
+      signal,
+      body: body === undefined ? undefined : JSON.stringify(body),
+      cache: "no-store",
+      // With the browser's own credentials left out it never opens its password box over ours.
+      credentials: "omit",
+      headers: {
+        accept: "application/json",
+        "x-requested-with": "rabbitmq-itc",
+        ...(credentials ? { authorization: credentials } : {}),
+        ...(body === undefined ? {} : { "content-type": "application/json" }),
+        ...headers,
+      },
+    });
+  } catch (cause) {
+    if (signal?.aborted) throw cause;
+    throw new ApiError(0, "unreachable", "The service cannot be reached. Is it running?");
+  }
+  if (!response.ok) throw await refusal(response);
+  return response;
+}
+
+async function refusal(response) {
+  try {
+    const { error, reason } = await response.json();
+    return new ApiError(response.status, error ?? "error", String(reason ?? response.statusText));
+  } catch {
+    return new ApiError(response.status, "error", response.statusText || `HTTP ${response.status}`);
+  }
+}
+
+export async function getJson(url, signal) {
+  return (await request(url, { signal })).json();
+}
+
+export const api = {
+  whoami: (signal) => getJson(path("whoami"), signal),
+  traces: (signal) => getJson(path("traces"), signal),
+  startTrace: (vhost, participant) =>
+    request(path(vhost, "undefined", "undefined", "undefined"), {
+      method: "PUT",
+      body: participant ? { participant } : undefined,
+    }),
+  stopTrace: (vhost) =>
+    request(path(vhost, "undefined", "undefined", "undefined"), { method: "DELETE" }),
+  participants: (vhost, signal) => getJson(path("participants") + query({ vhost }), signal),
+  quarantine: (vhost, signal) => getJson(path("quarantine") + query({ vhost }), signal),
+  events: (filters, signal) => getJson(ROOT + query(filters), signal),
+  event: (id, signal) => getJson(path("events", id), signal),
+  relatives: (id, side, limit, signal) =>
+    getJson(path("events", id, side) + query({ limit }), signal),
+  deliveries: (id, signal) => getJson(path("events", id, "deliveries"), signal),
+  compare: (a, b, signal) => getJson(path("compare", a, b), signal),
+  formats: (signal) => getJson(path("formats"), signal),
+  exports: (signal) => getJson(path("exports"), signal),
+  deleteExport: (location) => request(relative(location), { method: "DELETE" }),
+  jobs: (signal) => getJson(path("jobs"), signal),
+  job: (id, signal) => getJson(path("jobs", id), signal),
+  cancelJob: (id) => request(path("jobs", id), { method: "DELETE" }),
+  topology: (vhost, signal) => getJson(path("topology") + query({ vhost }), signal),
+  ready: (signal) => getJson("health/ready", signal),
+  liveUrl: (filters) => path("live") + query(filters),
+  jobProgressUrl: (id) => path("jobs", id, "progress"),
+};
+
+/** Starts the chain job; the answer is the finished summary or a job to follow. */
+export async function startChain(from, to, file) {
+  const response = await request(path("undefined", from, to, file), {
+    method: "PUT",
+    headers: { prefer: "respond-async" },
+  });
+  const answer = await response.json();
+  return response.status === 202 ? { job: answer } : { summary: answer };
+}
+
+/** Locations in answers are absolute paths; the page may be served below a prefix. */
+export function relative(location) {
+  return location.replace(/^\//, "");
+}

@@ -1,0 +1,32 @@
+import { relative, request } from "./api.js";
+
+/** Saves what the API serves at `location` under `name`; our credentials go along. */
+export async function download(location, name) {
+  const response = await request(relative(location), { headers: { accept: "*/*" } });
+  const url = URL.createObjectURL(await response.blob());
+  const link = document.createElement("a");
+  link.href = url;
+  link.download = name;
+  link.click();
+  // The browser has begun to read the blob by the time a minute has passed.
+  setTimeout(() => URL.revokeObjectURL(url), 60_000);
+}
+
+/** The first `most` rows of a JSON lines export; `more` when it holds further ones. */
+export async function readJsonLines(location, most, signal) {
+  const response = await request(relative(location), { headers: { accept: "*/*" }, signal });
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  const rows = [];
+  let rest = "";
+  for (;;) {
+    const { value, done } = await reader.read();
+    const lines = (rest + (value ?? "")).split("\n");
+    rest = done ? "" : lines.pop();
+    for (const line of lines) if (line.trim()) rows.push(JSON.parse(line));
+    if (done) return { rows: rows.slice(0, most), more: rows.length > most };
+    if (rows.length > most) {
+      await reader.cancel();
+      return { rows: rows.slice(0, most), more: true };
+    }
+  }
+}

@@ -1,0 +1,98 @@
+// How values read: one place, so that the same thing looks the same everywhere.
+import { clock } from "./preferences.js";
+
+const whole = new Intl.NumberFormat("en-US");
+const short = new Intl.NumberFormat("en-US", { notation: "compact", maximumFractionDigits: 1 });
+
+export const count = (n) => (n == null ? "–" : whole.format(n));
+export const compact = (n) => (n == null ? "–" : n < 10_000 ? whole.format(n) : short.format(n));
+export const plural = (n, one, many = `${one}s`) => `${count(n)} ${n === 1 ? one : many}`;
+
+export function rate(n) {
+  if (n == null) return "–";
+  if (n > 0 && n < 0.1) return "< 0.1/s";
+  return `${n < 10 ? n.toFixed(1) : compact(Math.round(n))}/s`;
+}
+
+export function percent(part, all) {
+  if (!all) return "0 %";
+  const share = (100 * part) / all;
+  if (share > 0 && share < 0.1) return "< 0.1 %";
+  return `${share < 10 && share % 1 ? share.toFixed(1) : Math.round(share)} %`;
+}
+
+export function bytes(n) {
+  if (n == null) return "–";
+  if (n < 1000) return `${n} B`;
+  const units = ["kB", "MB", "GB", "TB"];
+  let value = n;
+  let unit = -1;
+  while (value >= 1000 && unit < units.length - 1) {
+    value /= 1000;
+    unit += 1;
+  }
+  return `${value < 10 ? value.toFixed(1) : Math.round(value)} ${units[unit]}`;
+}
+
+export function seconds(n) {
+  if (n == null) return "–";
+  if (n < 0.001) return `${Math.round(n * 1e6)} µs`;
+  if (n < 1) return `${n < 0.01 ? (n * 1000).toFixed(1) : Math.round(n * 1000)} ms`;
+  if (n < 60) return `${n.toFixed(n < 10 ? 1 : 0)} s`;
+  const minutes = Math.floor(n / 60);
+  return minutes < 60
+    ? `${minutes} min ${Math.round(n % 60)} s`
+    : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+}
+
+const pad = (n, width = 2) => String(n).padStart(width, "0");
+
+function fields(iso) {
+  const date = new Date(iso);
+  if (Number.isNaN(date.getTime())) return null;
+  const utc = clock.value === "utc";
+  const get = (name) => date[`get${utc ? "UTC" : ""}${name}`]();
+  return {
+    day: `${get("FullYear")}-${pad(get("Month") + 1)}-${pad(get("Date"))}`,
+    time: `${pad(get("Hours"))}:${pad(get("Minutes"))}:${pad(get("Seconds"))}`,
+    millis: pad(get("Milliseconds"), 3),
+  };
+}
+
+/** 12:03:04.678, in the chosen clock. */
+export function time(iso) {
+  const at = fields(iso);
+  return at ? `${at.time}.${at.millis}` : "–";
+}
+
+/** 2026-01-02 12:03:04, in the chosen clock. */
+export function dateTime(iso) {
+  const at = fields(iso);
+  return at ? `${at.day} ${at.time}` : "–";
+}
+
+/** Microseconds since the epoch of the API's time, which has more digits than Date keeps. */
+export function toMicros(iso) {
+  const digits = /\.(\d+)/.exec(iso)?.[1] ?? "";
+  return Math.floor(Date.parse(iso) / 1000) * 1e6 + Number(digits.padEnd(6, "0").slice(0, 6));
+}
+
+/**
+ * Text of unknown origin, made harmless to the eye: control characters as their pictures, marks
+ * that turn the reading direction spelled out. `lines` leaves line ends and tabs alone.
+ */
+export function visible(text, { lines = false } = {}) {
+  return String(text).replace(INVISIBLE, (c) => {
+    if (lines && (c === "\n" || c === "\t" || c === "\r")) return c === "\r" ? "" : c;
+    const code = c.codePointAt(0);
+    if (code < 0x20) return String.fromCodePoint(0x2400 + code);
+    if (code === 0x7f) return "\u2421";
+    return `\u27e8U+${code.toString(16).toUpperCase().padStart(4, "0")}\u27e9`;
+  });
+}
+
+const INVISIBLE =
+  /[\u0000-\u001f\u007f-\u009f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
+
+/** The default exchange has an empty name; RabbitMQ's page calls it so, too. */
+export const exchangeName = (name) => (name === "" ? "(default)" : visible(name));

@@ -1,0 +1,42 @@
+// What belongs to the person rather than to the link: theme, refresh, clock, chosen columns.
+import { effect, signal } from "../../vendor/signals.js";
+
+function preference(name, fallback, allowed) {
+  const key = `itc.${name}`;
+  const kept = read(key);
+  const value = signal(kept !== undefined && (!allowed || allowed.includes(kept)) ? kept : fallback);
+  effect(() => localStorage.setItem(key, JSON.stringify(value.value)));
+  return value;
+}
+
+function read(key) {
+  try {
+    return JSON.parse(localStorage.getItem(key)) ?? undefined;
+  } catch {
+    return undefined; // somebody else's rubbish under our key counts as nothing
+  }
+}
+
+export const THEMES = ["system", "light", "dark"];
+export const theme = preference("theme", "system", THEMES);
+
+/** Seconds between refreshes; 0 is "do not". */
+export const REFRESH_CHOICES = [5, 10, 30, 0];
+export const refreshSeconds = preference("refresh", 5, REFRESH_CHOICES);
+
+export const CLOCKS = ["local", "utc"];
+export const clock = preference("clock", "local", CLOCKS);
+
+export const eventColumns = preference("columns", null);
+
+const dark = matchMedia("(prefers-color-scheme: dark)");
+const systemDark = signal(dark.matches);
+dark.addEventListener("change", () => (systemDark.value = dark.matches));
+
+/** "light" or "dark": what is shown. Canvas painters read it to repaint. */
+export const shownTheme = signal("light");
+effect(() => {
+  const dark = theme.value === "dark" || (theme.value === "system" && systemDark.value);
+  document.documentElement.dataset.theme = dark ? "dark" : "light";
+  shownTheme.value = dark ? "dark" : "light";
+});

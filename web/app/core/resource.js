@@ -1,0 +1,47 @@
+// Data that a component shows: loaded when it appears, again when its inputs or the refresh clock
+// say so, aborted when it goes. A failed refresh keeps the last good data and shows the error.
+import { useCallback, useEffect, useRef, useState } from "../../vendor/hooks.js";
+import { refreshSeconds } from "./preferences.js";
+
+/**
+ * `load(signal)` gives a promise. Returns `{data, error, loading, reload}`; `data` is undefined
+ * until the first answer for these `inputs`. `every` overrides the refresh in seconds (0: once).
+ */
+export function useResource(load, inputs, { every } = {}) {
+  const [state, setState] = useState({ data: undefined, error: null, loading: true });
+  const [turn, setTurn] = useState(0);
+  const latest = useRef(load);
+  latest.current = load;
+  const seconds = every ?? refreshSeconds.value;
+
+  useEffect(() => {
+    setState({ data: undefined, error: null, loading: true });
+  }, inputs);
+
+  useEffect(() => {
+    const controller = new AbortController();
+    let timer = 0;
+    const again = () => {
+      if (seconds > 0) timer = setTimeout(run, seconds * 1000);
+    };
+    const run = async () => {
+      if (document.hidden && timer) return again();
+      try {
+        const data = await latest.current(controller.signal);
+        if (!controller.signal.aborted) setState({ data, error: null, loading: false });
+      } catch (error) {
+        if (controller.signal.aborted) return;
+        setState((before) => ({ data: before.data, error, loading: false }));
+      }
+      again();
+    };
+    run();
+    return () => {
+      controller.abort();
+      clearTimeout(timer);
+    };
+  }, [...inputs, turn, seconds]);
+
+  const reload = useCallback(() => setTurn((n) => n + 1), []);
+  return { ...state, reload };
+}

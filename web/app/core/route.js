@@ -1,0 +1,79 @@
+// The page's whole state is its URL: `#/events?vhost=%2F&event=17`. A link shows a colleague the
+// same thing, and the browser's back button goes one step back.
+import { computed, signal } from "../../vendor/signals.js";
+
+export const TABS = [
+  ["overview", "Overview"],
+  ["events", "Events"],
+  ["chain", "Chain"],
+  ["space-time", "Space-time"],
+  ["topology", "Topology"],
+  ["jobs", "Jobs"],
+  ["admin", "Admin"],
+];
+
+// What stays when another tab is opened: where one looks, and what one holds.
+const GLOBAL = ["vhost", "a", "b"];
+// An open event stays between the tabs that can show it beside themselves.
+const EVENT_TABS = new Set(["events", "chain", "space-time"]);
+
+export const route = signal(parse(location.hash));
+
+function parse(hash) {
+  const [name, search = ""] = hash.replace(/^#\/?/, "").split("?");
+  const tab = TABS.some(([known]) => known === name) ? name : "overview";
+  return { tab, params: Object.fromEntries(new URLSearchParams(search)) };
+}
+
+function print({ tab, params }) {
+  const set = Object.entries(params).filter(([, value]) => value != null && value !== "");
+  set.sort(([a], [b]) => (a < b ? -1 : 1));
+  return `#/${tab}${set.length ? `?${new URLSearchParams(set)}` : ""}`;
+}
+
+addEventListener("hashchange", () => {
+  const next = parse(location.hash);
+  if (print(next) !== print(route.peek())) route.value = next;
+});
+
+/** The address of another tab that keeps what is global, with `params` on top. */
+export function href(tab, params = {}) {
+  const here = route.value.params;
+  const kept = Object.fromEntries(GLOBAL.map((name) => [name, here[name]]));
+  if (EVENT_TABS.has(tab) && EVENT_TABS.has(route.value.tab)) kept.event = here.event;
+  return print({ tab, params: { ...kept, ...params } });
+}
+
+/** The address of this tab with some parameters changed. */
+export function hrefHere(changes) {
+  const { tab, params } = route.value;
+  return print({ tab, params: { ...params, ...changes } });
+}
+
+/** Changes this tab's parameters; null takes one out. `replace` makes no step to go back to. */
+export function patch(changes, { replace = false } = {}) {
+  const { tab, params } = route.peek();
+  show({ tab, params: { ...params, ...changes } }, replace);
+}
+
+export function go(tab, params) {
+  show(parse(href(tab, params)), false);
+}
+
+function show(next, replace) {
+  const text = print(next);
+  if (text === location.hash) return;
+  route.value = parse(text);
+  if (replace) history.replaceState(null, "", text);
+  else history.pushState(null, "", text);
+}
+
+export function param(name) {
+  return computed(() => route.value.params[name] ?? null);
+}
+
+export const tab = computed(() => route.value.tab);
+export const vhost = param("vhost");
+export const pinnedA = param("a");
+export const pinnedB = param("b");
+export const openEvent = param("event");

@@ -1,0 +1,50 @@
+// Who is signed in. The broker decides; this page only asks and remembers the answer.
+import { computed, signal } from "../../vendor/signals.js";
+import { api } from "./api.js";
+import { authorization, forgetCredentials, keepCredentials } from "./credentials.js";
+
+/** undefined while unknown, null when signed out, else the answer of /whoami. */
+export const user = signal(undefined);
+export const signInError = signal(null);
+
+export const mayWrite = computed(() => Boolean(user.value?.may_write));
+/** Signed in with a password, or let in by a service that asks for none. */
+export const usesPassword = signal(false);
+
+export async function resume() {
+  try {
+    user.value = await api.whoami();
+    usesPassword.value = Boolean(authorization());
+  } catch (error) {
+    const hadCredentials = Boolean(authorization());
+    if (error.status === 401) forgetCredentials();
+    signInError.value = error.status === 401 && !hadCredentials ? null : error.reason;
+    user.value = null;
+  }
+}
+
+export async function signIn(name, password) {
+  keepCredentials(name, password);
+  signInError.value = null;
+  try {
+    const answer = await api.whoami();
+    usesPassword.value = true;
+    user.value = answer;
+  } catch (error) {
+    forgetCredentials();
+    signInError.value =
+      error.status === 401 ? refused(error) : error.reason;
+  }
+}
+
+function refused(error) {
+  return /login|credential|password/i.test(error.reason)
+    ? "The broker does not know this user name and password."
+    : error.reason;
+}
+
+export function signOut() {
+  forgetCredentials();
+  signInError.value = null;
+  user.value = null;
+}

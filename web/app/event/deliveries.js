@@ -1,0 +1,38 @@
+// A publish's fate queue by queue: a confirm never tells a publisher this.
+import { html } from "../core/html.js";
+import { api } from "../core/api.js";
+import { time } from "../core/format.js";
+import { useResource } from "../core/resource.js";
+import { hrefHere } from "../core/route.js";
+import { MatchMark, StateMark, Value } from "../ui/marks.js";
+import { pending } from "../ui/panel.js";
+
+export function Deliveries({ event }) {
+  const loaded = useResource((signal) => api.deliveries(event.id, signal), [event.id]);
+  const { data } = loaded;
+  return html`<section class="section">
+    <h3>Deliveries ${data && html`<span class="faint">${data.sentence}</span>`}</h3>
+    ${!data
+      ? pending(loaded, "deliveries")
+      : data.queues.length === 0
+        ? html`<p class="soft">Routed to no queue: the message was dropped or returned.</p>`
+        : data.queues.map((fate) => html`<${Fate} key=${fate.queue} fate=${fate} />`)}
+  </section>`;
+}
+
+function Fate({ fate }) {
+  return html`<div class="queue-fate">
+    <div class="queue-fate-head"><${Value}>${fate.queue}<//><${StateMark} state=${fate.state} /></div>
+    ${fate.deliveries.map(
+      (event) => html`<a class="relative" key=${event.id} href=${hrefHere({ event: String(event.id) })}>
+        <span class="number">#${event.id}</span><span></span>
+        <span class="cut">to <${Value}>${event.user}<//> <span class="faint">participant ${event.participant}</span>
+          ${event.match !== "routed" && html` <${MatchMark} match=${event.match} />`}</span>
+        <span class="faint small">${time(event.recorded_at)}</span>
+      </a>`,
+    )}
+    ${fate.dead_lettered_to?.map(
+      (queue) => html`<p class="small soft" key=${queue}>went on to <${Value}>${queue}<//></p>`,
+    )}
+  </div>`;
+}

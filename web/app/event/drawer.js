@@ -1,0 +1,101 @@
+// One event beside whatever shows events: what it was, why it was, what came of it.
+import { html } from "../core/html.js";
+import { api } from "../core/api.js";
+import { bytes, dateTime, exchangeName, time, visible } from "../core/format.js";
+import { useResource } from "../core/resource.js";
+import { href, hrefHere, patch, pinnedA, pinnedB, tab } from "../core/route.js";
+import { useKeys } from "../shell/keyboard.js";
+import { Icon } from "../ui/icons.js";
+import { MatchMark, Pin, TypeMark, Value } from "../ui/marks.js";
+import { pending } from "../ui/panel.js";
+import { Clocks } from "./clocks.js";
+import { CopyButton, curlFor } from "./copy.js";
+import { Deliveries } from "./deliveries.js";
+import { Payload } from "./payload.js";
+import { Properties } from "./properties.js";
+import { Relatives } from "./relatives.js";
+
+export function EventDrawer({ id }) {
+  const loaded = useResource((signal) => api.event(id, signal), [id], { every: 0 });
+  const event = loaded.data;
+  useKeys({
+    c: () => event?.cause && patch({ event: String(event.cause) }),
+  });
+
+  return html`<aside class="drawer" aria-label=${`Event ${id}`}>
+    <div class="drawer-head">
+      <div class="drawer-line">
+        <h2>#${id}</h2>
+        ${event && html`<${TypeMark} type=${event.type} />`}
+        ${event?.type === "received" && html`<${MatchMark} match=${event.match} />`}
+        <button class="button quiet icon close" aria-label="Close the event (Esc)"
+          onClick=${() => patch({ event: null })}><${Icon} name="close" /></button>
+      </div>
+      <${Actions} id=${id} />
+    </div>
+    <div class="drawer-body" tabindex="0" role="region" aria-label="Details of the event">
+      ${event ? html`<${Details} event=${event} />` : pending(loaded, `event ${id}`)}
+    </div>
+  </aside>`;
+}
+
+function Actions({ id }) {
+  const pin = (letter, current) => {
+    const name = letter.toLowerCase();
+    const pinned = current === id;
+    return html`<button class="button small" aria-pressed=${String(pinned)}
+      onClick=${() => patch({ [name]: pinned ? null : id })}>
+      <${Pin} letter=${letter} />${pinned ? "Unpin" : `Pin as ${letter}`}
+    </button>`;
+  };
+  return html`<div class="drawer-line">
+    ${pin("A", pinnedA.value)}${pin("B", pinnedB.value)}
+    ${tab.value !== "space-time" &&
+    html`<a class="button small" href=${href("space-time", { event: id })}>
+      <${Icon} name="diagram" />Space-time</a>`}
+    <${CopyButton} text=${() => curlFor(id)} label="curl" title="Copy as a curl command" />
+    <${CopyButton} text=${() => location.href} label="Link" icon="link" title="Copy a link to this view" />
+  </div>`;
+}
+
+function Details({ event }) {
+  return html`
+    <section class="section"><${Facts} event=${event} /></section>
+    ${event.type === "published" && html`<${Deliveries} event=${event} />`}
+    <${Relatives} event=${event} side="causes" />
+    <${Relatives} event=${event} side="effects" />
+    <${Payload} event=${event} />
+    <${Properties} properties=${event.properties} />
+    <${Clocks} event=${event} />`;
+}
+
+function Facts({ event }) {
+  const filter = (changes) => href("events", { vhost: event.vhost, ...changes });
+  const keys = event.routing_keys ?? [];
+  return html`<dl class="facts">
+    <dt>Time</dt>
+    <dd title=${event.recorded_at}>${dateTime(event.recorded_at)}<span class="faint">.${time(event.recorded_at).split(".")[1]}</span></dd>
+    <dt>Virtual host</dt><dd><${Value}>${event.vhost}<//></dd>
+    <dt>Exchange</dt>
+    <dd><a href=${filter({ exchange: event.exchange })}>${exchangeName(event.exchange)}</a></dd>
+    <dt>${keys.length === 1 ? "Routing key" : "Routing keys"}</dt>
+    <dd>${keys.map((key) => html`<div><${Value}>${key === "" ? "(empty)" : key}<//></div>`)}</dd>
+    ${event.queue != null && html`<dt>Queue</dt>
+      <dd><a href=${filter({ queue: event.queue })}><${Value}>${event.queue}<//></a></dd>`}
+    ${event.type === "received" && html`<dt>Cause</dt><dd><${Cause} event=${event} /></dd>`}
+    <dt>Participant</dt>
+    <dd><a href=${filter({ participant: String(event.participant) })}>${event.participant}</a>
+      <span class="faint"> · its event ${event.seq}</span></dd>
+    <dt>User</dt><dd><a href=${filter({ user: event.user })}><${Value}>${event.user}<//></a></dd>
+    <dt>Connection</dt><dd><${Value}>${event.connection}<//><span class="faint"> · channel ${event.channel}</span></dd>
+    <dt>Node</dt><dd><${Value}>${event.node}<//></dd>
+    <dt>Payload</dt><dd>${bytes(event.payload_bytes)}</dd>
+  </dl>`;
+}
+
+function Cause({ event }) {
+  if (!event.cause) return html`<span class="soft">its publish was not observed</span>`;
+  return html`<a href=${hrefHere({ event: String(event.cause) })}
+    title=${visible("Go to the publish (C)")}>#${event.cause}</a>
+    ${event.redelivered && html` <span class="badge warn">redelivered</span>`}`;
+}

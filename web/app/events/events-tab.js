@@ -1,0 +1,166 @@
+import { useEffect, useMemo, useRef, useState } from "../../vendor/hooks.js";
+import { html } from "../core/html.js";
+import { count } from "../core/format.js";
+import { href, openEvent, patch, pinnedA, pinnedB, route, vhost } from "../core/route.js";
+import { traces } from "../core/traces.js";
+import { EventDrawer } from "../event/drawer.js";
+import { useKeys } from "../shell/keyboard.js";
+import { Icon } from "../ui/icons.js";
+import { Alert, Empty } from "../ui/panel.js";
+import { chosenColumns, requestFor } from "./columns.js";
+import { ColumnSheet } from "./column-sheet.js";
+import { Feed, MOST_FRESH } from "./feed.js";
+import { FilterBox, FilterChips, filtersOf } from "./filters.js";
+import { RowsTable } from "./rows-table.js";
+import { useTail } from "./tail.js";
+
+export function EventsTab() {
+  const { params } = route.value;
+  const columns = chosenColumns(vhost.value);
+  const filters = { ...filtersOf(params), ...requestFor(columns) };
+  const feed = useFeed(filters, params.at);
+  const { rows, fresh, loading, error, atNewest } = feed.state.value;
+  const [atTop, setAtTop] = useState(true);
+  const [active, setActive] = useActive(feed, openEvent.value);
+  const live = params.live !== "off";
+
+  const tail = useTail({
+    wanted: live && !loading && !error,
+    filters,
+    from: () => feed.state.peek().rows[0]?.id ?? 0,
+    onEvents: (events) => feed.take(events, atTop),
+  });
+
+  const activate = (index, open) => {
+    setActive(rows[index]?.id);
+    if (open && rows[index]) patch({ event: String(rows[index].id) });
+  };
+  const step = (by) => {
+    const index = Math.min(rows.length - 1, Math.max(0, active < 0 ? 0 : active + by));
+    activate(index, Boolean(openEvent.value));
+  };
+  const newest = () => {
+    setActive(null);
+    document.querySelector(".rows").scrollTop = 0;
+    if (fresh) feed.showFresh();
+    else if (!atNewest) feed.open(null);
+    patch({ at: null }, { replace: true });
+  };
+  useKeys({
+    ArrowDown: () => step(1),
+    ArrowUp: () => step(-1),
+    j: () => step(1),
+    k: () => step(-1),
+    Enter: () => active >= 0 && activate(active, true),
+    Home: newest,
+    " ": () => patch({ live: live ? "off" : null }, { replace: true }),
+  });
+
+  return html`<h1 class="unseen">Events</h1>
+    <div class="events">
+      <div class="events-bar">
+        <${FilterBox} />
+        <div class="right">
+          <${GoTo} />
+          <${LiveButton} live=${live} state=${tail} />
+          <${ColumnSheet} shown=${columns} />
+        </div>
+      </div>
+      <${FilterChips} />
+      <div class="rows-wrap">
+        ${fresh > 0 && html`<${NewEvents} fresh=${fresh} onShow=${newest} />`}
+        ${error && html`<div class="panel-body"><${Alert}
+          action=${html`<button class="button small" onClick=${() => feed.open(null)}>Try again</button>`}>
+          ${error.reason ?? String(error)}<//></div>`}
+        ${!rows.length && !error
+          ? html`<${NoRows} loading=${loading} filtered=${isFiltered(params)} />`
+          : html`<${RowsTable} feed=${feed} columns=${columns} openId=${openEvent.value}
+              active=${active} onActivate=${activate} onTop=${setAtTop} gapAfter=${gapIds()}
+              pins=${{ [pinnedA.value]: "A", [pinnedB.value]: "B" }} />`}
+      </div>
+      <${Foot} state=${feed.state.value} />
+    </div>
+    ${openEvent.value && html`<${EventDrawer} id=${openEvent.value} key=${openEvent.value} />`}`;
+}
+
+/** A feed for these filters, opened round `at`, closed when they change. */
+function useFeed(filters, at) {
+  const key = JSON.stringify([filters, at ?? null]);
+  const feed = useMemo(() => new Feed(filters), [key]);
+  useEffect(() => {
+    feed.open(at ? Number(at) : null);
+    return () => feed.close();
+  }, [feed]);
+  return feed;
+}
+
+/** The row with the cursor is remembered by its event, so that new rows do not move it. */
+function useActive(feed, openId) {
+  const [id, setId] = useState(openId ? Number(openId) : null);
+  const rows = feed.state.value.rows;
+  const cache = useRef({ rows: null, id: null, index: -1 });
+  if (cache.current.rows !== rows || cache.current.id !== id) {
+    cache.current = { rows, id, index: id == null ? -1 : rows.findIndex((e) => e.id === id) };
+  }
+  return [cache.current.index, setId];
+}
+
+const isFiltered = (params) =>
+  Object.values({ ...filtersOf(params), vhost: undefined }).some((value) => value != null);
+
+function gapIds() {
+  const list = traces.value.data ?? [];
+  return new Set(list.flatMap((trace) => trace.gaps.map((gap) => gap.after_event_id)));
+}
+
+function NewEvents({ fresh, onShow }) {
+  const text = fresh > MOST_FRESH ? `More than ${count(MOST_FRESH)} new` : `${count(fresh)} new`;
+  return html`<button class="button main small new-events" onClick=${onShow}>
+    <${Icon} name="up" />${text}
+  </button>`;
+}
+
+function LiveButton({ live, state }) {
+  const words = { off: "Paused", connecting: "Live", on: "Live", broken: "Reconnecting" };
+  const label = live ? "Pause the live tail" : "Resume the live tail";
+  return html`<button class="button" aria-pressed=${String(live)} title=${`${label} (Space)`}
+    onClick=${() => patch({ live: live ? "off" : null }, { replace: true })}>
+    <span class="live-dot ${state === "on" ? "on" : ""}"></span>
+    ${words[state]}<${Icon} name=${live ? "pause" : "play"} />
+  </button>`;
+}
+
+function GoTo() {
+  const submit = (event) => {
+    event.preventDefault();
+    const number = event.currentTarget.elements.id.value.replace(/\D/g, "");
+    if (number) patch({ at: number, event: number, live: "off" });
+  };
+  return html`<form onSubmit=${submit}>
+    <input class="input go-to" name="id" inputmode="numeric" autocomplete="off"
+      placeholder="Go to #" aria-label="Go to event number" />
+  </form>`;
+}
+
+function NoRows({ loading, filtered }) {
+  if (loading) return html`<p class="loading" role="status">Loading events …</p>`;
+  if (filtered) {
+    return html`<${Empty} title="No event matches these filters">
+      Take a filter away above, or wait: new events that match appear here by themselves.<//>`;
+  }
+  return html`<${Empty} title="No events yet"
+    actions=${html`<a class="button" href=${href("overview")}>To the traces</a>`}>
+    Events appear as soon as a trace runs and a message is published or delivered.<//>`;
+}
+
+function Foot({ state }) {
+  const { rows, atNewest, atOldest } = state;
+  if (!rows.length) return null;
+  const span = `#${rows.at(-1).id} to #${rows[0].id}`;
+  return html`<div class="rows-foot">
+    <span>${count(rows.length)} loaded, ${span}</span>
+    <span>${atNewest ? "newest at the top" : "scroll up for newer"} · ${atOldest
+      ? "the oldest is loaded"
+      : "scroll down for older"}</span>
+  </div>`;
+}

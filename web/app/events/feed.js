@@ -1,0 +1,136 @@
+// The rows behind the events table: a window of at most MOST_ROWS that slides over any number of
+// events by keyset cursors, newest first. Nothing here knows the DOM.
+import { signal } from "../../vendor/signals.js";
+import { api } from "../core/api.js";
+
+const PAGE = 200;
+export const MOST_ROWS = 6000;
+export const MOST_FRESH = 1000;
+
+export class Feed {
+  /** `filters` go to the API with every request. */
+  constructor(filters) {
+    this.filters = filters;
+    this.abort = new AbortController();
+    this.busy = { older: false, newer: false };
+    // `moved` says how many rows were put before (or, negative, taken from) the first row since
+    // the last publication, so that the table can keep what is looked at in its place.
+    this.state = signal({
+      rows: [],
+      moved: 0,
+      atNewest: false,
+      atOldest: false,
+      loading: true,
+      error: null,
+      fresh: 0,
+      version: 0,
+    });
+    this.fresh = [];
+  }
+
+  close() {
+    this.abort.abort();
+  }
+
+  /** Begins at the newest event, or round the event `anchor`. */
+  async open(anchor) {
+    this.fresh = [];
+    this.publish({ rows: [], loading: true, error: null, fresh: 0, moved: 0 });
+    await this.attempt(async () => {
+      if (!anchor) {
+        const rows = await this.fetch({});
+        this.publish({ rows, loading: false, atNewest: true, atOldest: rows.length < PAGE });
+        return;
+      }
+      const [newer, older] = await Promise.all([
+        this.fetch({ after: anchor }),
+        this.fetch({ before: anchor + 1 }),
+      ]);
+      this.publish({
+        rows: [...newer.reverse(), ...older],
+        loading: false,
+        atNewest: newer.length < PAGE,
+        atOldest: older.length < PAGE,
+      });
+    });
+  }
+
+  older() {
+    const { rows, atOldest } = this.state.peek();
+    return this.extend("older", atOldest, rows.at(-1), async (last) => {
+      const more = await this.fetch({ before: last.id });
+      const now = this.state.peek().rows;
+      const all = [...now, ...more];
+      const cut = Math.max(0, all.length - MOST_ROWS);
+      this.publish({
+        rows: all.slice(cut),
+        moved: -cut,
+        atOldest: more.length < PAGE,
+        ...(cut ? { atNewest: false } : {}),
+      });
+    });
+  }
+
+  newer() {
+    const { rows, atNewest } = this.state.peek();
+    return this.extend("newer", atNewest, rows[0], async (first) => {
+      const more = (await this.fetch({ after: first.id })).reverse();
+      this.prepend(more, more.length < PAGE);
+    });
+  }
+
+  async extend(side, done, from, load) {
+    if (done || !from || this.busy[side]) return;
+    this.busy[side] = true;
+    await this.attempt(() => load(from));
+    this.busy[side] = false;
+  }
+
+  /** Events of the live tail, oldest first; `show` puts them into the table at once. */
+  take(events, show) {
+    const { rows, atNewest } = this.state.peek();
+    const last = this.fresh.at(-1)?.id ?? rows[0]?.id ?? 0;
+    this.fresh.push(...events.filter((event) => event.id > last));
+    if (show && atNewest) return this.showFresh();
+    this.publish({ fresh: this.fresh.length });
+    if (this.fresh.length > MOST_FRESH) this.fresh.splice(0, this.fresh.length - MOST_FRESH - 1);
+  }
+
+  showFresh() {
+    if (!this.fresh.length) return;
+    if (!this.state.peek().atNewest || this.fresh.length > MOST_FRESH) return this.open(null);
+    const newest = this.fresh.reverse();
+    this.fresh = [];
+    this.prepend(newest, true);
+  }
+
+  prepend(newest, atNewest) {
+    const all = [...newest, ...this.state.peek().rows];
+    const cut = all.length > MOST_ROWS;
+    this.publish({
+      rows: cut ? all.slice(0, MOST_ROWS) : all,
+      moved: newest.length,
+      atNewest,
+      fresh: this.fresh.length,
+      ...(cut ? { atOldest: false } : {}),
+    });
+  }
+
+  fetch(cursor) {
+    return api.events({ ...this.filters, ...cursor, page_size: PAGE }, this.abort.signal);
+  }
+
+  async attempt(action) {
+    try {
+      await action();
+      if (this.state.peek().error) this.publish({ error: null });
+    } catch (error) {
+      if (!this.abort.signal.aborted) this.publish({ error, loading: false });
+    }
+  }
+
+  publish(changes) {
+    const before = this.state.peek();
+    this.state.value = { ...before, moved: 0, ...changes, version: before.version + 1 };
+  }
+}

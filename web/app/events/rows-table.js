@@ -1,0 +1,126 @@
+// The virtual table: only the rows in sight exist. Every row has the same height, so where each
+// would stand needs no measuring.
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "../../vendor/hooks.js";
+import { html } from "../core/html.js";
+import { hrefHere } from "../core/route.js";
+import { Cell } from "./columns.js";
+
+const SPARE_ROWS = 12;
+const LOAD_AHEAD_ROWS = 60;
+
+/**
+ * `feed.state.value` is shown; `active` is the index of the row that has the cursor; `gapAfter`
+ * the ids after which a gap lies. `onScroll({atTop})` tells whether the newest row is in sight.
+ */
+export function RowsTable({ feed, columns, openId, active, onActivate, onTop, gapAfter, pins }) {
+  const { rows, moved, version, atNewest, atOldest } = feed.state.value;
+  const box = useRef(null);
+  const [view, setView] = useState({ top: 0, height: 800 });
+  const rowHeight = useRowHeight(box);
+
+  useLayoutEffect(() => {
+    const element = box.current;
+    const atTop = element.scrollTop < rowHeight / 2;
+    if (moved && !(atTop && moved > 0 && atNewest)) element.scrollTop += moved * rowHeight;
+  }, [version]);
+
+  useEffect(() => {
+    const element = box.current;
+    const look = () => setView({ top: element.scrollTop, height: element.clientHeight });
+    const watcher = new ResizeObserver(look);
+    watcher.observe(element);
+    element.addEventListener("scroll", look, { passive: true });
+    return () => {
+      watcher.disconnect();
+      element.removeEventListener("scroll", look);
+    };
+  }, []);
+
+  const first = Math.max(0, Math.floor(view.top / rowHeight) - SPARE_ROWS);
+  const last = Math.min(rows.length, Math.ceil((view.top + view.height) / rowHeight) + SPARE_ROWS);
+
+  useEffect(() => {
+    onTop(view.top < rowHeight / 2 && atNewest);
+    if (!rows.length) return;
+    if (!atOldest && last > rows.length - LOAD_AHEAD_ROWS) feed.older();
+    if (!atNewest && first < LOAD_AHEAD_ROWS) feed.newer();
+  }, [view, version]);
+
+  useLayoutEffect(() => keepInSight(box.current, active, rowHeight), [active]);
+
+  const width = useMemo(() => columns.reduce((sum, c) => sum + c.width, 0), [columns]);
+  return html`<div class="rows" ref=${box}>
+    <table aria-rowcount=${atOldest && atNewest ? rows.length + 1 : -1}
+      style=${{ width: `max(100%, ${width}rem)` }} aria-label="Events, newest first">
+      <${Columns} columns=${columns} />
+      <thead><tr aria-rowindex="1">
+        ${columns.map((c) => html`<th key=${c.name} class=${c.number ? "number" : ""}>${c.label}</th>`)}
+      </tr></thead>
+      <tbody>
+        <${Spacer} height=${first * rowHeight} />
+        ${rows.slice(first, last).map((event, i) => {
+          const index = first + i;
+          return html`<${Row} key=${event.id} event=${event} index=${index} columns=${columns}
+            open=${String(event.id) === openId} active=${index === active}
+            pin=${pins[event.id]} gap=${gapAfter.has(event.id)} onActivate=${onActivate} />`;
+        })}
+        <${Spacer} height=${(rows.length - last) * rowHeight} />
+      </tbody>
+    </table>
+  </div>`;
+}
+
+function Columns({ columns }) {
+  return html`<colgroup>
+    ${columns.map(
+      (c) => html`<col key=${c.name} style=${{ width: c.grow ? undefined : `${c.width}rem` }} />`,
+    )}
+  </colgroup>`;
+}
+
+function Spacer({ height }) {
+  if (height <= 0) return null;
+  return html`<tr class="spacer" aria-hidden="true"><td style=${{ height: `${height}px` }}></td></tr>`;
+}
+
+function Row({ event, index, columns, open, active, pin, gap, onActivate }) {
+  const link = useRef(null);
+  useEffect(() => {
+    if (active && document.activeElement?.closest(".rows")) link.current?.focus({ preventScroll: true });
+  }, [active]);
+  const classes = ["row", open && "open", active && "active", gap && "after-gap"].filter(Boolean);
+  return html`<tr class=${classes.join(" ")} aria-rowindex=${index + 2}
+    onClick=${(e) => !e.target.closest("a") && onActivate(index, true)}>
+    ${columns.map((column) =>
+      column.name === "id"
+        ? html`<td key="id">
+            <a ref=${link} href=${hrefHere({ event: String(event.id) })}
+              tabindex=${active || (index === 0 && !active) ? 0 : -1}
+              onClick=${(e) => (e.preventDefault(), onActivate(index, true))}
+              onFocus=${() => onActivate(index, false)}>#${event.id}</a>
+            ${pin && html` <span class="pin ${pin.toLowerCase()}">${pin}</span>`}
+            ${gap && html`<span class="gap-mark" title="Trace messages may have been lost just after this event">gap</span>`}
+          </td>`
+        : html`<${Cell} key=${column.name} column=${column} event=${event} />`,
+    )}
+  </tr>`;
+}
+
+function useRowHeight(box) {
+  const [height, setHeight] = useState(28);
+  useLayoutEffect(() => {
+    const measured = box.current?.querySelector("tr.row")?.getBoundingClientRect().height;
+    if (measured && Math.abs(measured - height) > 0.1) setHeight(measured);
+  });
+  return height;
+}
+
+function keepInSight(element, index, rowHeight) {
+  if (index == null || index < 0) return;
+  const head = rowHeight;
+  const top = index * rowHeight;
+  if (top < element.scrollTop) element.scrollTop = top;
+  else if (top + rowHeight + head > element.scrollTop + element.clientHeight) {
+    element.scrollTop = top + rowHeight + head - element.clientHeight;
+  }
+}

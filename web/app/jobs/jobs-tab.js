@@ -1,0 +1,95 @@
+import { html } from "../core/html.js";
+import { api } from "../core/api.js";
+import { count, dateTime, seconds, toMicros } from "../core/format.js";
+import { download } from "../core/download.js";
+import { refreshSeconds } from "../core/preferences.js";
+import { useResource } from "../core/resource.js";
+import { href, vhost } from "../core/route.js";
+import { mayWrite } from "../core/session.js";
+import { hasEnded } from "../chain/chain-job.js";
+import { ExportsTable } from "../chain/exports-table.js";
+import { attempt } from "../shell/notices.js";
+import { Icon } from "../ui/icons.js";
+import { StateMark, Value } from "../ui/marks.js";
+import { Empty, Panel, pending } from "../ui/panel.js";
+
+const BUSY_SECONDS = 1;
+
+export function JobsTab() {
+  // While a job runs its bar should move, whatever the page's refresh.
+  const loaded = useResource(loadJobs, [], { every: busy ? BUSY_SECONDS : refreshSeconds.value });
+  const list = loaded.data?.filter((job) => !vhost.value || job.vhost === vhost.value);
+  return html`<div class="page-inner">
+    <div class="page-title"><h1>Jobs</h1><p>Chains are restored by jobs, so that a long one keeps nobody waiting.</p></div>
+    <${Panel} title="Jobs" flush note="newest first">
+      ${!list ? pending(loaded, "jobs") : list.length ? html`<${List} jobs=${list} reload=${loaded.reload} />` : html`<${NoJobs} />`}
+    <//>
+    <${ExportsTable} />
+  </div>`;
+}
+
+let busy = false;
+
+async function loadJobs(signal) {
+  const list = await api.jobs(signal);
+  busy = list.some((job) => !hasEnded(job));
+  return list.sort((x, y) => y.id - x.id);
+}
+
+function NoJobs() {
+  return html`<${Empty} title="No job has run yet"
+    actions=${html`<a class="button" href=${href("chain")}>Compare and chain</a>`}>
+    Pin two events and restore the chain between them; its job appears here.<//>`;
+}
+
+function List({ jobs, reload }) {
+  return html`<div class="list-scroll" tabindex="0" role="region" aria-label="Jobs">
+    <table class="list">
+      <thead><tr><th>Job</th><th>State</th><th>Progress</th><th>Request</th><th>Virtual host</th>
+        <th class="number">Events</th><th>Begun</th><th class="number">Took</th><th></th></tr></thead>
+      <tbody>${jobs.map((job) => html`<${Row} key=${job.id} job=${job} reload=${reload} />`)}</tbody>
+    </table>
+  </div>`;
+}
+
+function Row({ job, reload }) {
+  const { request = {}, result } = job;
+  const pins = { a: String(request.from ?? ""), b: String(request.to ?? ""), job: String(job.id) };
+  return html`<tr>
+      <td class="nowrap">${job.id} <span class="soft">${job.kind}</span></td>
+      <td><${StateMark} state=${job.state} /></td>
+      <td class="job-progress">${hasEnded(job)
+        ? html`<span class="soft">${job.state === "succeeded" ? "done" : "–"}</span>`
+        : html`<span class="small soft">${job.stage ?? "waiting"}</span>
+            <progress max="100" value=${job.percent} aria-label=${`Progress of job ${job.id}`}></progress>`}</td>
+      <td class="name">${request.from
+        ? html`<a href=${href("chain", pins)}>#${request.from} – #${request.to}</a> <span class="soft"><${Value}>${request.file}<//></span>`
+        : html`<${Value}>${JSON.stringify(request)}<//>`}</td>
+      <td><${Value}>${job.vhost}<//></td>
+      <td class="number">${count(result?.events ?? (job.rows_written || null))}</td>
+      <td class="nowrap">${dateTime(job.started_at ?? job.created_at)}</td>
+      <td class="number">${took(job)}</td>
+      <td class="end nowrap"><${Action} job=${job} reload=${reload} /></td>
+    </tr>
+    ${job.error && html`<tr class="under"><td colspan="9"><span class="small"><${Value}>${job.error}<//></span></td></tr>`}`;
+}
+
+function took(job) {
+  if (!job.started_at || !job.finished_at) return "–";
+  return seconds((toMicros(job.finished_at) - toMicros(job.started_at)) / 1e6);
+}
+
+function Action({ job, reload }) {
+  if (!hasEnded(job)) {
+    const cancel = async () => {
+      await attempt(() => api.cancelJob(job.id), `Job ${job.id} is being cancelled.`);
+      reload();
+    };
+    return html`<button class="button small" disabled=${!mayWrite.value} onClick=${cancel}
+      aria-label=${`Cancel job ${job.id}`}>Cancel</button>`;
+  }
+  if (!job.result?.location) return null;
+  return html`<button class="button small" aria-label=${`Download ${job.result.file}`}
+    onClick=${() => attempt(() => download(job.result.location, job.result.file))}>
+    <${Icon} name="download" />Download</button>`;
+}

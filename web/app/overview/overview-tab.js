@@ -1,0 +1,98 @@
+import { html } from "../core/html.js";
+import { compact, count, percent, rate } from "../core/format.js";
+import { href, vhost } from "../core/route.js";
+import { mayWrite, user } from "../core/session.js";
+import { reloadTraces, traces } from "../core/traces.js";
+import { Value } from "../ui/marks.js";
+import { Alert, Empty, Panel, pending } from "../ui/panel.js";
+import { GapsTable } from "./gaps-table.js";
+import { RatesPlot } from "./rates-plot.js";
+import { TraceButton } from "./trace-actions.js";
+import { TracesTable } from "./traces-table.js";
+
+export function OverviewTab() {
+  const { data, error } = traces.value;
+  const waiting = pending({ data, error, reload: () => reloadTraces() }, "traces");
+  if (waiting) return html`<div class="page-inner"><h1 class="unseen">Overview</h1>${waiting}</div>`;
+
+  const chosen = vhost.value;
+  const rows = vhostRows(data, chosen);
+  const shown = rows.map((row) => row.trace).filter(Boolean);
+  return html`<div class="page-inner">
+    <div class="page-title">
+      <h1>${chosen ? html`<${Value}>${chosen}<//>` : "All virtual hosts"}</h1>
+      <p>Causality on this broker: what was published, what was received, and because of what.</p>
+    </div>
+    ${error && html`<${Alert}>${error.reason}<//>`}
+    ${shown.length === 0
+      ? html`<${NothingTraced} rows=${rows} />`
+      : html`<${Figures} shown=${shown} />
+          <${RatesPlot} vhost=${chosen} />
+          <${TracesTable} rows=${rows} />
+          <${GapsTable} traces=${shown} />`}
+  </div>`;
+}
+
+function vhostRows(data, chosen) {
+  const names = new Set([...user.value.vhosts, ...data.map((trace) => trace.vhost)]);
+  const by = new Map(data.map((trace) => [trace.vhost, trace]));
+  return [...names]
+    .filter((name) => !chosen || name === chosen)
+    .map((name) => ({ vhost: name, trace: by.get(name) ?? null }))
+    .sort((a, b) => !a.trace - !b.trace || (a.vhost < b.vhost ? -1 : 1));
+}
+
+function Figures({ shown }) {
+  const sum = (pick) => shown.reduce((total, trace) => total + (pick(trace) ?? 0), 0);
+  const received = sum((t) => t.counters.received);
+  const unmatched = sum((t) => t.counters.unmatched);
+  const gaps = sum((t) => t.gaps.length);
+  const lags = shown.map((t) => t.lag).filter((lag) => lag != null);
+  const figures = [
+    ["Rate", rate(sum((t) => t.rate)), "events now"],
+    ["Events stored", compact(sum((t) => t.events)), html`<a href=${href("events")}>look at them</a>`],
+    ["Participants", compact(sum((t) => t.participants)), "who took part"],
+    ["Lag", lags.length ? compact(lags.reduce((a, b) => a + b)) : "–", "messages to be read"],
+    ["Unmatched", percent(unmatched, received), `${count(unmatched)} of ${compact(received)} received`],
+    ["Gaps", compact(gaps), gaps ? "the record is not complete" : "the record is complete", gaps > 0],
+  ];
+  return html`<dl class="figures">
+    ${figures.map(
+      ([name, value, note, warn]) => html`<div class="figure" key=${name}>
+        <dt>${name}</dt><dd class=${warn ? "warn" : ""}>${value}</dd><dd class="note">${note}</dd>
+      </div>`,
+    )}
+  </dl>`;
+}
+
+function NothingTraced({ rows }) {
+  return html`<${Panel} title="Nothing is traced yet">
+    <div class="empty">
+      <${Sketch} />
+      <h2>Start a trace to see what causes what</h2>
+      <p>From then on every publish and every delivery of that virtual host is stamped with a
+        logical clock and kept, so that any two can be compared and the chain between them
+        restored. What happened before the start is not known. Tracing costs the broker one more
+        message for each publish and each delivery.</p>
+      ${!mayWrite.value && html`<p>Your user may look but not start: ask an administrator.</p>`}
+      <div class="start-list">
+        ${rows.map(
+          ({ vhost }) => html`<div class="start-row" key=${vhost}>
+            <strong><${Value} cut>${vhost}<//></strong>
+            <${TraceButton} vhost=${vhost} state="none" main />
+          </div>`,
+        )}
+      </div>
+    </div>
+  <//>`;
+}
+
+function Sketch() {
+  return html`<svg width="120" height="72" viewBox="0 0 120 72" fill="none" aria-hidden="true"
+    stroke="currentColor" stroke-width="1.5">
+    <path d="M20 4v64M60 4v64M100 4v64" stroke-dasharray="2 4" />
+    <path d="M20 16L60 32M60 32L100 46M60 32L20 56" />
+    <circle cx="20" cy="16" r="4" fill="currentColor" /><circle cx="60" cy="32" r="4" fill="currentColor" />
+    <circle cx="100" cy="46" r="4" fill="var(--panel)" /><circle cx="20" cy="56" r="4" fill="var(--panel)" />
+  </svg>`;
+}

@@ -1,0 +1,39 @@
+// Start and stop of a trace, with what can be chosen at the first start.
+import { useState } from "../../vendor/hooks.js";
+import { html } from "../core/html.js";
+import { api } from "../core/api.js";
+import { mayWrite } from "../core/session.js";
+import { reloadTraces } from "../core/traces.js";
+import { visible } from "../core/format.js";
+import { attempt } from "../shell/notices.js";
+import { Icon } from "../ui/icons.js";
+
+const RUNNING = new Set(["starting", "running", "waiting"]);
+export const isRunning = (state) => RUNNING.has(state);
+
+export function TraceButton({ vhost, state, participant, main = false }) {
+  const [busy, setBusy] = useState(false);
+  const running = isRunning(state);
+
+  const act = async () => {
+    setBusy(true);
+    const name = visible(vhost);
+    if (running) await attempt(() => api.stopTrace(vhost), `The trace of ${name} stops.`);
+    else await attempt(() => api.startTrace(vhost, participant), `The trace of ${name} starts.`);
+    await reloadTraces();
+    setBusy(false);
+  };
+
+  const refused = mayWrite.value ? undefined : "Only an administrator may start and stop traces";
+  return html`<button class="button small ${main && !running ? "main" : ""}"
+    disabled=${busy || !mayWrite.value} title=${refused} onClick=${act}
+    aria-label=${`${running ? "Stop" : "Start"} the trace of ${visible(vhost)}`}>
+    <${Icon} name=${running ? "stop" : "play"} />${running ? "Stop" : "Start"}
+  </button>`;
+}
+
+export const POLICIES = [
+  ["channel", "Channel"],
+  ["connection", "Connection"],
+  ["user", "User"],
+];

@@ -1,0 +1,59 @@
+import { html } from "../core/html.js";
+import { tab, TABS, vhost } from "../core/route.js";
+import { user } from "../core/session.js";
+import { useTracesPolling } from "../core/traces.js";
+import { AdminTab } from "../admin/admin-tab.js";
+import { ChainTab } from "../chain/chain-tab.js";
+import { EventsTab } from "../events/events-tab.js";
+import { JobsTab } from "../jobs/jobs-tab.js";
+import { OverviewTab } from "../overview/overview-tab.js";
+import { SpaceTimeTab } from "../spacetime/space-time-tab.js";
+import { TopologyTab } from "../topology/topology-tab.js";
+import { Header } from "./header.js";
+import { Help } from "./help.js";
+import { useGlobalKeys } from "./keyboard.js";
+import { Notices } from "./notices.js";
+import { Pins } from "./pins.js";
+import { SignIn } from "./sign-in.js";
+
+const PAGES = {
+  overview: OverviewTab,
+  events: EventsTab,
+  chain: ChainTab,
+  "space-time": SpaceTimeTab,
+  topology: TopologyTab,
+  jobs: JobsTab,
+  admin: AdminTab,
+};
+// These fill the window and scroll inside themselves.
+const FILLED = new Set(["events", "space-time"]);
+
+export function App() {
+  if (user.value === undefined) return html`<p class="loading" role="status">Connecting …</p>`;
+  return user.value === null ? html`<${SignIn} />` : html`<${Shell} />`;
+}
+
+function Shell() {
+  useGlobalKeys();
+  useTracesPolling();
+  const name = tab.value;
+  const Page = PAGES[name];
+  document.title = `${TABS.find(([known]) => known === name)[1]} · rabbitmq-itc`;
+  return html`<div class="shell">
+    <div>
+      <a class="button skip" href="#page" onClick=${skip}>Skip to the content</a>
+      <${Header} />
+    </div>
+    <${Pins} />
+    <main class="page ${FILLED.has(name) ? "filled" : ""}" id="page" tabindex="-1">
+      <${Page} key=${name + (vhost.value ?? "")} />
+    </main>
+    <${Help} /><${Notices} />
+  </div>`;
+}
+
+// The hash is the page's state, so the link's own jump must not happen.
+function skip(event) {
+  event.preventDefault();
+  document.getElementById("page").focus();
+}

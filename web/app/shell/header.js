@@ -1,0 +1,79 @@
+import { html } from "../core/html.js";
+import {
+  REFRESH_CHOICES,
+  refreshSeconds,
+  shownTheme,
+  theme,
+  THEMES,
+} from "../core/preferences.js";
+import { href, patch, tab, TABS, vhost } from "../core/route.js";
+import { signOut, user, usesPassword } from "../core/session.js";
+import { visible } from "../core/format.js";
+import { Icon } from "../ui/icons.js";
+import { helpOpen } from "./help.js";
+
+const THEME_ICONS = { system: "screen", light: "sun", dark: "moon" };
+
+export function Header() {
+  return html`<header class="top">
+    <a class="brand" href=${href("overview")}><img src="icon.svg" alt="" />rabbitmq-itc</a>
+    <nav class="tabs" aria-label="Tabs">
+      ${TABS.map(
+        ([name, label]) => html`<a href=${href(name)} key=${name}
+          aria-current=${tab.value === name ? "page" : undefined}>${label}</a>`,
+      )}
+    </nav>
+    <div class="top-tools">
+      <${VhostSelect} />
+      <${RefreshSelect} />
+      <${ThemeButton} />
+      <button class="button quiet icon" aria-label="Keys and help" title="Keys and help (?)"
+        onClick=${() => (helpOpen.value = true)}><${Icon} name="help" /></button>
+      <${Who} />
+    </div>
+  </header>`;
+}
+
+function VhostSelect() {
+  const known = user.value.vhosts;
+  const chosen = vhost.value ?? "";
+  const all = chosen && !known.includes(chosen) ? [...known, chosen] : known;
+  return html`<label class="labelled"><span>Virtual host</span>
+    <select class="select" aria-label="Virtual host" value=${chosen}
+      onChange=${(e) => patch({ vhost: e.currentTarget.value, event: null, at: null })}>
+      <option value="">All</option>
+      ${all.map((name) => html`<option value=${name} key=${name}>${visible(name)}</option>`)}
+    </select>
+  </label>`;
+}
+
+function RefreshSelect() {
+  return html`<label class="labelled"><span>Refresh</span>
+    <select class="select" aria-label="Refresh" value=${String(refreshSeconds.value)}
+      onChange=${(e) => (refreshSeconds.value = Number(e.currentTarget.value))}>
+      ${REFRESH_CHOICES.map(
+        (n) => html`<option value=${String(n)} key=${n}>${n ? `every ${n} s` : "none"}</option>`,
+      )}
+    </select>
+  </label>`;
+}
+
+function ThemeButton() {
+  const next = THEMES[(THEMES.indexOf(theme.value) + 1) % THEMES.length];
+  const label = `Theme: ${theme.value}. Switch to ${next}`;
+  return html`<button class="button quiet icon" aria-label=${label} title=${label}
+    data-shown=${shownTheme.value} onClick=${() => (theme.value = next)}>
+    <${Icon} name=${THEME_ICONS[theme.value]} />
+  </button>`;
+}
+
+function Who() {
+  if (!usesPassword.value) return null;
+  const { name, tags } = user.value;
+  return html`<div class="who">
+    <span class="cut" title=${`${visible(name)}: ${tags.join(", ")}`}>${visible(name)}</span>
+    <button class="button quiet icon" aria-label="Sign out" title="Sign out" onClick=${signOut}>
+      <${Icon} name="out" />
+    </button>
+  </div>`;
+}

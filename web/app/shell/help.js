@@ -1,0 +1,76 @@
+import { signal } from "../../vendor/signals.js";
+import { useEffect, useRef } from "../../vendor/hooks.js";
+import { html } from "../core/html.js";
+import { Icon } from "../ui/icons.js";
+import { TABS } from "../core/route.js";
+
+export const helpOpen = signal(false);
+
+const GROUPS = [
+  [
+    "Everywhere",
+    [
+      [["?"], "this help"],
+      ...TABS.map(([, label], i) => [[String(i + 1)], label]),
+      [["/"], "filter events"],
+      [["Esc"], "close what is open"],
+    ],
+  ],
+  [
+    "Events",
+    [
+      [["↓", "↑"], "next, previous row (also J, K)"],
+      [["Enter"], "open the event"],
+      [["Home"], "newest"],
+      [["Space"], "pause or resume the live tail"],
+    ],
+  ],
+  [
+    "The chosen event",
+    [
+      [["A"], "pin as A"],
+      [["B"], "pin as B"],
+      [["C"], "go to its cause"],
+      [["X"], "take both pins away"],
+    ],
+  ],
+  [
+    "Space-time",
+    [
+      [["↓", "↑"], "next, previous on the same lane"],
+      [["→", "←"], "to its effect, to its cause"],
+      [["+", "−"], "closer, further"],
+      [["F"], "fit all that is loaded"],
+      [["PgDn", "PgUp"], "a screen on, back"],
+    ],
+  ],
+];
+
+export function Help() {
+  const dialog = useRef(null);
+  useEffect(() => {
+    if (helpOpen.value) dialog.current.showModal();
+    else dialog.current.close();
+  }, [helpOpen.value]);
+
+  return html`<dialog ref=${dialog} aria-labelledby="help-title"
+    onClose=${() => (helpOpen.value = false)}>
+    <div class="dialog-head">
+      <h2 id="help-title">Keys</h2>
+      <button class="button quiet icon" aria-label="Close" onClick=${() => (helpOpen.value = false)}>
+        <${Icon} name="close" />
+      </button>
+    </div>
+    <div class="dialog-body keys">
+      ${GROUPS.map(
+        ([title, keys]) => html`<section key=${title}>
+          <h3>${title}</h3>
+          <dl>${keys.map(
+            ([names, text]) => html`<dt>${names.map((n) => html`<kbd>${n}</kbd>`)}</dt>
+              <dd>${text}</dd>`,
+          )}</dl>
+        </section>`,
+      )}
+    </div>
+  </dialog>`;
+}

@@ -1,0 +1,68 @@
+// The small signs that recur: an event's type, its match, a trace's state, a pin. None of them
+// says anything by colour alone.
+import { html } from "../core/html.js";
+import { exchangeName, visible } from "../core/format.js";
+
+/** Published is a full dot, received a ring: the same shapes as in the space-time diagram. */
+export function TypeMark({ type, label = true }) {
+  const ring = type === "received";
+  return html`<span class="type ${type}">
+    <svg width="10" height="10" viewBox="0 0 10 10" aria-hidden="true">
+      <circle cx="5" cy="5" r=${ring ? 3.5 : 4.5} fill=${ring ? "none" : "currentColor"}
+        stroke=${ring ? "currentColor" : "none"} stroke-width="2" />
+    </svg>
+    <span class=${label ? "" : "unseen"}>${type}</span>
+  </span>`;
+}
+
+const MATCHES = {
+  none: ["", "–"],
+  routed: ["", "routed"],
+  redelivered: ["warn", "redelivered"],
+  dead_lettered: ["bad", "dead-lettered"],
+  unmatched: ["warn", "unmatched"],
+};
+
+export function MatchMark({ match }) {
+  const [tone, word] = MATCHES[match] ?? ["", match];
+  if (tone === "") return html`<span class="soft">${word}</span>`;
+  return html`<span class="badge ${tone}">${word}</span>`;
+}
+
+const STATES = {
+  running: "good",
+  succeeded: "good",
+  starting: "calm",
+  stopping: "calm",
+  stopped: "calm",
+  queued: "calm",
+  cancelled: "calm",
+  waiting: "warn",
+  failed: "bad",
+  handed_over: "good",
+  dead_lettered: "bad",
+};
+
+export function StateMark({ state, children }) {
+  return html`<span class="badge ${STATES[state] ?? "calm"}">
+    <span class="dot"></span>${children ?? state.replaceAll("_", " ")}
+  </span>`;
+}
+
+export function Pin({ letter }) {
+  return html`<span class="pin ${letter.toLowerCase()}">${letter}</span>`;
+}
+
+/** A name or text from the broker, shown as text whatever it holds. */
+export function Value({ children, cut = false }) {
+  const text = visible(children ?? "–");
+  return html`<bdi class=${cut ? "value cut" : "value"} title=${cut ? text : undefined}>${text}</bdi>`;
+}
+
+/** `orders · order.new → billing`: what an event was about, in one line. */
+export function about(event) {
+  const keys = (event.routing_keys ?? []).map((key) => visible(key)).join(", ");
+  const where = exchangeName(event.exchange ?? "");
+  const from = keys ? `${where} · ${keys}` : where;
+  return event.queue == null ? from : `${from} → ${visible(event.queue)}`;
+}

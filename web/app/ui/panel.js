@@ -1,0 +1,50 @@
+import { html } from "../core/html.js";
+
+/** A titled box; `tools` stand at the end of its head. */
+export function Panel({ title, note, tools, flush, foot, children, id }) {
+  const heading = id ?? `panel-${String(title).toLowerCase().replace(/\W+/g, "-")}`;
+  return html`<section class="panel" aria-labelledby=${heading}>
+    <div class="panel-head">
+      <h2 id=${heading}>${title}</h2>
+      ${note && html`<span class="soft small">${note}</span>`}
+      ${tools && html`<div class="tools">${tools}</div>`}
+    </div>
+    <div class="panel-body ${flush ? "flush" : ""}">${children}</div>
+    ${foot && html`<div class="panel-foot">${foot}</div>`}
+  </section>`;
+}
+
+export function Empty({ title, children, actions, drawing }) {
+  return html`<div class="empty">
+    ${drawing}
+    <h2>${title}</h2>
+    ${children && html`<p>${children}</p>`}
+    ${actions && html`<div class="actions">${actions}</div>`}
+  </div>`;
+}
+
+export function Alert({ tone = "bad", children, action }) {
+  return html`<div class="alert ${tone}" role=${tone === "bad" ? "alert" : "status"}>
+    <p>${children}</p>${action}
+  </div>`;
+}
+
+/** The three things a load can be before there is something to show; null when there is. */
+export function pending({ data, error, reload }, what) {
+  if (data !== undefined) return null;
+  if (!error) return html`<p class="loading" role="status">Loading ${what} …</p>`;
+  return html`<div class="panel-body"><${Alert}
+    action=${html`<button class="button small" onClick=${reload}>Try again</button>`}>
+    ${error.reason ?? String(error)}
+  <//></div>`;
+}
+
+/** Buttons of which one is pressed. `options` are [value, label] pairs. */
+export function Choice({ label, options, value, onChange, small }) {
+  return html`<div class="choice ${small ? "small" : ""}" role="group" aria-label=${label}>
+    ${options.map(
+      ([key, text]) => html`<button type="button" key=${key} aria-pressed=${String(key === value)}
+        onClick=${() => onChange(key)}>${text}</button>`,
+    )}
+  </div>`;
+}
