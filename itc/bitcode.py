@@ -6,7 +6,7 @@ Each stamp has exactly one code: equal stamps give equal bytes, and `decode` tak
 from __future__ import annotations
 
 from itc.errors import MalformedError
-from itc.events import EventTree, lowest, node
+from itc.events import EventTree, leaf, node
 from itc.ids import IdTree, from_normal, pair, to_tree
 from itc.stamp import Stamp
 from itc.walk import Walk, finish
@@ -56,20 +56,18 @@ def _event_bits(tree: EventTree) -> list[str]:
     bits = []
     pending = [(tree, 0)]
     while pending:
-        tree, base = pending.pop()
-        low = lowest(tree)
-        if isinstance(tree, int):
-            bits.append(_number(low - base))
+        (low, high, left, right), base = pending.pop()
+        lift = low - base
+        if low == high:
+            bits.append(_number(lift))
             continue
-        left, right = tree[2:]
-        if left == low:
+        if left[1] == low:
             sides = "0"
-        elif right == low:
+        elif right[1] == low:
             sides = "1"
         else:
             sides = "both"
-        lift = low - base
-        bits.append(_PLAIN[sides] if lift == 0 else _LIFTED[sides] + _number(lift))
+        bits.append(_LIFTED[sides] + _number(lift) if lift else _PLAIN[sides])
         if sides != "1":
             pending.append((right, low))
         if sides != "0":
@@ -119,15 +117,14 @@ class _Reader:
     def event(self, base: int = 0) -> Walk[EventTree]:
         """The event tree that begins here, standing on ``base``."""
         if self.take(1) == "1":
-            return base + self.number()
+            return leaf(base + self.number())
         sides = self.take(2)
         if sides == "11":
             sides = "10" if self.take(1) == "1" else "0" + self.take(1)
             if self.take(1) == "0":
                 raise MalformedError("a lift in the code of the stamp is no number")
             base += self.number()
-        left: EventTree = base
-        right: EventTree = base
+        left = right = leaf(base)
         if sides != "00":
             left = yield self.event(base)
         if sides != "01":

@@ -21,7 +21,7 @@ import struct
 from typing import TypeAlias
 
 from itc.errors import MalformedError
-from itc.events import EventTree, node
+from itc.events import EventTree, leaf, node
 from itc.ids import check_path
 from itc.stamp import Stamp
 
@@ -34,16 +34,14 @@ _WORDS = {1: "B", 2: "H", 3: "I", 4: "I", 5: "Q", 6: "Q", 7: "Q", 8: "Q"}
 
 def pack(stamp: Stamp) -> bytes:
     """The event component of a stamp as bytes, in one pass over its nodes."""
-    tree = stamp._event
-    if isinstance(tree, int):
-        return b"\x00" + _varint(tree)
-    shape, heights = _by_levels(tree)
-    least = tree[0]
-    width = (tree[1] - least).bit_length() + 7 >> 3
-    digits = bytes(reversed(shape)).translate(_DIGITS)
-    bits = int(digits, 2).to_bytes(len(shape) + 7 >> 3, "little")
+    least, greatest, _, _ = tree = stamp._event
+    if least == greatest:
+        return b"\x00" + _varint(least)
+    nodes = _by_levels(tree)
+    heights = [low - least for low, high, _, _ in nodes if low == high]
+    width = (greatest - least).bit_length() + 7 >> 3
     head = bytes((width,)) + _varint(least) + _varint(len(heights))
-    return head + bits + _planes([height - least for height in heights], width)
+    return head + _shape(nodes) + _planes(heights, width)
 
 
 def unpack(data: Buffer, interval: str | None = None) -> Stamp:
@@ -54,7 +52,7 @@ def unpack(data: Buffer, interval: str | None = None) -> Stamp:
     owned = None if interval is None else check_path(interval)
     width, least, count, at = _head(data)
     if width == 0:
-        return Stamp(owned, least)
+        return Stamp(owned, leaf(least))
     size = 2 * count + 6 >> 3
     shape = int.from_bytes(data[at : at + size], "little")
     heights = _heights(bytes(data[at + size :]), count, width)
@@ -86,16 +84,21 @@ def packed_height_at(data: Buffer, path: str) -> int:
     return least + int.from_bytes(data[leaf::count], "little")
 
 
-def _by_levels(tree: EventTree) -> tuple[list[bool], list[int]]:
-    """Which nodes have children, and the heights of those that have none, level after level."""
-    shape: list[bool] = []
-    heights: list[int] = []
-    level = [tree]
-    while level:
-        shape += [not isinstance(each, int) for each in level]
-        heights += [each for each in level if isinstance(each, int)]
-        level = [half for each in level if not isinstance(each, int) for half in each[2:]]
-    return shape, heights
+def _by_levels(tree: EventTree) -> list[EventTree]:
+    """All nodes and leaves, level after level from the root."""
+    nodes = [tree]
+    add = nodes.append
+    for low, high, left, right in nodes:
+        if low != high:
+            add(left)
+            add(right)
+    return nodes
+
+
+def _shape(nodes: list[EventTree]) -> bytes:
+    """A bit for each node, set where it has children."""
+    digits = bytes([low != high for low, high, _, _ in nodes])[::-1].translate(_DIGITS)
+    return int(digits, 2).to_bytes(len(nodes) + 7 >> 3, "little")
 
 
 def _built(shape: str, heights: list[int]) -> EventTree:
@@ -108,12 +111,12 @@ def _built(shape: str, heights: list[int]) -> EventTree:
     taken = 0
     for digit in shape:
         if digit == "0":
-            built.append(heights.pop())
+            built.append(leaf(heights.pop()))
             continue
         if taken + 2 > len(built):
             raise MalformedError("a packed stamp's shape is no tree")
         tree = node(built[taken + 1], built[taken])
-        if isinstance(tree, int):
+        if tree[0] == tree[1]:
             raise MalformedError("a packed stamp is not in normal form")
         built.append(tree)
         taken += 2

@@ -55,7 +55,7 @@ class Stamp:
         """
         if type(height) is not int or height < 0:
             raise TreeError(f"a height is a whole number from 0, not {height!r}")
-        return cls(ids.check_path(path), events.on_interval(path, height))
+        return cls(ids.check_path(path), events.raised(events.ZERO, height, path))
 
     def trees(self) -> tuple[IdTree, RelativeTree]:
         """The paper's form of both components, as nested tuples."""
@@ -125,7 +125,7 @@ class Stamp:
 
 def seed() -> Stamp:
     """The stamp that owns everything and has seen nothing: where every universe begins."""
-    return Stamp(ids.EVERYTHING, 0)
+    return Stamp(ids.EVERYTHING, events.ZERO)
 
 
 def compare(a: Stamp, b: Stamp) -> Relation:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from itc.errors import TreeError
-from itc.events import EventTree, lowest, node
+from itc.events import EventTree, leaf, node
 from itc.ids import IdTree
 from itc.walk import Walk, finish
 
@@ -23,7 +23,7 @@ def event_from_relative(tree: object) -> EventTree:
 
 def _absolute(tree: object, base: int) -> Walk[EventTree]:
     if type(tree) is int:
-        return base + _height(tree)
+        return leaf(base + _height(tree))
     if not isinstance(tree, tuple | list) or len(tree) != 3:
         raise TreeError("an event tree is a number or (number, left, right)")
     base += _height(tree[0])
@@ -44,12 +44,12 @@ def event_to_relative(tree: EventTree) -> RelativeTree:
 
 
 def _relative(tree: EventTree, base: int) -> Walk[RelativeTree]:
-    low = lowest(tree)
-    if isinstance(tree, int):
+    low, high, left, right = tree
+    if low == high:
         return low - base
-    left = yield _relative(tree[2], low)
-    right = yield _relative(tree[3], low)
-    return (low - base, left, right)
+    relative_left = yield _relative(left, low)
+    relative_right = yield _relative(right, low)
+    return (low - base, relative_left, relative_right)
 
 
 def text(tree: IdTree | RelativeTree) -> str:
