@@ -7,7 +7,7 @@ with the process that started it, even if that one is killed.
 
 from tools.servers.broker import Broker
 from tools.servers.postgres import PostgresServer
-from tools.servers.processes import Child, ServerError, free_port, wait_until
+from tools.servers.processes import Child, ServerError, free_port, port_answers, wait_until
 from tools.servers.rabbit import Epmd, RabbitCluster, RabbitNode
 
 __all__ = [
@@ -19,5 +19,6 @@ __all__ = [
     "RabbitNode",
     "ServerError",
     "free_port",
+    "port_answers",
     "wait_until",
 ]
