@@ -14,7 +14,7 @@ from tools.demo.client import Event, trace_path
 from tools.demo.judge import Recorded
 from tools.demo.stage import Stage
 
-PLAIN_WIDTH = 150  # where there is no terminal to ask
+PLAIN_WIDTH = 200  # where there is no terminal to ask
 
 
 class Printer:
@@ -44,6 +44,9 @@ class Printer:
         for event in exported:
             table.add_row(*(Text(cell) for cell in _cells(event, recorded)))
         self._console.print(table)
+        for connection in dict.fromkeys(event["connection"] for event in exported):
+            role = recorded.roles.get(connection, "?")
+            self.line(f"  {role:<10} {connection}")
 
     def farewell(self, stage: Stage, summary: dict[str, Any]) -> None:
         """Say where everything is and what to try."""

@@ -196,6 +196,7 @@ class RabbitNode(Broker):
             "default_user": self.user,
             "default_pass": self.password,
             "disk_free_limit.absolute": "50MB",
+            "collect_statistics_interval": "1000",  # ms; 5000 makes every look at a queue wait
             **self._settings,
         }
         lines = "".join(f"{key} = {value}\n" for key, value in settings.items())
