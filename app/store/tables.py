@@ -47,6 +47,10 @@ traces = Table(
     Column("created_at", BigInteger, nullable=False),
     Column("checkpoint", LargeBinary, nullable=True),  # the tracker's Checkpoint.state
     Column("window", LargeBinary, nullable=True),  # digests of the last committed trace messages
+    # Which batch was stored last: an append whose commit was in doubt is recognised when repeated.
+    Column("batch", LargeBinary, nullable=True),
+    Column("events", BigInteger, nullable=False),  # how many are stored; counting them is slow
+    Column("last_event_id", BigInteger, nullable=False),  # 0: none yet
 )
 
 participants = Table(
@@ -110,6 +114,16 @@ events = Table(
     Index(None, "cause_id"),
 )
 
+# The times of each 4096 ids in a row: what turns "since" and "until" into bounds of ids. Times are
+# nearly in the order of ids, and only nearly: batches of several traces interleave, clocks are set.
+blocks = Table(
+    "blocks",
+    metadata,
+    Column("number", BigId, primary_key=True, autoincrement=False),  # event id // 4096
+    Column("earliest", BigInteger, nullable=False),  # least recorded_at of its events
+    Column("latest", BigInteger, nullable=False),
+)
+
 copies = Table(
     "copies",
     metadata,
@@ -121,13 +135,15 @@ copies = Table(
     Column("recorded_at", BigInteger, nullable=False),
 )
 
-# A span in which trace messages may have been lost, placed after the last event before it.
+# A span in which trace messages may have been lost, somewhere between two events. Where only a part
+# of the broker was not traced, there are events in it.
 gaps = Table(
     "gaps",
     metadata,
     Column("id", Integer, primary_key=True),
     Column("trace_id", Integer, ForeignKey("traces.id"), nullable=False),
     Column("after_event_id", BigInteger, nullable=False),  # 0: before the first event
+    Column("before_event_id", BigInteger, nullable=True),  # open while null
     Column("since", BigInteger, nullable=False),
     Column("until", BigInteger, nullable=True),  # open while null
     Column("reason", Text, nullable=False),
@@ -170,6 +186,7 @@ jobs = Table(
 )
 
 __all__ = [
+    "blocks",
     "channels",
     "copies",
     "event_ids",

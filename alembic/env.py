@@ -1,0 +1,65 @@
+"""Where the migrations run: on a connection that is handed in, on ITC_DATABASE_URL, or as text.
+
+`app.store.migrate` hands a connection in. `alembic` on the command line connects by itself, or
+with ``--sql`` writes the statements for whoever may not connect.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from logging.config import fileConfig
+
+from alembic import context
+from sqlalchemy import Connection, text
+
+from app.store.engine import dialect_of
+from app.store.migrate import connected
+from app.store.tables import metadata
+
+# Any number, the same for all: only one process migrates a PostgreSQL database at a time.
+ADVISORY_LOCK = 15_680
+
+
+def _database_url() -> str:
+    given = context.get_x_argument(as_dictionary=True).get("url")
+    url = given or os.environ.get("ITC_DATABASE_URL")
+    if not url:
+        raise SystemExit("set ITC_DATABASE_URL, or give alembic -x url=…")
+    return url
+
+
+def _migrate(connection: Connection) -> None:
+    if connection.dialect.name == "postgresql":
+        connection.execute(text(f"SELECT pg_advisory_xact_lock({ADVISORY_LOCK})"))
+    context.configure(connection=connection, target_metadata=metadata)
+    with context.begin_transaction():
+        context.run_migrations()
+
+
+async def _connect_and_migrate() -> None:
+    async with connected(_database_url()) as connection:
+        await connection.run_sync(_migrate)
+
+
+def _write_statements() -> None:
+    context.configure(
+        dialect_name=dialect_of(_database_url()).name,
+        target_metadata=metadata,
+        literal_binds=True,
+        dialect_opts={"paramstyle": "named"},
+    )
+    with context.begin_transaction():
+        context.run_migrations()
+
+
+handed_in = context.config.attributes.get("connection")
+if handed_in is not None:
+    _migrate(handed_in)
+else:
+    if context.config.config_file_name is not None:
+        fileConfig(context.config.config_file_name, disable_existing_loggers=False)
+    if context.is_offline_mode():
+        _write_statements()
+    else:
+        asyncio.run(_connect_and_migrate())

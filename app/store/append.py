@@ -1,0 +1,167 @@
+"""Storing a batch: events, checkpoint and notices in one transaction, exactly once."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import NamedTuple
+
+import msgspec
+from sqlalchemy import bindparam, case, delete, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from app.errors import NotFoundError
+from app.store import quarantine, rows
+from app.store.batch import Batch
+from app.store.engine import Dialect
+from app.store.tables import (
+    blocks,
+    channels,
+    copies,
+    event_ids,
+    events,
+    participants,
+    traces,
+)
+from app.store.times import BLOCK
+from app.tracker.events import Checkpoint, StampedEvent
+
+
+class Bounds(NamedTuple):
+    """How much is kept: bytes of each message's body, unreadable messages of each trace."""
+
+    payload_max_bytes: int
+    quarantine_max: int
+
+
+async def append(
+    connection: AsyncConnection, dialect: Dialect, trace_id: int, batch: Batch, bounds: Bounds
+) -> range:
+    """Store a batch of a trace; gives the ids of its events, in their order.
+
+    The references of its events have their ids afterwards. A batch that is stored already is
+    recognised by its token, and gets the ids that it has.
+    """
+    previous_id, stored = await _last_batch(connection, trace_id)
+    if stored == batch.token:
+        return _dealt(batch.events, previous_id + 1 - len(batch.events))
+    ids = _dealt(batch.events, await _take_ids(connection, len(batch.events)))
+    if batch.events:
+        new = rows.event_rows(trace_id, batch.events, bounds.payload_max_bytes)
+        await dialect.insert_many(connection, events, new)
+        await _note_times(connection, dialect, ids, batch.events)
+    await _store_checkpoint(connection, dialect, trace_id, batch)
+    await quarantine.add(connection, trace_id, batch.unreadable, bounds.quarantine_max)
+    await connection.execute(
+        update(traces)
+        .where(traces.c.id == trace_id)
+        .values(
+            checkpoint=batch.checkpoint.state,
+            window=batch.window,
+            batch=batch.token,
+            events=traces.c.events + len(ids),
+            last_event_id=ids[-1] if ids else previous_id,
+        )
+    )
+    return ids
+
+
+async def remove_copies(connection: AsyncConnection, trace_id: int, numbers: list[int]) -> None:
+    """Forget copies that were handed over, or waited too long."""
+    if numbers:
+        await connection.execute(
+            delete(copies).where(
+                copies.c.trace_id == trace_id, copies.c.number == bindparam("copy")
+            ),
+            [{"copy": number} for number in numbers],
+        )
+
+
+async def _last_batch(connection: AsyncConnection, trace_id: int) -> tuple[int, bytes | None]:
+    """The last event's id and the last batch's token."""
+    query = select(traces.c.last_event_id, traces.c.batch).where(traces.c.id == trace_id)
+    found = (await connection.execute(query)).one_or_none()
+    if found is None:
+        raise NotFoundError(f"no trace has the number {trace_id}")
+    return found[0], found[1]
+
+
+async def _take_ids(connection: AsyncConnection, count: int) -> int:
+    """The first of so many ids. Whoever else stores waits here until this transaction ends."""
+    if count == 0:
+        return 0
+    taken = await connection.execute(
+        update(event_ids).values(next=event_ids.c.next + count).returning(event_ids.c.next)
+    )
+    return int(taken.scalar_one()) - count
+
+
+def _dealt(events: list[StampedEvent], first: int) -> range:
+    ids = range(first, first + len(events))
+    for event_id, event in zip(ids, events, strict=True):
+        event.reference.id = event_id
+    return ids
+
+
+async def _note_times(
+    connection: AsyncConnection, dialect: Dialect, ids: range, stored: list[StampedEvent]
+) -> None:
+    """Widen the times of the blocks that these events lie in."""
+    times: defaultdict[int, list[int]] = defaultdict(list)
+    for event_id, event in zip(ids, stored, strict=True):
+        times[event_id // BLOCK].append(event.recorded_at)
+    insert = dialect.upsert(blocks)
+    here, new = blocks.c, insert.excluded
+    widened = {
+        "earliest": case((new.earliest < here.earliest, new.earliest), else_=here.earliest),
+        "latest": case((new.latest > here.latest, new.latest), else_=here.latest),
+    }
+    await connection.execute(
+        insert.on_conflict_do_update(index_elements=[here.number], set_=widened),
+        [
+            {"number": number, "earliest": min(each), "latest": max(each)}
+            for number, each in times.items()
+        ],
+    )
+
+
+async def _store_checkpoint(
+    connection: AsyncConnection, dialect: Dialect, trace_id: int, batch: Batch
+) -> None:
+    changes = batch.checkpoint
+    new_channels = rows.channel_rows(trace_id, changes.channels)
+    await dialect.insert_many(connection, channels, new_channels)
+    await _store_participants(connection, dialect, trace_id, changes, batch.events)
+    new_copies = rows.copy_rows(trace_id, changes.copies_added)
+    await dialect.insert_many(connection, copies, new_copies)
+    await remove_copies(connection, trace_id, changes.copies_removed)
+
+
+async def _store_participants(
+    connection: AsyncConnection,
+    dialect: Dialect,
+    trace_id: int,
+    changes: Checkpoint,
+    stored: list[StampedEvent],
+) -> None:
+    if not changes.participants:
+        return
+    # Whoever changed has an event in this batch: that is how participants change.
+    last = {event.participant: event.reference.id for event in stored}
+    first = {event.participant: event.reference.id for event in reversed(stored)}
+    insert = dialect.upsert(participants)
+    changing = ("seq", "lamport", "height", "last_event_id")
+    await connection.execute(
+        insert.on_conflict_do_update(
+            index_elements=[participants.c.trace_id, participants.c.number],
+            set_={name: insert.excluded[name] for name in changing},
+        ),
+        [
+            {
+                **msgspec.structs.asdict(state),
+                "trace_id": trace_id,
+                "first_event_id": first[state.number],
+                "last_event_id": last[state.number],
+            }
+            for state in changes.participants
+        ],
+    )

@@ -1,0 +1,29 @@
+"""What is stored together, or not at all: events and their checkpoint."""
+
+from __future__ import annotations
+
+import os
+
+import msgspec
+
+from app.tracker.events import Checkpoint, StampedEvent
+from app.tracker.records import Unreadable
+
+
+def _token() -> bytes:
+    return os.urandom(16)
+
+
+class Batch(msgspec.Struct, frozen=True):
+    """One transaction of a trace.
+
+    ``window`` is the digests of the trace messages behind it, opaque to the store. ``token`` tells
+    this batch from every other: appending the same batch again after an outage in which its
+    commit was in doubt stores it once.
+    """
+
+    events: list[StampedEvent]
+    checkpoint: Checkpoint
+    window: bytes
+    unreadable: list[Unreadable] = msgspec.field(default_factory=list)
+    token: bytes = msgspec.field(default_factory=_token)

@@ -1,0 +1,181 @@
+"""An event's causal past and future, nearest first, through index look-ups alone.
+
+What happens right before an event is the participant's previous event and, where it was received,
+its cause; right after it come the participant's next event and everything received from it. Both
+walks always go on from the nearest event they know of, so what they have given so far is the
+nearest part of the answer, however large that is: ids are a linear extension of happens-before.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeAlias
+
+import msgspec
+from sqlalchemy import Select, and_, func, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from app.store import events as stored
+from app.store.events import EVERYTHING, MAX_ID, NOTHING_LARGE, EventRow, Wanted
+from app.store.tables import events
+
+# Events of one participant that are read ahead of the walk, and events it is asked to go on from
+# at once: together one round trip instead of a hundred.
+AHEAD = 16
+FRONTIER = 64
+
+# From some ids to the neighbours of those and of whatever was read ahead.
+Neighbours: TypeAlias = Callable[[list[int]], Awaitable[dict[int, list[int]]]]
+
+
+class Walk(msgspec.Struct, frozen=True):
+    """A part of an event's past or future, nearest first; ``truncated`` where there is more."""
+
+    items: list[EventRow]
+    truncated: bool
+
+
+async def causes(
+    connection: AsyncConnection, event_id: int, limit: int, wanted: Wanted = EVERYTHING
+) -> Walk:
+    """Up to so many events that happened before an event, the greatest ids first.
+
+    Raises `NotFoundError`.
+    """
+    start = await stored.by_id(connection, event_id, NOTHING_LARGE)
+    oldest = select(func.min(events.c.id)).where(events.c.trace_id == start.trace_id)
+    # Retention takes a prefix of ids: what is smaller is a cause no more.
+    first = (await connection.execute(oldest)).scalar_one()
+
+    async def neighbours(ids: list[int]) -> dict[int, list[int]]:
+        found = {}
+        for event, previous, cause in await _runs(connection, ids, forward=False):
+            found[event] = [each for each in (previous, cause) if each and each >= first]
+        return found
+
+    ids, truncated = await _nearest(event_id, limit, neighbours, towards=-1)
+    return Walk(await stored.by_ids(connection, ids, wanted), truncated)
+
+
+async def effects(
+    connection: AsyncConnection, event_id: int, limit: int, wanted: Wanted = EVERYTHING
+) -> Walk:
+    """Up to so many events that happened after an event, the smallest ids first.
+
+    Raises `NotFoundError`.
+    """
+    await stored.by_id(connection, event_id, NOTHING_LARGE)
+
+    async def neighbours(ids: list[int]) -> dict[int, list[int]]:
+        following = {
+            event: [] if after is None else [after]
+            for event, after, _ in await _runs(connection, ids, forward=True)
+        }
+        for cause, event in await _received_from(connection, list(following), limit + 1):
+            following[cause].append(event)
+        return following
+
+    ids, truncated = await _nearest(event_id, limit, neighbours, towards=1)
+    return Walk(await stored.by_ids(connection, ids, wanted), truncated)
+
+
+async def _nearest(
+    start: int, limit: int, neighbours: Neighbours, towards: int
+) -> tuple[list[int], bool]:
+    """Ids reachable from ``start``, nearest first, and whether there are more than the limit."""
+    known: dict[int, list[int]] = {}
+    seen = {start}
+    waiting: list[int] = []  # a heap of ids, negative where the walk goes down
+    reached: list[int] = []
+    at = start
+    while True:
+        if at not in known:
+            soon = (towards * each for each in heapq.nsmallest(FRONTIER, waiting))
+            known |= await neighbours([at, *(each for each in soon if each not in known)])
+        for each in known.pop(at, ()):  # gone where retention came by meanwhile
+            if each not in seen:
+                seen.add(each)
+                heapq.heappush(waiting, towards * each)
+        if not waiting or len(reached) == limit:
+            return reached, bool(waiting)
+        at = towards * heapq.heappop(waiting)
+        reached.append(at)
+
+
+async def _runs(
+    connection: AsyncConnection, ids: list[int], forward: bool
+) -> list[tuple[int, int | None, int | None]]:
+    """(event, the next on its participant, its cause) from each id on, some way along.
+
+    The last event of a run is left out, since what comes next to it was not read, unless it is
+    the participant's last (or, going back, its first): then the next is None.
+    """
+    rows = (await connection.execute(_run_query(ids, forward))).all()
+    found: list[tuple[int, int | None, int | None]] = []
+    for row, following in itertools.zip_longest(rows, rows[1:]):
+        if following is not None and following.start == row.start:
+            found.append((row.id, following.id, row.cause_id))
+        elif row.end is None:
+            found.append((row.id, None, row.cause_id))
+    return found
+
+
+def _run_query(ids: list[int], forward: bool) -> Select[Any]:
+    """Rows of (start, end, id, cause_id): the runs that begin at some ids, one behind the other.
+
+    ``end`` is the height that a run ends at, None where the participant ends before.
+    """
+    there = events.alias("there")
+    beyond = there.c.height > events.c.height if forward else there.c.height < events.c.height
+    end = (
+        select(there.c.height)
+        .where(
+            there.c.trace_id == events.c.trace_id,
+            there.c.participant == events.c.participant,
+            beyond,
+        )
+        .order_by(there.c.height if forward else there.c.height.desc())
+        .offset(AHEAD - 1)
+        .limit(1)
+        .scalar_subquery()
+    )
+    start = (
+        select(events.c.id, events.c.trace_id, events.c.participant, events.c.height)
+        .add_columns(end.label("end"))
+        .where(events.c.id.in_(ids))
+        .cte("start")
+    )
+    low, high = (start.c.height, start.c.end) if forward else (start.c.end, start.c.height)
+    run = events.alias("run")
+    return (
+        select(start.c.id.label("start"), start.c.end, run.c.id, run.c.cause_id)
+        .join(
+            run,
+            and_(
+                run.c.trace_id == start.c.trace_id,
+                run.c.participant == start.c.participant,
+                run.c.height >= func.coalesce(low, 0),
+                run.c.height <= func.coalesce(high, MAX_ID),
+            ),
+        )
+        .order_by(start.c.id, run.c.height if forward else run.c.height.desc())
+    )
+
+
+async def _received_from(
+    connection: AsyncConnection, ids: list[int], limit: int
+) -> list[tuple[int, int]]:
+    """(cause, event received from it), the smallest ids first.
+
+    The limit may cut off what the walk would have reached, but only where so many smaller ids are
+    in its answer already.
+    """
+    query = (
+        select(events.c.cause_id, events.c.id)
+        .where(events.c.cause_id.in_(ids))
+        .order_by(events.c.id)
+        .limit(limit)
+    )
+    return [(cause, event) for cause, event in await connection.execute(query)]

@@ -1,0 +1,172 @@
+"""Stored events as they are read: typed values, with their channel, participant and trace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+from sqlalchemy import and_, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from app.errors import NotFoundError
+from app.store.tables import channels, events, participants, traces
+from app.tracker.events import EventType, Match
+from itc import Stamp, unpack
+
+# The greatest id that there can be; what is beyond is no event, and no database takes it.
+MAX_ID = 2**63 - 1
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """Which of an event's large columns to read; the rest always comes."""
+
+    payload: bool = True
+    clock: bool = True
+    properties: bool = True
+
+
+EVERYTHING = Wanted()
+NOTHING_LARGE = Wanted(payload=False, clock=False, properties=False)
+LARGE = Wanted.__struct_fields__
+
+
+class EventRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A stored event. Times in µs.
+
+    ``channel`` is the AMQP channel's number; ``interval`` and ``participant_name`` are
+    the participant's.
+    ``payload`` is the beginning of the body, None where none is kept; its SHA-256 is that of the
+    whole body and there only where the payload is cut. What was not wanted is None.
+    """
+
+    id: int
+    trace_id: int
+    vhost: str
+    type: EventType
+    match: Match
+    cause: int | None
+    participant: int
+    participant_name: str
+    interval: str
+    seq: int
+    lamport: int
+    height: int
+    recorded_at: int
+    exchange: str
+    queue: str | None
+    routing_keys: tuple[str, ...]
+    routed_queues: tuple[str, ...] | None
+    redelivered: bool
+    node: str
+    connection: str
+    channel: int
+    user: str
+    payload_bytes: int
+    payload_sha256: bytes | None
+    properties: dict[str, Any] | None = None
+    payload: bytes | None = None
+    clock: bytes | None = None
+
+    @property
+    def payload_truncated(self) -> bool:
+        """Whether a part of the body is not stored."""
+        return self.payload_sha256 is not None
+
+    @property
+    def stamp(self) -> Stamp:
+        """The event's stamp, with the participant's interval as its id."""
+        if self.clock is None:
+            raise ValueError(f"event {self.id} was read without its clock")
+        return unpack(self.clock, self.interval)
+
+
+_COLUMNS = (
+    events.c.id,
+    events.c.trace_id,
+    traces.c.vhost,
+    events.c.type,
+    events.c.match,
+    events.c.cause_id,
+    events.c.participant,
+    participants.c.name,
+    participants.c.interval,
+    events.c.seq,
+    events.c.lamport,
+    events.c.height,
+    events.c.recorded_at,
+    events.c.exchange,
+    events.c.queue,
+    events.c.routing_keys,
+    events.c.routed_queues,
+    events.c.redelivered,
+    channels.c.node,
+    channels.c.connection,
+    channels.c.channel,
+    channels.c.user,
+    events.c.payload_bytes,
+    events.c.payload_sha256,
+)
+_JOINED = (
+    events.join(traces, traces.c.id == events.c.trace_id)
+    .join(
+        participants,
+        and_(
+            participants.c.trace_id == events.c.trace_id,
+            participants.c.number == events.c.participant,
+        ),
+    )
+    .join(
+        channels,
+        and_(channels.c.trace_id == events.c.trace_id, channels.c.number == events.c.channel),
+    )
+)
+_FIELDS = EventRow.__struct_fields__[: len(_COLUMNS)]
+_names = msgspec.json.Decoder(tuple[str, ...]).decode
+_table = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+async def by_ids(
+    connection: AsyncConnection, ids: Sequence[int], wanted: Wanted = EVERYTHING
+) -> list[EventRow]:
+    """The events with these ids, in their order; those that do not exist are left out."""
+    if not ids:
+        return []
+    large = [name for name in LARGE if getattr(wanted, name)]
+    query = (
+        select(*_COLUMNS, *[events.c[name] for name in large])
+        .select_from(_JOINED)
+        .where(events.c.id.in_(ids))
+    )
+    fields = (*_FIELDS, *large)
+    found = (_event(fields, row) for row in await connection.execute(query))
+    rows = {event.id: event for event in found}
+    return [rows[event_id] for event_id in ids if event_id in rows]
+
+
+async def by_id(
+    connection: AsyncConnection, event_id: int, wanted: Wanted = EVERYTHING
+) -> EventRow:
+    """One event; raises `NotFoundError`."""
+    found = await by_ids(connection, [event_id], wanted) if 0 < event_id <= MAX_ID else []
+    if not found:
+        raise NotFoundError(f"no event has the id {event_id}")
+    return found[0]
+
+
+async def stamp_of(connection: AsyncConnection, event_id: int) -> tuple[EventRow, Stamp]:
+    """An event without its payload, and its stamp; raises `NotFoundError`."""
+    row = await by_id(connection, event_id, Wanted(payload=False, properties=False))
+    return row, row.stamp
+
+
+def _event(fields: Sequence[str], row: Iterable[Any]) -> EventRow:
+    values = dict(zip(fields, row, strict=True))
+    values["type"] = EventType(values["type"])
+    values["match"] = Match(values["match"])
+    values["routing_keys"] = _names(values["routing_keys"])
+    if values["routed_queues"] is not None:
+        values["routed_queues"] = _names(values["routed_queues"])
+    if "properties" in values:
+        values["properties"] = _table(values["properties"])
+    return EventRow(**values)

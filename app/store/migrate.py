@@ -1,0 +1,127 @@
+"""Bringing a database's tables up to date, and saying so where they are not."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import msgspec
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from app.errors import SettingsError
+from app.store.engine import dialect_of, parse_url, translated
+
+
+class SchemaState(msgspec.Struct, frozen=True):
+    """What a database's tables are like, and what this program needs, as revisions.
+
+    ``found`` is None for a database without tables of ours. ``is_newer``: made by a program that
+    this one knows nothing of.
+    """
+
+    found: str | None
+    needed: str
+    is_newer: bool
+
+    @property
+    def is_current(self) -> bool:
+        """Whether this program can work with the database."""
+        return self.found == self.needed
+
+
+async def migrate(database_url: str) -> SchemaState:
+    """Bring the tables up to date, making the database file and its folder where there is none.
+
+    :returns: the state before.
+    Raises `SettingsError` where the tables are a newer program's, `OutageError`.
+    """
+    _make_folder(database_url)
+    with translated(dialect_of(database_url)):
+        async with connected(database_url) as connection:
+            before = await connection.run_sync(_state)
+            if before.is_newer:
+                raise _unfit(before)
+            if not before.is_current:
+                await connection.run_sync(_upgrade)
+    return before
+
+
+async def schema_state(database_url: str) -> SchemaState:
+    """What the tables are like; raises `OutageError`."""
+    with translated(dialect_of(database_url)):
+        async with connected(database_url) as connection:
+            return await connection.run_sync(_state)
+
+
+async def check_schema(connection: AsyncConnection) -> None:
+    """Raise `SettingsError`, which says what to do, unless the tables are this program's."""
+    state = await connection.run_sync(_state)
+    if not state.is_current:
+        raise _unfit(state)
+
+
+@asynccontextmanager
+async def connected(database_url: str) -> AsyncIterator[AsyncConnection]:
+    """A connection in one transaction, for changes to the tables, which may take long."""
+    engine = dialect_of(database_url).migrator()
+    try:
+        async with engine.begin() as connection:
+            yield connection
+    finally:
+        await engine.dispose()
+
+
+def migration_config(connection: Connection | None = None) -> Config:
+    """Alembic's configuration without its file: from a checkout as from an installed wheel."""
+    config = Config(attributes={"connection": connection})
+    config.set_main_option("script_location", str(_scripts()).replace("%", "%%"))
+    config.set_main_option("path_separator", "os")
+    return config
+
+
+def _scripts() -> Path:
+    packaged = Path(__file__).with_name("migrations")
+    return packaged if packaged.is_dir() else Path(__file__).parents[2] / "alembic"
+
+
+def _make_folder(database_url: str) -> None:
+    url = parse_url(database_url)
+    if url.get_backend_name() != "sqlite" or not url.database:
+        return
+    folder = Path(url.database).absolute().parent
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SettingsError(
+            f"ITC_DATABASE_URL: the folder {folder} cannot be made ({error.strerror})"
+        ) from error
+
+
+def _state(connection: Connection) -> SchemaState:
+    scripts = ScriptDirectory.from_config(migration_config())
+    found = MigrationContext.configure(connection).get_current_revision()
+    known = {script.revision for script in scripts.walk_revisions()}
+    return SchemaState(found, str(scripts.get_current_head()), found not in known | {None})
+
+
+def _upgrade(connection: Connection) -> None:
+    command.upgrade(migration_config(connection), "head")
+
+
+def _unfit(state: SchemaState) -> SettingsError:
+    if state.is_newer:
+        return SettingsError(
+            f"ITC_DATABASE_URL: the database's tables are of a newer version ({state.found}) than "
+            f"this program's ({state.needed}): use the newer program"
+        )
+    found = "has no tables yet" if state.found is None else f"is at {state.found}"
+    return SettingsError(
+        f"ITC_DATABASE_URL: the database {found}, and this program needs {state.needed}: "
+        "run rabbitmq-itc migrate"
+    )

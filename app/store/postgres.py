@@ -1,0 +1,151 @@
+"""PostgreSQL, as the store uses it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from asyncpg import exceptions as errors
+from sqlalchemy import URL, ColumnElement, Table, TableValuedAlias, cast, func, literal
+from sqlalchemy.dialects import postgresql
+from sqlalchemy.dialects.postgresql import JSONB, Insert
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.pool import NullPool
+
+NAME = "postgresql"
+
+WRITERS = 4
+READERS = 8
+CONNECT_SECONDS = 10
+STATEMENT_SECONDS = 60  # a server that hangs must not hang the service
+POOL_SECONDS = 60
+
+# By SQLSTATE, or its class where the first two characters stand alone.
+_OUTAGES = {
+    "08": "the connection to the database was lost",
+    "53": "the database is out of memory, connections or disk space",
+    "55P03": "the database is locked",
+    "40": "the database broke off the transaction",
+    "57P01": "the database is shutting down",
+    "57P02": "the database has crashed",
+    "57P03": "the database is starting up",
+    "58": "the database's disk gave an error",
+}
+_SETTINGS = {
+    "28": "the database does not accept this user and password",
+    "3D": "there is no database of this name",
+}
+
+
+class Postgres:
+    """What differs on PostgreSQL."""
+
+    name = NAME
+
+    def __init__(self, url: URL) -> None:
+        """Take libpq's ``sslmode`` too, since Spark's driver wants it in the same address."""
+        query = dict(url.query)
+        if "sslmode" in query:
+            query["ssl"] = query.pop("sslmode")
+        self._url = url.set(drivername="postgresql+asyncpg", query=query)
+
+    def writer(self) -> AsyncEngine:
+        """The engine of the connections that write."""
+        return self._engine(WRITERS)
+
+    def reader(self) -> AsyncEngine:
+        """The engine of the connections that only read."""
+        return self._engine(READERS, default_transaction_read_only="on")
+
+    def migrator(self) -> AsyncEngine:
+        """The engine of a connection that changes tables, however long it takes."""
+        return create_async_engine(
+            self._url,
+            connect_args={"timeout": CONNECT_SECONDS},
+            poolclass=NullPool,
+            hide_parameters=True,
+        )
+
+    def _engine(self, connections: int, **server_settings: str) -> AsyncEngine:
+        return create_async_engine(
+            self._url,
+            connect_args={
+                "timeout": CONNECT_SECONDS,
+                "command_timeout": STATEMENT_SECONDS,
+                # Compiling pays for long queries; these are short ones, and many.
+                "server_settings": {
+                    "application_name": "rabbitmq-itc",
+                    "jit": "off",
+                    **server_settings,
+                },
+            },
+            pool_size=connections,
+            max_overflow=0,
+            pool_timeout=POOL_SECONDS,
+            pool_pre_ping=True,  # connections from before the server's restart are dead
+            hide_parameters=True,
+        )
+
+    async def insert_many(
+        self, connection: AsyncConnection, table: Table, rows: Sequence[tuple[Any, ...]]
+    ) -> None:
+        """Insert rows with a value for each of the table's columns, in their order.
+
+        By COPY, inside the connection's transaction, which an earlier statement has begun.
+        """
+        if not rows:
+            return
+        driver: Any = (await connection.get_raw_connection()).driver_connection
+        names = [column.name for column in table.columns]
+        await driver.copy_records_to_table(table.name, records=rows, columns=names)
+
+    def upsert(self, table: Table) -> Insert:
+        """An INSERT that can be told what to do on conflict."""
+        return postgresql.insert(table)
+
+    async def limit_time(self, connection: AsyncConnection, seconds: float | None) -> None:
+        """Let each statement of this transaction be interrupted after that time."""
+        if seconds is not None:
+            limit = literal(str(round(seconds * 1000)))
+            await connection.execute(func.set_config("statement_timeout", limit, True).select())
+
+    async def reclaim(self, connection: AsyncConnection) -> None:
+        """Nothing: the server's own vacuum does it."""
+
+    def contains_text(self, column: ColumnElement[str], part: str) -> ColumnElement[bool]:
+        """Whether a text holds another, letter for letter."""
+        return func.strpos(column, part) > 0
+
+    def contains_bytes(
+        self, column: ColumnElement[bytes | None], part: bytes
+    ) -> ColumnElement[bool]:
+        """Whether bytes hold others."""
+        return func.position(literal(part).op("IN")(column)) > 0
+
+    def elements(self, column: ColumnElement[str]) -> TableValuedAlias:
+        """The texts in a JSON array, as a table with the column ``value``."""
+        texts = func.jsonb_array_elements_text(cast(column, JSONB))
+        return texts.table_valued("value")
+
+    def outage(self, error: BaseException) -> str | None:
+        """What is away, in a sentence, if this driver's error says that something is."""
+        if isinstance(error, errors.PostgresError):
+            return _by_state(_OUTAGES, error)
+        if isinstance(error, errors.InterfaceError) and "closed" in str(error):
+            return _OUTAGES["08"]
+        if isinstance(error, OSError):  # TimeoutError among them
+            return f"the database at {self._url.host} cannot be reached"
+        return None
+
+    def misconfigured(self, error: BaseException) -> str | None:
+        """What is wrong with the address, in a sentence, if this driver's error says so."""
+        return _by_state(_SETTINGS, error) if isinstance(error, errors.PostgresError) else None
+
+    def is_timeout(self, error: BaseException) -> bool:
+        """Whether this driver's error is `limit_time`'s doing."""
+        return isinstance(error, errors.QueryCanceledError)
+
+
+def _by_state(sentences: dict[str, str], error: errors.PostgresError) -> str | None:
+    state: str = getattr(error, "sqlstate", None) or ""
+    return sentences.get(state) or sentences.get(state[:2])

@@ -1,0 +1,202 @@
+"""Lists of events: by keyset at any depth, by page, and their number.
+
+A list of several virtual hosts is merged from one list each: every one of them comes in the order
+of an index on (trace_id, id) and stops at the limit, where a condition on several traces at once
+would have a database either sort all their events or wade through everybody else's.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from sqlalchemy import ColumnElement, Select, func, select, union_all
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from app.store import events as stored
+from app.store.engine import Dialect
+from app.store.events import EVERYTHING, EventRow, Wanted
+from app.store.filters import EventFilter, conditions, within
+from app.store.tables import events, traces
+from app.store.times import ids_between
+
+# SQLite joins at most 500 lists into one. Beyond, several virtual hosts share a list.
+MOST_LISTS = 400
+
+
+class Sort(enum.StrEnum):
+    """What a page is ordered by; events that are equal in it by id."""
+
+    id = "id"
+    recorded_at = "recorded_at"
+    lamport = "lamport"
+
+
+class EventPage(msgspec.Struct, frozen=True):
+    """One page in the manner of RabbitMQ's management API.
+
+    ``total_count`` is of all events of the virtual hosts that the filter leaves.
+    """
+
+    items: list[EventRow]
+    total_count: int
+    filtered_count: int
+    page: int
+    page_size: int
+
+    @property
+    def item_count(self) -> int:
+        """How many there are on this page."""
+        return len(self.items)
+
+    @property
+    def page_count(self) -> int:
+        """How many pages there are; one at least."""
+        return max(1, math.ceil(self.filtered_count / self.page_size))
+
+
+class _Scope(msgspec.Struct, frozen=True):
+    """The traces that may hold what is asked for, and the conditions on their events."""
+
+    traces: list[int]
+    events: int
+    conditions: list[ColumnElement[bool]]
+
+
+async def listed(
+    connection: AsyncConnection,
+    dialect: Dialect,
+    wanted: EventFilter,
+    *,
+    after: int | None,
+    before: int | None,
+    limit: int,
+    columns: Wanted = EVERYTHING,
+) -> list[EventRow]:
+    """Up to so many events: the first behind ``after``, or else the last before ``before``.
+
+    With ``after`` ids rise, and ``before`` ends them; without it they fall.
+    """
+    scope = await _scope(connection, dialect, wanted, after)
+    if after is not None:
+        scope.conditions.append(events.c.id > within(after))
+    if before is not None:
+        scope.conditions.append(events.c.id < within(before))
+    query = _ids(scope, Sort.id, descending=after is None, limit=limit, offset=0)
+    return await _rows(connection, query, columns)
+
+
+async def paged(
+    connection: AsyncConnection,
+    dialect: Dialect,
+    wanted: EventFilter,
+    *,
+    page: int,
+    page_size: int,
+    sort: Sort = Sort.id,
+    descending: bool = True,
+    columns: Wanted = EVERYTHING,
+) -> EventPage:
+    """The page of that number, from 1; empty behind the last."""
+    scope = await _scope(connection, dialect, wanted)
+    offset = (page - 1) * page_size
+    count = await _count(connection, wanted, scope)
+    rows = []
+    if offset < count:
+        query = _ids(scope, sort, descending, limit=page_size, offset=offset)
+        rows = await _rows(connection, query, columns)
+    return EventPage(rows, scope.events, count, page, page_size)
+
+
+async def count(connection: AsyncConnection, dialect: Dialect, wanted: EventFilter) -> int:
+    """How many events there are."""
+    return await _count(connection, wanted, await _scope(connection, dialect, wanted))
+
+
+async def latest_id(connection: AsyncConnection) -> int:
+    """The newest event's id over all virtual hosts; 0 before the first."""
+    newest = await connection.execute(select(func.max(traces.c.last_event_id)))
+    return int(newest.scalar_one() or 0)
+
+
+async def _scope(
+    connection: AsyncConnection, dialect: Dialect, wanted: EventFilter, after: int | None = None
+) -> _Scope:
+    query = select(traces.c.id, traces.c.events)
+    if wanted.visible is not None:
+        query = query.where(traces.c.vhost.in_(sorted(wanted.visible)))
+    if after is not None:
+        query = query.where(traces.c.last_event_id > within(after))
+    found = (await connection.execute(query)).all()
+    asked = conditions(wanted, dialect)
+    first, end = await ids_between(
+        connection,
+        None if wanted.since is None else within(wanted.since),
+        None if wanted.until is None else within(wanted.until),
+    )
+    if first is not None and end is not None:
+        asked += [events.c.id >= first, events.c.id < end]
+    return _Scope([row[0] for row in found], sum(row[1] for row in found), asked)
+
+
+async def _count(connection: AsyncConnection, wanted: EventFilter, scope: _Scope) -> int:
+    if wanted.names_traces_alone or not scope.traces:
+        return scope.events  # kept with each trace
+    query = select(func.count()).select_from(events)
+    query = query.where(events.c.trace_id.in_(scope.traces), *scope.conditions)
+    return int((await connection.execute(query)).scalar_one())
+
+
+def _ids(
+    scope: _Scope, sort: Sort, descending: bool, limit: int, offset: int
+) -> Select[Any] | None:
+    """A query for ids in their order; None where there is nothing to look through."""
+    lists = [
+        select(events.c.id, events.c[sort].label("key"))
+        .where(_in_traces(numbers), *scope.conditions)
+        .order_by(*_order(events.c[sort], events.c.id, descending))
+        .limit(limit + offset)
+        for numbers in _shares(scope.traces)
+    ]
+    if not lists:
+        return None
+    if len(lists) == 1:
+        return lists[0].limit(limit).offset(offset)
+    merged = union_all(*(select(each.subquery()) for each in lists)).subquery()
+    return (
+        select(merged.c.id)
+        .order_by(*_order(merged.c.key, merged.c.id, descending))
+        .limit(limit)
+        .offset(offset)
+    )
+
+
+def _order(
+    key: ColumnElement[Any], event_id: ColumnElement[int], descending: bool
+) -> Sequence[ColumnElement[Any]]:
+    by = [event_id] if key is event_id else [key, event_id]
+    return [column.desc() for column in by] if descending else by
+
+
+def _in_traces(numbers: list[int]) -> ColumnElement[bool]:
+    if len(numbers) == 1:
+        return events.c.trace_id == numbers[0]
+    return events.c.trace_id.in_(numbers)
+
+
+def _shares(numbers: list[int]) -> list[list[int]]:
+    """Traces that share a list: one each, unless there are more than the database joins."""
+    lists = min(len(numbers), MOST_LISTS)
+    return [numbers[start::lists] for start in range(lists)]
+
+
+async def _rows(
+    connection: AsyncConnection, query: Select[Any] | None, columns: Wanted
+) -> list[EventRow]:
+    if query is None:
+        return []
+    ids = [row[0] for row in await connection.execute(query)]
+    return await stored.by_ids(connection, ids, columns)

@@ -1,0 +1,45 @@
+"""Regular expressions that a caller brings: matched in linear time, or refused.
+
+Python's own engine takes exponential time for some, and holds the interpreter meanwhile: one
+request could stop the service. RE2 never does. PostgreSQL's engine accepts what RE2 accepts here
+and is stopped by its statement timeout.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import re2
+
+from app.errors import BadRequestError
+
+LONGEST = 500  # characters
+
+
+def check(pattern: str) -> str:
+    """The pattern itself; `BadRequestError` where it is none."""
+    if len(pattern) > LONGEST:
+        raise BadRequestError(f"a regular expression has at most {LONGEST} characters")
+    try:
+        _compiled(pattern)
+    except re2.error as error:
+        reason = error.args[0]
+        said = reason.decode(errors="replace") if isinstance(reason, bytes) else reason
+        raise BadRequestError(f"the regular expression cannot be read: {said}") from None
+    return pattern
+
+
+def found(pattern: str, value: str | None) -> bool | None:
+    """SQLite's ``value REGEXP pattern``: whether the pattern is found anywhere in the value."""
+    return None if value is None else _compiled(pattern)(value) is not None
+
+
+@functools.lru_cache(maxsize=64)
+def _compiled(pattern: str) -> Callable[[str], Any]:
+    options = re2.Options()
+    options.log_errors = False  # they are answered, not logged
+    compile_it: Callable[..., Any] = re2.compile
+    search: Callable[[str], Any] = compile_it(pattern, options).search
+    return search

@@ -1,0 +1,145 @@
+"""Reading a checkpoint back: everything a tracker needs to go on where it left off."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any, TypeAlias
+
+from sqlalchemy import Select, and_, func, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from app.errors import NotFoundError
+from app.store.tables import channels, copies, events, participants, traces
+from app.tracker.events import (
+    ChannelState,
+    Copy,
+    Handover,
+    ParticipantState,
+    Reference,
+    Restored,
+)
+from app.tracker.records import Channel
+from itc import Stamp, unpack
+
+# Rows that are read at once: in between the event loop attends to others.
+CHUNK = 1_000
+
+References: TypeAlias = Callable[[int, bytes, int], Reference]
+
+
+async def restore(connection: AsyncConnection, trace_id: int, handovers: int) -> Restored:
+    """The last checkpoint of a trace, with up to so many handovers, the last ones.
+
+    ``state`` is empty where there is none yet. Raises `NotFoundError` without the trace.
+    """
+    query = (
+        select(
+            traces.c.checkpoint,
+            traces.c.window,
+            traces.c.last_event_id,
+            func.coalesce(events.c.recorded_at, traces.c.created_at),
+        )
+        .outerjoin(events, events.c.id == traces.c.last_event_id)
+        .where(traces.c.id == trace_id)
+    )
+    found = (await connection.execute(query)).one_or_none()
+    if found is None:
+        raise NotFoundError(f"no trace has the number {trace_id}")
+    state, window, last_event_id, recorded_at = found
+    references = _shared_references()
+    return Restored(
+        state=state or b"",
+        channels=await _channels(connection, trace_id),
+        participants=await _participants(connection, trace_id),
+        copies=await _copies(connection, trace_id, references),
+        handovers=await _handovers(connection, trace_id, handovers, references),
+        window=window or b"",
+        last_event_id=last_event_id,
+        recorded_at=recorded_at,
+    )
+
+
+def _shared_references() -> References:
+    """One reference for each event, as the tracker had it: a publish may have many copies."""
+
+    @functools.cache
+    def reference(event_id: int, clock: bytes, lamport: int) -> Reference:
+        return Reference(unpack(clock), lamport, event_id)
+
+    return reference
+
+
+async def _rows(connection: AsyncConnection, query: Select[Any]) -> AsyncIterator[Sequence[Any]]:
+    result = await connection.stream(query)
+    async for chunk in result.partitions(CHUNK):
+        for row in chunk:
+            yield row
+
+
+async def _channels(connection: AsyncConnection, trace_id: int) -> list[ChannelState]:
+    query = select(channels).where(channels.c.trace_id == trace_id).order_by(channels.c.number)
+    return [
+        ChannelState(number, Channel(node, name, channel, user), participant)
+        async for _, number, participant, node, name, channel, user in _rows(connection, query)
+    ]
+
+
+async def _participants(
+    connection: AsyncConnection, trace_id: int
+) -> list[tuple[ParticipantState, Stamp, int]]:
+    last = participants.join(events, events.c.id == participants.c.last_event_id)
+    fields = [participants.c[name] for name in ParticipantState.__struct_fields__]
+    query = (
+        select(*fields, events.c.clock, events.c.id)
+        .select_from(last)
+        .where(participants.c.trace_id == trace_id)
+        .order_by(participants.c.number)
+    )
+    restored = []
+    async for *values, clock, event_id in _rows(connection, query):
+        state = ParticipantState(*values)
+        restored.append((state, unpack(clock, state.interval), event_id))
+    return restored
+
+
+async def _copies(connection: AsyncConnection, trace_id: int, reference: References) -> list[Copy]:
+    query = (
+        select(
+            copies.c.number,
+            copies.c.queue,
+            copies.c.fingerprint,
+            copies.c.recorded_at,
+            events.c.id,
+            events.c.clock,
+            events.c.lamport,
+        )
+        .join(events, events.c.id == copies.c.event_id)
+        .where(copies.c.trace_id == trace_id)
+        .order_by(copies.c.number)
+    )
+    return [
+        Copy(number, queue, fingerprint, reference(event_id, clock, lamport), recorded_at)
+        async for number, queue, fingerprint, recorded_at, event_id, clock, lamport in _rows(
+            connection, query
+        )
+    ]
+
+
+async def _handovers(
+    connection: AsyncConnection, trace_id: int, most: int, reference: References
+) -> list[Handover]:
+    """Received events that have a cause. A cause that retention has removed is none any more."""
+    cause = events.alias("cause")
+    query = (
+        select(events.c.queue, events.c.fingerprint, cause.c.id, cause.c.clock, cause.c.lamport)
+        .join(cause, and_(cause.c.id == events.c.cause_id, cause.c.trace_id == trace_id))
+        .where(events.c.trace_id == trace_id)
+        .order_by(events.c.id.desc())
+        .limit(most)
+    )
+    newest_first = [
+        Handover(queue, fingerprint, reference(event_id, clock, lamport))
+        async for queue, fingerprint, event_id, clock, lamport in _rows(connection, query)
+    ]
+    return newest_first[::-1]

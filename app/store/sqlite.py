@@ -1,0 +1,204 @@
+"""SQLite, as the store uses it: one file, one writer, readers beside it (write-ahead log)."""
+
+from __future__ import annotations
+
+import functools
+import sqlite3
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import URL, ColumnElement, Connection, Table, TableValuedAlias, event, func
+from sqlalchemy.dialects import sqlite
+from sqlalchemy.dialects.sqlite import Insert
+from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.pool import ConnectionPoolEntry
+
+from app.errors import SettingsError
+from app.store import regex
+
+NAME = "sqlite"
+
+READERS = 4
+BUSY_SECONDS = 10  # another process writes: the command line, another worker, Spark never
+POOL_SECONDS = 60
+
+# Python's handler is asked after so many of SQLite's instructions: about every millisecond.
+INSTRUCTIONS_BETWEEN_LOOKS = 20_000
+
+# In this order: auto_vacuum can only be set before the first page is written, and the switch to
+# WAL writes it.
+#
+# synchronous=FULL: a batch is acknowledged to the broker after its commit, and then exists nowhere
+# else. NORMAL does not sync the log at a commit, so a power cut would take acknowledged batches
+# along. Measured with batches of 500 on ext4: one sync of about 1 ms in 20.
+_PRAGMAS = (
+    "auto_vacuum=INCREMENTAL",
+    "journal_mode=WAL",
+    "synchronous=FULL",
+    "foreign_keys=ON",
+    "temp_store=MEMORY",
+    "cache_size=-65536",  # KiB
+    "journal_size_limit=67108864",  # the log shrinks to this after a long reader let it grow
+)
+
+# Free pages left in the file for the next events; only what is beyond is given back, because
+# giving back and growing again costs more than keeping.
+SPARE_PAGES = 1_000
+
+_OUTAGES = {
+    sqlite3.SQLITE_BUSY: "the database file is locked by another process",
+    sqlite3.SQLITE_LOCKED: "the database file is locked",
+    sqlite3.SQLITE_FULL: "the disk is full",
+    sqlite3.SQLITE_IOERR: "the disk that holds the database gave an error",
+    sqlite3.SQLITE_CANTOPEN: "the database file cannot be opened",
+    sqlite3.SQLITE_READONLY: "the database file cannot be written to",
+    sqlite3.SQLITE_PERM: "the database file may not be accessed",
+}
+
+
+class Sqlite:
+    """What differs on SQLite."""
+
+    name = NAME
+
+    def __init__(self, url: URL) -> None:
+        """Refuse a database in memory: readers and the writer have connections of their own."""
+        if not url.database or url.database == ":memory:" or "mode=memory" in url.database:
+            raise SettingsError("ITC_DATABASE_URL: SQLite needs a file, sqlite:///path/to/file")
+        self._url = url.set(drivername="sqlite+aiosqlite")
+
+    def writer(self) -> AsyncEngine:
+        """The engine of the one connection that writes."""
+        engine = self._engine(1)
+        event.listen(engine.sync_engine, "begin", _begin_immediate)
+        return engine
+
+    def reader(self) -> AsyncEngine:
+        """The engine of the connections that only read."""
+        engine = self._engine(READERS)
+        event.listen(engine.sync_engine, "connect", _set_up_reader)
+        event.listen(engine.sync_engine, "begin", _begin)
+        return engine
+
+    def migrator(self) -> AsyncEngine:
+        """The engine of a connection that changes tables."""
+        return self.writer()
+
+    def _engine(self, connections: int) -> AsyncEngine:
+        engine = create_async_engine(
+            self._url,
+            # None: no transaction but those begun here.
+            connect_args={"isolation_level": None, "timeout": BUSY_SECONDS},
+            pool_size=connections,
+            max_overflow=0,
+            pool_timeout=POOL_SECONDS,
+            hide_parameters=True,
+        )
+        event.listen(engine.sync_engine, "connect", _set_up)
+        return engine
+
+    async def insert_many(
+        self, connection: AsyncConnection, table: Table, rows: Sequence[tuple[Any, ...]]
+    ) -> None:
+        """Insert rows with a value for each of the table's columns, in their order."""
+        if rows:
+            await connection.exec_driver_sql(_insert_statement(table), list(rows))
+
+    def upsert(self, table: Table) -> Insert:
+        """An INSERT that can be told what to do on conflict."""
+        return sqlite.insert(table)
+
+    async def limit_time(self, connection: AsyncConnection, seconds: float | None) -> None:
+        """Let what this connection runs be interrupted after that time; None for no limit."""
+        raw = await connection.get_raw_connection()
+        raw.info["deadline"].at = None if seconds is None else time.monotonic() + seconds
+
+    async def reclaim(self, connection: AsyncConnection) -> None:
+        """Give pages that deletions left free back to the file system, but for a spare."""
+        free, total = [
+            (await connection.exec_driver_sql(f"PRAGMA {name}")).scalar_one()
+            for name in ("freelist_count", "page_count")
+        ]
+        spare = max(SPARE_PAGES, total // 10)
+        if free > 2 * spare:
+            # Each row of the answer is a step of the work: it has to be read to its end.
+            (await connection.exec_driver_sql(f"PRAGMA incremental_vacuum({free - spare})")).all()
+
+    def contains_text(self, column: ColumnElement[str], part: str) -> ColumnElement[bool]:
+        """Whether a text holds another, letter for letter (LIKE would not see upper case)."""
+        return func.instr(column, part) > 0
+
+    def contains_bytes(
+        self, column: ColumnElement[bytes | None], part: bytes
+    ) -> ColumnElement[bool]:
+        """Whether bytes hold others."""
+        return func.instr(column, part) > 0
+
+    def elements(self, column: ColumnElement[str]) -> TableValuedAlias:
+        """The texts in a JSON array, as a table with the column ``value``."""
+        return func.json_each(column).table_valued("value")
+
+    def outage(self, error: BaseException) -> str | None:
+        """What is away, in a sentence, if this driver's error says that something is."""
+        if isinstance(error, sqlite3.Error):
+            return _OUTAGES.get(getattr(error, "sqlite_errorcode", 0) & 0xFF)
+        return None
+
+    def misconfigured(self, error: BaseException) -> str | None:
+        """What is wrong with the address, in a sentence, if this driver's error says so."""
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_NOTADB:
+            return "the file is no SQLite database"
+        return None
+
+    def is_timeout(self, error: BaseException) -> bool:
+        """Whether this driver's error is `limit_time`'s doing."""
+        return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_INTERRUPT
+
+
+class _Deadline:
+    """When what a connection runs is to be interrupted; asked in the connection's own thread."""
+
+    __slots__ = ("at",)
+
+    def __init__(self) -> None:
+        self.at: float | None = None
+
+    def is_over(self) -> bool:
+        return self.at is not None and time.monotonic() > self.at
+
+
+def _set_up(connection: DBAPIConnection, entry: ConnectionPoolEntry) -> None:
+    cursor = connection.cursor()
+    for pragma in _PRAGMAS:
+        cursor.execute(f"PRAGMA {pragma}")
+    cursor.close()
+
+
+def _set_up_reader(connection: Any, entry: ConnectionPoolEntry) -> None:
+    deadline = entry.info["deadline"] = _Deadline()
+    connection.run_async(
+        lambda driver: driver.set_progress_handler(deadline.is_over, INSTRUCTIONS_BETWEEN_LOOKS)
+    )
+    connection.create_function("regexp", 2, regex.found, deterministic=True)
+    cursor = connection.cursor()
+    cursor.execute("PRAGMA query_only=ON")
+    cursor.close()
+
+
+def _begin(connection: Connection) -> None:
+    connection.exec_driver_sql("BEGIN")
+
+
+def _begin_immediate(connection: Connection) -> None:
+    # A transaction that first reads and then writes fails at once where another process writes
+    # between the two; one that begins as a writer waits for its turn.
+    connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+@functools.cache
+def _insert_statement(table: Table) -> str:
+    names = ", ".join(f'"{column.name}"' for column in table.columns)
+    places = ", ".join("?" * len(table.columns))
+    return f"INSERT INTO {table.name} ({names}) VALUES ({places})"  # noqa: S608  our own names
