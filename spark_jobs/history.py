@@ -138,8 +138,10 @@ class History:
         """Ids, participants and heights of all events in the ranges, by id."""
         parts = [
             batch
-            for some in chunks(zip(*ranges.columns(), strict=True), STATEMENT_ROWS)
-            for batch in self._connection.query(members(trace, some), batch_rows=65536)
+            for some in ranges.chunks(STATEMENT_ROWS)
+            for batch in self._connection.query(
+                members_of(trace, some, "m.id, m.participant, m.height"), batch_rows=65536
+            )
         ]
         ids, participants, heights = (
             np.concatenate([part.column(k).to_numpy() for part in parts]) for k in range(3)
@@ -160,11 +162,11 @@ class History:
         return found
 
     def gaps(self, trace: int, first_id: int, last_id: int) -> list[Gap]:
-        """The gaps that reach into the span between two events."""
+        """The gaps in which something between two events may be missing."""
         rows = self._connection.rows(
             'SELECT id, after_event_id, since, coalesce("until", -1) AS "until", reason FROM gaps'
             f" WHERE trace_id = {trace} AND after_event_id < {last_id}"
-            f" AND (through_event_id IS NULL OR through_event_id >= {first_id})"
+            f" AND (before_event_id IS NULL OR before_event_id > {first_id})"
             " ORDER BY id"
         )
         return [_gap(row) for row in rows]
@@ -187,15 +189,14 @@ def chunks(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
         yield chunk
 
 
-def members(trace: int, ranges: Iterable[Sequence[int]]) -> str:
-    """The statement that lists (id, participant, height) of the events in height ranges.
-
-    Takes (participant, low, high, …) each. Answered from the index on participant and height.
-    """
-    wanted = ", ".join(f"({r[0]}, {r[1]}, {r[2]})" for r in ranges)
+def members_of(trace: int, ranges: Ranges, items: str = "m.id") -> str:
+    """The query for the events ``m`` in height ranges, through the index on heights."""
+    columns = (ranges.participants.tolist(), ranges.low.tolist(), ranges.high.tolist())
+    wanted = ", ".join(f"({p}, {low}, {high})" for p, low, high in zip(*columns, strict=True))
+    # SQLite keeps the order of a CROSS JOIN: ranges outside, their events inside.
     return (
         f"WITH wanted (participant, low, high) AS (VALUES {wanted})"
-        " SELECT m.id, m.participant, m.height FROM wanted CROSS JOIN events m"
+        f" SELECT {items} FROM wanted CROSS JOIN events m"
         f" WHERE m.trace_id = {trace} AND m.participant = wanted.participant"
         " AND m.height BETWEEN wanted.low AND wanted.high"
     )

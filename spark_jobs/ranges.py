@@ -9,7 +9,7 @@ anything by itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
@@ -108,6 +108,11 @@ class Ranges:
         """The ranges that may have events with ids in this span."""
         kept = (self.first_id <= last_id) & (self.last_id >= first_id)
         return Ranges(*(column[kept] for column in self.columns()))
+
+    def chunks(self, size: int) -> Iterator[Ranges]:
+        """The ranges in parts of at most ``size``."""
+        for at in range(0, len(self), size):
+            yield Ranges(*(column[at : at + size] for column in self.columns()))
 
     def columns(self) -> tuple[Longs, Longs, Longs, Longs, Longs]:
         """The arrays in the order of `Range`'s fields."""

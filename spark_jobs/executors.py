@@ -1,0 +1,116 @@
+"""What runs in Spark's executors: comparing clocks, and rendering events for a file.
+
+Both go through the slices in waves. A wave is one job of Spark's, its answer held in the driver
+until it is written: waves bound the memory there whatever the chain's length, and between two
+of them progress is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from spark_jobs.database import Database
+from spark_jobs.failures import explained
+from spark_jobs.formats.chain import Chain, Renderer
+from spark_jobs.plan import Plan
+from spark_jobs.progress import Meter
+from spark_jobs.ranges import Range, compare, merge
+from spark_jobs.slices import MOST_ROWS, Slice, spans
+from spark_jobs.source import read_slices
+
+Batches: TypeAlias = Iterable[pa.RecordBatch]
+
+# How many slices' rendered events the driver may hold at a time, however big the cluster.
+MOST_IN_WAVE = 16
+# Compared slices answer with next to nothing.
+COMPARED_IN_WAVE = 256
+# A Connect server does not tell how many tasks it can run at a time.
+CONNECT_TASKS = 8
+
+CHUNKS = "events bigint, chunk binary"
+RANGES = ", ".join(f"{name} bigint" for name in Range._fields)
+CLOCKS = ("id", "participant", "height", "seq", "clock")
+
+
+def tasks_at_a_time(spark: SparkSession) -> int:
+    """How many tasks the session can run at once."""
+    if hasattr(spark, "_jsparkSession"):
+        return int(spark.sparkContext.defaultParallelism)
+    return CONNECT_TASKS
+
+
+def scan(spark: SparkSession, database: Database, plan: Plan, meter: Meter) -> list[Range]:
+    """The chain's ranges, found by comparing the clocks of the whole span."""
+    slices = spans(
+        plan.start.trace,
+        plan.start.id,
+        plan.end.id,
+        max(tasks_at_a_time(spark), -(-(plan.end.id - plan.start.id + 1) // MOST_ROWS)),
+    )
+    found: list[Range] = []
+    for at in range(0, len(slices), COMPARED_IN_WAVE):
+        meter.enter("comparing", 5.0 + 30.0 * at / len(slices))
+        with explained():
+            frame = read_slices(spark, database, CLOCKS, slices[at : at + COMPARED_IN_WAVE])
+            table = frame.mapInArrow(_comparer(plan), RANGES).toArrow()
+        found += (Range(*row) for row in zip(*table.to_pydict().values(), strict=True))
+    return merge(found)
+
+
+def rendered(
+    spark: SparkSession,
+    database: Database,
+    renderer: Renderer,
+    chain: Chain,
+    slices: Sequence[Slice],
+    meter: Meter,
+) -> Iterator[bytes]:
+    """The chain's events as the format's chunks, in the order of ids."""
+    size = min(2 * tasks_at_a_time(spark), MOST_IN_WAVE)
+    render = _renderer(renderer, chain)
+    for at in range(0, len(slices), size):
+        with explained():
+            frame = read_slices(spark, database, renderer.columns, slices[at : at + size])
+            table = frame.mapInArrow(render, CHUNKS).toArrow()
+        counts = table.column("events").to_pylist()
+        meter.read(sum(counts))
+        for events, chunk in zip(counts, table.column("chunk"), strict=True):
+            yield chunk.as_py()
+            meter.wrote(events)
+
+
+def _comparer(plan: Plan) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
+    bounds, start = plan.bounds, plan.start.dot
+
+    def ranges(batches: Batches) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            ids, participants, heights, seqs = (batch.column(k).to_numpy() for k in range(4))
+            clocks = batch.column(4).to_pylist()
+            found = compare(ids, participants, heights, seqs, clocks, bounds, start)
+            yield _as_batch(Range._fields, found)
+
+    return ranges
+
+
+def _as_batch(names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> pa.RecordBatch:
+    columns = zip(*rows, strict=True) if rows else ([] for _ in names)
+    return pa.RecordBatch.from_arrays(
+        [pa.array(list(column), pa.int64()) for column in columns], names=list(names)
+    )
+
+
+def _renderer(renderer: Renderer, chain: Chain) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
+    render = renderer.render
+
+    def chunks(batches: Batches) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            if batch.num_rows:
+                rows = pa.array([batch.num_rows], pa.int64())
+                chunk = pa.array([render(batch, chain)], pa.binary())
+                yield pa.RecordBatch.from_arrays([rows, chunk], names=["events", "chunk"])
+
+    return chunks

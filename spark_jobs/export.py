@@ -1,0 +1,111 @@
+"""Writing an export so that a reader sees all of it or none.
+
+The file is written under another name in the same folder, made durable and renamed. The manifest
+goes before it: where the file is, its manifest is.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from spark_jobs.errors import JobError, Problem
+
+MANIFEST = ".manifest.json"
+
+
+def manifest_of(output: Path) -> Path:
+    """Where the manifest of an export is."""
+    return output.with_name(output.name + MANIFEST)
+
+
+class HashedFile:
+    """A file being written, with the digest and the length of what went in."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._digest = hashlib.sha256()
+        self.bytes = 0
+        self.closed = False
+
+    @property
+    def sha256(self) -> str:
+        """Digest of all that was written."""
+        return self._digest.hexdigest()
+
+    def write(self, data: bytes) -> int:
+        """Append; Arrow hands its own buffers in."""
+        self._digest.update(data)
+        written = self._file.write(data)
+        self.bytes += written
+        return written
+
+    def tell(self) -> int:
+        """How many bytes were written."""
+        return self.bytes
+
+    def writable(self) -> bool:
+        """Always."""
+        return True
+
+    def flush(self) -> None:
+        """Hand over to the system what is held back."""
+        self._file.flush()
+
+    def close(self) -> None:
+        """Arrow closes what it was given; the file is ours to close."""
+        self.closed = True
+
+
+@contextmanager
+def written_aside(target: Path) -> Iterator[HashedFile]:
+    """A file that appears as ``target`` when the block ends well, and nowhere when it does not.
+
+    Raises:
+        JobError: the disk is full, or the folder cannot be written.
+    """
+    aside = target.with_name(f".{target.name}.{secrets.token_hex(6)}.part")
+    try:
+        with _explained(target), aside.open("xb") as raw:
+            yield HashedFile(raw)
+            raw.flush()
+            os.fsync(raw.fileno())
+        with _explained(target):
+            aside.replace(target)
+            _sync_folder(target.parent)
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def write_file(target: Path, content: bytes) -> None:
+    """Replace a small file."""
+    with written_aside(target) as file:
+        file.write(content)
+
+
+@contextmanager
+def _explained(target: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise JobError(Problem.outage, _sentence(error, target.parent)) from error
+
+
+def _sentence(error: OSError, folder: Path) -> str:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return f"The disk of {folder} is full; free some space and ask again. Nothing was written."
+    return f"The export could not be written in {folder}: {error.strerror or error}."
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

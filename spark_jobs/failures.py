@@ -1,0 +1,50 @@
+"""What Spark's errors mean to the one who asked for a job."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
+from spark_jobs.errors import JobError, Problem
+
+OURS = re.compile(r"\bJobError: (.+)")
+STOPPED = re.compile(
+    r"SparkContext (was|has been) (shut down|stopped)|stopped SparkContext|"
+    r"All masters are unresponsive|Connection refused|UNAVAILABLE",
+    re.IGNORECASE,
+)
+CANCELLED = re.compile(r"cancell?ed|interrupted|OPERATION_CANCELED", re.IGNORECASE)
+MEMORY = re.compile(r"OutOfMemoryError|Java heap space|maxResultSize")
+
+
+@contextmanager
+def explained() -> Iterator[None]:
+    """Turn what Spark raises into a JobError with a sentence."""
+    try:
+        yield
+    except (PySparkException, Py4JError, OSError) as error:
+        raise job_error(error) from error
+
+
+def job_error(error: Exception) -> JobError:
+    """The reason behind an error of Spark's, its own text cut to the first line."""
+    text = str(error)
+    if found := OURS.search(text):  # raised by us in an executor
+        return JobError(Problem.outage, found[1].strip())
+    if MEMORY.search(text):
+        return JobError(
+            Problem.failed, "Spark ran out of memory; raise ITC_SPARK_MEMORY and ask again."
+        )
+    if STOPPED.search(text) or isinstance(error, OSError):
+        return JobError(
+            Problem.outage,
+            "Spark went away in mid-job; check that its master is up, and ask again.",
+        )
+    if CANCELLED.search(text):
+        return JobError(Problem.cancelled, "The job was cancelled.")
+    first = text.strip().partition("\n")[0][:500]
+    return JobError(Problem.failed, f"Spark could not finish the job: {first}")

@@ -1,0 +1,74 @@
+"""What a format may know of the chain besides its events."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeAlias
+
+import pyarrow as pa
+
+from spark_jobs.ranges import Longs, Ranges
+
+
+@dataclass(frozen=True)
+class Lane:
+    """One participant of a diagram: its name, its interval, its first event's height."""
+
+    number: int
+    name: str
+    interval: str
+    low: int
+
+
+@dataclass(frozen=True)
+class Chain:
+    """The chain between two events, as far as its format asked.
+
+    ``facts`` are what is known before the first event is read (relation, ends, gaps, count).
+    ``ranges`` and ``lanes`` are filled for diagrams, ``heights`` (of each participant's events,
+    ascending) for vector clocks.
+    """
+
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    ranges: Ranges | None = None
+    lanes: Mapping[int, Lane] = field(default_factory=dict)
+    heights: Mapping[int, Longs] = field(default_factory=dict)
+
+
+class Sink(Protocol):
+    """Where a format is written to; Arrow's writers take it as a file."""
+
+    def write(self, data: bytes, /) -> int:
+        """Append."""
+        ...
+
+
+Render: TypeAlias = Callable[[pa.RecordBatch, Chain], bytes]
+Write: TypeAlias = Callable[[Sink, Iterable[bytes], Chain], None]
+
+
+@dataclass(frozen=True)
+class Renderer:
+    """How a format is made: ``render`` runs in executors, ``write`` where the file is.
+
+    Attributes:
+        columns: what it reads of each event.
+        render: a batch of events, by id, to bytes.
+        write: the rendered batches of the whole chain, in order, to the file.
+        lanes: it needs the chain's ranges and the participants' names.
+        heights: it needs every event's height, so the chain must be a small one.
+    """
+
+    columns: tuple[str, ...]
+    render: Render
+    write: Write
+    lanes: bool = False
+    heights: bool = False
+
+
+def write_chunks(file: Sink, chunks: Iterable[bytes], chain: Chain) -> None:
+    """The rendered batches and nothing else."""
+    del chain
+    for chunk in chunks:
+        file.write(chunk)

@@ -1,0 +1,165 @@
+"""Events as diagrams: Graphviz, Mermaid and Chrome trace events.
+
+Lanes are participants, arrows run from a publish to its deliveries. An arrow is drawn where both
+its ends are in the chain; a delivery whose publish is outside says so in words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from spark_jobs.columns import TYPES
+from spark_jobs.fields import compact
+from spark_jobs.formats.chain import Chain, Renderer, Sink
+from spark_jobs.formats.lines import one_line
+
+COLUMNS = (
+    "id",
+    "type",
+    "participant",
+    "seq",
+    "height",
+    "recorded_at",
+    "exchange",
+    "queue",
+    "routing_keys",
+    "cause_id",
+    "cause_participant",
+    "cause_height",
+    "cause_seq",
+    "cause_recorded_at",
+)
+
+
+def diagram_rows(batch: pa.RecordBatch, chain: Chain) -> Iterator[dict[str, Any]]:
+    """The batch's events; ``cause_inside`` says whether the cause is in the chain too."""
+    assert chain.ranges is not None  # noqa: S101 - filled for every format that asks for lanes
+    participants = batch.column("cause_participant").fill_null(-1).to_numpy()
+    heights = batch.column("cause_height").fill_null(-1).to_numpy()
+    inside = chain.ranges.hold(participants.astype(np.int64), heights.astype(np.int64))
+    for row, cause_inside in zip(batch.to_pylist(), inside.tolist(), strict=True):
+        row["cause_inside"] = cause_inside
+        yield row
+
+
+def what(event: dict[str, Any]) -> str:
+    """An event in a few words: ``12 published to orders ["order.new"]``."""
+    place = f"to {event['exchange'] or '(default)'}" if event["type"] == 0 else "from "
+    if event["type"] == 1:
+        place += event["queue"] or ""
+    return f"{event['id']} {TYPES[event['type']]} {place} {event['routing_keys']}"
+
+
+def _rendered(
+    statements: Callable[[dict[str, Any], Chain], Iterator[str]], joiner: str = "\n"
+) -> Callable[[pa.RecordBatch, Chain], bytes]:
+    """A render function that makes each event some statements."""
+
+    def render(batch: pa.RecordBatch, chain: Chain) -> bytes:
+        rows = diagram_rows(batch, chain)
+        return joiner.join(s for row in rows for s in statements(row, chain)).encode()
+
+    return render
+
+
+# Graphviz
+
+
+def _dot_statements(event: dict[str, Any], chain: Chain) -> Iterator[str]:
+    lane = chain.lanes[event["participant"]]
+    node = f"p{lane.number}_{event['seq']}"
+    yield f"  subgraph cluster_{lane.number} {{ {node} [label={_dot_text(what(event))}] }}"
+    if event["height"] != lane.low:
+        yield f"  p{lane.number}_{event['seq'] - 1} -> {node} [style=dashed]"
+    if event["cause_inside"]:
+        cause = f"p{event['cause_participant']}_{event['cause_seq']}"
+        yield f"  {cause} -> {node} [label={_dot_text(event['queue'])}]"
+
+
+def _dot_text(text: str) -> str:
+    escaped = one_line(text).replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def _write_dot(file: Sink, chunks: Iterable[bytes], chain: Chain) -> None:
+    lines = ["digraph chain {", "  node [shape=box]"]
+    for lane in chain.lanes.values():
+        lines.append(f"  subgraph cluster_{lane.number} {{ label={_dot_text(lane.name)} }}")
+    file.write(("\n".join(lines) + "\n").encode())
+    for chunk in chunks:
+        file.write(chunk + b"\n")
+    file.write(b"}\n")
+
+
+# Mermaid
+
+
+# What Mermaid's grammar may take for its own; each has a code that it shows as the character.
+MERMAID_OWN = re.compile(r"[^\w .,/()@\[\]'*+=|-]|->|--|\bend\b", re.IGNORECASE)
+
+
+def _mermaid_text(text: str) -> str:
+    return MERMAID_OWN.sub(_mermaid_codes, one_line(text))
+
+
+def _mermaid_codes(found: re.Match[str]) -> str:
+    return "".join(f"#{ord(character)};" for character in found[0])
+
+
+def _mermaid_statements(event: dict[str, Any], chain: Chain) -> Iterator[str]:
+    del chain
+    lane = f"P{event['participant']}"
+    if event["cause_inside"]:
+        text = _mermaid_text(f"{what(event)}, cause {event['cause_id']}")
+        yield f"    P{event['cause_participant']}->>{lane}: {text}"
+        return
+    outside = "" if event["type"] == 0 else ", cause not in the chain"
+    yield f"    Note over {lane}: {_mermaid_text(what(event) + outside)}"
+
+
+def _write_mermaid(file: Sink, chunks: Iterable[bytes], chain: Chain) -> None:
+    lines = ["sequenceDiagram"]
+    for lane in chain.lanes.values():
+        lines.append(f"    participant P{lane.number} as {_mermaid_text(lane.name)}")
+    file.write(("\n".join(lines) + "\n").encode())
+    for chunk in chunks:
+        file.write(chunk + b"\n")
+
+
+# Chrome trace events
+
+
+def _trace_statements(event: dict[str, Any], chain: Chain) -> Iterator[str]:
+    del chain
+    here = {"pid": 1, "tid": event["participant"], "ts": event["recorded_at"]}
+    facts = {name: event[name] for name in ("id", "cause_id", "exchange", "queue")}
+    yield compact({"ph": "X", "cat": "event", "name": what(event), **here, "dur": 1, "args": facts})
+    if event["cause_inside"]:
+        arrow = {"cat": "message", "name": event["queue"], "id": event["id"]}
+        there = {"tid": event["cause_participant"], "ts": event["cause_recorded_at"]}
+        yield compact({"ph": "s", **arrow, **here, **there})
+        yield compact({"ph": "f", "bp": "e", **arrow, **here})
+
+
+def _write_trace(file: Sink, chunks: Iterable[bytes], chain: Chain) -> None:
+    vhost = f"RabbitMQ {chain.facts.get('vhost', '')}"
+    lines = [compact({"ph": "M", "name": "process_name", "pid": 1, "args": {"name": vhost}})]
+    for lane in chain.lanes.values():
+        here = {"pid": 1, "tid": lane.number}
+        lines.append(
+            compact({"ph": "M", "name": "thread_name", **here, "args": {"name": lane.name}})
+        )
+    file.write(('{"displayTimeUnit":"ms","traceEvents":[\n' + ",\n".join(lines)).encode())
+    for chunk in chunks:
+        file.write(b",\n" + chunk)
+    file.write(b"\n]}\n")
+
+
+DOT = Renderer(COLUMNS, _rendered(_dot_statements), _write_dot, lanes=True)
+MERMAID = Renderer(COLUMNS, _rendered(_mermaid_statements), _write_mermaid, lanes=True)
+TRACE = Renderer(COLUMNS, _rendered(_trace_statements, ",\n"), _write_trace, lanes=True)

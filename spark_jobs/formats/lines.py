@@ -1,0 +1,141 @@
+"""Events as JSON, comma-separated values and labelled text."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from spark_jobs.fields import (
+    EVENT_COLUMNS,
+    FIELDS,
+    compact,
+    event_fields,
+    iso_time,
+    json_texts,
+)
+from spark_jobs.formats.chain import Chain, Renderer, Sink, write_chunks
+
+LINE = "{" + ",".join(f'"{name}":%s' for name in FIELDS) + "}"
+CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+
+
+def _json_lines(batch: pa.RecordBatch) -> list[str]:
+    fields = event_fields(batch)
+    texts = [json_texts(name, values) for name, values in fields.items()]
+    return [LINE % row for row in zip(*texts, strict=True)]
+
+
+def _render_jsonl(batch: pa.RecordBatch, chain: Chain) -> bytes:
+    del chain
+    return ("\n".join(_json_lines(batch)) + "\n").encode()
+
+
+def _render_json(batch: pa.RecordBatch, chain: Chain) -> bytes:
+    del chain
+    return ",\n".join(_json_lines(batch)).encode()
+
+
+def _write_json(file: Sink, chunks: Iterable[bytes], chain: Chain) -> None:
+    """One object: the chain's facts, then ``events``."""
+    head = compact(dict(chain.facts)).removesuffix("}")
+    file.write(f'{head},"events":['.encode())
+    separator = b"\n"
+    for chunk in chunks:
+        file.write(separator)
+        file.write(chunk)
+        separator = b",\n"
+    file.write(b"\n]}\n")
+
+
+def _render_csv(batch: pa.RecordBatch, chain: Chain) -> bytes:
+    del chain
+    fields = event_fields(batch)
+    columns = [_csv_values(name, values) for name, values in fields.items()]
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\r\n").writerows(zip(*columns, strict=True))
+    return text.getvalue().encode()
+
+
+def _csv_values(name: str, values: Sequence[Any]) -> Sequence[Any]:
+    """Flags and times as in JSON, nothing where there is none."""
+    if FIELDS[name] == "time":
+        return [iso_time(value) for value in values]
+    if FIELDS[name] == "flag":
+        return json_texts(name, values)
+    return values
+
+
+def _write_csv(file: Sink, chunks: Iterable[bytes], chain: Chain) -> None:
+    file.write((",".join(FIELDS) + "\r\n").encode())
+    write_chunks(file, chunks, chain)
+
+
+# The labelled block's lines; an event without that field has no such line.
+LABELS = {
+    "stamp": "Stamp",
+    "lamport": "Lamport time",
+    "participant": "Participant",
+    "seq": "Number in participant",
+    "cause": "Cause",
+    "match": "Match",
+    "node": "Node",
+    "connection": "Connection",
+    "vhost": "Virtual host",
+    "user": "User",
+    "channel": "Channel",
+    "exchange": "Exchange",
+    "queue": "Queue",
+    "routing_keys": "Routing keys",
+    "routed_queues": "Routed queues",
+    "redelivered": "Redelivered",
+    "properties": "Properties",
+}
+WIDTH = max(map(len, LABELS.values())) + 2
+
+
+def _render_txt(batch: pa.RecordBatch, chain: Chain) -> bytes:
+    del chain
+    fields = event_fields(batch)
+    rows = zip(*fields.values(), strict=True)
+    return "".join(_block(dict(zip(fields, row, strict=True))) for row in rows).encode()
+
+
+def _block(event: dict[str, Any]) -> str:
+    """One event to read. What a client wrote never begins a line, so no payload fakes a block."""
+    lines = [
+        "=" * 80,
+        f"{iso_time(event['recorded_at'])}: Event {event['id']}, message {event['type']}",
+        "",
+        *(
+            f"{label + ':':{WIDTH}}{one_line(str(event[name]))}"
+            for name, label in LABELS.items()
+            if event[name] is not None
+        ),
+        f"Payload ({_payload_facts(event)}):",
+        *(f"  {one_line(line)}" for line in (event["payload"] or "").split("\n")),
+        "",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _payload_facts(event: dict[str, Any]) -> str:
+    facts = f"{event['payload_bytes']} bytes, {event['payload_encoding']}"
+    if event["payload"] is None:
+        return f"{event['payload_bytes']} bytes, not stored"
+    return f"{facts}, cut" if event["payload_truncated"] else facts
+
+
+def one_line(text: str) -> str:
+    """The text with control characters as escapes, so that it stays one line and only text."""
+    return CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+JSONL = Renderer(EVENT_COLUMNS, _render_jsonl, write_chunks)
+JSON = Renderer(EVENT_COLUMNS, _render_json, _write_json)
+CSV = Renderer(EVENT_COLUMNS, _render_csv, _write_csv)
+TXT = Renderer(EVENT_COLUMNS, _render_txt, write_chunks)

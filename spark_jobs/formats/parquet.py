@@ -1,0 +1,63 @@
+"""Events as one Parquet file, written batch by batch."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from spark_jobs.fields import EVENT_COLUMNS, FIELDS, compact, event_fields
+from spark_jobs.formats.chain import Chain, Renderer, Sink
+
+TYPES = {
+    "number": pa.int64(),
+    "text": pa.string(),
+    "flag": pa.bool_(),
+    "time": pa.timestamp("us", tz="UTC"),
+    "json": pa.list_(pa.string()),
+}
+# Properties are a tree of whatever clients put there, which no Parquet type fits: JSON text.
+SCHEMA = pa.schema(
+    [
+        pa.field(name, pa.string() if name == "properties" else TYPES[kind])
+        for name, kind in FIELDS.items()
+    ]
+)
+# Batches are gathered into row groups of this many events at least.
+ROW_GROUP = 20_000
+
+
+def _render(batch: pa.RecordBatch, chain: Chain) -> bytes:
+    """The events as an Arrow stream."""
+    del chain
+    fields = event_fields(batch)
+    for name in ("routing_keys", "routed_queues"):
+        fields[name] = [_parsed(text) for text in fields[name]]
+    arrays = [pa.array(fields[field.name], field.type) for field in SCHEMA]
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, SCHEMA) as stream:
+        stream.write_batch(pa.RecordBatch.from_arrays(arrays, schema=SCHEMA))
+    return bytes(sink.getvalue())
+
+
+def _parsed(text: str | None) -> Any:
+    return None if text is None else json.loads(text)
+
+
+def _write(file: Sink, chunks: Iterable[bytes], chain: Chain) -> None:
+    schema = SCHEMA.with_metadata({"chain": compact(dict(chain.facts))})
+    with pq.ParquetWriter(file, schema, compression="zstd") as writer:
+        waiting: list[pa.RecordBatch] = []
+        for chunk in chunks:
+            waiting += pa.ipc.open_stream(chunk)
+            if sum(batch.num_rows for batch in waiting) >= ROW_GROUP:
+                writer.write_table(pa.Table.from_batches(waiting, SCHEMA))
+                waiting = []
+        if waiting:
+            writer.write_table(pa.Table.from_batches(waiting, SCHEMA))
+
+
+PARQUET = Renderer(EVENT_COLUMNS, _render, _write)

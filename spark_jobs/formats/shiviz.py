@@ -1,0 +1,55 @@
+"""Events as a log for ShiViz: each with its host and a vector clock.
+
+ShiViz takes the parser's expression from a file's first line and the one that parts executions
+from its second. A host's own clock must count 1, 2, 3…, so clocks count events of the chain: how
+many of each participant are at or before the event, read from its Interval Tree Clock.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from itc import unpack
+from spark_jobs.fields import compact
+from spark_jobs.formats.chain import Chain, Lane, Renderer, Sink, write_chunks
+from spark_jobs.formats.diagrams import what
+from spark_jobs.formats.lines import one_line
+
+EXPRESSION = r"(?<event>.*)\n(?<host>\S*) (?<clock>{.*})"
+COLUMNS = ("id", "type", "participant", "clock", "exchange", "queue", "routing_keys")
+
+
+def host(lane: Lane) -> str:
+    """A participant's name without spaces, its number in front so that no two are the same."""
+    return f"{lane.number}-" + re.sub(r"[^\w.:@/-]+", "_", lane.name)
+
+
+def vector(clock: bytes, chain: Chain) -> Mapping[str, int]:
+    """How many of the chain's events of each participant the clock knows."""
+    stamp = unpack(clock)
+    counts = {}
+    for lane in chain.lanes.values():
+        known = stamp.height_at(lane.interval)
+        if known >= lane.low:
+            counts[host(lane)] = int(np.searchsorted(chain.heights[lane.number], known, "right"))
+    return counts
+
+
+def _render(batch: pa.RecordBatch, chain: Chain) -> bytes:
+    lines = []
+    for event in batch.to_pylist():
+        name = host(chain.lanes[event["participant"]])
+        lines += [one_line(what(event)), f"{name} {compact(vector(event['clock'], chain))}"]
+    return ("\n".join(lines) + "\n").encode()
+
+
+def _write(file: Sink, chunks: Iterable[bytes], chain: Chain) -> None:
+    file.write(f"{EXPRESSION}\n\n".encode())
+    write_chunks(file, chunks, chain)
+
+
+SHIVIZ = Renderer(COLUMNS, _render, _write, lanes=True, heights=True)

@@ -1,0 +1,65 @@
+"""How far a job is, told to whoever runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
+
+
+class Progress(NamedTuple):
+    """``percent`` of the whole job; rows of the answer read from the store and written."""
+
+    stage: str
+    percent: float
+    rows_read: int
+    rows_written: int
+
+
+Report: TypeAlias = Callable[[Progress], None]
+"""Called at every step. What it raises ends the job."""
+
+
+def silent(progress: Progress) -> None:
+    """Tell nobody."""
+
+
+class Meter:
+    """Counts a job's steps and reports each. Rows take it from where they begin to 99 percent."""
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+        self._stage = "planning"
+        self._percent = 0.0
+        self._base = 0.0
+        self._total = 1
+        self.rows_read = 0
+        self.rows_written = 0
+
+    def enter(self, stage: str, percent: float) -> None:
+        """A stage begins; also called for steps within one that has no rows to count."""
+        self._stage = stage
+        self._percent = max(self._percent, percent)
+        self._tell()
+
+    def expect(self, rows: int) -> None:
+        """The rows of the answer are known: from here on they are what is counted."""
+        self._base, self._total = self._percent, max(rows, 1)
+
+    def read(self, rows: int) -> None:
+        """Rows came from the executors."""
+        self.rows_read += rows
+        self._count()
+
+    def wrote(self, rows: int) -> None:
+        """Rows went into the file."""
+        self.rows_written += rows
+        self._count()
+
+    def _count(self) -> None:
+        share = min(1.0, (self.rows_read + self.rows_written) / (2 * self._total))
+        self._percent = self._base + (99.0 - self._base) * share
+        self._tell()
+
+    def _tell(self) -> None:
+        percent = round(self._percent, 1)
+        self._report(Progress(self._stage, percent, self.rows_read, self.rows_written))

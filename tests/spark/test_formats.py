@@ -1,0 +1,258 @@
+"""Each format, written by the real job and read back by a reader that is not ours."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from app.tracker.events import EventType, Match
+from spark_jobs import columns
+from spark_jobs.chain import ChainRequest, run
+from spark_jobs.export import manifest_of
+from spark_jobs.fields import FIELDS
+from spark_jobs.formats import FORMATS, format_of
+from spark_jobs.formats.renderers import RENDERERS
+from spark_jobs.formats.shiviz import EXPRESSION
+from tests.spark.conftest import Stored
+from tests.spark.histories import History
+
+Export = Callable[[str], Path]
+
+
+@pytest.fixture(scope="session")
+def export(spark: SparkSession, stored: Stored, tmp_path_factory: pytest.TempPathFactory) -> Export:
+    """Export the stored chain into a file of that name, once."""
+    folder = tmp_path_factory.mktemp("exports")
+
+    def exported(file: str) -> Path:
+        target = folder / file
+        if not target.exists():
+            wanted = format_of(file)
+            assert wanted is not None
+            run(spark, ChainRequest(stored.database, stored.first, stored.last, target, wanted))
+        return target
+
+    return exported
+
+
+def expected(history: History, event_id: int) -> dict[str, Any]:
+    """An event of the history as the API's object, put together by other means."""
+    row = history.rows[event_id - 1]
+    payload, encoding = None, "string"
+    if row["payload"] is not None:
+        try:
+            payload = row["payload"].decode()
+        except UnicodeDecodeError:
+            import base64
+
+            payload, encoding = base64.b64encode(row["payload"]).decode(), "base64"
+    at = row["recorded_at"]
+    return {
+        "id": event_id,
+        "vhost": "/",
+        "type": EventType(row["type"]).name,
+        "match": Match(row["match"]).name,
+        "cause": row["cause_id"],
+        "participant": row["participant"],
+        "seq": row["seq"],
+        "lamport": row["lamport"],
+        "recorded_at": f"2026-01-01T12:00:{at // 1_000_000 % 60:02d}.{at % 1_000_000:06d}Z",
+        "exchange": row["exchange"],
+        "queue": row["queue"],
+        "routing_keys": json.loads(row["routing_keys"]),
+        "routed_queues": row["routed_queues"] and json.loads(row["routed_queues"]),
+        "redelivered": row["redelivered"],
+        "node": "rabbit@localhost",
+        "connection": f"127.0.0.1:{row['participant']} -> 127.0.0.1:5672",
+        "channel": 1,
+        "user": f"user{row['participant']}",
+        "properties": json.loads(row["properties"]),
+        "payload": payload,
+        "payload_encoding": encoding,
+        "payload_bytes": row["payload_bytes"],
+        "payload_truncated": row["payload_sha256"] is not None,
+        "stamp": str(row["stamp"]),
+    }
+
+
+def all_expected(stored: Stored) -> list[dict[str, Any]]:
+    return [expected(stored.history, each) for each in sorted(stored.chain)]
+
+
+@pytest.mark.parametrize("file", ["chain.jsonl", "without-extension"])
+def test_json_lines(export: Export, stored: Stored, file: str) -> None:
+    lines = export(file).read_text().split("\n")
+    assert lines.pop() == ""
+    assert [json.loads(line) for line in lines] == all_expected(stored)
+
+
+def test_json_holds_the_summary_and_the_events(export: Export, stored: Stored) -> None:
+    document = json.loads(export("chain.json").read_text())
+    assert document.pop("events") == all_expected(stored)
+    assert document == {
+        "from": stored.first,
+        "to": stored.last,
+        "vhost": "/",
+        "relation": "before",
+        "complete": True,
+        "gaps": [],
+    }
+
+
+def test_comma_separated_values(export: Export, stored: Stored) -> None:
+    with export("chain.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    for row, event in zip(rows, all_expected(stored), strict=True):
+        for name, value in event.items():
+            if name in ("routing_keys", "routed_queues", "properties"):
+                assert row[name] == "" if value is None else json.loads(row[name]) == value
+            elif isinstance(value, bool):
+                assert row[name] == json.dumps(value)
+            else:
+                assert row[name] == ("" if value is None else str(value))
+
+
+def test_parquet(export: Export, stored: Stored) -> None:
+    table = pq.read_table(export("chain.parquet"))
+    assert table.column_names == list(FIELDS)
+    for row, event in zip(table.to_pylist(), all_expected(stored), strict=True):
+        row["recorded_at"] = row["recorded_at"].strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        row["properties"] = json.loads(row["properties"])
+        assert row == event
+    assert json.loads(table.schema.metadata[b"chain"])["from"] == stored.first
+
+
+def test_labelled_text_has_one_block_an_event(export: Export, stored: Stored) -> None:
+    text = export("chain.txt").read_text()
+    # A payload's own line of "=" is indented, so the rule alone parts the blocks.
+    blocks = re.split(r"^={80}\n", text, flags=re.MULTILINE)[1:]
+    for block, event in zip(blocks, all_expected(stored), strict=True):
+        assert re.match(rf"\S+Z: Event {event['id']}, message {event['type']}\n", block)
+        labels = dict(re.findall(r"^(\w[\w ]*): +(.*)$", block, flags=re.MULTILINE))
+        assert labels["Stamp"] == event["stamp"]
+        assert labels["User"] == event["user"]
+        assert labels.get("Queue") == event["queue"]
+        assert ("Cause" in labels) == (event["cause"] is not None)
+
+
+def test_shiviz_reads_its_log_with_the_expression_on_the_first_line(
+    export: Export, stored: Stored
+) -> None:
+    expression, executions, log = export("chain.shiviz").read_text().split("\n", 2)
+    assert expression == EXPRESSION
+    assert executions == ""
+    python = re.compile(re.sub(r"\(\?<(\w+)>", r"(?P<\1>", expression))
+    found = [match.groupdict() for match in python.finditer(log)]
+    assert [int(each["event"].split()[0]) for each in found] == sorted(stored.chain)
+    clocks = {int(f["event"].split()[0]): json.loads(f["clock"]) for f in found}
+    own: dict[str, int] = {}
+    for each in found:
+        own[each["host"]] = own.get(each["host"], 0) + 1
+        assert json.loads(each["clock"])[each["host"]] == own[each["host"]]
+    assert_clocks_tell_the_truth(stored, clocks)
+
+
+def assert_clocks_tell_the_truth(stored: Stored, clocks: dict[int, dict[str, int]]) -> None:
+    """Vector clocks order a sample of pairs as the causal pasts do."""
+    ids = sorted(clocks)[::7]
+    for a in ids:
+        for b in ids:
+            dominated = all(clocks[b].get(host, 0) >= n for host, n in clocks[a].items())
+            assert dominated == (a in stored.history.past[b])
+
+
+def arrows(stored: Stored) -> set[tuple[int, int]]:
+    """(cause, effect) of the messages with both ends in the chain."""
+    rows = (stored.history.rows[each - 1] for each in stored.chain)
+    return {(row["cause_id"], row["id"]) for row in rows if row["cause_id"] in stored.chain}
+
+
+def test_graphviz_has_the_chains_events_messages_and_orders(export: Export, stored: Stored) -> None:
+    text = export("chain.dot").read_text()
+    quoted = r'"(?:[^"\\\n]|\\.)*"'
+    nodes = dict(
+        re.findall(rf"^  subgraph cluster_\d+ {{ (p\d+_\d+) \[label=({quoted})\] }}$", text, re.M)
+    )
+    ids = {node: int(label[1:].split()[0]) for node, label in nodes.items()}
+    assert sorted(ids.values()) == sorted(stored.chain)
+    messages = re.findall(rf"^  (\w+) -> (\w+) \[label={quoted}\]$", text, re.M)
+    assert {(ids[a], ids[b]) for a, b in messages} == arrows(stored)
+    orders = re.findall(r"^  (\w+) -> (\w+) \[style=dashed\]$", text, re.M)
+    actors = {stored.history.rows[each - 1]["participant"] for each in stored.chain}
+    assert len(orders) == len(stored.chain) - len(actors)
+    assert all(ids[a] < ids[b] for a, b in orders)
+    lanes = re.findall(rf"^  subgraph cluster_\d+ {{ label={quoted} }}$", text, re.M)
+    statements = len(text.splitlines()) - 3
+    assert statements == len(lanes) + len(nodes) + len(messages) + len(orders)
+
+
+def test_mermaid_has_a_line_an_event(export: Export, stored: Stored) -> None:
+    first, *lines = export("chain.mmd").read_text().splitlines()
+    assert first == "sequenceDiagram"
+    participants = [line for line in lines if line.startswith("    participant P")]
+    rest = lines[len(participants) :]
+    messages = [re.fullmatch(r"    P\d+->>P\d+: (\d+) [^;>:]*(?:#\d+;[^;>:]*)*", s) for s in rest]
+    notes = [re.fullmatch(r"    Note over P\d+: (\d+) [^;>:]*(?:#\d+;[^;>:]*)*", s) for s in rest]
+    ids = [int((a or b)[1]) for a, b in zip(messages, notes, strict=True) if a or b]  # type: ignore[index]
+    assert ids == sorted(stored.chain)
+    assert len([each for each in messages if each]) == len(arrows(stored))
+
+
+def test_chrome_trace_events(export: Export, stored: Stored) -> None:
+    document = json.loads(export("chain.trace.json").read_text())
+    events = document["traceEvents"]
+    slices = {e["args"]["id"]: e for e in events if e["ph"] == "X"}
+    assert sorted(slices) == sorted(stored.chain)
+    begun = {e["id"]: e for e in events if e["ph"] == "s"}
+    ended = {e["id"]: e for e in events if e["ph"] == "f"}
+    found = {(slices[each]["args"]["cause_id"], each) for each in begun}
+    assert found == arrows(stored)
+    assert begun.keys() == ended.keys()
+    for cause, effect in found:
+        assert begun[effect]["ts"] == slices[cause]["ts"]
+        assert begun[effect]["tid"] == slices[cause]["tid"]
+        assert ended[effect]["ts"] == slices[effect]["ts"]
+    names = {e["tid"] for e in events if e["name"] == "thread_name"}
+    assert names == {e["tid"] for e in slices.values()}
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_export_has_a_manifest_with_its_digest(export: Export, name: str) -> None:
+    file = export(f"chain.{name}")
+    manifest = json.loads(manifest_of(file).read_text())
+    content = file.read_bytes()
+    assert manifest["sha256"] == hashlib.sha256(content).hexdigest()
+    assert manifest["bytes"] == len(content)
+    assert manifest["file"] == file.name
+    assert manifest["versions"]["pyspark"]
+
+
+def test_the_longest_extension_picks_the_format() -> None:
+    def name(file: str) -> str | None:
+        found = format_of(file)
+        return found and found.name
+
+    assert name("a.json") == "json"
+    assert name("a.trace.json") == "trace.json"
+    assert name("plain") == "jsonl"
+    assert name("a.b.csv") == "csv"
+    assert name("a.exe") is None
+    assert name("a.json.bak") is None
+
+
+def test_each_format_has_a_renderer() -> None:
+    assert RENDERERS.keys() == FORMATS.keys()
+
+
+def test_the_stores_numbers_mean_what_the_tracker_says() -> None:
+    assert tuple(each.name for each in EventType) == columns.TYPES
+    assert tuple(each.name for each in Match) == columns.MATCHES
