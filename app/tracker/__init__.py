@@ -17,7 +17,7 @@ from app.tracker.events import (
 )
 from app.tracker.participants import Policy
 from app.tracker.records import Channel, Deliver, Publish, Record, Unreadable
-from app.tracker.tracker import Bounds, Counters, Tracker, type_of
+from app.tracker.tracker import Bounds, Counters, Totals, Tracker, type_of
 
 __all__ = [
     "Bounds",
@@ -37,6 +37,7 @@ __all__ = [
     "Reference",
     "Restored",
     "StampedEvent",
+    "Totals",
     "Tracker",
     "Unreadable",
     "type_of",

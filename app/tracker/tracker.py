@@ -40,6 +40,14 @@ class Counters(msgspec.Struct):
     copies_dropped: int = 0
 
 
+class Totals(msgspec.Struct, frozen=True):
+    """What can be said of a trace in numbers, whether or not it runs."""
+
+    counters: Counters
+    participants: int
+    pending_copies: int
+
+
 class _State(msgspec.Struct):
     """The small rest of a checkpoint: everything that is not a row of its own."""
 
@@ -47,7 +55,7 @@ class _State(msgspec.Struct):
     next_participant: int
     next_channel: int
     next_copy: int
-    counters: Counters
+    totals: Totals
     held: list[Held]
 
 
@@ -123,28 +131,32 @@ class Tracker:
         self._matcher.forget_before(event_id)
         return self._participants.retire_before(event_id)
 
+    def totals(self) -> Totals:
+        """Return the numbers as they stand."""
+        self.counters.copies_dropped = self._matcher.copies_dropped
+        return Totals(self.counters, self.participants, self.pending_copies)
+
     @staticmethod
-    def stored_counters(state: bytes | None) -> Counters:
-        """Read the totals out of a checkpoint's state, without a tracker."""
-        return _decode(state).counters if state else Counters()
+    def stored_totals(state: bytes) -> Totals:
+        """Read the numbers out of a checkpoint's state, empty before the first."""
+        return _decode(state).totals if state else Totals(Counters(), 0, 0)
 
     def _state(self) -> bytes:
-        self.counters.copies_dropped = self._matcher.copies_dropped
         return _encode(
             _State(
                 pool=self._participants.pool.dump(),
                 next_participant=self._participants.next_participant,
                 next_channel=self._participants.next_channel,
                 next_copy=self._matcher.next_copy,
-                counters=self.counters,
+                totals=self.totals(),
                 held=self._window.records(),
             )
         )
 
     def _restore(self, policy: Policy, restored: Restored) -> None:
         state = _decode(restored.state)
-        self.counters = state.counters
-        self._matcher.copies_dropped = state.counters.copies_dropped
+        self.counters = state.totals.counters
+        self._matcher.copies_dropped = self.counters.copies_dropped
         self._matcher.restore(state.next_copy, restored.copies, restored.handovers)
         self._participants = Participants(policy, IdPool.load(state.pool))
         self._participants.next_participant = state.next_participant

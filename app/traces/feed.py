@@ -1,0 +1,30 @@
+"""Tells whoever follows the store that new events are in it."""
+
+from __future__ import annotations
+
+import asyncio
+
+
+class Feed:
+    """The newest stored event id, and a way to wait for a newer one.
+
+    Ids grow in commit order, so one number says it all: after `beyond` has returned n, every event
+    up to n can be read.
+    """
+
+    def __init__(self) -> None:
+        self.latest = 0
+        self._moved = asyncio.Event()
+
+    def advance(self, event_id: int) -> None:
+        """Note that events up to this id are stored."""
+        if event_id > self.latest:
+            self.latest = event_id
+            moved, self._moved = self._moved, asyncio.Event()
+            moved.set()
+
+    async def beyond(self, event_id: int) -> int:
+        """Wait for an event with a greater id; return the newest id. Safe to cancel."""
+        while self.latest <= event_id:
+            await self._moved.wait()
+        return self.latest

@@ -1,0 +1,267 @@
+"""One run of one trace: from the checkpoint to the firehose, until it is asked to end.
+
+    trace messages → records → stamped events → one transaction with the checkpoint → ack
+
+While a batch is being stored the next one is already parsed and stamped; never more than that, so
+memory is bounded by two batches and the prefetch. Whatever goes wrong ends the run: the next one
+begins with the checkpoint again, and what was not acknowledged comes back from the broker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from app.errors import OutageError
+from app.store.batch import Batch
+from app.store.traces import Trace
+from app.traces.feed import Feed
+from app.traces.gapwatch import GapWatch
+from app.traces.ports import Received, Source, Stream, TraceStore
+from app.traces.rate import Rate
+from app.traces.resume import Resume, Window, digest
+from app.traces.retention import Retention, retain
+from app.traces.supervisor import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, Supervisor
+from app.tracker import Bounds, Policy, Restored, StampedEvent, Tracker, Unreadable
+
+LAG_SECONDS = 2.0
+# From here on the broker may already be dropping the oldest trace messages.
+NEARLY_FULL = 0.95
+
+
+class PipelineSettings(msgspec.Struct, frozen=True):
+    """The bounds of a run; times in seconds."""
+
+    bounds: Bounds = Bounds()
+    batch_events: int = 1000
+    batch_seconds: float = 0.1
+    prefetch: int = 4000
+    queue_max_bytes: int = 1 << 30
+    check_seconds: float = 15.0
+    retention: Retention = Retention()
+
+
+class Prepared(msgspec.Struct):
+    """A batch to be stored, and the delivery tag that acknowledges all of it."""
+
+    batch: Batch | None  # None where every message was stored before
+    tag: int
+    messages: int
+
+
+class Pipeline:
+    """One trace's run; a new object for each."""
+
+    def __init__(
+        self,
+        trace: Trace,
+        store: TraceStore,
+        source: Source,
+        feed: Feed,
+        supervisor: Supervisor,
+        settings: PipelineSettings,
+        well_until: int,
+    ) -> None:
+        """Prepare a run; ``well_until`` (µs) is when capture was seen to work last, 0 for never."""
+        self._trace = trace
+        self._store = store
+        self._source = source
+        self._feed = feed
+        self._supervisor = supervisor
+        self._settings = settings
+        self._stopping = asyncio.Event()
+        self._draining = False
+        self._next_retention = time.monotonic()
+        self.tracker: Tracker | None = None
+        self.rate = Rate(time.monotonic)
+        self.lag: int | None = None
+        self.last_event_id = trace.last_event_id
+        self.well_until = well_until
+
+    def stop(self) -> None:
+        """Ask the run to end after the batch at hand; the queue goes on collecting."""
+        self._stopping.set()
+
+    def drain(self) -> None:
+        """Ask the run to end once the queue is empty."""
+        self._draining = True
+
+    async def run(self) -> None:
+        """Restore, connect, and store what comes, until asked to end.
+
+        :raises OutageError: when the broker or the database is away.
+        """
+        bounds = self._settings.bounds
+        self.last_event_id = (await self._store.trace(self._trace.vhost)).last_event_id
+        restored = await self._store.restore(self._trace.id, bounds.handovers)
+        self.tracker = Tracker(Policy(self._trace.policy), bounds, restored)
+        self._gaps = GapWatch(self._store, self._trace.id)
+        self._window = Window(self._settings.prefetch, await self._store.window(self._trace.id))
+        self._resume: Resume[tuple[Received, bytes]] = Resume(self._window)
+        async with self._source.open(self._trace.vhost, self._settings.prefetch) as stream:
+            await self._begin(stream, restored)
+            self._supervisor.running()
+            monitor = asyncio.create_task(self._monitor(stream))
+            try:
+                await self._consume(stream)
+            finally:
+                monitor.cancel()
+                await asyncio.gather(monitor, return_exceptions=True)
+
+    async def _begin(self, stream: Stream, restored: Restored) -> None:
+        """Switch tracing on, and record what was certainly missed before."""
+        since = await self._last_sign_of_life()
+        was_off = await self._source.switch_on(self._trace.vhost)
+        self.well_until = _now()
+        queued = 0 if stream.queue_is_new else stream.queued_before
+        still_open = [gap for gap in await self._store.gaps(self._trace.id) if gap.until is None]
+        for gap in still_open:
+            await self._gaps.over(gap.id, queued)
+        if still_open or not restored.state:
+            return
+        if stream.queue_is_new:
+            await self._gaps.lost("the trace queue was gone", since, queued)
+        elif was_off:
+            await self._gaps.lost(_off(was_off), since, queued)
+
+    async def _last_sign_of_life(self) -> int:
+        if self.well_until or not self.last_event_id:
+            return self.well_until or self._trace.created_at
+        return (await self._store.event(self.last_event_id)).recorded_at
+
+    async def _consume(self, stream: Stream) -> None:
+        storing: asyncio.Task[None] | None = None
+        try:
+            while not self._stopping.is_set():
+                if self._retention_is_due():
+                    if storing is not None:
+                        await storing
+                        storing = None
+                    await self._retain()
+                received = await stream.batch(
+                    self._settings.batch_events, self._settings.batch_seconds
+                )
+                prepared = self._prepare(stream, received)
+                if storing is not None:
+                    await storing
+                    storing = None
+                if prepared is not None:
+                    storing = asyncio.create_task(self._commit(stream, prepared))
+                elif self._draining and not received and await self._is_drained(stream):
+                    return
+        finally:
+            if storing is not None:
+                await storing
+
+    def _retention_is_due(self) -> bool:
+        return self._settings.retention.is_on and time.monotonic() >= self._next_retention
+
+    async def _retain(self) -> None:
+        self._next_retention = time.monotonic() + self._settings.retention.check_seconds
+        tracker = self._running_tracker()
+        await retain(self._store, self._trace.id, tracker, self._settings.retention)
+
+    def _prepare(self, stream: Stream, received: Sequence[Received]) -> Prepared | None:
+        """Stamp what is new among the received; None where there is nothing to acknowledge."""
+        tracker = self._running_tracker()
+        events: list[StampedEvent] = []
+        unreadable: list[Unreadable] = []
+        digests: list[bytes] = []
+        tag = messages = 0
+        for arrival, mark, is_new in self._decided(received):
+            tag, messages = arrival.tag, messages + 1
+            if not is_new:
+                continue
+            digests.append(mark)
+            message = arrival.message
+            if isinstance(message, Unreadable):
+                unreadable.append(message)
+            elif not stream.is_own(message):
+                events += tracker.apply(message, arrival.at)
+        events += tracker.close_overdue(_now())
+        tracker.counters.quarantined += len(unreadable)
+        batch = None
+        if digests or events:
+            self._window.add(digests)
+            batch = Batch(events, tracker.checkpoint(), self._window.dump(), unreadable)
+        return Prepared(batch, tag, messages) if batch or messages else None
+
+    def _decided(self, received: Sequence[Received]) -> Iterator[tuple[Received, bytes, bool]]:
+        """Yield (message, digest, is new), once it is clear which of the first are stored."""
+        if not received and not self._resume.settled:
+            yield from (((*held, is_new)) for held, is_new in self._resume.settle())
+        for arrival in received:
+            mark = digest(arrival.message)
+            for held, is_new in self._resume.push((arrival, mark), mark, arrival.redelivered):
+                yield (*held, is_new)
+
+    async def _commit(self, stream: Stream, prepared: Prepared) -> None:
+        """Store a batch, then acknowledge it; an outage of the store is sat out here."""
+        if prepared.batch is not None:
+            ids = await self._append(prepared.batch)
+            if ids:
+                self.last_event_id = ids[-1]
+                self.rate.add(len(ids))
+                self._feed.advance(ids[-1])
+        if prepared.messages:
+            await stream.acknowledge(prepared.tag)
+        await self._gaps.stored(prepared.messages)
+
+    async def _append(self, batch: Batch) -> range:
+        pause = FIRST_PAUSE_SECONDS
+        while True:
+            try:
+                ids = await self._store.append(self._trace.id, batch)
+            except OutageError as outage:
+                self._supervisor.waiting(str(outage))
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+            else:
+                if pause > FIRST_PAUSE_SECONDS:
+                    self._supervisor.running()
+                return ids
+
+    async def _monitor(self, stream: Stream) -> None:
+        """Keep the lag known, and look from time to time whether tracing is still on."""
+        next_check = time.monotonic() + self._settings.check_seconds
+        while True:
+            await asyncio.sleep(LAG_SECONDS)
+            with contextlib.suppress(OutageError):  # a lost stream is the consumer's to report
+                self.lag = await stream.ready_messages() + stream.buffered
+            if time.monotonic() >= next_check:
+                next_check = time.monotonic() + self._settings.check_seconds
+                # Without the management API nothing can be said of tracing; the next look may.
+                with contextlib.suppress(OutageError):
+                    await self._check(stream)
+
+    async def _check(self, stream: Stream) -> None:
+        if self._draining:  # tracing is off on purpose
+            return
+        since, self.well_until = self.well_until, _now()
+        was_off = await self._source.switch_on(self._trace.vhost)
+        if was_off:
+            await self._gaps.lost(_off(was_off), since, self.lag or 0)
+        queued_bytes = await self._source.queued_bytes(self._trace.vhost) or 0
+        if queued_bytes > NEARLY_FULL * self._settings.queue_max_bytes:
+            reason = "the trace queue reached its limit, and drops its oldest messages"
+            await self._gaps.lost(reason, since, self.lag or 0)
+
+    async def _is_drained(self, stream: Stream) -> bool:
+        return stream.buffered == 0 and await stream.ready_messages() == 0
+
+    def _running_tracker(self) -> Tracker:
+        if self.tracker is None:
+            raise RuntimeError("the run has not begun")
+        return self.tracker
+
+
+def _off(nodes: list[str]) -> str:
+    return f"tracing was off on {', '.join(nodes)}"
+
+
+def _now() -> int:
+    return time.time_ns() // 1000

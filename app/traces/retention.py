@@ -1,0 +1,50 @@
+"""Retention is carried out by whoever owns the trace's tracker, between two batches."""
+
+from __future__ import annotations
+
+import time
+
+import msgspec
+
+from app.traces.ports import TraceStore
+from app.tracker import Tracker
+
+# Events of one transaction: short enough to let batches of other traces in between.
+AT_MOST = 20_000
+
+
+class Retention(msgspec.Struct, frozen=True):
+    """What is kept: the newest events by number, by age (seconds), or all (None)."""
+
+    keep_events: int | None = None
+    keep_seconds: float | None = None
+    check_seconds: float = 600.0
+
+    @property
+    def is_on(self) -> bool:
+        """Whether anything is ever removed."""
+        return self.keep_events is not None or self.keep_seconds is not None
+
+    def older_than(self) -> int | None:
+        """Return the time (µs) before which events go."""
+        if self.keep_seconds is None:
+            return None
+        return time.time_ns() // 1000 - int(self.keep_seconds * 1_000_000)
+
+
+async def retain(store: TraceStore, trace_id: int, tracker: Tracker, retention: Retention) -> int:
+    """Remove what the retention does not keep; return how many events went.
+
+    The tracker must have nothing that is not stored.
+    """
+    removed = 0
+    while plan := await store.plan_prune(
+        trace_id,
+        keep_events=retention.keep_events,
+        older_than=retention.older_than(),
+        at_most=AT_MOST,
+    ):
+        tracker.forget_before(plan.before_id)
+        await store.prune(plan, tracker.checkpoint())
+        removed += plan.events
+    return removed

@@ -1,0 +1,113 @@
+"""Erlang's supervision, said in Python: restart what fails, but not for ever.
+
+A failure is a bug, ours or one that some message brings out. An outage of the broker or the
+database is not: it is waited out, with growing pauses, and counts for nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable
+
+from app.errors import OutageError
+from app.traces.status import TraceState
+
+log = logging.getLogger(__name__)
+
+INTENSITY = 3
+PERIOD_SECONDS = 10.0
+FIRST_PAUSE_SECONDS = 0.25
+LONGEST_PAUSE_SECONDS = 10.0
+
+
+class RestartIntensity:
+    """At most ``intensity`` restarts in any ``period`` seconds of the given clock."""
+
+    def __init__(
+        self,
+        clock: Callable[[], float],
+        intensity: int = INTENSITY,
+        period: float = PERIOD_SECONDS,
+    ) -> None:
+        self._clock = clock
+        self._intensity = intensity
+        self._period = period
+        self._restarts: deque[float] = deque()
+
+    def admits(self) -> bool:
+        """Count one failure; whether one more restart is right."""
+        now = self._clock()
+        self._restarts.append(now)
+        while now - self._restarts[0] > self._period:
+            self._restarts.popleft()
+        return len(self._restarts) <= self._intensity
+
+
+class Supervisor:
+    """Runs one trace until it ends by itself, is cancelled, or has failed too often."""
+
+    def __init__(
+        self,
+        name: str,
+        run: Callable[[], Awaitable[None]],
+        *,
+        clock: Callable[[], float],
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        """Supervise ``run``, which returns when it is asked to stop and raises otherwise."""
+        self._name = name
+        self._run = run
+        self._pause = pause
+        self._intensity = RestartIntensity(clock)
+        self._pause_seconds = FIRST_PAUSE_SECONDS
+        self.state = TraceState.starting
+        self.waiting_for: str | None = None
+        self.last_error: str | None = None
+        self.restarts = 0
+
+    def running(self) -> None:
+        """Note that the run has come through its start."""
+        self.state = TraceState.running
+        self.waiting_for = None
+        self._pause_seconds = FIRST_PAUSE_SECONDS
+
+    def waiting(self, reason: str) -> None:
+        """Note that the run sits out an outage by itself."""
+        self.state = TraceState.waiting
+        self.waiting_for = reason
+
+    async def supervise(self) -> None:
+        """Run, and run again; return when the run has ended or the trace has failed."""
+        while True:
+            self.state = self.state if self.waiting_for else TraceState.starting
+            try:
+                await self._run()
+            except OutageError as outage:
+                await self._wait_out(outage)
+            except Exception as failure:  # noqa: BLE001 - whatever it is, it is this trace's alone
+                if not self._restart_after(failure):
+                    return
+            else:
+                self.state = TraceState.stopped
+                self.waiting_for = None
+                return
+
+    async def _wait_out(self, outage: OutageError) -> None:
+        if self.waiting_for is None:
+            log.warning("trace of %r waits: %s", self._name, outage)
+        self.waiting(str(outage))
+        await self._pause(self._pause_seconds)
+        self._pause_seconds = min(self._pause_seconds * 2, LONGEST_PAUSE_SECONDS)
+
+    def _restart_after(self, failure: Exception) -> bool:
+        self.last_error = f"{type(failure).__name__}: {failure}"
+        self.restarts += 1
+        self.waiting_for = None
+        log.error("trace of %r failed", self._name, exc_info=failure)
+        if self._intensity.admits():
+            return True
+        self.state = TraceState.failed
+        log.error("trace of %r failed more often than is sensible and is given up", self._name)
+        return False

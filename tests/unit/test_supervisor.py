@@ -1,0 +1,144 @@
+"""What is restarted, what is waited out, and when a trace is given up."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from app.errors import OutageError
+from app.traces.feed import Feed
+from app.traces.rate import Rate
+from app.traces.status import TraceState
+from app.traces.supervisor import LONGEST_PAUSE_SECONDS, RestartIntensity, Supervisor
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    async def pause(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.mark.parametrize(
+    ("times", "verdicts"),
+    [
+        ((0, 1, 2), [True, True, True]),
+        ((0, 1, 2, 3), [True, True, True, False]),
+        ((0, 1, 2, 10.5), [True, True, True, True]),
+        ((0, 5, 9, 10), [True, True, True, False]),
+        ((0, 20, 40, 60, 80), [True] * 5),
+    ],
+)
+def test_three_restarts_in_ten_seconds_and_no_more(
+    times: tuple[float, ...], verdicts: list[bool]
+) -> None:
+    clock = Clock()
+    intensity = RestartIntensity(clock)
+    seen = []
+    for clock.now in times:
+        seen.append(intensity.admits())
+    assert seen == verdicts
+
+
+def supervised(
+    clock: Clock, steps: Iterator[Callable[[Supervisor], None]]
+) -> tuple[Supervisor, list[float]]:
+    started: list[float] = []
+
+    async def run() -> None:
+        started.append(clock.now)
+        next(steps)(supervisor)
+
+    supervisor = Supervisor("v", run, clock=clock, pause=clock.pause)
+    return supervisor, started
+
+
+def fail(_: Supervisor) -> None:
+    raise ValueError("a bug")
+
+
+def outage(_: Supervisor) -> None:
+    raise OutageError("the broker is away")
+
+
+def end(_: Supervisor) -> None:
+    return
+
+
+async def test_the_fourth_failure_marks_the_trace_failed_with_its_reason() -> None:
+    supervisor, started = supervised(Clock(), iter([fail] * 9))
+    await supervisor.supervise()
+    assert len(started) == 4
+    assert (supervisor.state, supervisor.restarts) == (TraceState.failed, 4)
+    assert supervisor.last_error == "ValueError: a bug"
+
+
+async def test_failures_far_apart_are_each_restarted() -> None:
+    clock = Clock()
+
+    def later(_: Supervisor) -> None:
+        clock.now += 11
+        raise ValueError("now and then")
+
+    supervisor, started = supervised(clock, iter([later] * 6 + [end]))
+    await supervisor.supervise()
+    assert (len(started), supervisor.state) == (7, TraceState.stopped)
+
+
+async def test_an_outage_is_waited_out_with_growing_pauses_and_does_not_count() -> None:
+    supervisor, started = supervised(Clock(), iter([outage] * 20 + [end]))
+    await supervisor.supervise()
+    pauses = [b - a for a, b in itertools.pairwise(started)]
+    assert pauses == sorted(pauses)
+    assert pauses[-1] == LONGEST_PAUSE_SECONDS
+    assert (supervisor.restarts, supervisor.state) == (0, TraceState.stopped)
+
+
+async def test_after_an_outage_that_ended_the_pauses_begin_anew() -> None:
+    def come_through(supervisor: Supervisor) -> None:
+        supervisor.running()
+        raise OutageError("again")
+
+    supervisor, started = supervised(Clock(), iter([outage, outage, come_through, outage, end]))
+    await supervisor.supervise()
+    pauses = [b - a for a, b in itertools.pairwise(started)]
+    assert pauses[2] == pauses[0]
+
+
+async def test_while_it_waits_the_trace_says_for_what() -> None:
+    seen: list[tuple[TraceState, str | None]] = []
+
+    def look(supervisor: Supervisor) -> None:
+        seen.append((supervisor.state, supervisor.waiting_for))
+
+    supervisor, _ = supervised(Clock(), iter([outage, look]))
+    await supervisor.supervise()
+    assert seen == [(TraceState.waiting, "the broker is away")]
+    assert supervisor.waiting_for is None
+
+
+def test_the_rate_is_the_mean_over_the_last_seconds() -> None:
+    clock = Clock()
+    rate = Rate(clock, span=10)
+    rate.add(50)
+    clock.now = 5
+    rate.add(50)
+    assert rate.per_second() == 10
+    clock.now = 12
+    assert rate.per_second() == 5
+    clock.now = 60
+    assert rate.per_second() == 0
+
+
+async def test_the_feed_wakes_whoever_waits_for_more() -> None:
+    feed = Feed()
+    feed.advance(3)
+    assert await feed.beyond(2) == 3
+    feed.advance(2)
+    assert feed.latest == 3
