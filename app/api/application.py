@@ -10,14 +10,14 @@ from fastapi import FastAPI
 from starlette.middleware.cors import CORSMiddleware
 from starlette.staticfiles import StaticFiles
 
-from app.api import openapi, problems, service, traces
+from app.api import events, live, openapi, problems, service, traces
 from app.api.bodies import BoundedBody
 from app.api.paths import PathSegments
 from app.api.security import LoopbackHosts, SameOriginWrites, SecurityHeaders
 from app.api.services import Services
 from app.settings import Settings
 
-ROUTERS = (traces.router, service.router)
+ROUTERS = (traces.router, events.router, live.router, service.router)
 
 
 def build(

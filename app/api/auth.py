@@ -254,7 +254,8 @@ def claimed_user(authorization: bytes) -> str:
     raise NotAuthenticatedError("credentials are Basic (name and password) or Bearer (a token)")
 
 
-async def _signed_in(request: Request) -> User:
+async def signed_in(request: Request) -> User:
+    """The user of a request; raises what the authenticator raises."""
     authenticator: Authenticator = request.app.state.services.authenticator
     headers = [value for name, value in request.scope["headers"] if name == b"authorization"]
     if len(headers) > 1:
@@ -263,13 +264,13 @@ async def _signed_in(request: Request) -> User:
     return await authenticator.user(headers[0] if headers else None, address)
 
 
-async def _reader(user: Annotated[User, Depends(_signed_in)]) -> User:
+async def _reader(user: Annotated[User, Depends(signed_in)]) -> User:
     if not user.may_read:
         raise NotAuthorisedError("reading needs the tag monitoring or administrator")
     return user
 
 
-async def _writer(user: Annotated[User, Depends(_signed_in)]) -> User:
+async def _writer(user: Annotated[User, Depends(signed_in)]) -> User:
     if not user.may_write:
         raise NotAuthorisedError("starting, stopping, exporting and deleting needs administrator")
     return user

@@ -11,6 +11,8 @@ from pydantic import BaseModel, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+_CLOSE = {"connection": "close"}  # the rest of the body is not wanted
+
 M = TypeVar("M", bound=BaseModel)
 
 
@@ -40,11 +42,11 @@ class BoundedBody:
                 async with asyncio.timeout(self._seconds):
                     message = await receive()
             except TimeoutError:
-                raise HTTPException(408, "the request's body takes too long") from None
+                raise HTTPException(408, "the request's body takes too long", _CLOSE) from None
             left -= len(message.get("body", b""))
             complete = not message.get("more_body", False)
             if left < 0:
-                raise HTTPException(413, f"a request has at most {self._max_bytes} bytes")
+                raise HTTPException(413, f"a request has at most {self._max_bytes} bytes", _CLOSE)
             return message
 
         return bounded

@@ -53,7 +53,7 @@ class Problem(Model):
 
 
 class Gap(Model):
-    """A span in which trace messages may have been lost, between the two events it names."""
+    """A span that may lack events: behind one event, before another (null while it lasts)."""
 
     id: int
     after_event_id: int
@@ -244,7 +244,7 @@ class EventWalk(Model):
     """Causes or effects of an event, nearest first."""
 
     event: int
-    items: list[Event]
+    items: list[Event] | list[EventColumns]
     truncated: bool
 
 
@@ -253,7 +253,8 @@ class QueueFate(Model):
 
     queue: str
     state: Literal["handed_over", "waiting", "dead_lettered"]
-    deliveries: list[Event]
+    deliveries: list[Event] | list[EventColumns]
+    dead_letters: list[Event] | list[EventColumns]
     dead_lettered_to: list[str]
 
 

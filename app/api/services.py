@@ -10,7 +10,10 @@ from fastapi import Depends, Request
 
 from app.api.auth import Authenticator
 from app.api.ports import BrokerUsers, TraceRegistry
+from app.api.streams import Subscribers
+from app.api.tail import Tail
 from app.settings import Settings
+from app.store import Store
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,9 @@ class Services:
     authenticator: Authenticator
     broker: BrokerUsers
     traces: TraceRegistry
+    store: Store
+    tail: Tail
+    subscribers: Subscribers
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
 
 

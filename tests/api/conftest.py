@@ -1,4 +1,4 @@
-"""The application around fakes, reached through a real HTTP server or without one."""
+"""The application around fakes and a real store, with a real HTTP server or without one."""
 
 from __future__ import annotations
 
@@ -15,9 +15,12 @@ from fastapi import FastAPI
 from app.api.application import build
 from app.api.auth import Authenticator, BrokerAuthenticator, NobodyAsked
 from app.api.services import Services
+from app.api.streams import Subscribers
+from app.api.tail import Tail
 from app.server import Server, bind, configuration
 from app.settings import Settings
 from tests.api.fakes import FakeBroker, FakeTraces
+from tests.api.story import open_store, tell_story
 
 
 @dataclass
@@ -27,6 +30,7 @@ class World:
     settings: Settings
     broker: FakeBroker
     traces: FakeTraces
+    folder: Path
 
     def authenticator(self) -> Authenticator:
         if self.settings.auth == "none":
@@ -41,12 +45,21 @@ class World:
 
     @asynccontextmanager
     async def services(self) -> AsyncIterator[Services]:
-        yield Services(
-            settings=self.settings,
-            authenticator=self.authenticator(),
-            broker=self.broker,
-            traces=self.traces,
-        )
+        store = await open_store(self.folder)
+        try:
+            await tell_story(store)
+            self.traces.feed.advance(await store.last_event_id())
+            yield Services(
+                settings=self.settings,
+                authenticator=self.authenticator(),
+                broker=self.broker,
+                traces=self.traces,
+                store=store,
+                tail=Tail(store, self.traces.feed),
+                subscribers=Subscribers(self.settings.live_subscribers),
+            )
+        finally:
+            await store.close()
 
     def app(self) -> FastAPI:
         return build(self.settings, self.services, web=None)
@@ -60,6 +73,7 @@ def make_world(tmp_path: Path, **settings: object) -> World:
         Settings(_env_file=None, data_dir=tmp_path, port=0, **settings),
         broker,
         FakeTraces(frozenset({"/", "shop", "undefined", "50%2F off", "ü"})),
+        tmp_path,
     )
 
 

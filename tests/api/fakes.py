@@ -126,6 +126,7 @@ def trace_status(vhost: str, state: TraceState, participant: str = "channel") ->
         last_error=None,
         restarts=0,
         counters=Counters(published=3, received=4),
+        events=7,
         participants=2,
         pending_copies=0,
         last_event_id=7,

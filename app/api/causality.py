@@ -1,0 +1,82 @@
+"""What the service says about causes: relations and fates, in a word and in a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from app.api.schemas import iso_time
+from app.api.views import event_views
+from app.errors import BadRequestError
+from app.store import EventRow, Fate, Gap, Wanted
+from itc import Relation, compare
+
+CLOCK_ALONE = Wanted(payload=False, properties=False)
+
+_SENTENCES = {
+    Relation.before: "event {a} happened before event {b}, and may have influenced it",
+    Relation.after: "event {a} happened after event {b}, and may have been influenced by it",
+    Relation.equal: "event {a} is event {b}",
+    Relation.concurrent: "events {a} and {b} are concurrent: neither can have influenced the other",
+}
+_CAVEAT = "; but messages may be missing between them, so a way from one to the other may be too"
+
+
+def comparison(a: EventRow, b: EventRow, gaps: Sequence[Gap]) -> dict[str, Any]:
+    """How two events stand to each other; raises `BadRequestError` for two virtual hosts."""
+    if a.trace_id != b.trace_id:
+        raise BadRequestError(
+            "these events are of two virtual hosts, whose clocks have no relation"
+        )
+    relation = compare(a.stamp, b.stamp)
+    sentence = _SENTENCES[relation].format(a=a.id, b=b.id)
+    if gaps and relation is Relation.concurrent:
+        sentence += _CAVEAT
+    return {
+        "a": a.id,
+        "b": b.id,
+        "vhost": a.vhost,
+        "relation": relation.value,
+        "sentence": sentence,
+        "complete": not gaps,
+        "gaps": [gap_view(gap) for gap in gaps],
+    }
+
+
+def gap_view(gap: Gap) -> dict[str, Any]:
+    """A gap as ``docs/api.md`` has it."""
+    return {
+        "id": gap.id,
+        "after_event_id": gap.after_event_id,
+        "before_event_id": gap.before_event_id,
+        "since": iso_time(gap.since),
+        "until": None if gap.until is None else iso_time(gap.until),
+        "reason": gap.reason,
+    }
+
+
+def deliveries_view(fate: Fate, columns: Collection[str] | None) -> dict[str, Any]:
+    """A publish's fate, queue by queue."""
+    return {
+        "event": fate.publish.id,
+        "routed_queues": fate.routed_queues,
+        "handed_over": fate.handed_over,
+        "sentence": _fate_sentence(fate),
+        "queues": [
+            {
+                "queue": queue.queue,
+                "state": queue.state.value,
+                "deliveries": event_views(queue.deliveries, columns),
+                "dead_letters": event_views(queue.dead_letters, columns),
+                "dead_lettered_to": queue.dead_lettered_to,
+            }
+            for queue in fate.queues
+        ],
+    }
+
+
+def _fate_sentence(fate: Fate) -> str:
+    if not fate.queues:
+        return "routed to no queue: nobody was given it"
+    noun = "queue" if fate.routed_queues == 1 else "queues"
+    return f"handed over for {fate.handed_over} of {fate.routed_queues} {noun}"

@@ -1,0 +1,158 @@
+"""Events: lists, one with its clocks, its past, its future, its fate; two compared."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query, Response
+
+from app.api.auth import Reader, User
+from app.api.causality import CLOCK_ALONE, comparison, deliveries_view
+from app.api.openapi import READING, READING_ONE
+from app.api.queries import Form, ListQuery, WalkQuery
+from app.api.schemas import (
+    Comparison,
+    Deliveries,
+    Event,
+    EventColumns,
+    EventDetail,
+    EventPage,
+    EventWalk,
+)
+from app.api.services import Parts, Services
+from app.api.tail import TailQuery
+from app.api.views import event_detail, event_views, json_answer
+from app.errors import NotFoundError
+from app.store import EVERYTHING, NOTHING_LARGE, EventRow, Sort, Store, Walk, Wanted
+
+router = APIRouter(tags=["events"])
+
+EventId = Annotated[int, Path(ge=1, le=2**63 - 1, description="An event's id.")]
+
+
+@router.get(
+    "/itc_db",
+    response_model=list[Event] | list[EventColumns] | EventPage,
+    responses=READING,
+)
+async def list_events(query: Annotated[ListQuery, Query()], user: Reader, parts: Parts) -> Response:
+    """Events by filter, newest first: a plain array, a page, or what lies behind a cursor."""
+    query.check()
+    size = _page_size(query, parts)
+    if query.after is not None and query.before is None:
+        return await _list_after(query, size, query.after, user, parts)
+    wanted = query.filter_for(user)
+    if query.page is None and query.sort is None:
+        rows = await parts.store.events(
+            wanted, after=query.after, before=query.before, limit=size, columns=query.store_columns
+        )
+        return json_answer(event_views(rows, query.chosen))
+    page = await parts.store.page(
+        wanted,
+        page=query.page or 1,
+        page_size=size,
+        sort=Sort(query.sort or "id"),
+        descending=query.sort is None or query.sort_reverse,
+        columns=query.store_columns,
+    )
+    items = event_views(page.items, query.chosen)
+    if query.page is None:
+        return json_answer(items)
+    return json_answer(
+        {
+            "total_count": page.total_count,
+            "item_count": page.item_count,
+            "filtered_count": page.filtered_count,
+            "page": page.page,
+            "page_size": page.page_size,
+            "page_count": page.page_count,
+            "items": items,
+        }
+    )
+
+
+def _page_size(query: ListQuery, parts: Services) -> int:
+    return min(query.page_size or parts.settings.page_size, parts.settings.page_size_max)
+
+
+async def _list_after(
+    query: ListQuery, size: int, event_id: int, user: User, parts: Services
+) -> Response:
+    """What is behind a cursor, waited for where there is nothing yet and the caller says so."""
+    following = TailQuery(
+        query.filter_for(user), query.chosen, payload=query.payload == "full", limit=size
+    )
+    batch = await parts.tail.first_after(
+        following,
+        event_id,
+        min(query.wait or 0.0, parts.settings.wait_seconds_max),
+        parts.stopping,
+    )
+    return Response(batch.array, media_type="application/json")
+
+
+@router.get("/itc_db/events/{event_id}", response_model=EventDetail, responses=READING_ONE)
+async def get_event(event_id: EventId, user: Reader, parts: Parts) -> Response:
+    """One event with its three clocks."""
+    row = await visible_event(parts.store, event_id, user)
+    return json_answer(event_detail(row, await parts.store.vector(row)))
+
+
+@router.get("/itc_db/events/{event_id}/causes", response_model=EventWalk, responses=READING_ONE)
+async def get_causes(
+    event_id: EventId, walk: Annotated[WalkQuery, Query()], user: Reader, parts: Parts
+) -> Response:
+    """What happened before an event, nearest first."""
+    await visible_event(parts.store, event_id, user, NOTHING_LARGE)
+    limit = min(walk.limit, parts.settings.walk_limit_max)
+    return _walk_answer(
+        event_id, await parts.store.causes(event_id, limit, walk.store_columns), walk
+    )
+
+
+@router.get("/itc_db/events/{event_id}/effects", response_model=EventWalk, responses=READING_ONE)
+async def get_effects(
+    event_id: EventId, walk: Annotated[WalkQuery, Query()], user: Reader, parts: Parts
+) -> Response:
+    """What happened after an event, nearest first."""
+    await visible_event(parts.store, event_id, user, NOTHING_LARGE)
+    limit = min(walk.limit, parts.settings.walk_limit_max)
+    return _walk_answer(
+        event_id, await parts.store.effects(event_id, limit, walk.store_columns), walk
+    )
+
+
+def _walk_answer(event_id: int, found: Walk, walk: WalkQuery) -> Response:
+    items = event_views(found.items, walk.chosen)
+    return json_answer({"event": event_id, "items": items, "truncated": found.truncated})
+
+
+@router.get(
+    "/itc_db/events/{event_id}/deliveries", response_model=Deliveries, responses=READING_ONE
+)
+async def get_deliveries(
+    event_id: EventId, form: Annotated[Form, Query()], user: Reader, parts: Parts
+) -> Response:
+    """A publish's fate: what became of its copy in each queue it was routed to."""
+    await visible_event(parts.store, event_id, user, NOTHING_LARGE)
+    fate = await parts.store.deliveries(event_id, form.store_columns)
+    return json_answer(deliveries_view(fate, form.chosen))
+
+
+@router.get("/itc_db/compare/{a}/{b}", response_model=Comparison, responses=READING_ONE)
+async def compare_events(a: EventId, b: EventId, user: Reader, parts: Parts) -> Response:
+    """How two events stand to each other, in a word and in a sentence."""
+    one = await visible_event(parts.store, a, user, CLOCK_ALONE)
+    other = await visible_event(parts.store, b, user, CLOCK_ALONE)
+    gaps = await parts.store.gaps_between(one.trace_id, a, b)
+    return json_answer(comparison(one, other, gaps))
+
+
+async def visible_event(
+    store: Store, event_id: int, user: User, columns: Wanted = EVERYTHING
+) -> EventRow:
+    """An event that the user may see; raises `NotFoundError`, the same for all others."""
+    row = await store.event(event_id, columns)
+    if not user.sees(row.vhost):
+        raise NotFoundError(f"no event has the id {event_id}")
+    return row

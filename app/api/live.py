@@ -1,0 +1,93 @@
+"""The live tail: stored events as they come, as server-sent events."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Query, Request, Response
+
+from app.api.auth import Reader, User, signed_in
+from app.api.openapi import answers
+from app.api.queries import LiveQuery
+from app.api.services import Parts, Services
+from app.api.streams import HEARTBEAT_SECONDS, EventStream, frame, heartbeat
+from app.api.tail import TailQuery
+from app.errors import BadRequestError, ItcError
+
+router = APIRouter(tags=["events"])
+
+_AT_ONCE = 100  # events in one write
+
+
+@router.get(
+    "/itc_db/live",
+    status_code=200,
+    response_class=EventStream,
+    responses={
+        **answers(400, 401, 429, 503),
+        200: {
+            "description": "Server-sent events: each `data` is an event, each `id` its id. An "
+            "event named `dropped` ends the stream and says why.",
+            "content": {"text/event-stream": {"schema": {"type": "string"}}},
+        },
+    },
+)
+async def live(
+    query: Annotated[LiveQuery, Query()],
+    user: Reader,
+    parts: Parts,
+    request: Request,
+    last_event_id: Annotated[
+        str | None, Header(description="Resumes behind this event, as browsers do by themselves.")
+    ] = None,
+) -> Response:
+    """Events as they are stored, those that pass the filter."""
+    start = _start(last_event_id, query.after, parts)
+    following = TailQuery(
+        query.filter_for(user), query.chosen, payload=query.payload == "full", limit=_AT_ONCE
+    )
+    frames = _frames(following, start, user, parts, request)
+    parts.subscribers.admit()
+    return EventStream(frames, parts.settings.live_send_seconds, parts.subscribers.leave)
+
+
+def _start(last_event_id: str | None, after: int | None, parts: Services) -> int:
+    if last_event_id is None:
+        return parts.tail.newest if after is None else after
+    if not last_event_id.isascii() or not last_event_id.isdecimal() or len(last_event_id) > 18:
+        raise BadRequestError("Last-Event-ID is the id of an event")
+    return int(last_event_id)
+
+
+async def _frames(
+    query: TailQuery, start: int, user: User, parts: Services, request: Request
+) -> AsyncGenerator[bytes, None]:
+    """Batches from ``start`` on; a notice where the stream cannot go on."""
+    cursor = start
+    allowed = parts.tail.newest - start + parts.settings.live_behind_events
+    yield heartbeat(cursor)
+    while not parts.stopping.is_set():
+        if reason := await _reason_to_drop(user, request):
+            yield frame("dropped", {"reason": reason})
+            return
+        batch, cursor = await parts.tail.after(query, cursor)
+        if batch.ids:
+            yield batch.frames
+        elif not await parts.tail.more(cursor, HEARTBEAT_SECONDS, parts.stopping):
+            yield heartbeat(cursor)
+        if parts.tail.newest - cursor > allowed:
+            parts.subscribers.dropped += 1
+            yield frame(
+                "dropped", {"reason": "too slow: resume with Last-Event-ID, or filter more"}
+            )
+            return
+
+
+async def _reason_to_drop(user: User, request: Request) -> str | None:
+    """Rights may be taken away while a stream is open."""
+    try:
+        now = await signed_in(request)
+    except ItcError as error:
+        return str(error)
+    return None if now == user else "your rights have changed: sign in again"

@@ -1,0 +1,155 @@
+"""Query parameters of lists of events, and what they ask of the store."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+
+from app.api.auth import User
+from app.api.schemas import EventType as TypeWord
+from app.api.schemas import MatchKind
+from app.api.views import COLUMNS, wanted_columns
+from app.errors import BadRequestError
+from app.store import EventFilter, Wanted
+from app.tracker.events import EventType, Match
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def _microseconds(time: datetime) -> int:
+    since = (time if time.tzinfo else time.replace(tzinfo=UTC)) - _EPOCH
+    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+
+
+def _split(value: object) -> object:
+    """``columns=a,b`` as well as ``columns=a&columns=b``."""
+    names = value if isinstance(value, list) else [value]
+    return [part for name in names for part in str(name).split(",")]
+
+
+def _known(name: str) -> str:
+    if name not in COLUMNS:
+        raise ValueError(f"there is no such column; there are {', '.join(sorted(COLUMNS))}")
+    return name
+
+
+Text = Annotated[str, Field(max_length=4_096)]
+Number = Annotated[int, Field(ge=0, le=2**63 - 1)]
+Column = Annotated[
+    str,
+    AfterValidator(_known),
+    WithJsonSchema({"type": "string", "enum": sorted(COLUMNS)}),
+]
+Columns = Annotated[list[Column], BeforeValidator(_split)]
+
+
+class Filter(BaseModel):
+    """Which events. An unknown parameter is refused: a misspelt filter would let all through."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    vhost: Text | None = Field(None, description="Of this virtual host.")
+    type: TypeWord | None = Field(None, description="Published or received.")
+    exchange: Text | None = Field(None, description="Through this exchange.")
+    queue: Text | None = Field(None, description="Received from this queue.")
+    connection: Text | None = Field(None, description="On this connection.")
+    channel: Number | None = Field(None, description="On channels of this number.")
+    user: Text | None = Field(None, description="By this user of the broker.")
+    routing_key: Text | None = Field(None, description="With this routing key among its own.")
+    participant: Number | None = Field(None, description="Of this participant of its trace.")
+    match: MatchKind | None = Field(None, description="Matched in this way.")
+    redelivered: bool | None = Field(None, description="Flagged by the broker, or not.")
+    since: datetime | None = Field(None, description="Recorded at this time or later.")
+    until: datetime | None = Field(None, description="Recorded before this time.")
+    q: Text | None = Field(
+        None, description="With this text in exchange, queue, a routing key or the payload."
+    )
+    use_regex: bool = Field(
+        False,
+        description="Take exchange, queue, connection, user and routing_key for regular "
+        "expressions (RE2), found anywhere in the name.",
+    )
+
+    def filter_for(self, user: User) -> EventFilter:
+        """What the store is asked: never more than the user may see."""
+        return EventFilter(
+            vhosts=user.vhosts,
+            vhost=self.vhost,
+            type=None if self.type is None else EventType[self.type],
+            match=None if self.match is None else Match[self.match],
+            exchange=self.exchange,
+            queue=self.queue,
+            connection=self.connection,
+            channel=self.channel,
+            user=self.user,
+            routing_key=self.routing_key,
+            participant=self.participant,
+            redelivered=self.redelivered,
+            since=None if self.since is None else _microseconds(self.since),
+            until=None if self.until is None else _microseconds(self.until),
+            q=self.q,
+            use_regex=self.use_regex,
+        )
+
+
+class Form(BaseModel):
+    """Which part of each event is given."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    columns: Columns | None = Field(None, description="Only these, comma separated.")
+    payload: Literal["full", "none"] = Field("full", description="`none` leaves payloads out.")
+
+    @property
+    def chosen(self) -> frozenset[str] | None:
+        """The columns, None for all."""
+        return None if self.columns is None else frozenset(self.columns)
+
+    @property
+    def store_columns(self) -> Wanted:
+        """Which of the large columns that needs."""
+        return wanted_columns(self.chosen, self.payload == "full")
+
+
+class WalkQuery(Form):
+    """How far to walk."""
+
+    limit: Annotated[int, Field(ge=1, le=2**31 - 1)] = Field(
+        100, description="Most events in the answer; at most 1000."
+    )
+
+
+class LiveQuery(Filter, Form):
+    """What the live tail shows."""
+
+    after: Number | None = Field(None, description="Begin behind this event; now by default.")
+
+
+class ListQuery(Filter, Form):
+    """Which events, in which order, how many."""
+
+    page: Annotated[int, Field(ge=1, le=2**31 - 1)] | None = Field(
+        None, description="The page's number; answers with RabbitMQ's page envelope."
+    )
+    page_size: Annotated[int, Field(ge=1)] | None = Field(
+        None, description="Events on a page, at most 500; 100 by default."
+    )
+    sort: Literal["id", "recorded_at", "lamport"] | None = Field(
+        None, description="Rising by this; the newest first by default."
+    )
+    sort_reverse: bool = Field(False, description="Falling instead.")
+    after: Number | None = Field(None, description="Only events behind this one, rising.")
+    before: Number | None = Field(None, description="Only events before this one, falling.")
+    wait: Annotated[float, Field(ge=0, le=3_600)] | None = Field(
+        None, description="With `after`: wait so many seconds for an event."
+    )
+
+    def check(self) -> None:
+        """Raise `BadRequestError` for parameters that do not go together."""
+        cursor = self.after is not None or self.before is not None
+        if cursor and (self.page is not None or self.sort is not None):
+            raise BadRequestError("after and before go with neither page nor sort")
+        if self.wait is not None and self.after is None:
+            raise BadRequestError("wait goes with after: wait for events behind which one?")

@@ -1,0 +1,99 @@
+"""Server-sent events to clients of any speed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+
+import msgspec
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from app.errors import TooManyRequestsError
+
+HEARTBEAT_SECONDS = 15.0
+
+
+def heartbeat(event_id: int | None = None) -> bytes:
+    """Something that no reader sees, so that proxies keep the connection.
+
+    With an id the reader resumes behind that event, though none passed its filter.
+    """
+    return b": still here\n\n" if event_id is None else b": still here\nid: %d\n\n" % event_id
+
+
+def frame(event: str, data: object) -> bytes:
+    """One named server-sent event."""
+    return b"event: %b\ndata: %b\n\n" % (event.encode(), msgspec.json.encode(data))
+
+
+class EventStream(Response):
+    """An answer of server-sent events that ends with its client.
+
+    A client that does not take a write within ``send_seconds`` is let go: what it leaves unread
+    lies in the socket's buffer, and that is all it holds.
+    """
+
+    media_type = "text/event-stream"
+
+    def __init__(
+        self,
+        frames: AsyncGenerator[bytes, None],
+        send_seconds: float,
+        closed: Callable[[], None] = lambda: None,
+    ) -> None:
+        """``closed`` is called once, however the stream ends."""
+        super().__init__(headers={"cache-control": "no-store", "x-accel-buffering": "no"})
+        del self.headers["content-length"]
+        self._frames = frames
+        self._send_seconds = send_seconds
+        self._closed = closed
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send until the frames end, the client goes away, or it is too slow."""
+        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        sending = asyncio.create_task(self._send_all(send))
+        leaving = asyncio.create_task(_disconnected(receive))
+        try:
+            await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            leaving.cancel()
+            sending.cancel()
+            await asyncio.wait({sending, leaving})
+            await self._frames.aclose()
+            self._closed()
+        if not sending.cancelled():
+            sending.result()
+
+    async def _send_all(self, send: Send) -> None:
+        try:
+            async for part in self._frames:
+                async with asyncio.timeout(self._send_seconds):
+                    await send({"type": "http.response.body", "body": part, "more_body": True})
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+        except TimeoutError:
+            return
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+class Subscribers:
+    """Counts the readers of the live tail, and admits so many."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self.count = 0
+        self.dropped = 0
+
+    def admit(self) -> None:
+        """Let one more in; raises `TooManyRequestsError`."""
+        if self.count >= self._most:
+            raise TooManyRequestsError("the live tail has as many readers as it takes")
+        self.count += 1
+
+    def leave(self) -> None:
+        """Let one go."""
+        self.count -= 1

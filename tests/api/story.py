@@ -1,0 +1,87 @@
+"""A small history in a real store: an order, its invoice, a bystander, another virtual host."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from app.store import Batch, Store, migrate
+from app.tracker import Bounds, Channel, Deliver, Policy, Publish, Record, Tracker, Unreadable
+
+START = 1_767_323_045_000_000  # 2026-01-02T03:04:05Z
+STEP = 1_000_000
+
+SHOP = Channel("rabbit@one", "10.0.0.1:1 -> 10.0.0.9:5672", 1, "shop")
+BILLING = Channel("rabbit@one", "10.0.0.2:1 -> 10.0.0.9:5672", 1, "billing")
+AUDIT = Channel("rabbit@one", "10.0.0.3:1 -> 10.0.0.9:5672", 1, "audit")
+
+
+def publish(
+    channel: Channel, key: str, *queues: str, body: bytes = b"{}", exchange: str = "orders"
+) -> Publish:
+    return Publish(channel, exchange, (key,), queues, {"delivery_mode": 2, "headers": {}}, body)
+
+
+def deliver(
+    channel: Channel, key: str, queue: str, body: bytes = b"{}", *, redelivered: bool = False
+) -> Deliver:
+    properties = {"delivery_mode": 2, "headers": {}}
+    return Deliver(channel, "orders", (key,), queue, redelivered, properties, body)
+
+
+# The ids that the records of `ORDER` get, when they are the first in a store.
+ORDERED, BILLED, INVOICED, ALONE, AUDITED, BINARY, STRAY = range(1, 8)
+
+ORDER: Sequence[Record] = (
+    publish(SHOP, "order.new", "billing", "audit", body="größe".encode()),
+    deliver(BILLING, "order.new", "billing", "größe".encode()),
+    publish(BILLING, "invoice", "mail", body=b"invoice"),
+    publish(AUDIT, "tick", body=b""),
+    deliver(AUDIT, "order.new", "audit", "größe".encode()),
+    publish(SHOP, "picture", body=b"\xff\xfe\x00"),
+    deliver(AUDIT, "unseen", "audit", b"?"),
+)
+
+OTHER: Sequence[Record] = (publish(SHOP, "order.new", "billing"),)
+
+RUBBISH = Unreadable(
+    reason="no header exchange_name",
+    routing_key="publish.x",
+    headers='{"node": "rabbit@one"}',
+    body=b"\xff",
+    body_bytes=1,
+    recorded_at=START,
+)
+
+
+class Teller:
+    """Stores records of one virtual host as a trace would."""
+
+    def __init__(self, store: Store, vhost: str) -> None:
+        self._store = store
+        self._vhost = vhost
+        self._tracker = Tracker(Policy.channel, Bounds())
+        self._now = START
+
+    async def tell(self, records: Sequence[Record], unreadable: Sequence[Unreadable] = ()) -> range:
+        """Stamp and store; gives the ids. Each record is a second after the one before."""
+        trace = await self._store.create_trace(self._vhost, "channel")
+        events = []
+        for record in records:
+            events += self._tracker.apply(record, self._now)
+            self._now += STEP
+        batch = Batch(events, self._tracker.checkpoint(), b"", list(unreadable))
+        return await self._store.append(trace.id, batch)
+
+
+async def open_store(folder: Path) -> Store:
+    """An empty store on SQLite."""
+    url = f"sqlite:///{folder / 'itc.db'}"
+    await migrate(url)
+    return await Store.open(url, payload_max_bytes=1_000)
+
+
+async def tell_story(store: Store) -> None:
+    """`ORDER` in the virtual host ``/``, `OTHER` in ``secret``."""
+    await Teller(store, "/").tell(ORDER, [RUBBISH])
+    await Teller(store, "secret").tell(OTHER)
