@@ -2,13 +2,131 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+
+from fastapi import FastAPI
+
+from app.api.application import build
+from app.api.auth import Authenticator, BrokerAuthenticator, NobodyAsked
+from app.api.services import Services
+from app.api.streams import Subscribers
+from app.api.tail import Tail
+from app.broker.consumer import Firehose
+from app.broker.management import ManagementApi
+from app.broker.source import TraceSource
+from app.settings import Settings
+from app.store import Store, migrate
+from app.traces.pipeline import PipelineSettings
+from app.traces.registry import TraceRegistry
+from app.traces.retention import Retention
+from app.tracker import Bounds
+
+_DAY_SECONDS = 86_400
+
+
+def create_app(settings: Settings) -> FastAPI:
+    """The service as an ASGI application; what it works with is opened by its lifespan.
+
+    Entering that raises `SettingsError` and, where the database is away, `OutageError`. A broker
+    that is away is waited for.
+    """
+    return build(settings, lambda: open_services(settings), web_folder())
+
+
+@asynccontextmanager
+async def open_services(settings: Settings) -> AsyncIterator[Services]:
+    """Everything behind the routes, opened; closed in the opposite order."""
+    async with AsyncExitStack() as stack:
+        store = await _open_store(settings)
+        stack.push_async_callback(store.close)
+        management = _management(settings)
+        stack.push_async_callback(management.close)
+        registry = TraceRegistry(store, _source(settings, management), _pipeline(settings))
+        await registry.resume()
+        stack.push_async_callback(registry.shutdown, settings.shutdown_seconds)
+        yield Services(
+            settings=settings,
+            authenticator=_authenticator(settings, management),
+            broker=management,
+            traces=registry,
+            store=store,
+            tail=Tail(store, registry.subscribe()),
+            subscribers=Subscribers(settings.live_subscribers),
+        )
 
 
 def web_folder() -> Path | None:
-    """The dashboard's files: beside the package in a checkout, inside it in a wheel."""
+    """The dashboard's files: inside the package in a wheel, beside it in a checkout."""
     here = Path(__file__).parent
     for folder in (here / "web", here.parent / "web"):
         if (folder / "index.html").is_file():
             return folder
     return None
+
+
+async def _open_store(settings: Settings) -> Store:
+    url = settings.database.reveal()
+    if settings.database_migrate:
+        await migrate(url)
+    return await Store.open(
+        url,
+        payload_max_bytes=settings.payload_max_bytes,
+        quarantine_max=settings.quarantine_max,
+        query_seconds=settings.query_seconds,
+    )
+
+
+def _management(settings: Settings) -> ManagementApi:
+    user, password = settings.management_credentials
+    return ManagementApi(
+        settings.management_url.without_credentials,
+        user,
+        password,
+        timeout_seconds=settings.management_timeout_seconds,
+    )
+
+
+def _source(settings: Settings, management: ManagementApi) -> TraceSource:
+    firehose = Firehose(settings.amqp_url.reveal(), queue_max_bytes=settings.trace_queue_max_bytes)
+    return TraceSource(firehose, management)
+
+
+def _pipeline(settings: Settings) -> PipelineSettings:
+    days = settings.retention_days
+    return PipelineSettings(
+        bounds=Bounds(
+            copies=settings.pending_copies,
+            copy_age=_microseconds(settings.pending_copy_seconds),
+            handovers=settings.remembered_deliveries,
+            reorder_window=_microseconds(settings.reorder_seconds),
+            reorder_held=settings.reorder_held,
+        ),
+        batch_events=settings.batch_events,
+        batch_seconds=settings.batch_seconds,
+        prefetch=settings.prefetch,
+        queue_max_bytes=settings.trace_queue_max_bytes,
+        check_seconds=settings.tracing_check_seconds,
+        retention=Retention(
+            keep_events=settings.retention_events,
+            keep_seconds=None if days is None else days * _DAY_SECONDS,
+            check_seconds=settings.retention_check_seconds,
+        ),
+    )
+
+
+def _microseconds(seconds: float) -> int:
+    return int(seconds * 1_000_000)
+
+
+def _authenticator(settings: Settings, management: ManagementApi) -> Authenticator:
+    if settings.auth == "none":
+        return NobodyAsked()
+    return BrokerAuthenticator(
+        management,
+        cache_seconds=settings.auth_cache_seconds,
+        cache_users=settings.auth_cache_users,
+        failures=settings.sign_in_failures,
+        loopback_users=settings.loopback_users,
+    )

@@ -195,12 +195,12 @@ class Settings(BaseSettings):
         default=65_536,
         description="How much of a message's body is stored; 0 stores none, only its digest.",
     )
-    batch_events: Count = Field(default=2_000, description="Most events in one transaction.")
+    batch_events: Count = Field(default=1_000, description="Most events in one transaction.")
     batch_seconds: Seconds = Field(
-        default=0.2, description="How long an event may wait for its batch to fill."
+        default=0.1, description="How long an event may wait for its batch to fill."
     )
     prefetch: Annotated[int, Field(ge=1, le=65_535)] = Field(
-        default=8_000, description="Most trace messages that are read ahead of their commit."
+        default=4_000, description="Most trace messages that are read ahead of their commit."
     )
     trace_queue_max_bytes: Count = Field(
         default=1_073_741_824,
@@ -215,15 +215,18 @@ class Settings(BaseSettings):
         "beyond it the oldest are forgotten and counted.",
     )
     pending_copy_seconds: Seconds = Field(
-        default=7 * 86_400, description="Age at which a waiting copy is forgotten and counted."
+        default=86_400, description="Age at which a waiting copy is forgotten and counted."
     )
     remembered_deliveries: Count = Field(
-        default=50_000,
+        default=20_000,
         description="Past deliveries of a trace kept to match redeliveries and dead letters with.",
     )
     reorder_seconds: Annotated[float, Field(ge=0, le=60)] = Field(
         default=0,
         description="On a cluster: how long a delivery waits for a publish that it overtook.",
+    )
+    reorder_held: Count = Field(
+        default=10_000, description="Most trace messages of a trace that wait in that way."
     )
     quarantine_max: Count = Field(
         default=1_000, description="Unreadable trace messages that are kept for each trace."
@@ -266,6 +269,9 @@ class Settings(BaseSettings):
     page_size_max: Count = Field(default=500, description="Most events on a page.")
     walk_limit_max: Count = Field(
         default=1_000, description="Most causes or effects in one answer."
+    )
+    query_seconds: Seconds = Field(
+        default=15, description="How long the database may look for a list of events."
     )
     wait_seconds_max: Seconds = Field(
         default=60, description="Longest long poll, and longest `Prefer: wait`."

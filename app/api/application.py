@@ -10,14 +10,21 @@ from fastapi import FastAPI
 from starlette.middleware.cors import CORSMiddleware
 from starlette.staticfiles import StaticFiles
 
-from app.api import events, live, openapi, problems, service, traces
+from app.api import events, health, live, metrics, openapi, problems, service, traces
 from app.api.bodies import BoundedBody
 from app.api.paths import PathSegments
 from app.api.security import LoopbackHosts, SameOriginWrites, SecurityHeaders
 from app.api.services import Services
 from app.settings import Settings
 
-ROUTERS = (traces.router, events.router, live.router, service.router)
+ROUTERS = (
+    traces.router,
+    events.router,
+    live.router,
+    service.router,
+    metrics.router,
+    health.router,
+)
 
 
 def build(
@@ -59,6 +66,8 @@ def _add_layers(app: FastAPI, settings: Settings) -> None:
     app.add_middleware(
         BoundedBody, max_bytes=settings.request_max_bytes, seconds=settings.request_seconds
     )
+    app.state.http_metrics = metrics.HttpMetrics()
+    app.add_middleware(metrics.MeasuredRequests, metrics=app.state.http_metrics)
     app.add_middleware(SameOriginWrites, allowed_origins=settings.cors_origins)
     if settings.cors_origins:
         app.add_middleware(

@@ -264,17 +264,21 @@ async def signed_in(request: Request) -> User:
     return await authenticator.user(headers[0] if headers else None, address)
 
 
-async def _reader(user: Annotated[User, Depends(signed_in)]) -> User:
+async def reader_of(request: Request) -> User:
+    """The user of a request who may read; raises `NotAuthorisedError` for another."""
+    user = await signed_in(request)
     if not user.may_read:
         raise NotAuthorisedError("reading needs the tag monitoring or administrator")
     return user
 
 
-async def _writer(user: Annotated[User, Depends(signed_in)]) -> User:
+async def writer_of(request: Request) -> User:
+    """The user of a request who may write; raises `NotAuthorisedError` for another."""
+    user = await signed_in(request)
     if not user.may_write:
         raise NotAuthorisedError("starting, stopping, exporting and deleting needs administrator")
     return user
 
 
-Reader = Annotated[User, Depends(_reader)]
-Writer = Annotated[User, Depends(_writer)]
+Reader = Annotated[User, Depends(reader_of)]
+Writer = Annotated[User, Depends(writer_of)]

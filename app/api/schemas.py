@@ -141,7 +141,7 @@ class Quarantined(Model):
     recorded_at: Time
     reason: str
     routing_key: str
-    headers: Any = Field(description="What could be shown of its header table.")
+    headers: str = Field(description="What could be shown of its header table, as JSON, cut.")
     body: str
     body_encoding: Literal["string", "base64"]
     body_bytes: int
@@ -360,8 +360,11 @@ class Format(Model):
     title: str
 
 
+Condition = Literal["ok", "unavailable"]
+
+
 class Health(Model):
     """A probe's answer."""
 
-    status: Literal["ok", "unavailable"]
-    checks: dict[str, str]
+    status: Condition
+    checks: dict[str, Condition]

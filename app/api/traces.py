@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Request, Response
+from fastapi import APIRouter, Path, Query, Request, Response
 
 from app.api.auth import Reader, User, Writer
 from app.api.bodies import json_body, optional_body
 from app.api.openapi import READING, READING_ONE, WRITING
 from app.api.paths import Name
-from app.api.schemas import Trace, TraceRequest
+from app.api.schemas import ParticipantInfo, Quarantined, Trace, TraceRequest
 from app.api.services import Parts, Services
+from app.api.views import json_answer, quarantined_view
+from app.errors import NotFoundError
+from app.store import Participant
 from app.traces.status import TraceStatus
 
 router = APIRouter(tags=["traces"])
@@ -25,6 +28,8 @@ Vhost = Annotated[
         openapi_examples={"default": {"summary": "the virtual host /", "value": "/"}},
     ),
 ]
+
+Limit = Annotated[int, Query(ge=1, le=1_000, description="Most in one answer.")]
 
 
 @router.put(
@@ -65,3 +70,43 @@ async def list_traces(user: Reader, parts: Parts) -> list[TraceStatus]:
 async def visible_traces(user: User, parts: Services) -> list[TraceStatus]:
     """The traces of the virtual hosts that the user sees."""
     return [status for status in await parts.traces.statuses() if user.sees(status.vhost)]
+
+
+@router.get("/itc_db/participants", response_model=list[ParticipantInfo], responses=READING_ONE)
+async def list_participants(
+    user: Reader,
+    parts: Parts,
+    vhost: Annotated[str, Query(max_length=4_096, description="Of this virtual host.")],
+    before: Annotated[
+        int | None, Query(ge=1, le=2**63 - 1, description="Only those last seen before this event.")
+    ] = None,
+    limit: Limit = 1_000,
+) -> list[Participant]:
+    """Who took part in a virtual host's trace, those with the newest events first."""
+    user.must_see(vhost, "trace")
+    trace = await parts.store.find_trace(vhost)
+    if trace is None:
+        raise NotFoundError("no such trace")
+    return await parts.store.participants(trace.id, before=before, limit=limit)
+
+
+@router.get("/itc_db/quarantine", response_model=list[Quarantined], responses=READING)
+async def list_quarantine(
+    user: Reader,
+    parts: Parts,
+    vhost: Annotated[
+        str | None, Query(max_length=4_096, description="Of this virtual host.")
+    ] = None,
+    before: Annotated[int | None, Query(ge=1, le=2**31 - 1, description="An id, for more.")] = None,
+    limit: Limit = 100,
+) -> Response:
+    """Trace messages that could not be read, newest first."""
+    if vhost is not None:
+        user.must_see(vhost, "trace")
+    vhosts = user.vhosts if vhost is None else {vhost}
+    return json_answer(
+        [
+            quarantined_view(one)
+            for one in await parts.store.quarantine(vhosts, before=before, limit=limit)
+        ]
+    )

@@ -15,7 +15,7 @@ import msgspec
 from starlette.responses import Response
 
 from app.api.schemas import Event, iso_time
-from app.store import EventRow, VectorEntry, Wanted
+from app.store import EventRow, Quarantined, VectorEntry, Wanted
 from itc import encode
 
 COLUMNS = frozenset(Event.model_fields)
@@ -96,6 +96,22 @@ def event_detail(row: EventRow, vector: Iterable[VectorEntry]) -> dict[str, Any]
         },
     }
     return {**event_view(row), "clocks": clocks}
+
+
+def quarantined_view(one: Quarantined) -> dict[str, Any]:
+    """A trace message that could not be read."""
+    body, encoding = payload_text(one.body, len(one.body) < one.body_bytes)
+    return {
+        "id": one.id,
+        "vhost": one.vhost,
+        "recorded_at": iso_time(one.recorded_at),
+        "reason": one.reason,
+        "routing_key": one.routing_key,
+        "headers": one.headers,
+        "body": body,
+        "body_encoding": encoding,
+        "body_bytes": one.body_bytes,
+    }
 
 
 def payload_text(payload: bytes | None, cut: bool) -> tuple[str | None, str]:

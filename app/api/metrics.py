@@ -1,0 +1,216 @@
+"""``GET /metrics``: the service in numbers, by Prometheus's conventions.
+
+Base units, ``_total`` for what only grows. Nothing here is named after a message, a user or a
+connection: labels stay few.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+
+import msgspec
+from fastapi import APIRouter, Request, Response
+from prometheus_client import (
+    CollectorRegistry,
+    GCCollector,
+    Histogram,
+    PlatformCollector,
+    ProcessCollector,
+    generate_latest,
+)
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
+from prometheus_client.registry import Collector
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from app.api.auth import User, reader_of
+from app.api.openapi import READING
+from app.api.services import Parts, Services
+from app.traces.status import TraceState, TraceStatus
+
+router = APIRouter(tags=["service"])
+
+_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+
+
+class HttpMetrics:
+    """What is counted of requests, and the process's own numbers."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        PlatformCollector(registry=self.registry)
+        GCCollector(registry=self.registry)
+        self.requests = Histogram(
+            "itc_http_request_duration_seconds",
+            "Time from a request's arrival to the first byte of its answer.",
+            ("method", "route", "status"),
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+
+
+class MeasuredRequests:
+    """ASGI layer that measures requests by route, never by path: paths hold names."""
+
+    def __init__(self, app: ASGIApp, metrics: HttpMetrics) -> None:
+        self._app = app
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one connection, as ASGI has it."""
+        if scope["type"] != "http":
+            return await self._app(scope, receive, send)
+        start = time.perf_counter()
+
+        async def measured(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                route = getattr(scope.get("route"), "path", "none")
+                labels = (_method(scope), route, str(message["status"]))
+                self._metrics.requests.labels(*labels).observe(time.perf_counter() - start)
+            await send(message)
+
+        return await self._app(scope, receive, measured)
+
+
+def _method(scope: Scope) -> str:
+    """Anybody may invent methods; each would be a time series."""
+    method: str = scope["method"]
+    return method if method in ("GET", "HEAD", "PUT", "DELETE", "OPTIONS") else "other"
+
+
+@router.get(
+    "/metrics",
+    response_class=Response,
+    responses={**READING, 200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
+)
+async def metrics(request: Request, parts: Parts) -> Response:
+    """Everything that Prometheus scrapes, of the virtual hosts that the user sees."""
+    user = None if parts.settings.metrics_open else await reader_of(request)
+    own = CollectorRegistry()
+    own.register(Snapshot(await _families(parts, user)))
+    text = generate_latest(request.app.state.http_metrics.registry) + generate_latest(own)
+    return Response(text, media_type=CONTENT_TYPE_PLAIN_0_0_4)
+
+
+class Snapshot(Collector):
+    """Metrics that were read before the scrape's answer is made."""
+
+    def __init__(self, families: Sequence[Metric]) -> None:
+        self._families = families
+
+    def collect(self) -> Iterable[Metric]:
+        """As the library asks for it."""
+        return self._families
+
+
+async def _families(parts: Services, user: User | None) -> list[Metric]:
+    statuses = [s for s in await parts.traces.statuses() if user is None or user.sees(s.vhost)]
+    return [
+        *(_per_trace(spec, statuses) for spec in TRACE_METRICS),
+        _by_type(statuses),
+        _states(statuses),
+        GaugeMetricFamily(
+            "itc_live_subscribers", "Readers of the live tail.", parts.subscribers.count
+        ),
+        CounterMetricFamily(
+            "itc_live_dropped",
+            "Readers of the live tail that were too slow.",
+            parts.subscribers.dropped,
+        ),
+    ]
+
+
+class TraceMetric(msgspec.Struct, frozen=True):
+    """A number of each trace; a trace of which it is not known has no sample."""
+
+    name: str
+    text: str
+    value: Callable[[TraceStatus], float | None]
+    kind: type[CounterMetricFamily] | type[GaugeMetricFamily] = GaugeMetricFamily
+
+
+TRACE_METRICS = (
+    TraceMetric(
+        "itc_events_unmatched",
+        "Received events whose publish was not observed.",
+        lambda s: s.counters.unmatched,
+        CounterMetricFamily,
+    ),
+    TraceMetric(
+        "itc_events_redelivered",
+        "Received events that were handed over before.",
+        lambda s: s.counters.redelivered,
+        CounterMetricFamily,
+    ),
+    TraceMetric(
+        "itc_events_dead_lettered",
+        "Received events that had died in another queue.",
+        lambda s: s.counters.dead_lettered,
+        CounterMetricFamily,
+    ),
+    TraceMetric(
+        "itc_trace_messages_quarantined",
+        "Trace messages that could not be read.",
+        lambda s: s.counters.quarantined,
+        CounterMetricFamily,
+    ),
+    TraceMetric(
+        "itc_copies_dropped",
+        "Routed copies that were forgotten before their delivery.",
+        lambda s: s.counters.copies_dropped,
+        CounterMetricFamily,
+    ),
+    TraceMetric(
+        "itc_trace_restarts",
+        "Restarts of the trace after a failure.",
+        lambda s: s.restarts,
+        CounterMetricFamily,
+    ),
+    TraceMetric("itc_events_stored", "Events in the store.", lambda s: s.events),
+    TraceMetric(
+        "itc_trace_queue_messages", "Trace messages that wait to be read.", lambda s: s.lag
+    ),
+    TraceMetric("itc_participants", "Participants with an id.", lambda s: s.participants),
+    TraceMetric(
+        "itc_copies_pending",
+        "Routed copies that wait for their delivery.",
+        lambda s: s.pending_copies,
+    ),
+    TraceMetric(
+        "itc_trace_gaps", "Gaps that are recorded, the newest 100 at most.", lambda s: len(s.gaps)
+    ),
+    TraceMetric(
+        "itc_trace_gaps_open",
+        "Gaps that go on.",
+        lambda s: sum(gap.until is None for gap in s.gaps),
+    ),
+)
+
+
+def _per_trace(spec: TraceMetric, statuses: Sequence[TraceStatus]) -> Metric:
+    family = spec.kind(spec.name, spec.text, labels=["vhost"])
+    for status in statuses:
+        value = spec.value(status)
+        if value is not None:
+            family.add_metric([status.vhost], value)
+    return family
+
+
+def _by_type(statuses: Sequence[TraceStatus]) -> Metric:
+    family = CounterMetricFamily("itc_events", "Events stamped.", labels=["vhost", "type"])
+    for status in statuses:
+        family.add_metric([status.vhost, "published"], status.counters.published)
+        family.add_metric([status.vhost, "received"], status.counters.received)
+    return family
+
+
+def _states(statuses: Sequence[TraceStatus]) -> Metric:
+    family = GaugeMetricFamily(
+        "itc_trace_state", "1 for the state a trace is in.", labels=["vhost", "state"]
+    )
+    for status in statuses:
+        for state in TraceState:
+            family.add_metric([status.vhost, state], float(state is status.state))
+    return family
