@@ -96,11 +96,12 @@ class Pipeline:
         :raises OutageError: when the broker or the database is away.
         """
         bounds = self._settings.bounds
-        self.last_event_id = (await self._store.trace(self._trace.vhost)).last_event_id
         restored = await self._store.restore(self._trace.id, bounds.handovers)
         self.tracker = Tracker(Policy(self._trace.policy), bounds, restored)
-        self._gaps = GapWatch(self._store, self._trace.id)
-        self._window = Window(self._settings.prefetch, await self._store.window(self._trace.id))
+        self.last_event_id = restored.last_event_id
+        self.well_until = self.well_until or restored.recorded_at
+        self._gaps = GapWatch(self._store, self._trace.id, restored.last_event_id)
+        self._window = Window(self._settings.prefetch, restored.window)
         self._resume: Resume[tuple[Received, bytes]] = Resume(self._window)
         async with self._source.open(self._trace.vhost, self._settings.prefetch) as stream:
             await self._begin(stream, restored)
@@ -114,9 +115,8 @@ class Pipeline:
 
     async def _begin(self, stream: Stream, restored: Restored) -> None:
         """Switch tracing on, and record what was certainly missed before."""
-        since = await self._last_sign_of_life()
         was_off = await self._source.switch_on(self._trace.vhost)
-        self.well_until = _now()
+        since, self.well_until = self.well_until, _now()
         queued = 0 if stream.queue_is_new else stream.queued_before
         still_open = [gap for gap in await self._store.gaps(self._trace.id) if gap.until is None]
         for gap in still_open:
@@ -127,11 +127,6 @@ class Pipeline:
             await self._gaps.lost("the trace queue was gone", since, queued)
         elif was_off:
             await self._gaps.lost(_off(was_off), since, queued)
-
-    async def _last_sign_of_life(self) -> int:
-        if self.well_until or not self.last_event_id:
-            return self.well_until or self._trace.created_at
-        return (await self._store.event(self.last_event_id)).recorded_at
 
     async def _consume(self, stream: Stream) -> None:
         storing: asyncio.Task[None] | None = None
@@ -209,7 +204,7 @@ class Pipeline:
                 self._feed.advance(ids[-1])
         if prepared.messages:
             await stream.acknowledge(prepared.tag)
-        await self._gaps.stored(prepared.messages)
+        await self._gaps.stored(prepared.messages, self.last_event_id)
 
     async def _append(self, batch: Batch) -> range:
         pause = FIRST_PAUSE_SECONDS

@@ -15,7 +15,7 @@ from app.traces.pipeline import Pipeline, PipelineSettings
 from app.traces.ports import Source, TraceStore
 from app.traces.status import TraceState, TraceStatus
 from app.traces.supervisor import Supervisor
-from app.tracker import Policy, Totals, Tracker
+from app.tracker import Policy, Tracker
 
 DRAIN_SECONDS = 15.0
 
@@ -84,7 +84,7 @@ class TraceRegistry:
 
     async def resume(self) -> None:
         """Start every trace that was wanted when the service last ran."""
-        self._feed.advance(await self._store.latest_event_id())
+        self._feed.advance(await self._store.last_event_id())
         for trace in await self._store.traces():
             if trace.wanted:
                 self._run(trace)
@@ -107,10 +107,13 @@ class TraceRegistry:
         if not await self._source.has_vhost(vhost):
             raise NotFoundError(f"the broker has no virtual host {vhost!r}")
         async with self._lock(vhost):
-            trace = await self._store.ensure_trace(vhost, policy)
+            known = await self._store.find_trace(vhost)
+            wanted = policy or (known.policy if known else Policy.channel)
+            trace = await self._store.create_trace(vhost, wanted)
             present = self._running.get(vhost)
             if present is not None and present.is_alive:
                 return False
+            await self._store.set_wanted(trace.id, True)
             self._run(trace)
             return True
 
@@ -120,7 +123,7 @@ class TraceRegistry:
         :raises NotFoundError: where there never was one.
         """
         async with self._lock(vhost):
-            trace = await self._store.trace(vhost)
+            trace = await self._known(vhost)
             present = self._running.get(vhost)
             if present is None:
                 await self._store.set_wanted(trace.id, False)
@@ -132,11 +135,16 @@ class TraceRegistry:
             since = time.time_ns() // 1000
             await present.end(drain=True, deadline=DRAIN_SECONDS)
             await self._source.delete_queue(vhost)
-            await self._store.open_gap(trace.id, "the trace was stopped", since)
+            await self._store.open_gap(
+                trace.id,
+                after_event_id=present.pipeline.last_event_id,
+                since=since,
+                reason="the trace was stopped",
+            )
 
     async def status(self, vhost: str) -> TraceStatus:
         """Describe one trace; `NotFoundError` where there never was one."""
-        return await self._describe(await self._store.trace(vhost))
+        return await self._describe(await self._known(vhost))
 
     async def statuses(self) -> Sequence[TraceStatus]:
         """Describe every trace, stopped ones too, by virtual host."""
@@ -152,12 +160,18 @@ class TraceRegistry:
             trace, self._store, self._source, self._feed, self._settings
         )
 
+    async def _known(self, vhost: str) -> Trace:
+        trace = await self._store.find_trace(vhost)
+        if trace is None:
+            raise NotFoundError(f"virtual host {vhost!r} was never traced")
+        return trace
+
     async def _describe(self, trace: Trace) -> TraceStatus:
         running = self._running.get(trace.vhost)
         pipeline = running.pipeline if running else None
         supervisor = running.supervisor if running else None
         tracker = pipeline.tracker if pipeline else None
-        totals = tracker.totals() if tracker else await self._stored_totals(trace)
+        totals = tracker.totals() if tracker else Tracker.stored_totals(trace.checkpoint)
         return TraceStatus(
             vhost=trace.vhost,
             state=supervisor.state if supervisor else TraceState.stopped,
@@ -176,9 +190,6 @@ class TraceRegistry:
             lag=pipeline.lag if pipeline else None,
             gaps=[*await self._store.gaps(trace.id)],
         )
-
-    async def _stored_totals(self, trace: Trace) -> Totals:
-        return Tracker.stored_totals(await self._store.checkpoint_state(trace.id))
 
     def _lock(self, vhost: str) -> asyncio.Lock:
         return self._changing.setdefault(vhost, asyncio.Lock())

@@ -137,8 +137,8 @@ class Tracker:
         return Totals(self.counters, self.participants, self.pending_copies)
 
     @staticmethod
-    def stored_totals(state: bytes) -> Totals:
-        """Read the numbers out of a checkpoint's state, empty before the first."""
+    def stored_totals(state: bytes | None) -> Totals:
+        """Read the numbers out of a checkpoint's state; None or empty before the first."""
         return _decode(state).totals if state else Totals(Counters(), 0, 0)
 
     def _state(self) -> bytes:

@@ -1,0 +1,99 @@
+"""The capturing half of the service on a real broker, with a store of its own for each test."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from app.broker.consumer import Firehose
+from app.broker.management import ManagementApi
+from app.broker.source import TraceSource
+from app.store import EventFilter, EventRow, Store, migrate
+from app.traces.pipeline import PipelineSettings
+from app.traces.registry import TraceRegistry
+from tools.servers import Broker
+
+T = TypeVar("T")
+
+DEADLINE_SECONDS = 60.0
+
+
+async def until(condition: Callable[[], Awaitable[T]], what: str) -> T:
+    """Wait until a condition is true; fail with what it was for after a minute."""
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while time.monotonic() < deadline:
+        if found := await condition():
+            return found
+        await asyncio.sleep(0.05)
+    pytest.fail(f"not within {DEADLINE_SECONDS:.0f} s: {what}")
+
+
+class Service:
+    """Store, broker and registry, wired as the service wires them, without HTTP."""
+
+    def __init__(self, store: Store, broker: Broker, settings: PipelineSettings) -> None:
+        self.store = store
+        self.management = ManagementApi(broker.management_url, broker.user, broker.password)
+        firehose = Firehose(broker.amqp_url("/"), queue_max_bytes=settings.queue_max_bytes)
+        self.source = TraceSource(firehose, self.management)
+        self.registry = TraceRegistry(store, self.source, settings)
+
+    async def events(self, vhost: str) -> list[EventRow]:
+        """All stored events of a virtual host, oldest first."""
+        found: list[EventRow] = []
+        wanted = EventFilter(vhosts=frozenset({vhost}))
+        while page := await self.store.events(
+            wanted, after=found[-1].id if found else 0, limit=500
+        ):
+            found += page
+        return found
+
+    async def running(self, vhost: str, policy: str | None = None) -> None:
+        """Start the trace of a virtual host and wait until it runs."""
+        await self.registry.start(vhost, policy)
+
+        async def runs() -> bool:
+            return (await self.registry.status(vhost)).state == "running"
+
+        await until(runs, f"the trace of {vhost} runs")
+
+    async def stored(self, vhost: str, count: int) -> list[EventRow]:
+        """Wait until so many events of a virtual host are stored; return all there are."""
+
+        async def enough() -> list[EventRow] | None:
+            events = await self.events(vhost)
+            return events if len(events) >= count else None
+
+        return await until(enough, f"{count} events of {vhost} are stored")
+
+    async def close(self) -> None:
+        await self.registry.shutdown(deadline=10)
+        await self.management.close()
+
+
+@pytest.fixture
+def settings() -> PipelineSettings:
+    return PipelineSettings(batch_seconds=0.02, check_seconds=0.5)
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[Store]:
+    url = f"sqlite:///{tmp_path / 'itc.db'}"
+    await migrate(url)
+    store = await Store.open(url)
+    yield store
+    await store.close()
+
+
+@pytest.fixture
+async def service(
+    store: Store, rabbit: Broker, settings: PipelineSettings
+) -> AsyncIterator[Service]:
+    service = Service(store, rabbit, settings)
+    yield service
+    await service.close()
