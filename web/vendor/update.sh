@@ -11,7 +11,7 @@ cd "$work"
 npm init -y >/dev/null 2>&1
 npm install --no-audit --no-fund --no-package-lock --ignore-scripts --silent \
   preact@11.2.0 htm@3.1.1 @preact/signals@2.11.4 @preact/signals-core@1.14.5 \
-  uplot@1.6.32 @fontsource-variable/inter@5.3.0
+  @fontsource-variable/inter@5.3.0
 
 relative() {
   sed -e 's|from *"preact"|from"./preact.js"|g' \
@@ -26,12 +26,18 @@ relative $modules/preact/hooks/dist/hooks.mjs >"$here/hooks.js"
 relative $modules/htm/dist/htm.mjs >"$here/htm.js"
 relative $modules/@preact/signals/dist/signals.mjs >"$here/signals.js"
 relative $modules/@preact/signals-core/dist/signals-core.mjs >"$here/signals-core.js"
-# uPlot's ES module is not minified (twice the size); the script form is, and becomes a module.
-{ cat $modules/uplot/dist/uPlot.iife.min.js; printf '\nexport default uPlot;\n'; } >"$here/uplot.js"
-cp $modules/uplot/dist/uPlot.min.css "$here/uplot.css"
-cp $modules/@fontsource-variable/inter/files/inter-latin-wght-normal.woff2 "$here/inter.woff2"
 
-for name in preact htm uplot; do cp "$modules/$name/LICENSE" "$here/LICENSE.$name"; done
+# Of the font only what the page writes itself: other scripts come from the system's fonts.
+python3 -m venv fonts
+fonts/bin/pip install --quiet fonttools==4.68.0 brotli==1.2.1
+fonts/bin/fonttools varLib.instancer --quiet \
+  $modules/@fontsource-variable/inter/files/inter-latin-wght-normal.woff2 \
+  wght=400:650 --output inter.ttf
+fonts/bin/pyftsubset inter.ttf --flavor=woff2 --layout-features=tnum,kern \
+  --unicodes=U+0020-007E,U+00A0-00FF,U+2013,U+2014,U+2018-201D,U+2026,U+2190-2193,U+2212 \
+  --output-file="$here/inter.woff2"
+
+for name in preact htm; do cp "$modules/$name/LICENSE" "$here/LICENSE.$name"; done
 cp $modules/@preact/signals/LICENSE "$here/LICENSE.signals"
 cp $modules/@fontsource-variable/inter/LICENSE "$here/LICENSE.inter"
 

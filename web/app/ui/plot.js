@@ -1,82 +1,154 @@
-// A time plot: uPlot in the page's colours, sized by its box, gone with it.
+// A time plot on a canvas: a few lines, an axis each way, values under the pointer.
 import { useEffect, useRef } from "../../vendor/hooks.js";
-import uPlot from "../../vendor/uplot.js";
 import { html } from "../core/html.js";
 import { clock, shownTheme } from "../core/preferences.js";
 import { color } from "./color.js";
 
-const TIME_STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600];
+const LEFT = 52;
+const RIGHT = 12;
+const TOP = 10;
+const BOTTOM = 24;
+const TICK_PIXELS = 96;
+const TIME_STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200];
 
 /**
- * `series` is [{label, token, dash, fill}], `data` uPlot's columns: times in seconds, then one
- * array a series. `format` writes a value.
+ * `series` is [{label, token, dash, fill}]; `data` columns: times in seconds, then the values of
+ * each series. `format` writes a value; `onCursor` gets the index under the pointer, or null.
  */
 export function Plot({ label, series, data, format, onCursor }) {
-  const box = useRef(null);
-  const plot = useRef(null);
+  const canvas = useRef(null);
+  const cursor = useRef(null);
+  const latest = useRef({});
+  latest.current = { series, data, format, onCursor, utc: clock.value === "utc" };
   const theme = shownTheme.value;
-  const utc = clock.value === "utc";
 
   useEffect(() => {
-    const size = () => ({ width: box.current.clientWidth, height: box.current.clientHeight });
-    plot.current = new uPlot(
-      options({ ...size(), series, format, utc, onCursor }),
-      data,
-      box.current,
-    );
-    const watcher = new ResizeObserver(() => plot.current.setSize(size()));
-    watcher.observe(box.current);
+    const element = canvas.current;
+    const draw = () => paint(element, latest.current, cursor.current);
+    const point = (index) => {
+      if (index === cursor.current) return;
+      cursor.current = index;
+      latest.current.onCursor?.(index);
+      draw();
+    };
+    const move = (event) => point(nearest(element, latest.current.data[0], event.offsetX));
+    const leave = () => point(null);
+    const watcher = new ResizeObserver(draw);
+    watcher.observe(element);
+    element.addEventListener("pointermove", move);
+    element.addEventListener("pointerleave", leave);
     return () => {
       watcher.disconnect();
-      plot.current.destroy();
+      element.removeEventListener("pointermove", move);
+      element.removeEventListener("pointerleave", leave);
     };
-  }, [theme, utc]);
+  }, []);
 
-  useEffect(() => plot.current?.setData(data), [data]);
-
-  return html`<div class="plot-canvas" ref=${box} role="img" aria-label=${label}></div>`;
+  useEffect(() => paint(canvas.current, latest.current, cursor.current), [data, theme, clock.value]);
+  return html`<canvas class="plot-canvas" ref=${canvas} role="img" aria-label=${label}></canvas>`;
 }
 
-function options({ width, height, series, format, utc, onCursor }) {
-  const axis = {
-    stroke: color("--ink-soft"),
-    font: "11px Inter, sans-serif",
-    grid: { stroke: color("--line"), width: 1 },
-    ticks: { show: false },
-  };
-  return {
-    width,
-    height,
-    legend: { show: false },
-    tzDate: utc ? (at) => uPlot.tzDate(new Date(at * 1000), "Etc/UTC") : undefined,
-    cursor: { points: { size: 7 }, y: false, drag: { x: false, y: false } },
-    scales: { y: { range: (_, __, most) => [0, Math.max(most * 1.1, 1)] } },
-    axes: [
-      { ...axis, grid: { show: false }, space: 80, incrs: TIME_STEPS, size: 28, values: timeLabels(utc) },
-      { ...axis, size: 56, values: (_, ticks) => ticks.map(format) },
-    ],
-    series: [
-      {},
-      ...series.map(({ label, token, dash, fill }) => ({
-        label,
-        stroke: color(token),
-        width: 1.75,
-        dash,
-        fill: fill ? color(token, 0.09) : undefined,
-        points: { show: false },
-      })),
-    ],
-    hooks: { setCursor: [(self) => onCursor?.(self.cursor.idx ?? null)] },
-  };
+function spanOf(times) {
+  const from = times[0];
+  return { from, length: Math.max(1, times.at(-1) - from) };
 }
 
-function timeLabels(utc) {
-  const style = { hour: "2-digit", minute: "2-digit", hourCycle: "h23" };
-  if (utc) style.timeZone = "UTC";
-  const minutes = new Intl.DateTimeFormat("en-GB", style);
-  const seconds = new Intl.DateTimeFormat("en-GB", { ...style, second: "2-digit" });
-  return (_, ticks) => {
-    const fine = ticks.length > 1 && ticks[1] - ticks[0] < 60;
-    return ticks.map((at) => (fine ? seconds : minutes).format(new Date(at * 1000)));
-  };
+function nearest(element, times, x) {
+  const { from, length } = spanOf(times);
+  const at = from + ((x - LEFT) / (element.clientWidth - LEFT - RIGHT)) * length;
+  let best = 0;
+  for (let i = 1; i < times.length; i += 1) {
+    if (Math.abs(times[i] - at) < Math.abs(times[best] - at)) best = i;
+  }
+  return best;
+}
+
+function paint(element, { series, data, format, utc }, cursor) {
+  const { clientWidth: width, clientHeight: height } = element;
+  const ratio = devicePixelRatio || 1;
+  element.width = Math.round(width * ratio);
+  element.height = Math.round(height * ratio);
+  const context = element.getContext("2d");
+  context.scale(ratio, ratio);
+  const [times, ...columns] = data;
+  const most = niceCeiling(Math.max(1, ...columns.map((values) => Math.max(...values))));
+  const { from, length } = spanOf(times);
+  const x = (at) => LEFT + ((at - from) / length) * (width - LEFT - RIGHT);
+  const y = (value) => TOP + (1 - value / most) * (height - TOP - BOTTOM);
+
+  paintAxes(context, { width, height, x, y, from, length, most, format, utc });
+  series.forEach((style, n) => paintLine(context, style, times, columns[n], x, y));
+  if (cursor !== null && cursor < times.length) paintCursor(context, series, columns, cursor, x(times[cursor]), y);
+}
+
+function paintAxes(context, { width, height, x, y, from, length, most, format, utc }) {
+  context.font = "11px Inter, sans-serif";
+  context.fillStyle = color("--ink-soft");
+  context.strokeStyle = color("--line");
+  context.textBaseline = "middle";
+  context.textAlign = "right";
+  for (let n = 0; n <= 4; n += 1) {
+    const value = (most * n) / 4;
+    const at = Math.round(y(value)) + 0.5;
+    context.beginPath();
+    context.moveTo(LEFT, at);
+    context.lineTo(width - RIGHT, at);
+    context.stroke();
+    context.fillText(format(value), LEFT - 8, at);
+  }
+  context.textAlign = "center";
+  const room = Math.max(1, (width - LEFT - RIGHT) / TICK_PIXELS);
+  const step = TIME_STEPS.find((s) => length / s <= room) ?? TIME_STEPS.at(-1);
+  for (let at = Math.ceil(from / step) * step; at <= from + length; at += step) {
+    if (x(at) > LEFT + 20 && x(at) < width - RIGHT - 20) {
+      context.fillText(timeText(at, step < 60, utc), x(at), height - BOTTOM / 2);
+    }
+  }
+}
+
+function paintLine(context, { token, dash = [], fill }, times, values, x, y) {
+  context.beginPath();
+  times.forEach((at, i) => context.lineTo(x(at), y(values[i])));
+  context.strokeStyle = color(token);
+  context.lineWidth = 1.75;
+  context.lineJoin = "round";
+  context.setLineDash(dash);
+  context.stroke();
+  context.setLineDash([]);
+  if (!fill) return;
+  context.lineTo(x(times.at(-1)), y(0));
+  context.lineTo(x(times[0]), y(0));
+  context.fillStyle = color(token, 0.09);
+  context.fill();
+}
+
+function paintCursor(context, series, columns, index, at, y) {
+  context.beginPath();
+  context.moveTo(Math.round(at) + 0.5, TOP);
+  context.lineTo(Math.round(at) + 0.5, y(0));
+  context.strokeStyle = color("--line-control");
+  context.lineWidth = 1;
+  context.stroke();
+  series.forEach(({ token }, n) => {
+    context.beginPath();
+    context.arc(at, y(columns[n][index]), 3.5, 0, 7);
+    context.fillStyle = color(token);
+    context.fill();
+  });
+}
+
+/** The next value that divides into four readable parts. */
+function niceCeiling(value) {
+  const power = 10 ** Math.floor(Math.log10(value));
+  const step = [1, 2, 4, 6, 8, 10].find((n) => n * power >= value);
+  return step * power;
+}
+
+const pad = (n) => String(n).padStart(2, "0");
+
+function timeText(at, withSeconds, utc) {
+  const date = new Date(at * 1000);
+  const get = (name) => pad(date[`get${utc ? "UTC" : ""}${name}`]());
+  const text = `${get("Hours")}:${get("Minutes")}`;
+  return withSeconds ? `${text}:${get("Seconds")}` : text;
 }

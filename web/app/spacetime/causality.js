@@ -1,0 +1,60 @@
+// Past, future and chain over the loaded events. Happens-before is what the steps of a
+// participant and the messages between them add up to, so one walk along the ids finds it.
+import { NONE } from "./model.js";
+
+export const PAST = 1;
+export const SELF = 2;
+export const FUTURE = 3;
+export const CHAIN = 4;
+
+/** A mark for each event: PAST, SELF or FUTURE of the event `of`; 0 is concurrent with it. */
+export function pastAndFuture(model, of) {
+  const marks = new Uint8Array(model.length);
+  markPast(model, of, marks, PAST);
+  marks[of] = FUTURE;
+  markFuture(model, of, model.length - 1, marks, FUTURE);
+  marks[of] = SELF;
+  return marks;
+}
+
+/** CHAIN for every event between `from` and `to` in happens-before, both ends included. */
+export function chain(model, from, to) {
+  const [first, last] = from < to ? [from, to] : [to, from];
+  const after = new Uint8Array(model.length);
+  after[first] = 1;
+  markFuture(model, first, last, after, 1);
+  const marks = new Uint8Array(model.length);
+  if (!after[last]) return marks;
+  markPast(model, last, marks, CHAIN);
+  marks[last] = CHAIN;
+  for (let i = 0; i <= last; i += 1) if (!after[i]) marks[i] = 0;
+  return marks;
+}
+
+/** "before", "after", "equal" or "concurrent": how `a` stands to `b`. */
+export function relation(model, a, b) {
+  if (a === b) return "equal";
+  const [first, last] = a < b ? [a, b] : [b, a];
+  const marks = new Uint8Array(model.length);
+  marks[first] = 1;
+  markFuture(model, first, last, marks, 1);
+  if (!marks[last]) return "concurrent";
+  return a < b ? "before" : "after";
+}
+
+function markPast({ before, cause }, of, marks, mark) {
+  marks[of] = mark;
+  for (let i = of; i >= 0; i -= 1) {
+    if (marks[i] !== mark) continue;
+    if (before[i] !== NONE) marks[before[i]] = mark;
+    if (cause[i] !== NONE) marks[cause[i]] = mark;
+  }
+}
+
+function markFuture({ before, cause }, of, last, marks, mark) {
+  for (let i = of + 1; i <= last; i += 1) {
+    const reached =
+      (before[i] >= of && marks[before[i]] === mark) || (cause[i] >= of && marks[cause[i]] === mark);
+    if (reached) marks[i] = mark;
+  }
+}

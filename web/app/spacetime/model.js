@@ -1,0 +1,155 @@
+// The loaded events as columns of numbers, in id order. A million objects would be slow to walk
+// and large to keep; a million numbers a column are neither.
+//
+// What is loaded is always one unbroken span of ids of one virtual host. Id order is a linear
+// extension of happens-before, so every path between two loaded events runs through loaded ones:
+// what is computed here about two loaded events is exact.
+import { toMicros } from "../core/format.js";
+import { about } from "../ui/marks.js";
+
+export const NONE = -1;
+
+const MATCHES = ["none", "routed", "redelivered", "dead_lettered", "unmatched"];
+export const MATCH = Object.fromEntries(MATCHES.map((name, number) => [name, number]));
+
+const COLUMNS = {
+  id: Float64Array,
+  causeId: Float64Array, // 0 where there is none
+  cause: Int32Array, // index of the cause, or NONE where it has none or that is not loaded
+  before: Int32Array, // index of the same participant's event before, or NONE
+  participant: Int32Array,
+  lamport: Float64Array,
+  at: Float64Array, // microseconds
+  received: Uint8Array,
+  match: Uint8Array,
+  label: Int32Array, // index into `labels`
+};
+
+/** The fields of the API that the columns are made of. */
+export const FIELDS =
+  "id,vhost,type,match,cause,participant,lamport,recorded_at,exchange,queue,routing_keys";
+
+export class Model {
+  constructor() {
+    this.length = 0;
+    this.capacity = 0;
+    this.labels = [];
+    this.labelNumbers = new Map();
+    this.lastOf = new Map(); // participant → index of its last event
+    for (const name of Object.keys(COLUMNS)) this[name] = new COLUMNS[name](0);
+  }
+
+  /** Events after the last one, ascending. Ones that are known already are left out. */
+  append(events) {
+    const last = this.length ? this.id[this.length - 1] : 0;
+    const fresh = events.filter((event) => event.id > last);
+    this.reserve(this.length + fresh.length);
+    for (const event of fresh) {
+      const index = this.length;
+      this.write(index, event);
+      this.length += 1;
+      this.cause[index] = event.cause ? this.indexOf(event.cause) : NONE;
+      this.before[index] = this.lastOf.get(event.participant) ?? NONE;
+      this.lastOf.set(event.participant, index);
+    }
+    return fresh.length;
+  }
+
+  /** Events before the first one, ascending. */
+  prepend(events) {
+    const first = this.length ? this.id[0] : Infinity;
+    const fresh = events.filter((event) => event.id < first);
+    const added = fresh.length;
+    const old = this.length;
+    for (const [name, Kind] of Object.entries(COLUMNS)) {
+      const column = new Kind(old + added);
+      column.set(this[name].subarray(0, old), added);
+      this[name] = column;
+    }
+    this.capacity = this.length = old + added;
+    fresh.forEach((event, index) => this.write(index, event));
+    this.link(added);
+    return added;
+  }
+
+  /** Finds the links anew after `added` events came in front. */
+  link(added) {
+    this.lastOf.clear();
+    for (let i = 0; i < this.length; i += 1) {
+      if (i >= added && this.cause[i] !== NONE) this.cause[i] += added;
+      else this.cause[i] = this.causeId[i] ? this.indexOf(this.causeId[i]) : NONE;
+      this.before[i] = this.lastOf.get(this.participant[i]) ?? NONE;
+      this.lastOf.set(this.participant[i], i);
+    }
+  }
+
+  write(index, event) {
+    this.id[index] = event.id;
+    this.causeId[index] = event.cause ?? 0;
+    this.participant[index] = event.participant;
+    this.lamport[index] = event.lamport;
+    this.at[index] = toMicros(event.recorded_at);
+    this.received[index] = event.type === "received" ? 1 : 0;
+    this.match[index] = MATCH[event.match] ?? 0;
+    this.label[index] = this.labelNumber(about(event));
+  }
+
+  // Few different names serve very many events.
+  labelNumber(text) {
+    let number = this.labelNumbers.get(text);
+    if (number === undefined) {
+      number = this.labels.push(text) - 1;
+      this.labelNumbers.set(text, number);
+    }
+    return number;
+  }
+
+  reserve(length) {
+    if (length <= this.capacity) return;
+    this.capacity = Math.max(length, Math.ceil(this.capacity * 1.5), 1024);
+    for (const [name, Kind] of Object.entries(COLUMNS)) {
+      const column = new Kind(this.capacity);
+      column.set(this[name].subarray(0, this.length));
+      this[name] = column;
+    }
+  }
+
+  /** The index of an event by its id, or NONE when it is not loaded. */
+  indexOf(id) {
+    let low = 0;
+    let high = this.length - 1;
+    while (low <= high) {
+      const middle = (low + high) >> 1;
+      const found = this.id[middle];
+      if (found === id) return middle;
+      if (found < id) low = middle + 1;
+      else high = middle - 1;
+    }
+    return NONE;
+  }
+
+  describe(index) {
+    return {
+      id: this.id[index],
+      type: this.received[index] ? "received" : "published",
+      match: MATCHES[this.match[index]],
+      cause: this.causeId[index] || null,
+      participant: this.participant[index],
+      lamport: this.lamport[index],
+      at: this.at[index],
+      text: this.labels[this.label[index]],
+    };
+  }
+
+  /** The first effect of a publish that is loaded, or NONE. */
+  firstEffect(index) {
+    for (let i = index + 1; i < this.length; i += 1) if (this.cause[i] === index) return i;
+    return NONE;
+  }
+
+  /** The next event of the same participant, or NONE. */
+  after(index) {
+    for (let i = index + 1; i < this.length; i += 1) if (this.before[i] === index) return i;
+    return NONE;
+  }
+}

@@ -1,0 +1,118 @@
+// What part of the diagram is in sight, and the ways to move it. Rows and lanes are the diagram's
+// units, pixels the screen's.
+
+export const GUTTER = 92; // for the row labels
+const MARGIN_ROWS_PIXELS = 40;
+const LEAST_LANE = 3;
+const MOST_LANE = 220;
+const USUAL_LANE = 52;
+const MOST_ROW = 64;
+export const USUAL_ROW = 24;
+
+export class View {
+  constructor() {
+    this.width = 0;
+    this.height = 0;
+    this.left = 0; // pixels that the lanes are moved to the left
+    this.top = 0; // the row at the upper edge
+    this.rowPixels = USUAL_ROW;
+    this.lanePixels = USUAL_LANE;
+    this.lanes = 0;
+    this.rows = 0;
+    this.spread = true; // lanes share the width until somebody sets theirs
+  }
+
+  get bottom() {
+    return this.top + this.height / this.rowPixels;
+  }
+
+  resize(width, height) {
+    this.width = width;
+    this.height = height;
+    this.extent(this.lanes, this.rows);
+  }
+
+  /** How large the diagram is. Few lanes spread over the width, many keep a usual width. */
+  extent(lanes, rows) {
+    this.rows = rows;
+    this.lanes = lanes;
+    const room = this.width - GUTTER;
+    if (this.spread && lanes && room > 0) {
+      this.lanePixels = Math.min(MOST_LANE, Math.max(USUAL_LANE, room / lanes));
+    }
+    this.clamp();
+  }
+
+  x(lane) {
+    return GUTTER + (lane + 0.5) * this.lanePixels - this.left;
+  }
+
+  y(row) {
+    return (row - this.top) * this.rowPixels;
+  }
+
+  laneAt(x) {
+    return (x - GUTTER + this.left) / this.lanePixels - 0.5;
+  }
+
+  rowAt(y) {
+    return this.top + y / this.rowPixels;
+  }
+
+  pan(dx, dy) {
+    this.left -= dx;
+    this.top -= dy / this.rowPixels;
+    this.clamp();
+  }
+
+  /** Nearer (factor > 1) or further, with the row under `y` staying where it is. */
+  zoomRows(factor, y = this.height / 2) {
+    const row = this.rowAt(y);
+    this.rowPixels = Math.min(MOST_ROW, Math.max(this.leastRow, this.rowPixels * factor));
+    this.top = row - y / this.rowPixels;
+    this.clamp();
+  }
+
+  zoomLanes(factor, x = this.width / 2) {
+    this.spread = false;
+    const lane = this.laneAt(x);
+    this.lanePixels = Math.min(MOST_LANE, Math.max(LEAST_LANE, this.lanePixels * factor));
+    this.left = (lane + 0.5) * this.lanePixels - x + GUTTER;
+    this.clamp();
+  }
+
+  get leastRow() {
+    return Math.min(USUAL_ROW, this.height / Math.max(1, this.rows + 2));
+  }
+
+  fit() {
+    this.rowPixels = this.leastRow;
+    this.top = -1;
+    this.left = 0;
+    this.spread = false;
+    const room = this.width - GUTTER;
+    if (this.lanes) this.lanePixels = Math.min(MOST_LANE, Math.max(LEAST_LANE, room / this.lanes));
+    this.clamp();
+  }
+
+  /** Brings a row (and lane) into sight; in the middle when it is not in sight already. */
+  reveal(row, lane, { centre = false } = {}) {
+    const margin = MARGIN_ROWS_PIXELS / this.rowPixels;
+    if (centre || row < this.top + margin || row > this.bottom - margin) {
+      this.top = row - this.height / this.rowPixels / 2;
+    }
+    const x = this.x(lane);
+    if (x < GUTTER + 20 || x > this.width - 20) {
+      this.left += x - (GUTTER + this.width) / 2;
+    }
+    this.clamp();
+  }
+
+  clamp() {
+    const margin = MARGIN_ROWS_PIXELS / this.rowPixels;
+    const most = this.rows + margin - this.height / this.rowPixels;
+    this.top = Math.max(-margin, Math.min(this.top, Math.max(-margin, most)));
+    const wide = this.lanes * this.lanePixels - (this.width - GUTTER);
+    this.left = Math.max(0, Math.min(this.left, Math.max(0, wide)));
+  }
+}

@@ -1,0 +1,84 @@
+// Who sends what where, counted from events: publishers → exchanges → queues → receivers.
+import { toMicros } from "../core/format.js";
+
+export const COLUMNS = ["publishers", "exchanges", "queues", "receivers"];
+export const FIELDS =
+  "id,type,match,cause,participant,user,recorded_at,exchange,queue,routed_queues";
+
+/**
+ * `{nodes: {publishers: Map, …}, links: [Map, Map, Map], seconds, events}`. A node is {key, count,
+ * unmatched, waits}, a link {from, to, count, unmatched, waits}; `waits` are the seconds from a
+ * publish to a delivery, as seen at the tap, where both are among the events.
+ */
+export function flowsOf(events, by) {
+  const flows = {
+    nodes: Object.fromEntries(COLUMNS.map((name) => [name, new Map()])),
+    links: [new Map(), new Map(), new Map()],
+    seconds: 0,
+    events: events.length,
+  };
+  const who = by === "user" ? (e) => e.user : (e) => `${e.participant} ${e.user}`;
+  const publishedAt = new Map();
+  let first = Infinity;
+  let last = -Infinity;
+  for (const event of events) {
+    const at = toMicros(event.recorded_at);
+    first = Math.min(first, at);
+    last = Math.max(last, at);
+    if (event.type === "published") publishedAt.set(event.id, at);
+  }
+  for (const event of events) {
+    if (event.type === "published") published(flows, event, who(event));
+    else received(flows, event, who(event), waitOf(event, publishedAt));
+  }
+  flows.seconds = events.length > 1 ? (last - first) / 1e6 : 0;
+  return flows;
+}
+
+// Redelivered and dead-lettered copies have waited for something else than a first delivery.
+function waitOf(event, publishedAt) {
+  const at = event.match === "routed" ? publishedAt.get(event.cause) : undefined;
+  return at === undefined ? null : Math.max(0, (toMicros(event.recorded_at) - at) / 1e6);
+}
+
+function published({ nodes, links }, event, who) {
+  add(nodes.publishers, who, who, who);
+  add(nodes.exchanges, event.exchange, event.exchange, event.exchange);
+  add(links[0], `${who}\n${event.exchange}`, who, event.exchange);
+  for (const queue of event.routed_queues ?? []) {
+    add(links[1], `${event.exchange}\n${queue}`, event.exchange, queue);
+    touch(nodes.queues, queue);
+  }
+}
+
+function received({ nodes, links }, event, who, wait) {
+  const unmatched = event.match === "unmatched";
+  add(nodes.queues, event.queue, event.queue, event.queue, wait, unmatched);
+  add(nodes.receivers, who, who, who, wait, unmatched);
+  add(links[2], `${event.queue}\n${who}`, event.queue, who, wait, unmatched);
+  if (event.match !== "dead_lettered" && !unmatched) return;
+  // No publish tells of these: the delivery itself says through which exchange it came.
+  touch(nodes.exchanges, event.exchange);
+  add(links[1], `${event.exchange}\n${event.queue}`, event.exchange, event.queue, null, unmatched);
+}
+
+function touch(map, key) {
+  if (!map.has(key)) map.set(key, { key, from: key, to: key, count: 0, unmatched: 0, waits: [] });
+  return map.get(key);
+}
+
+function add(map, key, from, to, wait = null, unmatched = false) {
+  const entry = touch(map, key);
+  entry.from = from;
+  entry.to = to;
+  entry.count += 1;
+  if (unmatched) entry.unmatched += 1;
+  if (wait !== null) entry.waits.push(wait);
+}
+
+/** The share-th part of the waits in order (0.5: half were shorter), or null without any. */
+export function quantile(waits, share) {
+  if (!waits.length) return null;
+  const sorted = [...waits].sort((a, b) => a - b);
+  return sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))];
+}

@@ -1,0 +1,83 @@
+// Places the four columns: the busiest nodes of each, ordered so that few links cross.
+import { COLUMNS } from "./flows.js";
+
+export const MOST_NODES = 24;
+export const NODE_HEIGHT = 46;
+const NODE_GAP = 12;
+const SWEEPS = 6;
+const REST = "\u0000rest";
+
+/** `{columns: [[node]], links: [[link]], height, place: Map}`; a place is {x, y, width}. */
+export function arrange(flows, width) {
+  const kept = COLUMNS.map((name) => busiest(flows.nodes[name]));
+  const links = flows.links.map((map, n) => foldLinks(map, kept[n], kept[n + 1]));
+  const columns = kept.map(({ nodes }) => nodes);
+  untangle(columns, links);
+  const nodeWidth = Math.max(110, Math.min(230, (width - 3 * 70) / 4));
+  const height = Math.max(...columns.map((c) => c.length), 1) * (NODE_HEIGHT + NODE_GAP) - NODE_GAP;
+  const place = new Map();
+  columns.forEach((nodes, n) => {
+    const x = (n * (width - nodeWidth)) / 3;
+    const own = nodes.length * (NODE_HEIGHT + NODE_GAP) - NODE_GAP;
+    nodes.forEach((node, i) => {
+      const y = (height - own) / 2 + i * (NODE_HEIGHT + NODE_GAP);
+      place.set(`${n}\n${node.key}`, { x, y, width: nodeWidth });
+    });
+  });
+  return { columns, links, height, place };
+}
+
+function busiest(map) {
+  const sorted = [...map.values()].sort((a, b) => b.count - a.count);
+  if (sorted.length <= MOST_NODES) return { nodes: sorted, keys: new Set(map.keys()) };
+  const nodes = sorted.slice(0, MOST_NODES - 1);
+  const rest = sorted.slice(MOST_NODES - 1);
+  nodes.push({
+    key: REST,
+    rest: rest.length,
+    count: rest.reduce((sum, node) => sum + node.count, 0),
+    unmatched: rest.reduce((sum, node) => sum + node.unmatched, 0),
+    waits: rest.flatMap((node) => node.waits),
+  });
+  return { nodes, keys: new Set(nodes.map((node) => node.key)) };
+}
+
+/** Links of nodes that were left out lead to the node that stands for them. */
+function foldLinks(map, left, right) {
+  const folded = new Map();
+  for (const link of map.values()) {
+    const from = left.keys.has(link.from) ? link.from : REST;
+    const to = right.keys.has(link.to) ? link.to : REST;
+    const key = `${from}\n${to}`;
+    const known = folded.get(key);
+    if (known) {
+      known.count += link.count;
+      known.unmatched += link.unmatched;
+    } else folded.set(key, { ...link, from, to });
+  }
+  return [...folded.values()];
+}
+
+/** Orders each column by the mean place of its neighbours, to and fro, until it has settled. */
+function untangle(columns, links) {
+  for (let sweep = 0; sweep < SWEEPS; sweep += 1) {
+    for (let n = 1; n < columns.length; n += 1) sort(columns[n], columns[n - 1], links[n - 1], "to", "from");
+    for (let n = columns.length - 2; n >= 0; n -= 1) sort(columns[n], columns[n + 1], links[n], "from", "to");
+  }
+}
+
+function sort(column, beside, links, own, other) {
+  const at = new Map(beside.map((node, i) => [node.key, i / Math.max(1, beside.length - 1)]));
+  const sums = new Map();
+  for (const link of links) {
+    const sum = sums.get(link[own]) ?? { weight: 0, total: 0 };
+    sum.weight += link.count;
+    sum.total += link.count * (at.get(link[other]) ?? 0.5);
+    sums.set(link[own], sum);
+  }
+  const mean = (node) => {
+    const sum = sums.get(node.key);
+    return sum?.weight ? sum.total / sum.weight : 0.5;
+  };
+  column.sort((a, b) => mean(a) - mean(b) || (a.key < b.key ? -1 : 1));
+}
