@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import pytest
+
+from app.errors import NotFoundError
+from app.store import Store
+from app.tracker.events import StampedEvent
+from app.tracker.participants import Policy
+from app.tracker.tracker import Bounds, Tracker
+from tests.contract.history import History
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_a_restored_tracker_goes_on_as_the_first_would_have(
+    store: Store, trace_id: int, seed: int
+) -> None:
+    history = History(seed=seed)
+    for _ in range(6):
+        await store.append(trace_id, history.batch(25))
+    restored = await store.restore(trace_id, Bounds().handovers)
+    second = Tracker(Policy.channel, Bounds(), restored)
+    for _ in range(200):
+        record = history.record()
+        history.now += 1
+        expected = history.tracker.apply(record, history.now)
+        assert _comparable(second.apply(record, history.now)) == _comparable(expected)
+    assert second.checkpoint().state == history.tracker.checkpoint().state
+
+
+async def test_a_new_trace_has_nothing_to_restore(store: Store, trace_id: int) -> None:
+    restored = await store.restore(trace_id, 10)
+    assert (restored.state, restored.window, restored.last_event_id) == (b"", b"", 0)
+    assert not (restored.channels or restored.participants or restored.copies)
+
+
+async def test_only_the_last_handovers_are_restored_oldest_first(
+    store: Store, trace_id: int
+) -> None:
+    history = History(seed=5)
+    await store.append(trace_id, history.batch(200))
+    handovers = (await store.restore(trace_id, 7)).handovers
+    matched = [event for event in history.events if event.cause is not None][-7:]
+    assert [(h.queue, h.fingerprint, h.cause.id) for h in handovers] == [
+        (event.record.queue, event.fingerprint, event.cause.id) for event in matched
+    ]
+
+
+async def test_what_comes_with_the_last_batch_is_restored(store: Store, trace_id: int) -> None:
+    history = History(seed=6)
+    await store.append(trace_id, history.batch(5, window=b"first"))
+    await store.append(trace_id, history.batch(5, window=b"second"))
+    restored = await store.restore(trace_id, 10)
+    assert restored.window == b"second"
+    assert restored.last_event_id == 10
+    assert restored.recorded_at == history.events[-1].recorded_at
+
+
+async def test_traces_are_restored_apart(store: Store) -> None:
+    histories = {vhost: History(seed=30 + n) for n, vhost in enumerate(("a", "b"))}
+    ids = {vhost: (await store.create_trace(vhost, "channel")).id for vhost in histories}
+    for _ in range(3):
+        for vhost, history in histories.items():
+            await store.append(ids[vhost], history.batch(30))
+    for vhost, history in histories.items():
+        restored = await store.restore(ids[vhost], 1000)
+        assert restored.state == history.tracker.checkpoint().state
+        stamps = {event.participant: event.stamp for event in history.events}
+        assert {p.number: stamp for p, stamp, _ in restored.participants} == stamps
+        assert len(restored.copies) == history.tracker.pending_copies
+
+
+async def test_a_trace_that_is_none_cannot_be_restored(store: Store) -> None:
+    with pytest.raises(NotFoundError):
+        await store.restore(99, 10)
+
+
+def _comparable(events: list[StampedEvent]) -> list[object]:
+    return [
+        (
+            event.participant,
+            event.channel,
+            event.seq,
+            event.lamport,
+            event.height,
+            str(event.stamp),
+            event.match,
+            None if event.cause is None else str(event.cause.clock),
+        )
+        for event in events
+    ]
