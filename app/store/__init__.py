@@ -4,13 +4,13 @@
 database's tables up to date before a store is opened.
 """
 
+from app.job import Job, JobState, Progress
 from app.store.batch import Batch
 from app.store.causality import Walk
 from app.store.deliveries import CopyState, Fate, QueueFate
 from app.store.events import EVERYTHING, NOTHING_LARGE, EventRow, Wanted
 from app.store.filters import EventFilter
 from app.store.gaps import Gap
-from app.store.jobs import Job, JobState, Progress
 from app.store.migrate import SchemaState, migrate, schema_state
 from app.store.participants import Participant, ParticipantChannel, VectorEntry
 from app.store.quarantine import Quarantined

@@ -2,69 +2,18 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Collection
-from typing import Any, TypeAlias
+from typing import Any
 
 import msgspec
 from sqlalchemy import delete, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import ConflictError, NotFoundError
+from app.job import ENDED, TRANSITIONS, Job, JobState, Json, Progress
 from app.store.tables import jobs
 
-
-class JobState(enum.StrEnum):
-    """Where a job stands."""
-
-    queued = "queued"
-    running = "running"
-    succeeded = "succeeded"
-    failed = "failed"
-    cancelled = "cancelled"
-
-
-TRANSITIONS: dict[JobState, frozenset[JobState]] = {
-    # A queued job fails where the service ends before its turn, or cannot start Spark.
-    JobState.queued: frozenset({JobState.running, JobState.failed, JobState.cancelled}),
-    JobState.running: frozenset({JobState.succeeded, JobState.failed, JobState.cancelled}),
-    JobState.succeeded: frozenset(),
-    JobState.failed: frozenset(),
-    JobState.cancelled: frozenset(),
-}
-ENDED = frozenset(state for state, following in TRANSITIONS.items() if not following)
 INTERRUPTED = "interrupted: the service ended while the job was unfinished"
-
-Json: TypeAlias = dict[str, Any]
-
-
-class Job(msgspec.Struct, frozen=True):
-    """A job. Times in µs; ``percent`` from 0 to 100."""
-
-    id: int
-    kind: str
-    state: JobState
-    vhost: str
-    request: Json
-    result: Json | None
-    error: str | None
-    stage: str | None
-    percent: float
-    rows_read: int
-    rows_written: int
-    created_at: int
-    started_at: int | None
-    finished_at: int | None
-
-
-class Progress(msgspec.Struct, frozen=True):
-    """How far a running job has come."""
-
-    stage: str
-    percent: float
-    rows_read: int = 0
-    rows_written: int = 0
-
 
 _COLUMNS = [jobs.c[name] for name in Job.__struct_fields__]
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Sequence
 
 from sqlalchemy import text
 
+from app.job import Job, JobState, Json, Progress
 from app.store import append as appending
 from app.store import (
     causality,
@@ -32,7 +33,6 @@ from app.store.engine import Database
 from app.store.events import EVERYTHING, EventRow, Wanted
 from app.store.filters import EventFilter
 from app.store.gaps import Gap
-from app.store.jobs import Job, JobState, Json, Progress
 from app.store.migrate import check_schema
 from app.store.participants import Participant, VectorEntry
 from app.store.quarantine import Quarantined

@@ -1,0 +1,63 @@
+"""A job as every part of the service knows it: its states, its record, its progress.
+
+The store keeps jobs, ``app.jobs`` runs them, the API shows them; none of these imports another, so
+what they share stands here.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Any, TypeAlias
+
+import msgspec
+
+Json: TypeAlias = dict[str, Any]
+
+
+class JobState(enum.StrEnum):
+    """Where a job stands."""
+
+    queued = "queued"
+    running = "running"
+    succeeded = "succeeded"
+    failed = "failed"
+    cancelled = "cancelled"
+
+
+TRANSITIONS: dict[JobState, frozenset[JobState]] = {
+    # A queued job fails where the service ends before its turn, or cannot start Spark.
+    JobState.queued: frozenset({JobState.running, JobState.failed, JobState.cancelled}),
+    JobState.running: frozenset({JobState.succeeded, JobState.failed, JobState.cancelled}),
+    JobState.succeeded: frozenset(),
+    JobState.failed: frozenset(),
+    JobState.cancelled: frozenset(),
+}
+ENDED = frozenset(state for state, following in TRANSITIONS.items() if not following)
+
+
+class Job(msgspec.Struct, frozen=True):
+    """A job. Times in µs; ``percent`` from 0 to 100."""
+
+    id: int
+    kind: str
+    state: JobState
+    vhost: str
+    request: Json
+    result: Json | None
+    error: str | None
+    stage: str | None
+    percent: float
+    rows_read: int
+    rows_written: int
+    created_at: int
+    started_at: int | None
+    finished_at: int | None
+
+
+class Progress(msgspec.Struct, frozen=True):
+    """How far a running job has come."""
+
+    stage: str
+    percent: float
+    rows_read: int = 0
+    rows_written: int = 0
