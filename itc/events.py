@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from typing import TypeAlias, cast
 
+from itc.errors import TreeError
 from itc.ids import IdTree
 from itc.walk import Walk, finish
 
@@ -33,6 +34,13 @@ EXPANSION = 1 << 32
 def leaf(height: int) -> EventTree:
     """The tree that stands at one height everywhere."""
     return (height, height, NO_HALF, NO_HALF)
+
+
+def check_height(height: object) -> int:
+    """The height itself; raises TreeError where it is no whole number from 0."""
+    if type(height) is not int or height < 0:
+        raise TreeError(f"a height is a whole number from 0, not {height!r}")
+    return height
 
 
 def node(left: EventTree, right: EventTree) -> EventTree:
@@ -83,6 +91,15 @@ def leq(a: EventTree, b: EventTree) -> bool:
         pending.append((a[3], b[3]))
         pending.append((a[2], b[2]))
     return True
+
+
+def outline(tree: EventTree) -> tuple[tuple[int, int], ...]:
+    """Least and greatest height of every node, by levels: equal for equal trees only."""
+    nodes = [tree]
+    for each in nodes:  # grows on the way
+        if each[0] != each[1]:
+            nodes += each[2:]
+    return tuple([each[:2] for each in nodes])
 
 
 def same(a: EventTree, b: EventTree) -> bool:

@@ -124,14 +124,14 @@ def _union(a: IdTree, b: IdTree) -> Walk[IdTree]:
 
 def same(a: Id, b: Id) -> bool:
     """Whether two ids own the same."""
-    if not isinstance(a, tuple) or not isinstance(b, tuple):
-        return a == b if not (isinstance(a, tuple) or isinstance(b, tuple)) else False
+    if not (isinstance(a, tuple) and isinstance(b, tuple)):
+        return a == b
     pending: list[tuple[IdTree, IdTree]] = [(a, b)]
     while pending:
         x, y = pending.pop()
-        if x is y:
-            continue
         if isinstance(x, int) or isinstance(y, int):
-            return False
-        pending += ((x[0], y[0]), (x[1], y[1]))
+            if x != y:
+                return False
+        elif x is not y:
+            pending += ((x[1], y[1]), (x[0], y[0]))
     return True

@@ -1,23 +1,32 @@
 """The pool of intervals: ids for a number of participants that nobody knows beforehand.
 
-Half of what is left, again and again, would put the n-th participant n levels deep. Here the
+Cutting the n-th participant from what the ones before left would put it n levels deep. Here the
 participant that makes n of them alive gets an interval of depth `depth_for(n)`, cut off the
-smallest free interval that is large enough (a buddy allocator's best fit). So participants fill
-blocks of 8, 64, 1024, 2^17, … intervals, each block half of what the ones before left free, and
-the n-th lies about log n deep, however many come later. An interval given back is merged with its
-free sibling, so where few are left alive the next ones lie near the root again: depth follows the
-number alive, not the number ever seen.
+smallest free one that is large enough (a buddy allocator's best fit). So participants fill blocks
+of 8, 64, 1024, 2^17, … intervals, each block half of what the ones before it left free, and the
+n-th lies about log n deep, however many are to come.
+
+An interval given back merges with its free sibling, so that large ones appear again and depth
+follows the number alive, not the number ever seen. It is never more than `depth_for` of the
+greatest number that were alive at once: the i-th oldest of those alive was dealt at depth_for(i)
+or deeper, and blocks never fill the whole, so something is always free; and all that is cut ends
+on the same grid.
 
 Everything is deterministic, also over `dump` and `load`.
 """
 
 from __future__ import annotations
 
-from itc.errors import MalformedError, PoolError
-from itc.ids import check_path
+from itertools import pairwise
 
-# Depth of the intervals of each block: block k has 2^bits of them below a prefix of k+1.
+from itc.errors import MalformedError, PoolError
+from itc.events import check_height
+from itc.ids import check_path
+from itc.varint import append_varint, read_varint
+
+# Depth of a block's intervals below its root: block k has 2^bits of them under a prefix of k+1.
 _BLOCK_BITS = (3, 6, 10, 17, 29, 49, 83)
+_DEEPEST = len(_BLOCK_BITS) + _BLOCK_BITS[-1]
 _OTHER = {"0": "1", "1": "0"}
 
 
@@ -39,7 +48,7 @@ class IdPool:
 
     def __init__(self) -> None:
         self._alive = 0
-        # By depth: the free intervals of that depth with their heights, oldest first.
+        # By depth: the free intervals of that depth with their heights, last one dealt first.
         self._free: list[dict[str, int]] = [{"": 0}]
 
     @property
@@ -50,87 +59,76 @@ class IdPool:
     def take(self) -> tuple[str, int]:
         """An interval that nobody owns: (path from the seed, height it starts at)."""
         depth = depth_for(self._alive + 1)
-        path, height = self._fitting(depth)
-        for _ in range(len(path), depth):
-            self._put(path + "1", height)
+        path, height = self._pop_fitting(depth)
+        while len(path) < depth:
+            self._of_depth(len(path) + 1)[path + "1"] = height
             path += "0"
         self._alive += 1
         return path, height
 
     def give_back(self, path: str, height: int) -> None:
-        """Take back an interval that its owner left at ``height``.
+        """Take back an interval that was dealt, and that its owner left at ``height``.
 
-        Raises PoolError where it is free already.
+        Raises PoolError where that or what holds it is free, TreeError for no interval or height.
         """
         check_path(path)
-        if self._alive == 0 or any(
-            path[:depth] in free for depth, free in enumerate(self._free) if depth <= len(path)
+        check_height(height)
+        if len(path) > _DEEPEST or any(
+            path[:depth] in free for depth, free in enumerate(self._free)
         ):
-            raise PoolError(f"the interval {path!r} is free already")
-        while path and (sibling := path[:-1] + _OTHER[path[-1]]) in self._at(len(path)):
-            height = max(height, self._at(len(path)).pop(sibling))
+            raise PoolError(f"the interval {path!r} is not dealt")
+        while path and (sibling := path[:-1] + _OTHER[path[-1]]) in self._of_depth(len(path)):
+            height = max(height, self._of_depth(len(path)).pop(sibling))
             path = path[:-1]
-        self._put(path, height)
+        self._of_depth(len(path))[path] = height
         self._alive -= 1
 
-    def _fitting(self, depth: int) -> tuple[str, int]:
-        """Remove the smallest free interval of that depth or less, else the largest there is."""
-        at_most = self._free[depth::-1] if depth < len(self._free) else self._free[::-1]
-        for free in [*at_most, *self._free[depth + 1 :]]:
+    def _pop_fitting(self, depth: int) -> tuple[str, int]:
+        """Remove the smallest free interval of that depth or less, else the largest one."""
+        for free in [*self._free[depth::-1], *self._free[depth + 1 :]]:
             if free:
                 return free.popitem()
         raise PoolError("every interval is dealt")
 
-    def _put(self, path: str, height: int) -> None:
-        self._at(len(path))[path] = height
-
-    def _at(self, depth: int) -> dict[str, int]:
+    def _of_depth(self, depth: int) -> dict[str, int]:
         while len(self._free) <= depth:
             self._free.append({})
         return self._free[depth]
 
     def dump(self) -> bytes:
-        """The pool as bytes, for `load`: about 5 bytes for each free interval."""
+        """The pool as bytes, for `load`: the number alive, then each free interval.
+
+        About 4 bytes a free interval; there are few of them unless very many were given back.
+        """
         out = bytearray()
-        _append(out, self._alive)
-        for free in self._free:
+        append_varint(out, self._alive)
+        for depth, free in enumerate(self._free):
             for path, height in free.items():
-                _append(out, len(path))
-                out += int(path or "0", 2).to_bytes(len(path) + 7 >> 3, "big")
-                _append(out, height)
+                append_varint(out, depth)
+                append_varint(out, int(path or "0", 2))
+                append_varint(out, height)
         return bytes(out)
 
     @classmethod
     def load(cls, data: bytes) -> IdPool:
         """The pool that gave the bytes; raises MalformedError where none did."""
         pool = cls()
-        pool._free = [{}]
-        pool._alive, at = _read(data, 0)
+        pool._free = []
+        pool._alive, at = read_varint(data, 0)
         while at < len(data):
-            depth, at = _read(data, at)
-            size = depth + 7 >> 3
-            number = int.from_bytes(data[at : at + size], "big")
-            height, at = _read(data, at + size)
-            if number >> depth:
-                raise MalformedError("not the bytes of a pool")
-            pool._put(format(number, f"0{depth}b") if depth else "", height)
+            depth, at = read_varint(data, at)
+            number, at = read_varint(data, at)
+            height, at = read_varint(data, at)
+            if depth > _DEEPEST or number >> depth:
+                raise MalformedError("a free interval of a pool is none that it could deal")
+            pool._of_depth(depth)[f"{number:0{depth}b}" if depth else ""] = height
+        pool._check_disjoint()
         if pool.dump() != bytes(data):
-            raise MalformedError("not the bytes of a pool")
+            raise MalformedError("the free intervals of a pool are out of order")
         return pool
 
-
-def _append(out: bytearray, value: int) -> None:
-    while value > 127:
-        out.append(value & 127 | 128)
-        value >>= 7
-    out.append(value)
-
-
-def _read(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    for place in range(at, len(data)):
-        value |= (data[place] & 127) << shift
-        if data[place] < 128:
-            return value, place + 1
-        shift += 7
-    raise MalformedError("the bytes of a pool are cut off")
+    def _check_disjoint(self) -> None:
+        free = sorted(path for level in self._free for path in level)
+        for path, next_path in pairwise(free):
+            if next_path.startswith(path) or next_path == path[:-1] + "1":
+                raise MalformedError("the free intervals of a pool overlap or are not merged")

@@ -7,10 +7,9 @@ for Dynamic Systems" (2008).
 from __future__ import annotations
 
 import enum
-from typing import Any
 
 from itc import events, ids
-from itc.errors import AnonymousError, TreeError
+from itc.errors import AnonymousError
 from itc.events import EventTree
 from itc.ids import Id, IdTree
 from itc.trees import RelativeTree, event_from_relative, event_to_relative, text
@@ -53,8 +52,7 @@ class Stamp:
 
         The path names the interval by halves from the seed on, "0" for left and "1" for right.
         """
-        if type(height) is not int or height < 0:
-            raise TreeError(f"a height is a whole number from 0, not {height!r}")
+        height = events.check_height(height)
         return cls(ids.check_path(path), events.raised(events.ZERO, height, path))
 
     def trees(self) -> tuple[IdTree, RelativeTree]:
@@ -107,7 +105,7 @@ class Stamp:
         return ids.same(self._id, other._id) and events.same(self._event, other._event)
 
     def __hash__(self) -> int:
-        return hash(str(self))
+        return hash((self.interval, events.outline(self._event)))
 
     def __str__(self) -> str:
         owned, event = self.trees()
@@ -115,12 +113,6 @@ class Stamp:
 
     def __repr__(self) -> str:
         return f"Stamp{self}"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # Pickle walks nested tuples recursively; the bit code is flat.
-        from itc.bitcode import decode, encode
-
-        return decode, (encode(self),)
 
 
 def seed() -> Stamp:

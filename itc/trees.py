@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from itc.errors import TreeError
-from itc.events import EventTree, leaf, node
+from itc.events import EventTree, check_height, leaf, node
 from itc.ids import IdTree
 from itc.walk import Walk, finish
 
@@ -23,19 +23,13 @@ def event_from_relative(tree: object) -> EventTree:
 
 def _absolute(tree: object, base: int) -> Walk[EventTree]:
     if type(tree) is int:
-        return leaf(base + _height(tree))
+        return leaf(base + check_height(tree))
     if not isinstance(tree, tuple | list) or len(tree) != 3:
         raise TreeError("an event tree is a number or (number, left, right)")
-    base += _height(tree[0])
+    base += check_height(tree[0])
     left = yield _absolute(tree[1], base)
     right = yield _absolute(tree[2], base)
     return node(left, right)
-
-
-def _height(value: object) -> int:
-    if type(value) is not int or value < 0:
-        raise TreeError(f"a height is a whole number from 0, not {value!r}")
-    return value
 
 
 def event_to_relative(tree: EventTree) -> RelativeTree:

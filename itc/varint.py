@@ -1,0 +1,32 @@
+"""Numbers of any size in as few bytes as they need: 7 bits a byte, low ones first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from itc.errors import MalformedError
+
+
+def append_varint(out: bytearray, value: int) -> None:
+    """Put a number from 0 at the end of the bytes."""
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    out.append(value)
+
+
+def read_varint(data: Sequence[int], at: int) -> tuple[int, int]:
+    """The number that begins at a place, and the place behind it.
+
+    Raises MalformedError where the bytes end first, or end in a byte that says nothing.
+    """
+    value = shift = 0
+    for place in range(at, len(data)):
+        byte = data[place]
+        value |= (byte & 127) << shift
+        if byte < 128:
+            if byte == 0 and place > at:
+                raise MalformedError("a number is longer than need be")
+            return value, place + 1
+        shift += 7
+    raise MalformedError("the bytes end within a number")
