@@ -1,7 +1,7 @@
 # One command for each habit. Every target installs what it needs first; `make` alone lists them.
 
 SHELL := /bin/bash
-PYTHON := .venv/bin/python
+python := .venv/bin/python
 .DEFAULT_GOAL := help
 .PHONY: help demo test check format bench soak test-rabbitmq4 clean
 
@@ -10,12 +10,12 @@ help: ## say what there is
 
 demo: ## trace a small order pipeline on a private broker and restore a chain from it
 	@tools/install runtime
-	@exec $(PYTHON) -m tools.demo
+	@exec $(python) -m tools.demo
 
 test: ## run everything: check, then all tests, from quick to slow
 	@tools/install test
 	@$(MAKE) --no-print-directory check
-	$(PYTHON) -m pytest
+	$(python) -m pytest
 
 check: ## lint, format and types; container files
 	@tools/install test
@@ -32,15 +32,15 @@ format: ## put the code into the shape that check wants
 
 bench: ## measure: the figures in README come from here
 	@tools/install test
-	$(PYTHON) -m bench
+	$(python) -m bench
 
 soak: ## hours of traffic with faults, watched for growth and loss
 	@tools/install test
-	$(PYTHON) -m bench.soak
+	$(python) -m bench.soak
 
 test-rabbitmq4: ## the integration tests against a newer RabbitMQ
 	@tools/install test
-	tools/rabbitmq4 $(PYTHON) -m pytest tests/integration
+	tools/rabbitmq4 $(python) -m pytest tests/integration
 
 clean: ## remove what was built, installed and recorded here
 	rm -rf .venv var build dist ./*.egg-info .pytest_cache .hypothesis .mypy_cache .ruff_cache
