@@ -64,9 +64,10 @@ class Received:
 class TraceStream:
     """What the broker sends us of one virtual host, in batches."""
 
-    def __init__(self, channel: Channel, own_connection: str) -> None:
+    def __init__(self, channel: Channel, queue: str, own_connection: str) -> None:
         """Wrap an open channel; ``own_connection`` is the broker's name of our connection."""
         self._channel = channel
+        self._queue = queue
         self._own_connection = own_connection
         self._waiting: deque[tuple[int, DeliveredMessage]] = deque()
         self._arrived = asyncio.Event()
@@ -99,7 +100,7 @@ class TraceStream:
     async def ready_messages(self) -> int:
         """How many messages the queue still holds for us, delivered ones not counted."""
         try:
-            declared = await self._channel.queue_declare(TRACE_QUEUE, passive=True)
+            declared = await self._channel.queue_declare(self._queue, passive=True)
         except _CONNECTION_ERRORS as error:
             raise OutageError(self._lost or "the broker's connection was lost") from error
         return declared.message_count or 0
@@ -181,9 +182,13 @@ class _Connection(aio_pika.Connection):
 class Firehose:
     """Opens streams: one connection to the broker for each trace."""
 
-    def __init__(self, amqp_url: str, *, queue_max_bytes: int) -> None:
-        """Use the account in ``amqp_url``; its path is ignored."""
+    def __init__(self, amqp_url: str, *, queue_max_bytes: int, queue: str = TRACE_QUEUE) -> None:
+        """Use the account in ``amqp_url``; its path is ignored.
+
+        Two services that trace the same virtual host need two names of ``queue``.
+        """
         self._url = URL(amqp_url)
+        self.queue = queue
         self._queue_max_bytes = queue_max_bytes
 
     @asynccontextmanager
@@ -209,7 +214,7 @@ class Firehose:
         try:
             with _outages():
                 channel = await connection.channel(publisher_confirms=False)
-                await channel.queue_delete(TRACE_QUEUE)
+                await channel.queue_delete(self.queue)
         finally:
             await _close(connection)
 
@@ -223,24 +228,22 @@ class Firehose:
             )
 
     async def _consume(self, connection: _Connection, prefetch: int, quorum: bool) -> TraceStream:
-        queued = await _count_queued(connection)
+        queued = await _count_queued(connection, self.queue)
         channel = await connection.channel(publisher_confirms=False)
         if queued is None:
-            await channel.declare_queue(
-                TRACE_QUEUE, durable=True, arguments=self._arguments(quorum)
-            )
+            await channel.declare_queue(self.queue, durable=True, arguments=self._arguments(quorum))
         await channel.set_qos(prefetch_count=prefetch)
         raw = await channel.get_underlay_channel()
-        await raw.queue_bind(TRACE_QUEUE, TRACE_EXCHANGE, routing_key="#")
-        stream = TraceStream(raw, connection.broker_name)
+        await raw.queue_bind(self.queue, TRACE_EXCHANGE, routing_key="#")
+        stream = TraceStream(raw, self.queue, connection.broker_name)
         stream.queued_before = queued or 0
         stream.queue_is_new = queued is None
         channel.close_callbacks.add(lambda _, error: stream.lose(_loss(error)))
         connection.close_callbacks.add(lambda _, error: stream.lose(_loss(error)))
         raw.on_consumer_cancel_callbacks.add(
-            lambda _: stream.lose(f"the broker ended our consumer: is {TRACE_QUEUE} deleted?")
+            lambda _: stream.lose(f"the broker ended our consumer: is {self.queue} deleted?")
         )
-        await raw.basic_consume(TRACE_QUEUE, stream.on_message)
+        await raw.basic_consume(self.queue, stream.on_message)
         return stream
 
     def _arguments(self, quorum: bool) -> FieldTable:
@@ -251,11 +254,11 @@ class Firehose:
         return arguments
 
 
-async def _count_queued(connection: AbstractConnection) -> int | None:
+async def _count_queued(connection: AbstractConnection, name: str) -> int | None:
     """Return how many messages the trace queue holds, None where there is no queue."""
     probe = await connection.channel(publisher_confirms=False)
     try:
-        queue = await probe.declare_queue(TRACE_QUEUE, passive=True)
+        queue = await probe.declare_queue(name, passive=True)
     except aiormq.exceptions.ChannelNotFoundEntity:
         return None  # and the broker has closed the channel
     await probe.close()

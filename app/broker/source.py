@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from app.broker.consumer import TRACE_QUEUE, Firehose, TraceStream
+from app.broker.consumer import Firehose, TraceStream
 from app.broker.management import ManagementApi
 from app.errors import NotFoundError
 
@@ -42,13 +42,13 @@ class TraceSource:
     async def switch_off(self, vhost: str) -> None:
         """Switch tracing off, unless somebody else's queue is bound to the trace exchange."""
         async with self._switching:
-            if await self._management.trace_queues(vhost) <= {TRACE_QUEUE}:
+            if await self._management.trace_queues(vhost) <= {self._firehose.queue}:
                 await self._management.set_tracing(vhost, False)
 
     async def queued_bytes(self, vhost: str) -> int | None:
         """Return the size of what waits in the trace queue; None when the broker can't say."""
         try:
-            return (await self._management.queue(vhost, TRACE_QUEUE)).message_bytes
+            return (await self._management.queue(vhost, self._firehose.queue)).message_bytes
         except NotFoundError:
             return None
 
