@@ -2,8 +2,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
-import subprocess
 import sys
 from hashlib import sha256
 from pathlib import Path
@@ -126,19 +124,18 @@ async def test_a_killed_process_leaves_nothing_of_its_batch(
 ) -> None:
     await store.append(trace_id, History(seed=7).batch(10))
     other = await store.create_trace("other", "channel")
-    child = subprocess.Popen(
-        [sys.executable, Path(__file__).with_name("killed_append.py"), str(other.id)],
-        env={**os.environ, "ITC_DATABASE_URL": database_url, "PYTHONPATH": os.getcwd()},
-        stdout=subprocess.PIPE,
-        text=True,
+    child = await asyncio.create_subprocess_exec(
+        sys.executable,
+        Path(__file__).with_name("killed_append.py"),
+        str(other.id),
+        env={**os.environ, "ITC_DATABASE_URL": database_url, "PYTHONPATH": str(Path.cwd())},
+        stdout=asyncio.subprocess.PIPE,
     )
-    try:
-        assert child.stdout is not None
-        assert await asyncio.to_thread(child.stdout.readline) == "before the commit\n"
-    finally:
-        child.send_signal(signal.SIGKILL)
-        child.wait()
-        child.stdout.close()
+    assert child.stdout is not None
+    said = await child.stdout.readline()
+    child.kill()
+    await child.wait()
+    assert said == b"before the commit\n"
     assert await store.count(EVERYTHING) == 10
     assert len(await store.events(EVERYTHING, limit=1000)) == 10
     assert (await store.restore(other.id, 10)).state == b""

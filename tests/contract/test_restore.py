@@ -30,7 +30,7 @@ async def test_a_restored_tracker_goes_on_as_the_first_would_have(
 async def test_a_new_trace_has_nothing_to_restore(store: Store, trace_id: int) -> None:
     restored = await store.restore(trace_id, 10)
     assert (restored.state, restored.window, restored.last_event_id) == (b"", b"", 0)
-    assert not (restored.channels or restored.participants or restored.copies)
+    assert [restored.channels, restored.participants, restored.copies] == [[], [], []]
 
 
 async def test_only_the_last_handovers_are_restored_oldest_first(

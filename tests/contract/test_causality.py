@@ -1,0 +1,218 @@
+"""Causes, effects, vectors and fates against the stamps themselves."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import pytest
+
+from app.errors import BadRequestError, NotFoundError
+from app.store import CopyState, Store, Wanted, causality
+from app.tracker.events import Match, StampedEvent
+from app.tracker.records import Deliver, Publish
+from itc import Relation, compare
+from tests.contract.history import History
+
+
+def _id(event: StampedEvent) -> int:
+    assert event.reference.id is not None
+    return event.reference.id
+
+
+def _past(events: list[StampedEvent], event: StampedEvent) -> list[int]:
+    return [
+        _id(each)
+        for each in reversed(events)
+        if compare(each.stamp, event.stamp) is Relation.before
+    ]
+
+
+def _future(events: list[StampedEvent], event: StampedEvent) -> list[int]:
+    return [_id(each) for each in events if compare(event.stamp, each.stamp) is Relation.before]
+
+
+async def _stored(store: Store, trace_id: int, history: History, records: int) -> None:
+    while len(history.events) < records:
+        await store.append(trace_id, history.batch(40))
+
+
+@pytest.mark.parametrize("channels", [1, 3, 12])
+async def test_causes_and_effects_are_what_the_stamps_say_nearest_first(
+    store: Store, trace_id: int, channels: int
+) -> None:
+    history = History(seed=channels, channels=channels)
+    noise = History(seed=99)
+    other = await store.create_trace("other", "channel")
+    for _ in range(6):
+        await store.append(trace_id, history.batch(40))
+        await store.append(other.id, noise.batch(10))
+    for event in random.Random(1).sample(history.events, 25):
+        past, future = _past(history.events, event), _future(history.events, event)
+        causes = await store.causes(_id(event), limit=1000)
+        effects = await store.effects(_id(event), limit=1000)
+        assert [row.id for row in causes.items] == past
+        assert [row.id for row in effects.items] == future
+        assert (causes.truncated, effects.truncated) == (False, False)
+
+
+async def test_a_walk_stops_at_its_limit_and_says_so(store: Store, trace_id: int) -> None:
+    history = History(seed=3, channels=4)
+    await _stored(store, trace_id, history, 200)
+    event = history.events[100]
+    past, future = _past(history.events, event), _future(history.events, event)
+    for limit in (0, 1, 2, 7, 30, len(past) - 1, len(past), len(past) + 1):
+        causes = await store.causes(_id(event), limit)
+        assert ([row.id for row in causes.items], causes.truncated) == (
+            past[:limit],
+            limit < len(past),
+        )
+    for limit in (0, 1, 2, 7, 30, len(future) - 1, len(future), len(future) + 1):
+        effects = await store.effects(_id(event), limit)
+        assert ([row.id for row in effects.items], effects.truncated) == (
+            future[:limit],
+            limit < len(future),
+        )
+
+
+async def test_a_publish_with_very_many_deliveries_does_not_hide_what_is_nearer(
+    store: Store, trace_id: int
+) -> None:
+    history = History(seed=1, channels=2)
+    tracker, (publisher, consumer) = history.tracker, history.channels
+    publish = Publish(publisher, "e", ("k",), ("q",), {}, b"body")
+    events = tracker.apply(publish, 1)
+    for number in range(60):
+        again = Deliver(consumer, "e", ("k",), "q", number > 0, {}, b"body")
+        events += tracker.apply(again, 2 + number)
+        events += tracker.apply(Publish(publisher, "e", (), (), {}, b""), 2 + number)
+    history.events = events
+    await _append(store, trace_id, history)
+    for limit in (5, 50, 119, 120):
+        effects = await store.effects(1, limit)
+        assert [row.id for row in effects.items] == _future(events, events[0])[:limit]
+        assert effects.truncated is (limit < 120)
+
+
+async def _append(store: Store, trace_id: int, history: History) -> None:
+    batch = history.batch(0)
+    batch.events.extend(history.events)
+    await store.append(trace_id, batch)
+
+
+async def test_a_walk_takes_few_round_trips(
+    store: Store, trace_id: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    history = History(seed=4, channels=4)
+    await _stored(store, trace_id, history, 400)
+    trips: list[int] = []
+    runs = causality._runs
+
+    async def counted(connection, ids, forward):  # type: ignore[no-untyped-def]
+        trips.append(len(ids))
+        return await runs(connection, ids, forward)
+
+    monkeypatch.setattr(causality, "_runs", counted)
+    walk = await store.causes(_id(history.events[-1]), limit=300)
+    assert len(walk.items) == 300
+    assert len(trips) <= 300 / causality.AHEAD * 3
+    assert max(trips) <= causality.FRONTIER + 1
+
+
+async def test_the_past_of_an_unknown_event_is_an_error(store: Store, trace_id: int) -> None:
+    for event_id in (1, 0, -1, 2**63, 2**80):
+        for read in (store.causes, store.effects, store.event, store.stamp_of, store.deliveries):
+            with pytest.raises(NotFoundError, match=f"no event has the id {event_id}"):
+                await read(event_id)
+
+
+async def test_a_vector_counts_the_events_at_or_before(store: Store, trace_id: int) -> None:
+    history = History(seed=7, channels=9)
+    await _stored(store, trace_id, history, 200)
+    for event in random.Random(2).sample(history.events, 30):
+        row, stamp = await store.stamp_of(_id(event))
+        assert stamp == event.stamp
+        counted = Counter(
+            each.participant for each in history.events if each.stamp.leq(event.stamp)
+        )
+        vector = await store.vector(row)
+        assert {entry.participant: entry.events for entry in vector} == counted
+        names = {p.participant: p.name for p in await store.participants(trace_id)}
+        assert {entry.participant: entry.name for entry in vector} == {n: names[n] for n in counted}
+
+
+async def test_participants_are_listed_by_their_newest_event(store: Store, trace_id: int) -> None:
+    history = History(seed=8, channels=9)
+    await _stored(store, trace_id, history, 200)
+    listed = await store.participants(trace_id)
+    last = {event.participant: event for event in history.events}
+    first = {event.participant: event for event in reversed(history.events)}
+    assert [each.last_event_id for each in listed] == sorted(
+        (_id(event) for event in last.values()), reverse=True
+    )
+    counted = Counter(event.participant for event in history.events)
+    for each in listed:
+        event = last[each.participant]
+        assert each.events == counted[each.participant]
+        assert (each.lamport, each.interval) == (event.lamport, event.stamp.interval)
+        assert each.first_event_id == _id(first[each.participant])
+        channel = event.record.channel
+        assert [(c.node, c.connection, c.channel, c.user) for c in each.channels] == [
+            (channel.node, channel.connection, channel.number, channel.user)
+        ]
+    page = await store.participants(trace_id, before=listed[3].last_event_id, limit=2)
+    assert page == listed[4:6]
+
+
+async def test_an_event_without_its_clock_has_no_vector(store: Store, trace_id: int) -> None:
+    await _stored(store, trace_id, History(seed=9), 10)
+    with pytest.raises(ValueError, match="without its clock"):
+        await store.vector(await store.event(1, Wanted(clock=False)))
+
+
+class TestDeliveries:
+    """A publish routed to three queues: handed over, dead-lettered and waiting."""
+
+    @pytest.fixture
+    async def events(self, store: Store, trace_id: int) -> list[StampedEvent]:
+        history = History(seed=1, channels=3)
+        publisher, consumer, undertaker = history.channels
+        headers = {"headers": {"n": 1}}
+        death = {"queue": "b", "exchange": "e", "routing-keys": ["k"], "reason": "rejected"}
+        dead = {"headers": {"n": 1, "x-death": [{**death, "count": 1}]}}
+        records = [
+            Publish(publisher, "e", ("k",), ("a", "b", "c"), headers, b"body"),
+            Deliver(consumer, "e", ("k",), "b", False, headers, b"body"),
+            Deliver(consumer, "e", ("k",), "a", False, headers, b"body"),
+            Deliver(consumer, "e", ("k",), "a", True, headers, b"body"),
+            Deliver(undertaker, "dlx", ("k",), "dead", False, dead, b"body"),
+        ]
+        for record in records:
+            history.events += history.tracker.apply(record, 1)
+        await _append(store, trace_id, history)
+        assert [event.match for event in history.events] == [
+            Match.none,
+            Match.routed,
+            Match.routed,
+            Match.redelivered,
+            Match.dead_lettered,
+        ]
+        return history.events
+
+    async def test_each_queue_has_its_own(self, store: Store, events: list[StampedEvent]) -> None:
+        fate = await store.deliveries(1)
+        assert fate.publish.id == 1
+        assert [(q.queue, q.state, [e.id for e in q.deliveries]) for q in fate.queues] == [
+            ("a", CopyState.handed_over, [3, 4]),
+            ("b", CopyState.dead_lettered, [2]),
+            ("c", CopyState.waiting, []),
+        ]
+        assert [queue.dead_lettered_to for queue in fate.queues] == [[], ["dead"], []]
+        assert [[e.id for e in queue.dead_letters] for queue in fate.queues] == [[], [5], []]
+        assert (fate.routed_queues, fate.handed_over) == (3, 2)
+
+    async def test_a_received_event_has_none(
+        self, store: Store, events: list[StampedEvent]
+    ) -> None:
+        with pytest.raises(BadRequestError, match="only a publish has deliveries"):
+            await store.deliveries(2)

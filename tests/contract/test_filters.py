@@ -1,0 +1,312 @@
+"""Lists of events against the same filter applied in Python, one event at a time."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import re
+
+import msgspec
+import pytest
+
+from app.errors import BadRequestError
+from app.store import EventFilter, Sort, Store, Wanted
+from app.tracker.events import EventType, Match, StampedEvent
+from app.tracker.records import Deliver, Publish
+from tests.contract.history import BEGINNING, EXCHANGES, KEYS, QUEUES, USERS, History
+
+VHOSTS = ("/", "other", "empty", "third")
+EVERYTHING = EventFilter()
+MIDDLE = BEGINNING + 600_000_000
+
+
+class Told(msgspec.Struct):
+    """An event of the history, and the virtual host it was in."""
+
+    vhost: str
+    event: StampedEvent
+
+    @property
+    def id(self) -> int:
+        assert self.event.reference.id is not None
+        return self.event.reference.id
+
+
+@pytest.fixture
+async def told(store: Store) -> list[Told]:
+    """What is stored: a few hundred events in three virtual hosts, their batches interleaved."""
+    histories = {vhost: History(seed=40 + n) for n, vhost in enumerate(VHOSTS)}
+    traces = {vhost: await store.create_trace(vhost, "channel") for vhost in VHOSTS}
+    told = []
+    turns = random.Random(4)
+    for _ in range(24):
+        vhost = turns.choice([vhost for vhost in VHOSTS if vhost != "empty"])
+        batch = histories[vhost].batch(turns.randrange(1, 30))
+        await store.append(traces[vhost].id, batch)
+        told += [Told(vhost, event) for event in batch.events]
+    return told
+
+
+def _is(name: str | None, asked: str, use_regex: bool) -> bool:
+    if name is None:
+        return False
+    return re.search(asked, name) is not None if use_regex else name == asked
+
+
+def matches(wanted: EventFilter, told: Told) -> bool:
+    event, record = told.event, told.event.record
+    queue = record.queue if isinstance(record, Deliver) else None
+    named = {
+        "exchange": [record.exchange],
+        "queue": [queue],
+        "connection": [record.channel.connection],
+        "user": [record.channel.user],
+        "routing_key": record.routing_keys,
+    }
+    plain = {
+        "vhost": told.vhost,
+        "type": EventType.published if isinstance(record, Publish) else EventType.received,
+        "match": event.match,
+        "channel": record.channel.number,
+        "participant": event.participant,
+        "redelivered": isinstance(record, Deliver) and record.redelivered,
+    }
+    return (
+        (wanted.vhosts is None or told.vhost in wanted.vhosts)
+        and all(getattr(wanted, name) in (None, value) for name, value in plain.items())
+        and all(
+            any(_is(value, asked, wanted.use_regex) for value in values)
+            for name, values in named.items()
+            if (asked := getattr(wanted, name)) is not None
+        )
+        and (wanted.since is None or event.recorded_at >= wanted.since)
+        and (wanted.until is None or event.recorded_at < wanted.until)
+        and (not wanted.q or _contains(wanted.q, told))
+    )
+
+
+def _contains(part: str, told: Told) -> bool:
+    record = told.event.record
+    queue = record.queue if isinstance(record, Deliver) else ""
+    names = (record.exchange, queue, *record.routing_keys)
+    return any(part in name for name in names) or part.encode() in record.body
+
+
+def expected(wanted: EventFilter, told: list[Told]) -> list[int]:
+    return [each.id for each in told if matches(wanted, each)]
+
+
+FILTERS = [
+    EVERYTHING,
+    EventFilter(vhost="/"),
+    EventFilter(vhost="empty"),
+    EventFilter(vhost="never traced"),
+    EventFilter(vhosts=frozenset({"/", "third"})),
+    EventFilter(vhosts=frozenset({"/"}), vhost="other"),
+    EventFilter(vhosts=frozenset()),
+    EventFilter(type=EventType.published),
+    EventFilter(type=EventType.received, vhost="/"),
+    *(EventFilter(match=match) for match in Match),
+    *(EventFilter(exchange=exchange) for exchange in (*EXCHANGES, "ORDERS", "order_")),
+    *(EventFilter(queue=queue) for queue in (*QUEUES, "billin%")),
+    *(EventFilter(routing_key=key) for key in (*KEYS, '","', "order", "[")),
+    *(EventFilter(user=user) for user in (*USERS, "sho")),
+    EventFilter(connection="127.0.0.1:9000 -> 127.0.0.1:5672"),
+    EventFilter(connection="9000"),
+    EventFilter(channel=2),
+    EventFilter(channel=2**40),
+    EventFilter(participant=3),
+    EventFilter(participant=3, vhost="/"),
+    EventFilter(participant=2**70),
+    EventFilter(participant=-1),
+    EventFilter(redelivered=True),
+    EventFilter(redelivered=False),
+    EventFilter(since=MIDDLE),
+    EventFilter(until=MIDDLE),
+    EventFilter(since=MIDDLE, until=MIDDLE + 100_000_000, vhost="/"),
+    EventFilter(since=MIDDLE, until=MIDDLE),
+    EventFilter(since=-(2**80), until=2**80),
+    EventFilter(until=0),
+    EventFilter(since=2**62),
+    *(
+        EventFilter(q=part)
+        for part in ("", "order", "Order", "%", "_", '"', ",", "üße", "ö", "xxx")
+    ),
+    EventFilter(q="grüße", type=EventType.received),
+    EventFilter(exchange="^ord", use_regex=True),
+    EventFilter(exchange="(?i)^ORD", use_regex=True),
+    EventFilter(exchange="^$", use_regex=True),
+    EventFilter(queue=r"\.dead$|^audit$", use_regex=True),
+    EventFilter(routing_key=r"^order\.(new|x)$", use_regex=True),
+    EventFilter(routing_key="^[^a-z]$", use_regex=True),
+    EventFilter(connection=":90.0 ->", user="^s", use_regex=True),
+    EventFilter(exchange="a{1,3}%b.c", use_regex=True),
+    EventFilter(type=EventType.received, queue="billing", user="shop", redelivered=True),
+]
+
+
+def _named(wanted: EventFilter) -> str:
+    return ",".join(
+        f"{name}={value}"
+        for name, value in msgspec.structs.asdict(wanted).items()
+        if value is not None and value is not False
+    )
+
+
+async def test_every_filter_gives_what_it_says(store: Store, told: list[Told]) -> None:
+    wrong = {}
+    for wanted in FILTERS:
+        ids = expected(wanted, told)
+        rising = [row.id for row in await store.events(wanted, after=0, limit=1000)]
+        falling = [row.id for row in await store.events(wanted, limit=1000)]
+        if not (rising == falling[::-1] == ids and await store.count(wanted) == len(ids)):
+            wrong[_named(wanted)] = (ids, rising, falling)
+    assert wrong == {}
+    assert sum(bool(expected(wanted, told)) for wanted in FILTERS) > 40
+
+
+def _random_filter(dice: random.Random) -> EventFilter:
+    choices = {
+        "vhost": VHOSTS,
+        "vhosts": [frozenset(dice.sample(VHOSTS, 2))],
+        "type": list(EventType),
+        "match": list(Match),
+        "exchange": EXCHANGES,
+        "queue": QUEUES,
+        "routing_key": KEYS,
+        "user": USERS,
+        "channel": [1, 2],
+        "participant": [1, 2, 3],
+        "redelivered": [True, False],
+        "since": [MIDDLE - dice.randrange(10**9)],
+        "until": [MIDDLE + dice.randrange(10**9)],
+        "q": ["order", "e", "x", '"'],
+    }
+    asked = dice.sample(sorted(choices), dice.randrange(1, 4))
+    return EventFilter(**{name: dice.choice(choices[name]) for name in asked})  # type: ignore[arg-type]
+
+
+async def test_filters_combine(store: Store, told: list[Told]) -> None:
+    dice = random.Random(5)
+    found = 0
+    for _ in range(120):
+        wanted = _random_filter(dice)
+        ids = expected(wanted, told)
+        found += bool(ids)
+        assert [row.id for row in await store.events(wanted, after=0, limit=1000)] == ids, wanted
+    assert found > 30
+
+
+@pytest.mark.parametrize("vhosts", [None, frozenset({"/", "third"}), frozenset({"other"})])
+async def test_a_cursor_walks_through_everything_both_ways(
+    store: Store, told: list[Told], vhosts: frozenset[str] | None
+) -> None:
+    wanted = EventFilter(vhosts=vhosts)
+    ids = expected(wanted, told)
+    rising: list[int] = []
+    while rows := await store.events(wanted, after=rising[-1] if rising else 0, limit=17):
+        rising += [row.id for row in rows]
+    falling: list[int] = []
+    while rows := await store.events(wanted, before=falling[-1] if falling else None, limit=17):
+        falling += [row.id for row in rows]
+    assert rising == falling[::-1] == ids
+    between = await store.events(wanted, after=ids[3], before=ids[9], limit=100)
+    assert [row.id for row in between] == ids[4:9]
+
+
+async def test_a_cursor_may_be_any_number(store: Store, told: list[Told]) -> None:
+    assert await store.events(EVERYTHING, after=2**80) == []
+    assert await store.events(EVERYTHING, before=-5) == []
+    newest = await store.events(EVERYTHING, before=2**80, limit=1)
+    assert [row.id for row in newest] == [told[-1].id]
+
+
+SORT_KEYS = {
+    Sort.id: lambda told: told.id,
+    Sort.recorded_at: lambda told: told.event.recorded_at,
+    Sort.lamport: lambda told: told.event.lamport,
+}
+
+
+async def test_pages_follow_their_order_and_count(store: Store, told: list[Told]) -> None:
+    asked = [EVERYTHING, EventFilter(vhost="/"), EventFilter(type=EventType.received)]
+    for sort, descending, wanted in itertools.product(Sort, (False, True), asked):
+        chosen = [each for each in told if matches(wanted, each)]
+        chosen.sort(key=lambda t: (SORT_KEYS[sort](t), t.id), reverse=descending)
+        seen = []
+        for number in itertools.count(1):
+            page = await store.page(
+                wanted, page=number, page_size=90, sort=sort, descending=descending
+            )
+            assert page.filtered_count == len(chosen)
+            assert page.total_count == sum(wanted.vhost in (None, each.vhost) for each in told)
+            assert page.page_count == -(-len(chosen) // 90)
+            assert page.item_count == len(page.items)
+            seen += [row.id for row in page.items]
+            if number > page.page_count:
+                assert page.items == []
+                break
+        assert seen == [each.id for each in chosen]
+
+
+async def test_an_empty_page_is_one_page(store: Store, told: list[Told]) -> None:
+    page = await store.page(EventFilter(vhost="empty"), page=1, page_size=10)
+    assert (page.items, page.page_count, page.filtered_count, page.total_count) == ([], 1, 0, 0)
+
+
+async def test_large_columns_are_read_only_where_they_are_wanted(
+    store: Store, told: list[Told]
+) -> None:
+    for wanted in (Wanted(False, True, True), Wanted(True, False, True), Wanted(True, True, False)):
+        [row] = await store.events(EVERYTHING, after=0, limit=1, columns=wanted)
+        assert {name: getattr(row, name) is not None for name in Wanted.__struct_fields__} == (
+            msgspec.structs.asdict(wanted)
+        )
+    with pytest.raises(ValueError, match="without its clock"):
+        _ = (await store.event(1, Wanted(clock=False))).stamp
+
+
+@pytest.mark.parametrize("pattern", ["(", "a{2,1}", r"(a)\1", "(?=a)", "x" * 501])
+async def test_what_is_no_regular_expression_is_refused(store: Store, pattern: str) -> None:
+    with pytest.raises(BadRequestError, match="regular expression"):
+        await store.events(EventFilter(exchange=pattern, use_regex=True))
+
+
+async def test_a_regular_expression_made_to_take_for_ever_does_not(
+    store: Store, told: list[Told]
+) -> None:
+    rows = await store.events(EventFilter(connection="(.*.*)*(.|.)*!$", use_regex=True))
+    assert rows == []
+
+
+async def test_what_takes_too_long_is_broken_off_and_the_store_goes_on(
+    database_url: str, store: Store, trace_id: int
+) -> None:
+    history = History(seed=50)
+    for _ in range(8):
+        await store.append(trace_id, history.batch(1000))
+    hasty = await Store.open(database_url, query_seconds=0.001)
+    slow = EventFilter(
+        routing_key="(a|b|c)+(d|e|f)*$", q="never there", use_regex=True, since=1, until=2**60
+    )
+    with pytest.raises(BadRequestError, match="takes too long"):
+        await hasty.count(slow)
+    assert (await hasty.event(1)).id == 1
+    await hasty.close()
+    assert await store.count(slow) == 0
+
+
+async def test_more_virtual_hosts_than_a_query_can_join(store: Store) -> None:
+    ids = []
+    for number in range(450):
+        trace = await store.create_trace(f"vhost {number}", "channel")
+        if number % 50 == 0:
+            ids += await store.append(trace.id, History(seed=number).batch(3))
+    assert [row.id for row in await store.events(EVERYTHING, after=0)] == ids
+    assert [row.id for row in await store.events(EVERYTHING, limit=5)] == ids[:-6:-1]
+    assert await store.count(EventFilter(type=EventType.published)) > 0
+
+
+async def test_events_by_id_come_in_the_order_asked_for(store: Store, told: list[Told]) -> None:
+    rows = await store.events_by_id([5, 1, 10**15, 3])
+    assert [row.id for row in rows] == [5, 1, 3]
