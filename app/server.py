@@ -119,7 +119,7 @@ async def serve(app: FastAPI, settings: Settings, listener: socket.socket) -> No
             host, port = listener.getsockname()[:2]
             logger.info("listening on http://%s:%s", f"[{host}]" if ":" in host else host, port)
             await server.serve(sockets=[listener])
-            logger.info("stopping")
+    logger.info("stopped")
 
 
 def configuration(app: FastAPI, settings: Settings) -> uvicorn.Config:
@@ -142,6 +142,7 @@ def configuration(app: FastAPI, settings: Settings) -> uvicorn.Config:
 @contextlib.contextmanager
 def _signals_to(server: Server, app: FastAPI) -> Generator[None, None, None]:
     def stop() -> None:
+        logger.info("stopping")
         app.state.services.stopping.set()
         server.stop()
 

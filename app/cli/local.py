@@ -14,6 +14,16 @@ from app.cli.exits import Exit
 from app.cli.output import complain, say, table
 from app.settings import Settings, load_settings, settings_table, unknown_variables
 
+_CHATTY = (
+    "aio_pika",
+    "aiormq",
+    "alembic",
+    "httpcore",
+    "httpx",
+    "sqlalchemy.engine",
+    "uvicorn.error",
+)
+
 
 def add_to(app: typer.Typer) -> None:
     """Put the commands in place."""
@@ -44,7 +54,7 @@ def _log_to_stderr(configuration: Settings) -> None:
         level=configuration.log_level.upper(),
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
-    for chatty in ("httpx", "httpcore", "aiormq", "aio_pika", "sqlalchemy.engine", "alembic"):
+    for chatty in _CHATTY:
         logging.getLogger(chatty).setLevel(logging.WARNING)
 
 

@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 out = Console(highlight=False)
+_pipe = Console(highlight=False, width=10_000)  # nothing is cut where nobody sees a window
 err = Console(stderr=True, highlight=False)
 
 
@@ -51,7 +52,4 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
         shown.add_column(column, overflow="ellipsis", no_wrap=True)
     for row in rows:
         shown.add_row(*(Text(printable(cell)) for cell in row))
-    if out.is_terminal:
-        out.print(shown)
-    else:
-        out.print(shown, width=2_000, crop=False)
+    (out if out.is_terminal else _pipe).print(shown)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx
@@ -19,8 +19,10 @@ from app.api.streams import Subscribers
 from app.api.tail import Tail
 from app.server import Server, bind, configuration
 from app.settings import Settings
+from app.store import Store
+from app.tracker import Record
 from tests.api.fakes import FakeBroker, FakeTraces
-from tests.api.story import open_store, tell_story
+from tests.api.story import Teller, open_store, tell_story
 
 
 @dataclass
@@ -31,6 +33,10 @@ class World:
     broker: FakeBroker
     traces: FakeTraces
     folder: Path
+    store: Store = field(init=False)  # open while the application is
+    tellers: dict[str, Teller] = field(init=False)
+    subscribers: Subscribers = field(init=False)
+    stop: Callable[[], None] = field(init=False)  # what SIGTERM does first
 
     def authenticator(self) -> Authenticator:
         if self.settings.auth == "none":
@@ -45,21 +51,32 @@ class World:
 
     @asynccontextmanager
     async def services(self) -> AsyncIterator[Services]:
-        store = await open_store(self.folder)
+        self.store = store = await open_store(self.folder)
         try:
-            await tell_story(store)
+            self.subscribers = Subscribers(self.settings.live_subscribers)
+            self.tellers = await tell_story(store)
             self.traces.feed.advance(await store.last_event_id())
-            yield Services(
+            services = Services(
                 settings=self.settings,
                 authenticator=self.authenticator(),
                 broker=self.broker,
                 traces=self.traces,
                 store=store,
                 tail=Tail(store, self.traces.feed),
-                subscribers=Subscribers(self.settings.live_subscribers),
+                subscribers=self.subscribers,
             )
+            self.stop = services.stopping.set
+            yield services
         finally:
             await store.close()
+
+    async def tell(self, *records: Record, vhost: str = "/") -> list[int]:
+        """Store records as a running trace would, and let the readers know; gives their ids."""
+        if vhost not in self.tellers:
+            self.tellers[vhost] = Teller(self.store, vhost)
+        stored = await self.tellers[vhost].tell(records)
+        self.traces.feed.advance(await self.store.last_event_id())
+        return list(stored)
 
     def app(self) -> FastAPI:
         return build(self.settings, self.services, web=None)

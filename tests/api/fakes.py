@@ -80,13 +80,28 @@ class FakeBroker:
             raise OutageError("the broker's management API does not answer")
 
 
+class WatchedFeed(Feed):
+    """A feed that shows who waits."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waiting: list[int] = []
+
+    async def beyond(self, event_id: int) -> int:
+        self.waiting.append(event_id)
+        try:
+            return await super().beyond(event_id)
+        finally:
+            self.waiting.remove(event_id)
+
+
 @dataclass
 class FakeTraces:
     """Traces that are only remembered."""
 
     vhosts: frozenset[str]
     running: dict[str, TraceStatus] = field(default_factory=dict)
-    feed: Feed = field(default_factory=Feed)
+    feed: WatchedFeed = field(default_factory=WatchedFeed)
 
     async def start(self, vhost: str, policy: str | None) -> bool:
         if vhost not in self.vhosts:

@@ -81,7 +81,9 @@ async def open_store(folder: Path) -> Store:
     return await Store.open(url, payload_max_bytes=1_000)
 
 
-async def tell_story(store: Store) -> None:
-    """`ORDER` in the virtual host ``/``, `OTHER` in ``secret``."""
-    await Teller(store, "/").tell(ORDER, [RUBBISH])
-    await Teller(store, "secret").tell(OTHER)
+async def tell_story(store: Store) -> dict[str, Teller]:
+    """`ORDER` in the virtual host ``/``, `OTHER` in ``secret``; gives who can go on telling."""
+    tellers = {vhost: Teller(store, vhost) for vhost in ("/", "secret")}
+    await tellers["/"].tell(ORDER, [RUBBISH])
+    await tellers["secret"].tell(OTHER)
+    return tellers
