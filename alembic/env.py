@@ -11,14 +11,11 @@ import os
 from logging.config import fileConfig
 
 from alembic import context
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
 from app.store.engine import dialect_of
 from app.store.migrate import connected
 from app.store.tables import metadata
-
-# Any number, the same for all: only one process migrates a PostgreSQL database at a time.
-ADVISORY_LOCK = 15_680
 
 
 def _database_url() -> str:
@@ -30,8 +27,6 @@ def _database_url() -> str:
 
 
 def _migrate(connection: Connection) -> None:
-    if connection.dialect.name == "postgresql":
-        connection.execute(text(f"SELECT pg_advisory_xact_lock({ADVISORY_LOCK})"))
     context.configure(connection=connection, target_metadata=metadata)
     with context.begin_transaction():
         context.run_migrations()

@@ -68,10 +68,12 @@ async def check_schema(connection: AsyncConnection) -> None:
 
 @asynccontextmanager
 async def connected(database_url: str) -> AsyncIterator[AsyncConnection]:
-    """A connection in one transaction, for changes to the tables, which may take long."""
-    engine = dialect_of(database_url).migrator()
+    """A connection in one transaction, for changes to the tables by nobody else meanwhile."""
+    dialect = dialect_of(database_url)
+    engine = dialect.migrator()
     try:
         async with engine.begin() as connection:
+            await dialect.lock_tables(connection)
             yield connection
     finally:
         await engine.dispose()

@@ -19,6 +19,7 @@ READERS = 8
 CONNECT_SECONDS = 10
 STATEMENT_SECONDS = 60  # a server that hangs must not hang the service
 POOL_SECONDS = 60
+ADVISORY_LOCK = 15_680  # any number, the same for all who change tables
 
 # By SQLSTATE, or its class where the first two characters stand alone.
 _OUTAGES = {
@@ -65,6 +66,10 @@ class Postgres:
             poolclass=NullPool,
             hide_parameters=True,
         )
+
+    async def lock_tables(self, connection: AsyncConnection) -> None:
+        """Keep others from changing tables until this transaction ends."""
+        await connection.execute(func.pg_advisory_xact_lock(ADVISORY_LOCK).select())
 
     def _engine(self, connections: int, **server_settings: str) -> AsyncEngine:
         return create_async_engine(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import sqlite3
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from sqlalchemy import URL, ColumnElement, Connection, Table, TableValuedAlias, event, func
@@ -27,15 +27,14 @@ POOL_SECONDS = 60
 # Python's handler is asked after so many of SQLite's instructions: about every millisecond.
 INSTRUCTIONS_BETWEEN_LOOKS = 20_000
 
-# In this order: auto_vacuum can only be set before the first page is written, and the switch to
-# WAL writes it.
-#
+# What stays with the file, and needs the right to write. In this order: auto_vacuum can only be set
+# before the first page is written, and the switch to WAL writes it.
+_OF_FILE = ("auto_vacuum=INCREMENTAL", "journal_mode=WAL")
+
 # synchronous=FULL: a batch is acknowledged to the broker after its commit, and then exists nowhere
 # else. NORMAL does not sync the log at a commit, so a power cut would take acknowledged batches
 # along. Measured with batches of 500 on ext4: one sync of about 1 ms in 20.
-_PRAGMAS = (
-    "auto_vacuum=INCREMENTAL",
-    "journal_mode=WAL",
+_OF_CONNECTION = (
     "synchronous=FULL",
     "foreign_keys=ON",
     "temp_store=MEMORY",
@@ -46,6 +45,8 @@ _PRAGMAS = (
 # Free pages left in the file for the next events; only what is beyond is given back, because
 # giving back and growing again costs more than keeping.
 SPARE_PAGES = 1_000
+# Given back at once, while nobody else can write; the rest goes with the next time.
+MOST_PAGES = 10_000
 
 _OUTAGES = {
     sqlite3.SQLITE_BUSY: "the database file is locked by another process",
@@ -65,6 +66,8 @@ class Sqlite:
 
     def __init__(self, url: URL) -> None:
         """Refuse a database in memory: readers and the writer have connections of their own."""
+        if url.host or url.username:
+            raise SettingsError("ITC_DATABASE_URL: a file has no host, sqlite:///path/to/file")
         if not url.database or url.database == ":memory:" or "mode=memory" in url.database:
             raise SettingsError("ITC_DATABASE_URL: SQLite needs a file, sqlite:///path/to/file")
         self._url = url.set(drivername="sqlite+aiosqlite")
@@ -84,7 +87,12 @@ class Sqlite:
 
     def migrator(self) -> AsyncEngine:
         """The engine of a connection that changes tables."""
-        return self.writer()
+        engine = self.writer()
+        event.listen(engine.sync_engine, "connect", _set_up_file)
+        return engine
+
+    async def lock_tables(self, connection: AsyncConnection) -> None:
+        """Keep others from changing tables: beginning to write does that already."""
 
     def _engine(self, connections: int) -> AsyncEngine:
         engine = create_async_engine(
@@ -123,8 +131,11 @@ class Sqlite:
         ]
         spare = max(SPARE_PAGES, total // 10)
         if free > 2 * spare:
-            # Each row of the answer is a step of the work: it has to be read to its end.
-            (await connection.exec_driver_sql(f"PRAGMA incremental_vacuum({free - spare})")).all()
+            # One step a page, as if it gave rows, and `execute` takes but the first; a script is
+            # run to its end. It commits the transaction, in which nothing was changed.
+            driver: Any = (await connection.get_raw_connection()).driver_connection
+            pages = min(free - spare, MOST_PAGES)
+            await driver.executescript(f"PRAGMA incremental_vacuum({pages})")
 
     def contains_text(self, column: ColumnElement[str], part: str) -> ColumnElement[bool]:
         """Whether a text holds another, letter for letter (LIKE would not see upper case)."""
@@ -170,8 +181,16 @@ class _Deadline:
 
 
 def _set_up(connection: DBAPIConnection, entry: ConnectionPoolEntry) -> None:
+    _set(connection, _OF_CONNECTION)
+
+
+def _set_up_file(connection: DBAPIConnection, entry: ConnectionPoolEntry) -> None:
+    _set(connection, _OF_FILE)
+
+
+def _set(connection: DBAPIConnection, pragmas: Iterable[str]) -> None:
     cursor = connection.cursor()
-    for pragma in _PRAGMAS:
+    for pragma in pragmas:
         cursor.execute(f"PRAGMA {pragma}")
     cursor.close()
 
@@ -182,9 +201,7 @@ def _set_up_reader(connection: Any, entry: ConnectionPoolEntry) -> None:
         lambda driver: driver.set_progress_handler(deadline.is_over, INSTRUCTIONS_BETWEEN_LOOKS)
     )
     connection.create_function("regexp", 2, regex.found, deterministic=True)
-    cursor = connection.cursor()
-    cursor.execute("PRAGMA query_only=ON")
-    cursor.close()
+    _set(connection, ["query_only=ON"])
 
 
 def _begin(connection: Connection) -> None:

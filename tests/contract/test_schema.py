@@ -1,0 +1,172 @@
+"""Migrations make the tables that the program works with, from nothing and back to nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import asyncpg
+import pytest
+from alembic import command
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+from sqlalchemy import Connection, inspect, make_url, text
+
+from app.errors import SettingsError
+from app.store import SchemaState, Store, migrate, schema_state
+from app.store.migrate import connected, migration_config
+from app.store.tables import metadata
+
+CHECKOUT = Path(__file__).parents[2]
+TABLES = {*metadata.tables, "alembic_version"}
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The address of a database without tables, or of one that does not exist yet (SQLite)."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'new folder' / 'itc.db'}"
+    url: str = request.getfixturevalue("postgres_url")
+    return url
+
+
+def _differences(connection: Connection) -> list[object]:
+    return compare_metadata(MigrationContext.configure(connection), metadata)
+
+
+def _tables(connection: Connection) -> set[str]:
+    return set(inspect(connection).get_table_names())
+
+
+async def test_migrations_equal_the_tables_of_the_program(database_url: str) -> None:
+    async with connected(database_url) as connection:
+        assert await connection.run_sync(_differences) == []
+        assert await connection.run_sync(_tables) == TABLES
+
+
+async def test_the_comparison_sees_a_difference(database_url: str) -> None:
+    async with connected(database_url) as connection:
+        await connection.execute(text("DROP INDEX ix_events_cause_id"))
+        assert len(await connection.run_sync(_differences)) == 1
+
+
+async def test_a_new_database_is_migrated_once(empty_url: str) -> None:
+    assert await migrate(empty_url) == SchemaState(found=None, needed="0001", is_newer=False)
+    again = await migrate(empty_url)
+    assert again.is_current
+    store = await Store.open(empty_url)
+    assert await store.traces() == []
+    await store.close()
+
+
+async def test_several_may_migrate_at_once(empty_url: str) -> None:
+    states = await asyncio.gather(*(migrate(empty_url) for _ in range(3)))
+    assert sorted(state.found is None for state in states) == [False, False, True]
+    assert (await schema_state(empty_url)).is_current
+
+
+async def test_the_way_back_leaves_nothing(database_url: str) -> None:
+    def downgrade(connection: Connection) -> None:
+        command.downgrade(migration_config(connection), "base")
+
+    async with connected(database_url) as connection:
+        await connection.run_sync(downgrade)
+    async with connected(database_url) as connection:
+        assert await connection.run_sync(_tables) == {"alembic_version"}
+    assert (await migrate(database_url)).found is None
+
+
+async def test_a_database_without_tables_says_what_to_do(empty_url: str) -> None:
+    if empty_url.startswith("sqlite"):
+        Path(make_url(empty_url).database or "").parent.mkdir()
+    with pytest.raises(SettingsError, match=r"has no tables yet.*run rabbitmq-itc migrate"):
+        await Store.open(empty_url)
+
+
+@pytest.fixture
+async def newer_url(database_url: str) -> str:
+    async with connected(database_url) as connection:
+        await connection.execute(text("UPDATE alembic_version SET version_num = 'from 2031'"))
+    return database_url
+
+
+async def test_a_newer_program_s_database_is_left_alone(newer_url: str) -> None:
+    assert (await schema_state(newer_url)).is_newer
+    for attempt in (Store.open, migrate):
+        with pytest.raises(SettingsError, match=r"newer version \(from 2031\)"):
+            await attempt(newer_url)
+
+
+def _alembic(database_url: str, *words: str) -> str:
+    done = subprocess.run(
+        [Path(sys.executable).with_name("alembic"), *words],
+        cwd=CHECKOUT,
+        env={**os.environ, "ITC_DATABASE_URL": database_url},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_alembic_s_own_command_line_finds_nothing_to_do(database_url: str) -> None:
+    assert "No new upgrade operations" in _alembic(database_url, "check")
+
+
+async def test_the_statements_alone_make_the_same_tables(empty_url: str) -> None:
+    statements = await asyncio.to_thread(_alembic, empty_url, "upgrade", "head", "--sql")
+    if empty_url.startswith("sqlite"):
+        path = Path(make_url(empty_url).database or "")
+        path.parent.mkdir()
+        with contextlib.closing(sqlite3.connect(path)) as connection:
+            connection.executescript(statements)
+    else:
+        driver = await asyncpg.connect(
+            make_url(empty_url).set(drivername="postgresql").render_as_string(False)
+        )
+        await driver.execute(statements)
+        await driver.close()
+    async with connected(empty_url) as connection:
+        assert await connection.run_sync(_differences) == []
+    store = await Store.open(empty_url)
+    await store.close()
+
+
+async def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(SettingsError, match=r"the folder .*file/under cannot be made"):
+        await migrate(f"sqlite:///{tmp_path / 'file' / 'under' / 'itc.db'}")
+
+
+async def test_what_is_no_database_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "itc.db"
+    path.write_text("some notes, and no database at all " * 100)
+    with pytest.raises(SettingsError, match="no SQLite database"):
+        await migrate(f"sqlite:///{path}")
+    assert path.read_text().startswith("some notes")
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("mysql://u:secret@h/d", "no mysql here"),
+        ("nonsense secret", "cannot be read"),
+        ("postgresql://u:secret@h:port/d", "cannot be read"),
+        ("sqlite://", "needs a file"),
+        ("sqlite:///:memory:", "needs a file"),
+        ("sqlite://secret@h/itc.db", "a file has no host"),
+    ],
+)
+async def test_an_address_that_cannot_be_is_refused_without_showing_it(
+    url: str, reason: str
+) -> None:
+    for attempt in (Store.open, migrate):
+        with pytest.raises(SettingsError, match=reason) as caught:
+            await attempt(url)
+        assert "secret" not in str(caught.value)
