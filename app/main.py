@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -16,6 +17,9 @@ from app.api.tail import Tail
 from app.broker.consumer import Firehose
 from app.broker.management import ManagementApi
 from app.broker.source import TraceSource
+from app.jobs.exports import Exports
+from app.jobs.manager import JobManager
+from app.jobs.process import SparkProcess
 from app.settings import Settings
 from app.store import Store, migrate
 from app.traces.pipeline import PipelineSettings
@@ -46,6 +50,11 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         registry = TraceRegistry(store, _source(settings, management), _pipeline(settings))
         await registry.resume()
         stack.push_async_callback(registry.shutdown, settings.shutdown_seconds)
+        exports = Exports(settings.exports)
+        jobs = _jobs(settings, store)
+        await asyncio.to_thread(exports.sweep)
+        await jobs.start()
+        stack.push_async_callback(jobs.stop)
         yield Services(
             settings=settings,
             authenticator=_authenticator(settings, management),
@@ -54,6 +63,8 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             store=store,
             tail=Tail(store, registry.subscribe()),
             subscribers=Subscribers(settings.live_subscribers),
+            jobs=jobs,
+            exports=exports,
         )
 
 
@@ -113,6 +124,23 @@ def _pipeline(settings: Settings) -> PipelineSettings:
             keep_seconds=None if days is None else days * _DAY_SECONDS,
             check_seconds=settings.retention_check_seconds,
         ),
+    )
+
+
+def _jobs(settings: Settings, store: Store) -> JobManager:
+    spark = SparkProcess(
+        settings.database.reveal(),
+        master=settings.spark_master,
+        remote=settings.spark_remote,
+        memory=settings.spark_memory,
+    )
+    return JobManager(
+        store,
+        spark,
+        queue_limit=settings.job_queue,
+        idle_seconds=settings.spark_idle_seconds,
+        history=settings.job_history,
+        start_runner=settings.spark_at_boot,
     )
 
 

@@ -10,7 +10,18 @@ from fastapi import FastAPI
 from starlette.middleware.cors import CORSMiddleware
 from starlette.staticfiles import StaticFiles
 
-from app.api import events, health, live, metrics, openapi, problems, service, traces
+from app.api import (
+    chains,
+    events,
+    health,
+    jobs,
+    live,
+    metrics,
+    openapi,
+    problems,
+    service,
+    traces,
+)
 from app.api.bodies import BoundedBody
 from app.api.paths import PathSegments
 from app.api.security import LoopbackHosts, SameOriginWrites, SecurityHeaders
@@ -21,6 +32,8 @@ ROUTERS = (
     traces.router,
     events.router,
     live.router,
+    chains.router,
+    jobs.router,
     service.router,
     metrics.router,
     health.router,

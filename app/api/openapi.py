@@ -18,6 +18,7 @@ _DESCRIPTIONS = {
     409: "Right in itself, but not now.",
     413: "The request's body is too large.",
     429: "Slow down.",
+    500: "The job failed: the reason is its own.",
     503: "The broker, its management API or the database is away.",
 }
 

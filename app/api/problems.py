@@ -30,6 +30,11 @@ from app.errors import (
 
 logger = logging.getLogger(__name__)
 
+
+class FailedJobError(ItcError):
+    """The job that the caller waited for has failed; the text is the job's own reason."""
+
+
 STATUS_OF: dict[type[ItcError], tuple[int, str]] = {
     BadRequestError: (400, "bad_request"),
     NotAuthenticatedError: (401, "not_authorised"),
@@ -38,6 +43,7 @@ STATUS_OF: dict[type[ItcError], tuple[int, str]] = {
     ConflictError: (409, "conflict"),
     TooManyRequestsError: (429, "too_many_requests"),
     OutageError: (503, "unavailable"),
+    FailedJobError: (500, "job_failed"),
 }
 
 # What the framework itself refuses.

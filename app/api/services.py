@@ -12,6 +12,8 @@ from app.api.auth import Authenticator
 from app.api.ports import BrokerUsers, TraceRegistry
 from app.api.streams import Subscribers
 from app.api.tail import Tail
+from app.jobs.exports import Exports
+from app.jobs.manager import JobManager
 from app.settings import Settings
 from app.store import Store
 
@@ -31,6 +33,8 @@ class Services:
     store: Store
     tail: Tail
     subscribers: Subscribers
+    jobs: JobManager
+    exports: Exports
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
 
 

@@ -15,6 +15,7 @@ import msgspec
 from starlette.responses import Response
 
 from app.api.schemas import Event, iso_time
+from app.job import Job
 from app.store import EventRow, Quarantined, VectorEntry, Wanted
 from itc import encode
 
@@ -96,6 +97,14 @@ def event_detail(row: EventRow, vector: Iterable[VectorEntry]) -> dict[str, Any]
         },
     }
     return {**event_view(row), "clocks": clocks}
+
+
+def job_view(job: Job) -> dict[str, Any]:
+    """A job as ``docs/api.md`` has it."""
+    view = msgspec.structs.asdict(job)
+    for moment in ("created_at", "started_at", "finished_at"):
+        view[moment] = None if view[moment] is None else iso_time(view[moment])
+    return view
 
 
 def quarantined_view(one: Quarantined) -> dict[str, Any]:

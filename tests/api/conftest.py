@@ -17,11 +17,13 @@ from app.api.auth import Authenticator, BrokerAuthenticator, NobodyAsked
 from app.api.services import Services
 from app.api.streams import Subscribers
 from app.api.tail import Tail
+from app.jobs.exports import Exports
+from app.jobs.manager import JobManager
 from app.server import Server, bind, configuration
 from app.settings import Settings
 from app.store import Store
 from app.tracker import Record
-from tests.api.fakes import FakeBroker, FakeTraces
+from tests.api.fakes import FakeBroker, FakeSpark, FakeTraces
 from tests.api.story import Teller, open_store, tell_story
 
 
@@ -33,6 +35,7 @@ class World:
     broker: FakeBroker
     traces: FakeTraces
     folder: Path
+    spark: FakeSpark
     store: Store = field(init=False)  # open while the application is
     tellers: dict[str, Teller] = field(init=False)
     subscribers: Subscribers = field(init=False)
@@ -56,6 +59,8 @@ class World:
             self.subscribers = Subscribers(self.settings.live_subscribers)
             self.tellers = await tell_story(store)
             self.traces.feed.advance(await store.last_event_id())
+            jobs = JobManager(store, self.spark, queue_limit=self.settings.job_queue)
+            await jobs.start()
             services = Services(
                 settings=self.settings,
                 authenticator=self.authenticator(),
@@ -64,9 +69,12 @@ class World:
                 store=store,
                 tail=Tail(store, self.traces.feed),
                 subscribers=self.subscribers,
+                jobs=jobs,
+                exports=Exports(self.settings.exports),
             )
             self.stop = services.stopping.set
             yield services
+            await jobs.stop()
         finally:
             await store.close()
 
@@ -91,6 +99,7 @@ def make_world(tmp_path: Path, **settings: object) -> World:
         broker,
         FakeTraces(frozenset({"/", "shop", "undefined", "50%2F off", "ü"})),
         tmp_path,
+        FakeSpark(),
     )
 
 

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
+import hashlib
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from app.broker.management import BrokerUser
 from app.errors import (
     ConflictError,
+    ItcError,
     NotAuthenticatedError,
     NotAuthorisedError,
     NotFoundError,
     OutageError,
 )
+from app.job import Json, Progress
+from app.jobs.runner import Report
 from app.traces.feed import Feed
 from app.traces.status import TraceState, TraceStatus
 from app.tracker import Counters
+from spark_jobs.export import manifest_of
 
 MADE_AT = 1_767_323_045_678_901  # 2026-01-02T03:04:05.678901Z
 
@@ -149,3 +156,62 @@ def trace_status(vhost: str, state: TraceState, participant: str = "channel") ->
         lag=0,
         gaps=[],
     )
+
+
+class FakeSpark:
+    """A runner that holds every job until it is let go, and writes the ids for a chain.
+
+    ``fail`` is the reason that the next job fails for.
+    """
+
+    def __init__(self) -> None:
+        self.relation = "before"
+        self.go = asyncio.Event()
+        self.go.set()
+        self.running = asyncio.Event()
+        self.fail: ItcError | None = None
+        self.runs = 0
+
+    async def start(self) -> None:
+        """Nothing to start."""
+
+    async def stop(self) -> None:
+        """Nothing to give back."""
+
+    async def run(self, job_id: int, kind: str, work: Json, report: Report) -> Json:
+        self.runs += 1
+        self.running.set()
+        report(Progress("reading", 40.0, rows_read=6))
+        await self.go.wait()
+        if self.fail is not None:
+            raise self.fail
+        ordered = self.relation != "concurrent"
+        summary = {
+            "from": work["from"],
+            "to": work["to"],
+            "vhost": "/",
+            "relation": self.relation,
+            "format": work["format"],
+            "plan": {"form": "ranges", "reason": "few participants"},
+            "gaps": [],
+            "complete": True,
+            "file": None,
+            "events": 0,
+            "participants": 0,
+            "bytes": 0,
+            "sha256": None,
+            "seconds": {"plan": 0.1, "spark": 0.2},
+        }
+        if ordered:
+            summary |= await asyncio.to_thread(self._write, Path(work["output"]))
+        return summary
+
+    @staticmethod
+    def _write(path: Path) -> Json:
+        content = b'{"id": 1}\n'
+        path.parent.mkdir(parents=True, exist_ok=True)
+        manifest_of(path).write_text('{"vhost": "/", "events": 1}')
+        path.write_bytes(content)
+        digest = hashlib.sha256(content).hexdigest()
+        size = len(content)
+        return {"file": path.name, "events": 1, "participants": 1, "bytes": size, "sha256": digest}

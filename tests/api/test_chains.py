@@ -1,0 +1,261 @@
+"""Chains, exports and jobs over HTTP, with Spark's place taken by a fake."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import httpx
+import pytest
+from httpx_sse import aconnect_sse
+
+from app.api.chains import _patience
+from app.api.schemas import ChainSummary, Export, Job
+from app.errors import OutageError
+from tests.api.conftest import World, connected, make_world
+from tests.api.story import AUDITED, INVOICED, ORDERED
+
+URL = f"/itc_db/undefined/{ORDERED}/{INVOICED}/order.jsonl"
+ASYNC = {"prefer": "respond-async"}
+SECRET = 8
+
+
+def files(world: World) -> list[str]:
+    """Everything under the export folder."""
+    return sorted(path.name for path in world.settings.exports.rglob("*") if path.is_file())
+
+
+async def ended(client: httpx.AsyncClient, job_id: int) -> dict[str, object]:
+    while True:
+        job = (await client.get(f"/itc_db/jobs/{job_id}", params={"wait": 10})).json()
+        if job["state"] not in ("queued", "running"):
+            return job
+
+
+async def test_a_chain_is_made_downloaded_and_removed(
+    world: World, client: httpx.AsyncClient
+) -> None:
+    made = await client.put(URL)
+    summary = ChainSummary.model_validate(made.json())
+    listed = (await client.get("/itc_db/exports")).json()
+    download = await client.get(made.headers["location"])
+    removed = await client.delete(URL)
+
+    assert made.status_code == 201
+    assert made.headers["location"] == summary.location == URL
+    assert (summary.relation, summary.events, summary.vhost) == ("before", 1, "/")
+    assert set(made.json()["seconds"]) >= {"queued", "plan", "spark"}
+    assert [Export.model_validate(one).file for one in listed] == ["order.jsonl"]
+    assert listed[0]["location"] == URL
+    assert download.content == b'{"id": 1}\n'
+    assert download.headers["content-type"] == "application/x-ndjson"
+    assert download.headers["content-disposition"] == 'attachment; filename="order.jsonl"'
+    assert download.headers["x-content-type-options"] == "nosniff"
+    assert removed.status_code == 204
+    assert (await client.get(URL)).status_code == 404
+    assert (await client.delete(URL)).status_code == 404
+    assert files(world) == []
+
+
+async def test_a_part_of_an_export_can_be_asked_for(client: httpx.AsyncClient) -> None:
+    await client.put(URL)
+    part = await client.get(URL, headers={"range": "bytes=1-4"})
+
+    assert (part.status_code, part.content) == (206, b'"id"')
+
+
+async def test_concurrent_events_are_an_answer(world: World, client: httpx.AsyncClient) -> None:
+    world.spark.relation = "concurrent"
+    answer = await client.put(f"/itc_db/undefined/{INVOICED}/{AUDITED}/x.jsonl")
+
+    assert answer.status_code == 200
+    assert "location" not in answer.headers
+    assert (answer.json()["relation"], answer.json()["file"]) == ("concurrent", None)
+    assert (answer.json()["events"], answer.json()["location"]) == (0, None)
+    assert files(world) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        (f"/itc_db/undefined/{ORDERED}/{ORDERED}/x.jsonl", 400),
+        (f"/itc_db/undefined/{ORDERED}/99/x.jsonl", 404),
+        (f"/itc_db/undefined/99/{ORDERED}/x.jsonl", 404),
+        (f"/itc_db/undefined/{ORDERED}/{SECRET}/x.jsonl", 404),
+        (f"/itc_db/undefined/0/{ORDERED}/x.jsonl", 400),
+        (f"/itc_db/undefined/a/{ORDERED}/x.jsonl", 400),
+        (f"/itc_db/undefined/{ORDERED}/{INVOICED}/x.exe", 400),
+        (f"/itc_db/undefined/{ORDERED}/{INVOICED}/.hidden.jsonl", 400),
+        (f"/itc_db/undefined/{ORDERED}/{INVOICED}/%2E%2E", 400),
+        (f"/itc_db/undefined/{ORDERED}/{INVOICED}/..%2F..%2Fetc%2Fpasswd", 400),
+        (f"/itc_db/undefined/{ORDERED}/{INVOICED}/a%5Cb.jsonl", 400),
+        (f"/itc_db/undefined/{ORDERED}/{INVOICED}/a%00b.jsonl", 400),
+        (f"/itc_db/undefined/{ORDERED}/{INVOICED}/a%0D%0Ax: y.jsonl", 400),
+        (f"/itc_db/undefined/{ORDERED}/{INVOICED}/a b.jsonl", 400),
+        (f"/itc_db/undefined/{ORDERED}/{INVOICED}/%C3%BC.jsonl", 400),
+        (f"/itc_db/undefined/{ORDERED}/{INVOICED}/{'a' * 300}", 400),
+    ],
+)
+@pytest.mark.parametrize("method", ["PUT", "GET", "DELETE"])
+async def test_what_cannot_be_is_refused_and_nothing_written(
+    world: World, client: httpx.AsyncClient, method: str, path: str, status: int
+) -> None:
+    # The path as it is: the client would take dots and backslashes for its own.
+    url = client.base_url.copy_with(raw_path=path.replace(" ", "%20").encode())
+    answer = await client.request(method, url)
+
+    assert answer.status_code == status
+    assert set(answer.json()) == {"error", "reason"}
+    assert world.spark.runs == 0
+    assert files(world) == []
+
+
+async def test_events_of_two_virtual_hosts_have_no_chain(world: World) -> None:
+    seer = world.broker.add("seer", "secret", "administrator", "/", "secret")
+    async with connected(world.app(), headers=seer) as client:
+        answer = await client.put(f"/itc_db/undefined/{ORDERED}/{SECRET}/x.jsonl")
+
+    assert (answer.status_code, answer.json()["error"]) == (400, "bad_request")
+    assert world.spark.runs == 0
+
+
+async def test_a_client_that_does_not_wait_follows_the_job(
+    world: World, client: httpx.AsyncClient
+) -> None:
+    world.spark.go.clear()
+    accepted = await client.put(URL, headers=ASYNC)
+    job = Job.model_validate(accepted.json())
+    running = (await client.get(accepted.headers["location"], params={"wait": 10})).json()
+    unfinished = await client.get(URL)
+    world.spark.go.set()
+    done = await ended(client, job.id)
+
+    assert accepted.status_code == 202
+    assert accepted.headers["location"] == f"/itc_db/jobs/{job.id}"
+    assert accepted.headers["preference-applied"] == "respond-async"
+    assert job.request == {"from": ORDERED, "to": INVOICED, "file": "order.jsonl"}
+    assert running["state"] in ("queued", "running")
+    assert (unfinished.status_code, unfinished.json()["error"]) == (409, "conflict")
+    assert done["state"] == "succeeded"
+    assert done["result"]["location"] == URL
+    assert (await client.get(URL)).status_code == 200
+
+
+async def test_a_client_that_waits_a_while_gets_the_job_after_it(
+    world: World, client: httpx.AsyncClient
+) -> None:
+    world.spark.go.clear()
+    accepted = await client.put(URL, headers={"prefer": "wait=1"})
+    world.spark.go.set()
+    done = await client.put(URL, headers={"prefer": "wait=60"})
+
+    assert accepted.status_code == 202
+    assert done.status_code == 201
+
+
+async def test_the_same_request_joins_the_job_that_runs(
+    world: World, client: httpx.AsyncClient
+) -> None:
+    world.spark.go.clear()
+    first = (await client.put(URL, headers=ASYNC)).json()
+    second = (await client.put(URL, headers=ASYNC)).json()
+    other = (await client.put(URL.replace("order", "other"), headers=ASYNC)).json()
+    world.spark.go.set()
+
+    assert first["id"] == second["id"] != other["id"]
+    assert (await ended(client, other["id"]))["state"] == "succeeded"
+    assert world.spark.runs == 2
+
+
+async def test_a_job_that_fails_says_why(world: World, client: httpx.AsyncClient) -> None:
+    world.spark.fail = OutageError("no Java was found: install a runtime of version 17")
+    answer = await client.put(URL)
+    [job] = (await client.get("/itc_db/jobs", params={"state": "failed"})).json()
+
+    assert (answer.status_code, answer.json()["error"]) == (500, "job_failed")
+    assert answer.json()["reason"] == job["error"] == str(world.spark.fail)
+    assert (await client.get(URL)).status_code == 404
+
+
+async def test_a_job_is_cancelled(world: World, client: httpx.AsyncClient) -> None:
+    world.spark.go.clear()
+    waiting = asyncio.create_task(client.put(URL))
+    await asyncio.wait_for(world.spark.running.wait(), 10)
+    [job] = (await client.get("/itc_db/jobs", params={"state": "running"})).json()
+    cancelled = await client.delete(f"/itc_db/jobs/{job['id']}")
+    answer = await waiting
+    again = await client.delete(f"/itc_db/jobs/{job['id']}")
+
+    assert cancelled.status_code == 204
+    assert (answer.status_code, answer.json()["error"]) == (409, "conflict")
+    assert (again.status_code, again.json()["error"]) == (409, "conflict")
+    assert files(world) == []
+
+
+async def test_jobs_are_followed_as_they_go(world: World, client: httpx.AsyncClient) -> None:
+    world.spark.go.clear()
+    job = (await client.put(URL, headers=ASYNC)).json()
+    asyncio.get_running_loop().call_later(0.05, world.spark.go.set)
+    async with aconnect_sse(client, "GET", f"/itc_db/jobs/{job['id']}/progress") as source:
+        states = [json.loads(event.data)["state"] async for event in source.aiter_sse()]
+
+    assert states[-1] == "succeeded"
+    assert states == sorted(states, key=["queued", "running", "succeeded"].index)
+
+
+async def test_a_full_queue_says_so(tmp_path: Path) -> None:
+    world = make_world(tmp_path, job_queue=1)
+    world.spark.go.clear()
+    async with connected(world.app(), auth=("admin", "secret")) as client:
+        answers = [
+            await client.put(URL.replace("order", f"order{n}"), headers=ASYNC) for n in range(4)
+        ]
+        world.spark.go.set()
+
+    assert {answer.status_code for answer in answers} == {202, 429}
+
+
+@pytest.mark.parametrize("path", ["/itc_db/jobs/1", "/itc_db/jobs/1/progress"])
+async def test_jobs_and_exports_of_others_virtual_hosts_are_not_there(
+    world: World, path: str
+) -> None:
+    stranger = world.broker.add("stranger", "secret", "administrator", "shop")
+    async with connected(world.app(), auth=("admin", "secret")) as client:
+        assert (await client.put(URL)).status_code == 201
+        assert (await client.get(path)).status_code == 200
+        client.auth = None
+        client.headers.update(stranger)
+        assert (await client.get(path)).status_code == 404
+        assert (await client.delete("/itc_db/jobs/1")).status_code == 404
+        assert (await client.get("/itc_db/jobs")).json() == []
+        assert (await client.get("/itc_db/exports")).json() == []
+        assert (await client.get(URL)).status_code == 404
+        assert (await client.delete(URL)).status_code == 404
+    assert "order.jsonl" in files(world)
+
+
+async def test_formats_are_listed(client: httpx.AsyncClient) -> None:
+    formats = (await client.get("/itc_db/formats")).json()
+
+    assert {".jsonl", ".json", ".csv", ".txt", ".parquet"} <= {one["extension"] for one in formats}
+
+
+@pytest.mark.parametrize(
+    ("prefer", "seconds"),
+    [
+        (None, None),
+        ("respond-async", 0.0),
+        ("Respond-Async", 0.0),
+        ("return=minimal, respond-async", 0.0),
+        ("wait=5", 5.0),
+        ("respond-async, wait=5", 5.0),
+        ("wait=0", 0.0),
+        ("wait = 100000", 60.0),
+        ("respond-asynchronously", None),
+        ("wait=-1", None),
+        ("", None),
+    ],
+)
+def test_a_preference_is_a_time(prefer: str | None, seconds: float | None) -> None:
+    assert _patience(prefer, 60.0) == seconds
