@@ -1,0 +1,1 @@
+"""The benchmarks behind README's figures: ratios, each side measured in the same run."""

@@ -1,0 +1,89 @@
+"""Drains one trace queue in a process of its own and prints the seconds it took.
+
+    python -m bench.drain ack AMQP_URL MANAGEMENT_URL VHOST QUEUE COUNT
+    python -m bench.drain service AMQP_URL MANAGEMENT_URL VHOST QUEUE COUNT DATABASE_URL
+
+``ack`` is the least a client can do: aio-pika's own consumer, acknowledging every 500 at once.
+``service`` is the whole of capture: parse, match, stamp, commit, acknowledge.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+
+import aio_pika
+import uvloop
+from aio_pika.abc import AbstractIncomingMessage
+
+from app.broker.consumer import Firehose
+from app.broker.management import ManagementApi
+from app.broker.source import TraceSource
+from app.garbage import tune_garbage_collection
+from app.settings import SecretUrl
+from app.store import Store, migrate
+from app.traces.pipeline import PipelineSettings
+from app.traces.registry import TraceRegistry
+
+PREFETCH = PipelineSettings().prefetch
+ACK_EVERY = 500
+
+
+async def acknowledge(amqp_url: str, name: str, count: int) -> float:
+    """Consume and acknowledge ``count`` messages with aio-pika, and nothing else."""
+    async with await aio_pika.connect(amqp_url) as connection:
+        channel = await connection.channel()
+        await channel.set_qos(prefetch_count=PREFETCH)
+        queue = await channel.declare_queue(name, passive=True)
+        done = asyncio.Event()
+        seen = 0
+
+        async def take(message: AbstractIncomingMessage) -> None:
+            nonlocal seen
+            seen += 1
+            is_last = seen == count  # others are counted while this one is acknowledged
+            if seen % ACK_EVERY == 0 or is_last:
+                await message.ack(multiple=True)
+            if is_last:
+                done.set()
+
+        begin = time.perf_counter()
+        await queue.consume(take)
+        await done.wait()
+        return time.perf_counter() - begin
+
+
+async def capture(
+    amqp_url: str, management_url: str, vhost: str, queue: str, count: int, database_url: str
+) -> float:
+    """Run a trace until ``count`` events are stored; a fresh database gives them ids from 1."""
+    await migrate(database_url)
+    store = await Store.open(database_url)
+    account = SecretUrl(amqp_url)
+    management = ManagementApi(management_url, account.user or "", account.password or "")
+    firehose = Firehose(amqp_url, queue_max_bytes=1 << 40, queue=queue)
+    registry = TraceRegistry(store, TraceSource(firehose, management), PipelineSettings())
+    begin = time.perf_counter()
+    await registry.start(vhost, None)
+    await registry.subscribe().beyond(count - 1)
+    seconds = time.perf_counter() - begin
+    await registry.shutdown(deadline=10)
+    await management.close()
+    await store.close()
+    return seconds
+
+
+def main() -> None:
+    """Drain as the arguments say."""
+    how, amqp_url, management_url, vhost, queue, count, *database = sys.argv[1:]
+    if how == "ack":
+        seconds = uvloop.run(acknowledge(amqp_url, queue, int(count)))
+    else:
+        tune_garbage_collection()
+        seconds = uvloop.run(capture(amqp_url, management_url, vhost, queue, int(count), *database))
+    sys.stdout.write(f"{seconds}\n")
+
+
+if __name__ == "__main__":
+    main()
