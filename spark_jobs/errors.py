@@ -24,3 +24,10 @@ class JobError(Exception):
     def __init__(self, problem: Problem, sentence: str) -> None:
         super().__init__(sentence)
         self.problem = problem
+
+
+class SparkGoneError(JobError):
+    """Spark itself is away: its JVM, its master or its server. The session is of no more use."""
+
+    def __init__(self, sentence: str) -> None:
+        super().__init__(Problem.outage, sentence)

@@ -18,6 +18,8 @@ from typing import BinaryIO
 from spark_jobs.errors import JobError, Problem
 
 MANIFEST = ".manifest.json"
+# How a file ends while it is written; it also begins with a dot, as no export's name does.
+LEFTOVER = ".part"
 
 
 def manifest_of(output: Path) -> Path:
@@ -70,7 +72,9 @@ def written_aside(target: Path) -> Iterator[HashedFile]:
     Raises:
         JobError: the disk is full, or the folder cannot be written.
     """
-    aside = target.with_name(f".{target.name}.{secrets.token_hex(6)}.part")
+    aside = target.with_name(f".{target.name}.{secrets.token_hex(6)}{LEFTOVER}")
+    with _explained(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
     try:
         with _explained(target), aside.open("xb") as raw:
             yield HashedFile(raw)

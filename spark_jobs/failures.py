@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-from spark_jobs.errors import JobError, Problem
+from spark_jobs.errors import JobError, Problem, SparkGoneError
 
 OURS = re.compile(r"\bJobError: (.+)")
 STOPPED = re.compile(
@@ -36,15 +36,19 @@ def job_error(error: Exception) -> JobError:
     if found := OURS.search(text):  # raised by us in an executor
         return JobError(Problem.outage, found[1].strip())
     if MEMORY.search(text):
-        return JobError(
-            Problem.failed, "Spark ran out of memory; raise ITC_SPARK_MEMORY and ask again."
-        )
+        return SparkGoneError("Spark ran out of memory; raise ITC_SPARK_MEMORY and ask again.")
     if STOPPED.search(text) or isinstance(error, OSError):
-        return JobError(
-            Problem.outage,
-            "Spark went away in mid-job; check that its master is up, and ask again.",
+        return SparkGoneError(
+            "Spark went away in mid-job; check that it and its master are up, and ask again."
         )
     if CANCELLED.search(text):
         return JobError(Problem.cancelled, "The job was cancelled.")
-    first = text.strip().partition("\n")[0][:500]
-    return JobError(Problem.failed, f"Spark could not finish the job: {first}")
+    return JobError(Problem.failed, f"Spark could not finish the job: {in_short(text)}")
+
+
+def in_short(text: str) -> str:
+    """What an error of Spark's says, without its stack."""
+    lines = [line.strip(" :\t") for line in text.strip().splitlines()] or [""]
+    # py4j begins with what was called, and only then says what went wrong.
+    said = lines[1] if lines[0].startswith("An error occurred") and len(lines) > 1 else lines[0]
+    return said[:500]

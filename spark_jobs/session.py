@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from spark_jobs.errors import JobError, Problem
+from spark_jobs.failures import in_short
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -136,13 +137,16 @@ def _start(settings: SparkSettings) -> SparkSession:
     try:
         spark = builder.getOrCreate()
     except Exception as error:  # py4j and pyspark have no common root; each means no session
-        raise JobError(
-            Problem.outage,
-            f"Spark did not start on {settings.master}; check that the master is up. ({error})",
-        ) from error
+        raise JobError(Problem.outage, _why_not(str(error), settings)) from error
     if not settings.is_local:
         spark.sparkContext.addPyFile(str(ship()))
     return spark
+
+
+def _why_not(text: str, settings: SparkSettings) -> str:
+    if "INVALID_DRIVER_MEMORY" in text:
+        return f"{settings.memory} is too little for Spark; set ITC_SPARK_MEMORY to 512m or more."
+    return f"Spark did not start on {settings.master}: {in_short(text)}"
 
 
 def _connect(remote: str) -> SparkSession:

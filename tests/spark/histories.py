@@ -34,7 +34,8 @@ class Actor:
 class History:
     """Events of several traces, ids from 1; ``past[e]`` holds every event at or before e."""
 
-    def __init__(self, traces: int = 1) -> None:
+    def __init__(self, traces: int = 1, pasts: bool = True) -> None:
+        self._pasts = pasts  # they grow with the square of the history
         self.rows: list[dict[str, Any]] = []
         self.past: dict[int, frozenset[int]] = {}
         self.actors: dict[int, list[Actor]] = {trace: [] for trace in range(1, traces + 1)}
@@ -63,13 +64,14 @@ class History:
         if cause is not None:
             row = self.rows[cause - 1]
             actor.stamp = actor.stamp.join(row["stamp"].peek())
-            actor.past |= self.past[cause]
+            actor.past |= self.past.get(cause, frozenset())
             actor.lamport = max(actor.lamport, row["lamport"])
         actor.stamp = actor.stamp.event()
         actor.lamport += 1
-        actor.past |= {event_id}
         actor.events.append(event_id)
-        self.past[event_id] = actor.past
+        if self._pasts:
+            actor.past |= {event_id}
+            self.past[event_id] = actor.past
         self.rows.append(
             {
                 "id": event_id,
@@ -122,9 +124,8 @@ class History:
                 if active:
                     connection.execute(insert(participants), active)
                     connection.execute(insert(channels), [_channel(row) for row in active])
-            rows = [{k: v for k, v in row.items() if k != "stamp"} for row in self.rows]
-            for row in rows:
-                connection.execute(insert(events), row)
+            rows = [{c.name: row.get(c.name) for c in events.columns} for row in self.rows]
+            connection.execute(insert(events), rows)
 
     def _trace(self, trace: int) -> dict[str, Any]:
         ids = [row["id"] for row in self.rows if row["trace_id"] == trace]

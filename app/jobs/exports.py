@@ -1,0 +1,201 @@
+"""The folder of exports: one folder for each pair of events, a file and its manifest in it.
+
+A worker writes ``<folder>/<from>-<to>/<file>``, aside first and renamed when whole, its manifest
+before it. So a file that is here is whole, whoever looks and whenever. Everything here blocks on
+the disk: call it in a thread.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from app.errors import BadRequestError, NotFoundError
+from app.job import Json
+from app.jobs.requests import JobRequest
+from spark_jobs.export import LEFTOVER, MANIFEST, manifest_of
+from spark_jobs.formats import FORMATS, Format, format_of
+
+PLAIN_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
+FOLDER = re.compile(r"([0-9]{1,19})-([0-9]{1,19})")
+
+
+class Export(msgspec.Struct, frozen=True):
+    """A file that a chain job wrote. ``created_at`` in µs."""
+
+    from_id: int
+    to_id: int
+    file: str
+    vhost: str
+    bytes: int
+    created_at: int
+    events: int
+    path: Path
+    format: Format
+
+    @property
+    def location(self) -> str:
+        """Where the API serves it."""
+        return location_of(self.from_id, self.to_id, self.file)
+
+
+class Manifest(msgspec.Struct):
+    """What stands beside each export, as far as it is needed here."""
+
+    vhost: str
+    events: int
+
+
+def location_of(from_id: int, to_id: int, file: str) -> str:
+    """The path of an export's URL; a plain name needs no encoding."""
+    return f"/itc_db/undefined/{from_id}/{to_id}/{file}"
+
+
+def checked_name(file: str) -> Format:
+    """The format of an export of that name.
+
+    Raises `BadRequestError` for a name that is not plain, and for an unknown extension.
+    """
+    if not PLAIN_NAME.fullmatch(file):
+        raise BadRequestError(
+            "a file's name has 1 to 200 letters, digits, dots, underscores and hyphens, and does"
+            " not begin with a dot"
+        )
+    wanted = None if file.endswith(MANIFEST) else format_of(file)
+    if wanted is None:
+        known = " ".join(each.extension for each in FORMATS.values())
+        raise BadRequestError(f"no format has the extension of {file}; there are {known}")
+    return wanted
+
+
+class Exports:
+    """The exports under one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def request(
+        self, vhost: str, from_id: int, to_id: int, file: str, owner: str, form: str | None = None
+    ) -> JobRequest:
+        """The job that makes an export.
+
+        Raises `BadRequestError` for a bad name, and for equal ids.
+        """
+        wanted = checked_name(file)
+        if from_id == to_id:
+            raise BadRequestError("a chain needs two events; both ids are the same")
+        location = location_of(from_id, to_id, file)
+
+        def finish(result: Json) -> Json:
+            return {**result, "location": location if result["file"] else None}
+
+        ends: Json = {"from": from_id, "to": to_id}
+        work = {**ends, "output": str(self._path(from_id, to_id, file)), "format": wanted.name}
+        return JobRequest(
+            kind="chain",
+            vhost=vhost,
+            owner=owner,
+            shown={**ends, "file": file} | ({"form": form} if form else {}),
+            work={**work, "form": form},
+            finish=finish,
+        )
+
+    def get(self, from_id: int, to_id: int, file: str) -> Export:
+        """One export.
+
+        Raises `BadRequestError` for a bad name, `NotFoundError` where there is no such export.
+        """
+        checked_name(file)
+        export = self._export(from_id, to_id, self._path(from_id, to_id, file))
+        if export is None:
+            raise NotFoundError(f"there is no export {file} of a chain from {from_id} to {to_id}")
+        return export
+
+    def delete(self, from_id: int, to_id: int, file: str) -> None:
+        """Remove an export and its manifest; raises as `get` does."""
+        export = self.get(from_id, to_id, file)
+        export.path.unlink(missing_ok=True)
+        manifest_of(export.path).unlink(missing_ok=True)
+        self._remove_empty(export.path.parent)
+
+    def list(self) -> list[Export]:
+        """All exports, newest first."""
+        found = [
+            export
+            for from_id, to_id, folder in self._folders()
+            for path in _files(folder)
+            if PLAIN_NAME.fullmatch(path.name)
+            and not path.name.endswith(MANIFEST)
+            and (export := self._export(from_id, to_id, path))
+        ]
+        return sorted(found, key=lambda each: each.created_at, reverse=True)
+
+    def sweep(self) -> int:
+        """Remove what workers that were killed left half-written; gives how many files."""
+        leftovers = [
+            path
+            for _, _, folder in self._folders()
+            for path in _files(folder)
+            if path.name.startswith(".") and path.name.endswith(LEFTOVER)
+        ]
+        for path in leftovers:
+            path.unlink(missing_ok=True)
+        for _, _, folder in self._folders():
+            self._remove_empty(folder)
+        return len(leftovers)
+
+    def _path(self, from_id: int, to_id: int, file: str) -> Path:
+        return self._folder / f"{from_id}-{to_id}" / file
+
+    def _folders(self) -> Iterator[tuple[int, int, Path]]:
+        for folder in _files(self._folder):
+            if (ends := FOLDER.fullmatch(folder.name)) and folder.is_dir():
+                yield int(ends[1]), int(ends[2]), folder
+
+    def _export(self, from_id: int, to_id: int, path: Path) -> Export | None:
+        """The export at a path; None where one of its two files is not there (any more)."""
+        wanted = format_of(path.name)
+        try:
+            status = path.stat()
+            manifest = msgspec.json.decode(manifest_of(path).read_bytes(), type=Manifest)
+        except (OSError, msgspec.DecodeError):
+            return None
+        if wanted is None:
+            return None
+        return Export(
+            from_id=from_id,
+            to_id=to_id,
+            file=path.name,
+            vhost=manifest.vhost,
+            bytes=status.st_size,
+            created_at=status.st_mtime_ns // 1000,
+            events=manifest.events,
+            path=path,
+            format=wanted,
+        )
+
+    @staticmethod
+    def _remove_empty(folder: Path) -> None:
+        try:
+            folder.rmdir()
+        except OSError:  # not empty, or gone: both are well
+            return
+
+
+def _files(folder: Path) -> list[Path]:
+    try:
+        return list(folder.iterdir())
+    except OSError:  # no export was ever made, or somebody else removed it just now
+        return []
+
+
+def format_rows() -> list[dict[str, Any]]:
+    """The formats as ``GET /itc_db/formats`` lists them."""
+    return [
+        {"extension": each.extension, "media_type": each.media_type, "title": each.title}
+        for each in FORMATS.values()
+    ]

@@ -1,0 +1,347 @@
+"""The jobs of the service: asked for, waiting in turns, running one at a time, watched, ended.
+
+A job's record lives in the store; while the job has not ended its present state also lives here,
+where it costs nothing to watch. One task takes jobs from the queue and hands them to the runner.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import AsyncIterator, Callable, Collection
+from typing import Protocol
+
+import msgspec
+
+from app.errors import ConflictError, ItcError, NotFoundError, OutageError
+from app.job import ENDED, Job, JobState, Json, Progress
+from app.jobs.fair import FairQueue
+from app.jobs.requests import JobRequest
+from app.jobs.runner import Runner
+
+log = logging.getLogger(__name__)
+
+# Progress goes to watchers at once and to the store no more often than this.
+NOTE_SECONDS = 1.0
+# Waits between tries to store a job's end while the database is away.
+RETRY_SECONDS = (0.5, 1.0, 2.0, 5.0, 10.0)
+FAULT = "the job broke off by a fault of the service; its log has the details"
+STOPPED = "interrupted: the service was stopped while the job was unfinished"
+
+
+class JobStore(Protocol):
+    """Where jobs are kept (`app.store.Store`). Each method may raise `OutageError`."""
+
+    async def create_job(self, kind: str, vhost: str, request: Json) -> Job:
+        """A new job, queued."""
+        ...
+
+    async def job(self, job_id: int) -> Job:
+        """A job; raises `NotFoundError`."""
+        ...
+
+    async def jobs(
+        self,
+        vhosts: Collection[str] | None = None,
+        *,
+        states: Collection[JobState] | None = None,
+        limit: int = 100,
+    ) -> list[Job]:
+        """The newest jobs, newest first."""
+        ...
+
+    async def move_job(
+        self, job_id: int, state: JobState, *, result: Json | None = None, error: str | None = None
+    ) -> Job:
+        """Put a job into its next state; raises `ConflictError` where that is none."""
+        ...
+
+    async def note_progress(self, job_id: int, progress: Progress) -> bool:
+        """Note how far a running job has come."""
+        ...
+
+    async def interrupt_jobs(self) -> int:
+        """Fail every job that has not ended."""
+        ...
+
+    async def forget_jobs(self, keep: int) -> int:
+        """Remove ended jobs but for the newest so many."""
+        ...
+
+
+class _Live:
+    """A job that has not ended, or just has: its request, its present record, who waits for it."""
+
+    def __init__(self, request: JobRequest, job: Job) -> None:
+        self.request = request
+        self.job = job
+        self.since = time.monotonic()
+        self.task: asyncio.Task[Json] | None = None
+        self._changed = asyncio.Event()
+
+    def show(self, job: Job) -> None:
+        """A new record: wake all who wait for one."""
+        self.job = job
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def changed(self) -> None:
+        """Until the next record."""
+        await self._changed.wait()
+
+    async def end(self) -> None:
+        """Until the job has ended."""
+        while not self.has_ended:
+            await self.changed()
+
+    @property
+    def has_ended(self) -> bool:
+        return self.job.state in ENDED
+
+
+class JobManager:
+    """Submits, runs, watches and cancels jobs.
+
+    Args:
+        store: keeps their records.
+        runner: runs them.
+        queue_limit: most jobs that may wait.
+        idle_seconds: how long the runner may be idle before it gives back what it takes.
+        history: how many ended jobs are kept.
+        start_runner: have the runner start with the service rather than on first use.
+    """
+
+    def __init__(
+        self,
+        store: JobStore,
+        runner: Runner,
+        *,
+        queue_limit: int = 100,
+        idle_seconds: float = 900.0,
+        history: int = 1000,
+        start_runner: bool = False,
+    ) -> None:
+        self._store = store
+        self._runner = runner
+        self._idle_seconds = idle_seconds
+        self._history = history
+        self._start_runner = start_runner
+        self._queue: FairQueue[_Live] = FairQueue(queue_limit, lambda live: live.request.owner)
+        self._live: dict[int, _Live] = {}
+        self._submitting = asyncio.Lock()
+        self._arrived = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._stopping = False
+
+    async def start(self) -> None:
+        """Fail what an earlier service left unfinished, and begin to work."""
+        await self._store.interrupt_jobs()
+        self._task = asyncio.create_task(self._work(), name="jobs")
+
+    async def stop(self) -> None:
+        """Fail what has not ended, and give the runner back."""
+        self._stopping = True
+        for live in [*self._queue]:
+            self._queue.remove(live)
+            await self._end(live, JobState.failed, error=STOPPED)
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+        await self._runner.stop()
+
+    async def submit(self, request: JobRequest) -> Job:
+        """Have a job done; the one that is being done already where it is the same.
+
+        Raises `TooManyRequestsError` where too many wait.
+        """
+        if self._stopping:
+            raise OutageError("the service is being stopped; ask again when it is back")
+        async with self._submitting:  # two at once must not both find that there is none
+            if (same := self.doing(request)) is not None:
+                return same
+            self._queue.check_room()
+            job = await self._store.create_job(request.kind, request.vhost, request.shown)
+            live = _Live(request, job)
+            self._live[job.id] = live
+            self._queue.put(live)
+            self._arrived.set()
+            return job
+
+    def doing(self, request: JobRequest) -> Job | None:
+        """The job that does this very thing and has not ended."""
+        for live in self._live.values():
+            if live.request.key == request.key and not live.has_ended:
+                return live.job
+        return None
+
+    async def job(self, job_id: int) -> Job:
+        """A job as it stands; raises `NotFoundError`."""
+        live = self._live.get(job_id)
+        return live.job if live else await self._store.job(job_id)
+
+    async def jobs(
+        self,
+        vhosts: Collection[str] | None = None,
+        *,
+        states: Collection[JobState] | None = None,
+        limit: int = 100,
+    ) -> list[Job]:
+        """The newest jobs, newest first, of some virtual hosts and states or of all."""
+        stored = await self._store.jobs(vhosts, states=states, limit=limit)
+        return [self._live[job.id].job if job.id in self._live else job for job in stored]
+
+    async def wait(self, job_id: int, seconds: float | None = None) -> Job:
+        """A job when it has ended, or as it stands after so many seconds."""
+        live = self._live.get(job_id)
+        if live is None:
+            return await self._store.job(job_id)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await live.end()
+        return live.job
+
+    async def watch(self, job_id: int) -> AsyncIterator[Job]:
+        """A job as it stands, and again whenever that changes, until it has ended.
+
+        Who reads slowly is given the latest and not all in between. Raises `NotFoundError`.
+        """
+        live = self._live.get(job_id)
+        if live is None:
+            yield await self._store.job(job_id)
+            return
+        while True:
+            shown = live.job
+            yield shown
+            if shown.state in ENDED:
+                return
+            if live.job is shown:
+                await live.changed()
+
+    async def cancel(self, job_id: int) -> Job:
+        """Take a job out of the queue, or stop it where it runs; returns it when it has ended.
+
+        Raises `NotFoundError`, and `ConflictError` where it has ended before.
+        """
+        live = self._live.get(job_id)
+        if live is None or live.has_ended:
+            job = await self.job(job_id)
+            raise ConflictError(f"job {job_id} has ended: it {job.state.value}")
+        if self._queue.remove(live):
+            await self._end(live, JobState.cancelled)
+        elif live.task is not None:
+            live.task.cancel()
+        await live.end()
+        return live.job
+
+    async def _work(self) -> None:
+        """Take jobs one by one for as long as the service runs."""
+        if self._start_runner:
+            await self._warm()
+        while True:
+            live = await self._next()
+            try:
+                await self._run(live)
+            except Exception:  # a fault about one job must not end the task that runs all
+                log.exception("job %d could not be brought to an end", live.job.id)
+
+    async def _warm(self) -> None:
+        try:
+            await self._runner.start()
+        except ItcError as error:  # the job that needs it will say so to its user
+            log.warning("Spark was to start with the service: %s", error)
+
+    async def _next(self) -> _Live:
+        """The next job; gives the runner back where none comes for long."""
+        while (live := self._queue.take()) is None:
+            self._arrived.clear()
+            try:
+                async with asyncio.timeout(self._idle_seconds):
+                    await self._arrived.wait()
+            except TimeoutError:
+                await self._runner.stop()
+                await self._arrived.wait()
+        return live
+
+    async def _run(self, live: _Live) -> None:
+        """One job from its turn to its end; whatever happens, it ends."""
+        live.task = asyncio.create_task(self._result(live), name=f"job {live.job.id}")
+        try:
+            await asyncio.wait([live.task])
+        except asyncio.CancelledError:
+            live.task.cancel()
+            await asyncio.wait([live.task])
+            await self._end(live, JobState.failed, error=STOPPED)
+            raise
+        if live.task.cancelled():
+            await self._end(live, JobState.cancelled)
+        elif (error := live.task.exception()) is None:
+            await self._end(live, JobState.succeeded, result=live.task.result())
+        elif isinstance(error, ItcError):
+            await self._end(live, JobState.failed, error=str(error))
+        else:
+            log.error("job %d broke off", live.job.id, exc_info=error)
+            await self._end(live, JobState.failed, error=FAULT)
+
+    async def _result(self, live: _Live) -> Json:
+        """What the runner makes of a job, as the API shows it."""
+        job_id, request = live.job.id, live.request
+        queued = time.monotonic() - live.since
+        live.show(await self._store.move_job(job_id, JobState.running))
+        result = await self._runner.run(job_id, request.kind, request.work, self._reporter(live))
+        result = request.finish({"job": job_id, **result})
+        seconds = result.get("seconds", {})
+        return {**result, "seconds": {"queued": round(queued, 3), **seconds}}
+
+    def _reporter(self, live: _Live) -> Callable[[Progress], None]:
+        noted = 0.0
+        noting: set[asyncio.Task[None]] = set()
+
+        def report(progress: Progress) -> None:
+            nonlocal noted
+            live.show(msgspec.structs.replace(live.job, **msgspec.structs.asdict(progress)))
+            now = time.monotonic()
+            if now - noted >= NOTE_SECONDS and not noting:
+                noted = now
+                task = asyncio.create_task(self._note(live.job.id, progress))
+                noting.add(task)
+                task.add_done_callback(noting.discard)
+
+        return report
+
+    async def _note(self, job_id: int, progress: Progress) -> None:
+        with contextlib.suppress(OutageError):  # the next one will do
+            await self._store.note_progress(job_id, progress)
+
+    async def _end(
+        self,
+        live: _Live,
+        state: JobState,
+        *,
+        result: Json | None = None,
+        error: str | None = None,
+    ) -> None:
+        """Store the end, waiting for a database that is away, and show it."""
+        job = await self._stored_end(live.job, state, result, error)
+        self._live.pop(job.id, None)
+        live.show(job)
+        with contextlib.suppress(OutageError):
+            await self._store.forget_jobs(self._history)
+
+    async def _stored_end(
+        self, job: Job, state: JobState, result: Json | None, error: str | None
+    ) -> Job:
+        for seconds in (*RETRY_SECONDS, None):
+            try:
+                return await self._store.move_job(job.id, state, result=result, error=error)
+            except OutageError as outage:
+                if seconds is None or self._stopping:
+                    log.warning("the end of job %d could not be stored: %s", job.id, outage)
+                    break
+                await asyncio.sleep(seconds)
+            except (ConflictError, NotFoundError) as elsewhere:
+                log.warning("job %d ended elsewhere: %s", job.id, elsewhere)
+                break
+        return msgspec.structs.replace(job, state=state, result=result, error=error)

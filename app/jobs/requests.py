@@ -1,0 +1,40 @@
+"""What can be asked of the jobs: a kind, what the API shows of it, what the worker needs for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from app.job import Json
+
+
+def unchanged(result: Json) -> Json:
+    """The worker's result as it is."""
+    return result
+
+
+class JobRequest(msgspec.Struct, frozen=True):
+    """One job to be.
+
+    Attributes:
+        kind: what the worker runs: ``chain``.
+        vhost: whose events it reads; says who may see it.
+        owner: the user who asks; waiting jobs are taken in turns between users.
+        shown: the request as ``GET /itc_db/jobs`` shows it. Two requests of one kind that show
+            the same are the same request.
+        work: what the worker is given.
+        finish: makes the job's result of the worker's.
+    """
+
+    kind: str
+    vhost: str
+    owner: str
+    shown: Json
+    work: Json
+    finish: Callable[[Json], Json] = unchanged
+
+    @property
+    def key(self) -> bytes:
+        """Equal for requests that ask for the same."""
+        return msgspec.json.encode([self.kind, self.vhost, self.shown], order="sorted")

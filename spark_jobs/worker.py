@@ -1,0 +1,162 @@
+"""The warm worker: one Spark session in a process of its own, jobs one after the other.
+
+The service starts ``python -m spark_jobs.worker`` and talks to it in lines of JSON. The first line
+on stdin is the settings; then come ``{"do": "run", "id", "kind", "request"}`` and ``{"do":
+"cancel", "id"}``. On stdout it says ``{"say": "ready"}``, then for each job ``progress``, and in
+the end ``done`` with the result or ``error`` with the problem and a sentence. What Spark prints
+goes to stderr. Where stdin ends the service is gone, and so is the worker.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import sys
+import threading
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, TypeAlias
+
+from spark_jobs.errors import JobError, Problem, SparkGoneError
+from spark_jobs.session import SparkSettings, open_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from spark_jobs.progress import Progress, Report
+
+Json: TypeAlias = dict[str, Any]
+
+# How long a job may take to remove its half-written file when the service is gone.
+LEAVE_SECONDS = 5.0
+START_FAILED, SPARK_GONE = 3, 4
+
+
+class Worker:
+    """Reads requests on one thread, runs jobs on another."""
+
+    def __init__(self, requests: IO[str], answers: IO[str]) -> None:
+        self._requests = requests
+        self._answers = answers
+        self._answering = threading.Lock()
+        self._waiting: queue.SimpleQueue[Json] = queue.SimpleQueue()
+        self._cancelled: set[int] = set()
+        self._leaving = threading.Event()
+        self._idle = threading.Event()
+        self._spark: SparkSession | None = None
+
+    def serve(self) -> None:
+        """Work until stdin ends. Leaves by ``os._exit``: Spark's threads would keep us."""
+        settings = json.loads(self._requests.readline() or "{}")
+        self._idle.set()
+        threading.Thread(target=self._work, args=(settings,), daemon=True).start()
+        for line in self._requests:
+            self._take(json.loads(line))
+        self._leaving.set()
+        self._interrupt()
+        self._idle.wait(LEAVE_SECONDS)
+        os._exit(0)
+
+    def _take(self, message: Json) -> None:
+        if message["do"] == "run":
+            self._waiting.put(message)
+        elif message["do"] == "cancel":
+            self._cancelled.add(message["id"])
+            self._interrupt()
+
+    def _interrupt(self) -> None:
+        """Stop what Spark is doing; where it does nothing, the next progress stops the job."""
+        if self._spark is not None:
+            self._spark.interruptAll()
+
+    def _work(self, settings: Json) -> None:
+        try:
+            self._spark = spark = open_session(SparkSettings(**settings["spark"]))
+            warm_up(spark, settings["database_url"])
+        except JobError as error:
+            self._say("error", id=None, problem=error.problem, reason=str(error))
+            os._exit(START_FAILED)
+        except Exception as error:  # noqa: BLE001 - without a word the service would wait for ever
+            reason = f"Spark did not start: {type(error).__name__}: {error}"
+            self._say("error", id=None, problem=Problem.failed, reason=reason)
+            os._exit(START_FAILED)
+        self._say("ready")
+        while True:
+            message = self._waiting.get()
+            self._idle.clear()
+            self._run(spark, settings["database_url"], message)
+            self._idle.set()
+
+    def _run(self, spark: SparkSession, database_url: str, message: Json) -> None:
+        job = message["id"]
+        try:
+            result = run_job(spark, database_url, message, self._reporter(job))
+        except SparkGoneError as error:
+            self._say("error", id=job, problem=error.problem, reason=str(error))
+            os._exit(SPARK_GONE)
+        except JobError as error:
+            problem = Problem.cancelled if job in self._cancelled else error.problem
+            self._say("error", id=job, problem=problem, reason=str(error))
+        except Exception as error:  # noqa: BLE001 - a bug ends its job, and the next one works
+            reason = f"The job broke off: {type(error).__name__}: {error}"
+            self._say("error", id=job, problem=Problem.failed, reason=reason)
+        else:
+            self._say("done", id=job, result=result)
+        self._cancelled.discard(job)
+
+    def _reporter(self, job: int) -> Report:
+        def report(progress: Progress) -> None:
+            if job in self._cancelled or self._leaving.is_set():
+                raise JobError(Problem.cancelled, "The job was cancelled.")
+            self._say("progress", id=job, **progress._asdict())
+
+        return report
+
+    def _say(self, word: str, **facts: Any) -> None:
+        with self._answering:
+            self._answers.write(json.dumps({"say": word, **facts}) + "\n")
+            self._answers.flush()
+
+
+def run_job(spark: SparkSession, database_url: str, message: Json, report: Report) -> Json:
+    """Run one job of any kind; returns its summary."""
+    from spark_jobs.chain import ChainRequest, run
+    from spark_jobs.database import Database
+    from spark_jobs.formats import FORMATS
+
+    request = message["request"]
+    if message["kind"] != "chain":
+        raise JobError(Problem.bad_request, f"There are no {message['kind']} jobs.")
+    chain = ChainRequest(
+        database=Database.from_url(database_url),
+        from_id=request["from"],
+        to_id=request["to"],
+        output=Path(request["output"]),
+        format=FORMATS[request["format"]],
+        form=request.get("form"),
+    )
+    return run(spark, chain, report).to_json()
+
+
+def warm_up(spark: SparkSession, database_url: str) -> None:
+    """Read nothing once: the first job finds classes loaded and Python workers running."""
+    from spark_jobs.database import Database
+    from spark_jobs.executors import touch
+
+    try:
+        touch(spark, Database.from_url(database_url))
+    except SparkGoneError:
+        raise
+    except JobError:  # the store may be away now; the job that needs it will say so
+        return
+
+
+def main() -> None:
+    """Serve the process that started us."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # whatever else prints must not get between the answers
+    Worker(sys.stdin, answers).serve()
+
+
+if __name__ == "__main__":
+    main()

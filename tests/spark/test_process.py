@@ -1,0 +1,196 @@
+"""The Spark process as the service drives it: a fake worker for the protocol, then the real one."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.errors import BadRequestError, ItcError, NotFoundError, OutageError
+from app.job import Progress
+from app.jobs.process import JobFailedError, SparkProcess
+from tests.spark.conftest import Stored
+from tests.spark.histories import History
+
+FAKE = (sys.executable, str(Path(__file__).with_name("fake_worker.py")))
+
+
+class Reports(list[Progress]):
+    """What a job reported; lets a test wait for a stage."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._reached: dict[str, asyncio.Event] = {}
+
+    def __call__(self, progress: Progress) -> None:
+        self.append(progress)
+        self._event(progress.stage).set()
+
+    async def reached(self, stage: str) -> None:
+        await self._event(stage).wait()
+
+    def _event(self, stage: str) -> asyncio.Event:
+        return self._reached.setdefault(stage, asyncio.Event())
+
+
+@pytest.fixture
+async def process() -> AsyncIterator[SparkProcess]:
+    process = SparkProcess("sqlite:///x", master="local[1]", memory="512m", command=FAKE)
+    yield process
+    await process.stop()
+
+
+async def test_the_worker_is_told_its_settings_and_its_job(process: SparkProcess) -> None:
+    reports = Reports()
+    result = await process.run(1, "echo", {"from": 1}, reports)
+    assert result["request"] == {"from": 1}
+    assert result["settings"] == {
+        "database_url": "sqlite:///x",
+        "spark": {"master": "local[1]", "remote": None, "memory": "512m"},
+    }
+    assert [each.stage for each in reports] == ["starting Spark", "reading"]
+
+
+async def test_one_process_serves_many_jobs(process: SparkProcess) -> None:
+    results = [await process.run(k, "echo", {}, Reports()) for k in range(3)]
+    assert len({each["pid"] for each in results}) == 1
+
+
+@pytest.mark.parametrize(
+    ("problem", "error"),
+    [
+        ("bad_request", BadRequestError),
+        ("not_found", NotFoundError),
+        ("outage", OutageError),
+        ("failed", JobFailedError),
+    ],
+)
+async def test_a_jobs_problem_is_the_services_error(
+    process: SparkProcess, problem: str, error: type[ItcError]
+) -> None:
+    with pytest.raises(error, match="because"):
+        await process.run(1, "fail", {"problem": problem, "reason": "because"}, Reports())
+    assert await process.run(2, "echo", {}, Reports())
+
+
+async def test_a_process_that_dies_in_mid_job_is_replaced(
+    process: SparkProcess, caplog: pytest.LogCaptureFixture
+) -> None:
+    first = (await process.run(1, "echo", {}, Reports()))["pid"]
+    with pytest.raises(OutageError, match="signal 9"):
+        await process.run(2, "die", {}, Reports())
+    assert "OutOfMemoryError" in caplog.text
+    assert (await process.run(3, "echo", {}, Reports()))["pid"] != first
+
+
+async def test_a_process_that_died_while_idle_is_replaced(process: SparkProcess) -> None:
+    first = (await process.run(1, "echo", {}, Reports()))["pid"]
+    os.kill(first, signal.SIGKILL)
+    assert process._process is not None
+    await process._process.wait()
+    assert (await process.run(2, "echo", {}, Reports()))["pid"] != first
+
+
+async def test_a_cancelled_call_cancels_the_job_and_keeps_the_process(
+    process: SparkProcess,
+) -> None:
+    reports = Reports()
+    call = asyncio.create_task(process.run(1, "hang", {}, reports))
+    await reports.reached("reading")
+    pid = process.pid
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    assert (await process.run(2, "echo", {}, Reports()))["pid"] == pid
+
+
+async def test_a_process_that_cannot_start_says_why() -> None:
+    process = SparkProcess("sqlite:///x", master="spark://dead", command=FAKE)
+    with pytest.raises(OutageError, match="ITC_SPARK_MASTER"):
+        await process.start()
+    assert process.pid is None
+
+
+async def test_a_stopped_process_starts_again(process: SparkProcess) -> None:
+    first = (await process.run(1, "echo", {}, Reports()))["pid"]
+    await process.stop()
+    assert process.pid is None
+    assert (await process.run(2, "echo", {}, Reports()))["pid"] != first
+
+
+# The real worker
+
+
+@pytest.fixture(scope="session")
+def long_chain(tmp_path_factory: pytest.TempPathFactory) -> Stored:
+    """A chain that takes some seconds to export."""
+    history = History(pasts=False)
+    actor = history.join()
+    for _ in range(40_000):
+        history.publish(actor)
+    url = history.write(tmp_path_factory.mktemp("long") / "store.db")
+    return Stored(history, url, 1, 40_000)
+
+
+def work(stored: Stored, output: Path, format: str = "jsonl") -> dict[str, Any]:
+    return {"from": stored.first, "to": stored.last, "output": str(output), "format": format}
+
+
+async def test_the_real_worker_runs_is_cancelled_killed_and_replaced(
+    stored: Stored, long_chain: Stored, tmp_path: Path
+) -> None:
+    process = SparkProcess(long_chain.url, master="local[2]", memory="512m")
+    target = tmp_path / "1-2" / "chain.jsonl"
+    try:
+        await process.start()
+        pid = process.pid
+
+        reports = Reports()
+        call = asyncio.create_task(process.run(1, "chain", work(long_chain, target), reports))
+        await reports.reached("reading")
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        assert process.pid == pid, "a cancelled job takes no process along"
+        assert list(target.parent.iterdir()) == []
+
+        reports = Reports()
+        call = asyncio.create_task(process.run(2, "chain", work(long_chain, target), reports))
+        await reports.reached("reading")
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        with pytest.raises(OutageError, match="died"):
+            await call
+        assert not target.exists()
+
+        reports = Reports()
+        result = await process.run(3, "chain", work(long_chain, target), reports)
+        assert process.pid != pid
+        assert result["events"] == 40_000
+        assert sum(1 for _ in target.open()) == 40_000
+        assert reports[-1].rows_read == reports[-1].rows_written == 40_000
+        percents = [each.percent for each in reports]
+        assert percents == sorted(percents)
+        with pytest.raises(NotFoundError, match="no event 99999"):
+            await process.run(4, "chain", {**work(long_chain, target), "to": 99_999}, Reports())
+
+        inner = process._process
+        assert inner is not None
+        assert inner.stdin is not None
+        inner.stdin.close()  # what the worker sees when the service is killed
+        async with asyncio.timeout(30):
+            assert await inner.wait() == 0
+    finally:
+        await process.stop()
+
+
+def test_the_command_line_tells_nothing_of_the_database(stored: Stored) -> None:
+    process = SparkProcess("postgresql://u:secret@h/d", master="local[1]")
+    assert "secret" not in json.dumps(process._command)
