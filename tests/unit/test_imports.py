@@ -1,0 +1,92 @@
+"""Dependencies point inwards: who may import whom, held against the code."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+OURS = ("app", "itc", "spark_jobs", "tools", "bench", "tests")
+
+# A room, and what it may import of ours besides itself.
+MAY_IMPORT = {
+    "itc": (),
+    "spark_jobs": ("itc",),
+    "app.errors": (),
+    "app.settings": ("app.errors",),
+    "app.tracker": ("itc",),
+    "app.broker": ("app.errors", "app.tracker"),
+    "app.store": ("app.errors", "app.job", "app.tracker", "itc"),
+    # What an export is called and what lies beside it; neither loads Spark.
+    "app.jobs": ("app.errors", "app.job", "spark_jobs.export", "spark_jobs.formats"),
+    # Traces know the store's and the tracker's values; broker and store come as ports.
+    "app.traces": ("app.errors", "app.store", "app.tracker"),
+    "app.api": (
+        "app.errors",
+        "app.job",
+        "app.jobs",
+        "app.settings",
+        "app.store",
+        "app.traces",
+        "app.tracker",
+        "itc",
+    ),
+}
+
+# Libraries that a room never sees.
+NEVER_SEES = {
+    "itc": None,  # standard library only
+    "app.tracker": ("asyncio", "aio_pika", "aiormq", "sqlalchemy", "httpx", "fastapi", "pyspark"),
+    "app.api": ("aio_pika", "aiormq", "sqlalchemy", "pyspark"),
+    "app.store": ("aio_pika", "aiormq", "fastapi", "pyspark"),
+    "app.broker": ("sqlalchemy", "fastapi", "pyspark"),
+    "app.traces": ("aio_pika", "aiormq", "sqlalchemy", "fastapi", "pyspark"),
+    "app.jobs": ("aio_pika", "aiormq", "sqlalchemy", "fastapi", "pyspark"),
+    "spark_jobs": ("sqlalchemy", "fastapi", "aio_pika", "aiormq"),
+}
+
+
+def imports_of(room: str) -> Iterator[tuple[Path, str]]:
+    """Yield (file, imported module) for everything in a room."""
+    place = ROOT / room.replace(".", "/")
+    files = sorted(place.rglob("*.py")) if place.is_dir() else [place.with_suffix(".py")]
+    assert files, f"{room} has moved: mend this test"
+    for file in files:
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Import):
+                yield from ((file, alias.name) for alias in node.names)
+            elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
+                yield file, node.module
+                yield from ((file, f"{node.module}.{alias.name}") for alias in node.names)
+
+
+def within(module: str, places: tuple[str, ...]) -> bool:
+    return any(module == place or module.startswith(place + ".") for place in places)
+
+
+@pytest.mark.parametrize("room", sorted(MAY_IMPORT))
+def test_a_room_imports_only_what_lies_further_in(room: str) -> None:
+    allowed = (room, *MAY_IMPORT[room])
+    wrong = {
+        f"{file.relative_to(ROOT)}: {module}"
+        for file, module in imports_of(room)
+        if module.partition(".")[0] in OURS
+        and not within(module, allowed)
+        and not any(place.startswith(module + ".") for place in allowed)
+    }
+    assert wrong == set()
+
+
+@pytest.mark.parametrize("room", sorted(NEVER_SEES))
+def test_a_room_sees_only_its_own_libraries(room: str) -> None:
+    unseen = NEVER_SEES[room]
+    for file, module in imports_of(room):
+        top = module.partition(".")[0]
+        if unseen is None:
+            assert top in sys.stdlib_module_names or top == room, f"{file} imports {module}"
+        else:
+            assert top not in unseen, f"{file} imports {module}"
