@@ -1,9 +1,10 @@
 import { useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
-import { api } from "../core/api.js";
 import { count, visible } from "../core/format.js";
+import { loadParticipants } from "../core/participants.js";
 import { useResource } from "../core/resource.js";
 import { href, vhost } from "../core/route.js";
+import { traces } from "../core/traces.js";
 import { Value } from "../ui/marks.js";
 import { Panel, pending } from "../ui/panel.js";
 
@@ -11,22 +12,22 @@ const FEW = 12;
 const MOST = 500;
 
 export function Participants() {
-  const chosen = vhost.value;
-  const loaded = useResource((signal) => api.participants(chosen, signal), [chosen]);
+  const names = shownVhosts();
+  const loaded = useResource((signal) => ofAll(names, signal), [names.join("\n")]);
   const [all, setAll] = useState(false);
-  const list = loaded.data?.sort((x, y) => y.last_event_id - x.last_event_id) ?? [];
+  const list = loaded.data ?? [];
   const shown = list.slice(0, all ? MOST : FEW);
   const more = list.length > shown.length;
   return html`<${Panel} title="Participants" flush
-    note=${list.length ? `${count(list.length)}, the last active first` : undefined}
+    note="the last active first"
     foot=${more && (all
       ? `The ${MOST} last active are listed.`
       : html`<button class="button small" onClick=${() => setAll(true)}>Show more</button>`)}>
     ${!loaded.data
       ? pending(loaded, "participants")
       : list.length === 0
-        ? html`<p class="loading">Nobody has taken part yet.</p>`
-        : html`<div class="list-scroll" tabindex="0" role="region" aria-label="Participants">
+        ? html`<p class="nothing">Nobody has taken part yet.</p>`
+        : html`<div class="list-scroll" tabindex="0" role="group" aria-label="Participants">
             <table class="list">
               <thead><tr><th class="number">No.</th><th>Name</th><th>User</th><th>Virtual host</th>
                 <th>Interval</th><th class="number">Events</th><th class="number">Lamport</th>
@@ -35,6 +36,16 @@ export function Participants() {
             </table>
           </div>`}
   <//>`;
+}
+
+function shownVhosts() {
+  const traced = (traces.value.data ?? []).map((trace) => trace.vhost);
+  return vhost.value ? traced.filter((name) => name === vhost.value) : traced;
+}
+
+async function ofAll(names, signal) {
+  const lists = await Promise.all(names.map((name) => loadParticipants(name, MOST, signal)));
+  return lists.flat().sort((x, y) => y.last_event_id - x.last_event_id);
 }
 
 function Row({ who }) {

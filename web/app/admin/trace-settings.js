@@ -17,12 +17,12 @@ export function TraceSettings() {
     .sort();
   return html`<${Panel} title="Trace settings" flush
     note="a participant is a channel, a connection or a user; it cannot change once there are events">
-    <div class="list-scroll" tabindex="0" role="region" aria-label="Trace settings">
+    <div class="list-scroll" tabindex="0" role="group" aria-label="Trace settings">
       <table class="list">
         <thead><tr><th>Virtual host</th><th>State</th><th>Participant</th><th>Created</th>
           <th class="number">Restarts</th><th class="number">Redelivered</th>
           <th class="number">Dead-lettered</th><th class="number">Quarantined</th>
-          <th class="number">Copies waiting</th><th></th></tr></thead>
+          <th class="number">Copies waiting</th><th><span class="unseen">Actions</span></th></tr></thead>
         <tbody>${names.map((name) => html`<${Row} key=${name} vhost=${name} trace=${by.get(name)} />`)}</tbody>
       </table>
     </div>

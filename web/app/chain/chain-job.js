@@ -123,7 +123,7 @@ function JobLine({ job }) {
   if (job.state === "succeeded" && job.result?.file) return null;
   if (job.state === "failed") return html`<div class="job-line"><${Alert}>${job.error}<//></div>`;
   if (job.state === "cancelled") return html`<div class="job-line soft">The job was cancelled.</div>`;
-  if (job.state === "succeeded") return html`<div class="job-line soft">${job.result?.sentence ?? "There is no chain."}</div>`;
+  if (job.state === "succeeded") return html`<div class="job-line soft">There is no chain between these events: nothing was written.</div>`;
   const cancel = () => attempt(() => api.cancelJob(job.id), `Job ${job.id} is being cancelled.`);
   return html`<div class="job-line" role="status">
     <div class="job-line-text">

@@ -25,11 +25,11 @@ export function ExportsTable() {
     ${!list
       ? pending(loaded, "exports")
       : list.length === 0
-        ? html`<p class="loading">None yet. A chain is exported from the form above.</p>`
-        : html`<div class="list-scroll" tabindex="0" role="region" aria-label="Exports">
+        ? html`<p class="nothing">None yet. A chain is exported from the form above.</p>`
+        : html`<div class="list-scroll" tabindex="0" role="group" aria-label="Exports">
             <table class="list">
               <thead><tr><th>File</th><th>Virtual host</th><th>Chain</th><th class="number">Events</th>
-                <th class="number">Size</th><th>Written</th><th></th></tr></thead>
+                <th class="number">Size</th><th>Written</th><th><span class="unseen">Actions</span></th></tr></thead>
               <tbody>${list.map((file) => html`<${Row} key=${file.location} file=${file} />`)}</tbody>
             </table>
           </div>`}

@@ -1,7 +1,7 @@
 // The two pinned events side by side, and between them how they relate.
 import { html } from "../core/html.js";
 import { api } from "../core/api.js";
-import { dateTime } from "../core/format.js";
+import { dateTime, sentence } from "../core/format.js";
 import { useResource } from "../core/resource.js";
 import { hrefHere, patch } from "../core/route.js";
 import { Icon } from "../ui/icons.js";
@@ -21,7 +21,7 @@ export function Pair({ a, b, answer }) {
         <${Icon} name="swap" />Swap</button>`}
     </div>
     <${Slot} letter="B" id=${b} />
-    ${answer && html`<p class="pair-sentence soft">${answer.sentence}</p>`}
+    ${answer && html`<p class="pair-sentence soft">${sentence(answer.sentence)}</p>`}
   </div>`;
 }
 

@@ -75,7 +75,7 @@ export const api = {
     }),
   stopTrace: (vhost) =>
     request(path(vhost, "undefined", "undefined", "undefined"), { method: "DELETE" }),
-  participants: (vhost, signal) => getJson(path("participants") + query({ vhost }), signal),
+  participants: (filters, signal) => getJson(path("participants") + query(filters), signal),
   quarantine: (vhost, signal) => getJson(path("quarantine") + query({ vhost }), signal),
   events: (filters, signal) => getJson(ROOT + query(filters), signal),
   event: (id, signal) => getJson(path("events", id), signal),
@@ -89,7 +89,6 @@ export const api = {
   jobs: (signal) => getJson(path("jobs"), signal),
   job: (id, signal) => getJson(path("jobs", id), signal),
   cancelJob: (id) => request(path("jobs", id), { method: "DELETE" }),
-  topology: (vhost, signal) => getJson(path("topology") + query({ vhost }), signal),
   ready: (signal) => getJson("health/ready", signal),
   liveUrl: (filters) => path("live") + query(filters),
   jobProgressUrl: (id) => path("jobs", id, "progress"),

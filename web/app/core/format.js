@@ -8,6 +8,12 @@ export const count = (n) => (n == null ? "–" : whole.format(n));
 export const compact = (n) => (n == null ? "–" : n < 10_000 ? whole.format(n) : short.format(n));
 export const plural = (n, one, many = `${one}s`) => `${count(n)} ${n === 1 ? one : many}`;
 
+/** A reason of the API's as a sentence. */
+export function sentence(text) {
+  const begun = text.charAt(0).toUpperCase() + text.slice(1);
+  return /[.!?]$/.test(begun) ? begun : `${begun}.`;
+}
+
 export function rate(n) {
   if (n == null) return "–";
   if (n > 0 && n < 0.1) return "< 0.1/s";

@@ -1,6 +1,7 @@
 // Who is signed in. The broker decides; this page only asks and remembers the answer.
 import { computed, signal } from "../../vendor/signals.js";
 import { api } from "./api.js";
+import { sentence } from "./format.js";
 import { authorization, forgetCredentials, keepCredentials } from "./credentials.js";
 
 /** undefined while unknown, null when signed out, else the answer of /whoami. */
@@ -18,7 +19,7 @@ export async function resume() {
   } catch (error) {
     const hadCredentials = Boolean(authorization());
     if (error.status === 401) forgetCredentials();
-    signInError.value = error.status === 401 && !hadCredentials ? null : error.reason;
+    signInError.value = error.status === 401 && !hadCredentials ? null : sentence(error.reason);
     user.value = null;
   }
 }
@@ -32,15 +33,8 @@ export async function signIn(name, password) {
     user.value = answer;
   } catch (error) {
     forgetCredentials();
-    signInError.value =
-      error.status === 401 ? refused(error) : error.reason;
+    signInError.value = sentence(error.reason);
   }
-}
-
-function refused(error) {
-  return /login|credential|password/i.test(error.reason)
-    ? "The broker does not know this user name and password."
-    : error.reason;
 }
 
 export function signOut() {

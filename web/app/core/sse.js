@@ -3,14 +3,15 @@ import { request } from "./api.js";
 
 /**
  * Calls `onEvent({id, data})` for each event until the stream ends or `signal` aborts.
- * `data` is parsed JSON. Resolves at the end of the stream, rejects with ApiError.
+ * `data` is parsed JSON. `onId(id)` is told ids that come without data: where to resume although
+ * nothing passed the filters. Resolves at the end of the stream, rejects with ApiError.
  */
-export async function stream(url, { signal, lastEventId, onEvent }) {
+export async function stream(url, { signal, lastEventId, onEvent, onId = () => {} }) {
   const headers = { accept: "text/event-stream" };
   if (lastEventId) headers["last-event-id"] = String(lastEventId);
   const response = await request(url, { signal, headers });
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-  const parser = lineParser(onEvent);
+  const parser = lineParser(onEvent, onId);
   try {
     for (;;) {
       const { value, done } = await reader.read();
@@ -22,13 +23,14 @@ export async function stream(url, { signal, lastEventId, onEvent }) {
   }
 }
 
-function lineParser(onEvent) {
+function lineParser(onEvent, onId) {
   let rest = "";
   let event = { id: null, data: [] };
   const line = (text) => {
     if (text === "") {
       if (event.data.length) onEvent({ id: event.id, data: JSON.parse(event.data.join("\n")) });
-      event = { id: event.id, data: [] };
+      else if (event.id) onId(event.id);
+      event = { id: null, data: [] };
     } else if (text.startsWith("data:")) {
       event.data.push(text.slice(5).replace(/^ /, ""));
     } else if (text.startsWith("id:")) {

@@ -106,7 +106,7 @@ function useActive(feed, openId) {
 }
 
 const isFiltered = (params) =>
-  Object.values({ ...filtersOf(params), vhost: undefined }).some((value) => value != null);
+  Object.values({ ...filtersOf(params), vhost: undefined, use_regex: undefined }).some((value) => value != null);
 
 function gapIds() {
   const list = traces.value.data ?? [];

@@ -26,6 +26,7 @@ export class Feed {
       version: 0,
     });
     this.fresh = [];
+    this.anchor = null;
   }
 
   close() {
@@ -35,6 +36,7 @@ export class Feed {
   /** Begins at the newest event, or round the event `anchor`. */
   async open(anchor) {
     this.fresh = [];
+    this.anchor = anchor; // the table puts it in the middle once, and takes it away
     this.publish({ rows: [], loading: true, error: null, fresh: 0, moved: 0 });
     await this.attempt(async () => {
       if (!anchor) {

@@ -26,7 +26,8 @@ export function filtersOf(params) {
   const set = Object.entries(params).filter(([name]) => NAMES.has(name) || name === "q");
   const filters = Object.fromEntries(set);
   for (const name of ["since", "until"]) if (filters[name]) filters[name] = toUtc(filters[name]);
-  return { vhost: params.vhost, ...filters };
+  const regex = params.regex === "on" ? true : undefined;
+  return { vhost: params.vhost, ...filters, use_regex: regex };
 }
 
 /** A time as a person writes it, local unless it says otherwise; what is none goes as it is. */
@@ -68,6 +69,10 @@ export function FilterBox() {
     <input class="input" id="event-filter" type="text" autocomplete="off" spellcheck=${false}
       aria-label="Filter events" placeholder="Filter: text, or queue:billing type:received"
       value=${text} onInput=${(e) => setText(e.currentTarget.value)} />
+    <label class="check" title="Take exchange, queue, connection, user and routing key for regular expressions">
+      <input type="checkbox" checked=${route.value.params.regex === "on"}
+        onChange=${(e) => patch({ regex: e.currentTarget.checked ? "on" : null })} />Regex
+    </label>
     <select class="select" aria-label="Filter by a field" onChange=${begin}>
       <option value="">Field …</option>
       ${FIELDS.map(

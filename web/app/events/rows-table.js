@@ -22,6 +22,10 @@ export function RowsTable({ feed, columns, openId, active, onActivate, onTop, ga
     const element = box.current;
     const atTop = element.scrollTop < rowHeight / 2;
     if (moved && !(atTop && moved > 0 && atNewest)) element.scrollTop += moved * rowHeight;
+    const anchor = feed.anchor ? rows.findIndex((event) => event.id <= feed.anchor) : -1;
+    if (anchor < 0) return;
+    feed.anchor = null;
+    element.scrollTop = (anchor + 1) * rowHeight - element.clientHeight / 2;
   }, [version]);
 
   useEffect(() => {

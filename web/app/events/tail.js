@@ -41,6 +41,7 @@ async function follow({ filters, latest, gather, setState, signal }) {
       await stream(api.liveUrl(filters), {
         signal,
         lastEventId,
+        onId: (id) => (lastEventId = id),
         onEvent: ({ id, data }) => {
           if (data.id === undefined) return; // a notice of the server's, not an event
           lastEventId = id ?? data.id;

@@ -43,10 +43,10 @@ function NoJobs() {
 }
 
 function List({ jobs, reload }) {
-  return html`<div class="list-scroll" tabindex="0" role="region" aria-label="Jobs">
+  return html`<div class="list-scroll" tabindex="0" role="group" aria-label="Jobs">
     <table class="list">
       <thead><tr><th>Job</th><th>State</th><th>Progress</th><th>Request</th><th>Virtual host</th>
-        <th class="number">Events</th><th>Begun</th><th class="number">Took</th><th></th></tr></thead>
+        <th class="number">Events</th><th>Begun</th><th class="number">Took</th><th><span class="unseen">Actions</span></th></tr></thead>
       <tbody>${jobs.map((job) => html`<${Row} key=${job.id} job=${job} reload=${reload} />`)}</tbody>
     </table>
   </div>`;

@@ -10,7 +10,7 @@ export function GapsTable({ traces }) {
   if (!gaps.length) return null;
   return html`<${Panel} title="Gaps" flush
     note="trace messages may have been lost here: chains across a gap are marked incomplete">
-    <div class="list-scroll" tabindex="0" role="region" aria-label="Gaps">
+    <div class="list-scroll" tabindex="0" role="group" aria-label="Gaps">
       <table class="list">
         <thead><tr><th>Virtual host</th><th>Since</th><th>Until</th><th>After event</th><th>Reason</th></tr></thead>
         <tbody>${gaps.map(

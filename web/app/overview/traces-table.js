@@ -8,13 +8,13 @@ import { TraceButton } from "./trace-actions.js";
 /** One row a vhost, traced or not: `rows` are [{vhost, trace | null}]. */
 export function TracesTable({ rows }) {
   return html`<${Panel} title="Traces" flush note="one a virtual host">
-    <div class="list-scroll" tabindex="0" role="region" aria-label="Traces">
+    <div class="list-scroll" tabindex="0" role="group" aria-label="Traces">
       <table class="list">
         <thead><tr>
           <th>Virtual host</th><th>State</th>
           <th class="number">Rate</th><th class="number">Lag</th>
           <th class="number">Events</th><th class="number">Participants</th>
-          <th class="number">Unmatched</th><th class="number">Gaps</th><th></th>
+          <th class="number">Unmatched</th><th class="number">Gaps</th><th><span class="unseen">Actions</span></th>
         </tr></thead>
         <tbody>${rows.map((row) => html`<${Row} key=${row.vhost} ...${row} />`)}</tbody>
       </table>

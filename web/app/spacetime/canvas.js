@@ -34,31 +34,33 @@ export function DiagramCanvas({ stage, onSelect, onHover, onMoved, label, descri
 
   useEffect(() => {
     const { scene } = stage;
+    const element = canvas.current;
+    const strip = map.current;
     let frame = 0;
     let bins = null;
     let binsOf = null;
     const draw = () => {
       frame = 0;
-      const { context } = fitted(canvas.current);
+      const { context } = fitted(element);
       const drawn = paint(context, scene, stage.palette);
       if (binsOf !== scene.rows) {
         binsOf = scene.rows;
         bins = densities(scene);
       }
-      const strip = fitted(map.current);
-      paintMinimap(strip.context, scene, bins, stage.palette, strip);
+      const fit = fitted(strip);
+      paintMinimap(fit.context, scene, bins, stage.palette, fit);
       latest.current.onMoved(drawn);
     };
     stage.redraw = () => (frame ||= requestAnimationFrame(draw));
 
     const watcher = new ResizeObserver(() => {
-      scene.view.resize(canvas.current.clientWidth, canvas.current.clientHeight);
+      scene.view.resize(element.clientWidth, element.clientHeight);
       stage.redraw();
     });
-    watcher.observe(canvas.current);
+    watcher.observe(element);
     const release = [
-      listenCanvas(canvas.current, stage, latest),
-      listenMap(map.current, stage),
+      listenCanvas(element, stage, latest),
+      listenMap(strip, stage),
     ];
     return () => {
       watcher.disconnect();

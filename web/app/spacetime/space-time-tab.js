@@ -1,8 +1,8 @@
 import { useEffect, useMemo, useRef, useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
-import { api } from "../core/api.js";
 import { compact, count, dateTime, plural } from "../core/format.js";
 import { shownTheme } from "../core/preferences.js";
+import { loadParticipants } from "../core/participants.js";
 import { useResource } from "../core/resource.js";
 import { href, openEvent, patch, pinnedA, pinnedB, route, vhost } from "../core/route.js";
 import { traces } from "../core/traces.js";
@@ -24,6 +24,7 @@ import { MOST_LISTED, SightList } from "./sight-list.js";
 
 const EDGE_SCREENS = 1; // how near to the end of what is loaded more is fetched
 const REMEMBER_MS = 400;
+const MOST_NAMED = 5000; // participants beyond these are shown by their number alone
 const ROW_KINDS = [
   ["lamport", "Lamport"],
   ["time", "Wall clock"],
@@ -55,7 +56,7 @@ function Diagram({ vhost: name }) {
   const [hover, setHover] = useState(null);
   const [drawn, setDrawn] = useState({ events: 0, arrows: 0, far: false, turn: 0 });
   const listed = params.list === "on";
-  const participants = useResource((s) => api.participants(name, s), [name]).data;
+  const participants = useResource((s) => loadParticipants(name, MOST_NAMED, s), [name]).data;
 
   useSettings(stage, params, participants, name);
   useSelection(stage, params);

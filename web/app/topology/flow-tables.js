@@ -12,7 +12,7 @@ export function DeliveriesTable({ flows, vhost }) {
   const rows = busiest(flows.links[2]);
   return html`<${Panel} title="Queues to receivers" flush
     note="how long messages wait is seen at the tap: from the publish's trace message to the delivery's">
-    <div class="list-scroll" tabindex="0" role="region" aria-label="Queues to receivers">
+    <div class="list-scroll" tabindex="0" role="group" aria-label="Queues to receivers">
       <table class="list">
         <thead><tr><th>Queue</th><th>Receiver</th><th class="number">Deliveries</th><th class="number">Rate</th>
           <th class="number">Unmatched</th><th class="number">p50</th><th class="number">p95</th></tr></thead>
@@ -39,7 +39,7 @@ export function PublishesTable({ flows, vhost }) {
   const queues = (exchange) =>
     [...flows.links[1].values()].filter((link) => link.from === exchange).map((link) => visible(link.to));
   return html`<${Panel} title="Publishers to exchanges" flush>
-    <div class="list-scroll" tabindex="0" role="region" aria-label="Publishers to exchanges">
+    <div class="list-scroll" tabindex="0" role="group" aria-label="Publishers to exchanges">
       <table class="list">
         <thead><tr><th>Publisher</th><th>Exchange</th><th>Queues behind it</th><th class="number">Publishes</th><th class="number">Rate</th></tr></thead>
         <tbody>${rows.map(

@@ -1,0 +1,97 @@
+"""A real browser before the fake server. Every page fails its test on script errors, on requests
+to another host and on anything the Content-Security-Policy stops."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+
+from tests.web.browser import launch, watch
+from tests.web.fake_server import Server, running
+from tests.web.world import World, demo_world
+
+ARTEFACTS = Path(__file__).resolve().parents[2] / "artefacts" / "web"
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        browser = launch(playwright)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def demo() -> Iterator[Server]:
+    """A server that tests only read from."""
+    with running(demo_world(1500)) as server:
+        yield server
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[[World], Server]]:
+    """Serves a world of the test's own."""
+    with ExitStack() as stack:
+        yield lambda world: stack.enter_context(running(world))
+
+
+OpenPage = Callable[..., Page]
+
+
+@pytest.fixture
+def open_page(browser: Browser) -> Iterator[OpenPage]:
+    """`open_page(server, "#/events", user="admin", width=1440, theme="light")`: signed in.
+
+    Without `policy` the Content-Security-Policy is off, for tools that run inside the page.
+    """
+    contexts: list[BrowserContext] = []
+    complaints: list[str] = []
+
+    def opened(
+        server: Server,
+        address: str = "#/overview",
+        user: str | None = "admin",
+        width: int = 1440,
+        theme: str = "light",
+        policy: bool = True,
+    ) -> Page:
+        context = browser.new_context(
+            bypass_csp=not policy,
+            viewport={"width": width, "height": 900 if width > 1000 else 1000},
+            color_scheme="dark" if theme == "dark" else "light",
+            timezone_id="Etc/UTC",
+        )
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(10_000)
+        watch(page, server.url, complaints)
+        page.goto(f"{server.url}/icon.svg")
+        if user is not None:
+            secret = base64.b64encode(f"{user}:{user}".encode()).decode()
+            page.evaluate("s => sessionStorage.setItem('itc.authorization', s)", f"Basic {secret}")
+        page.goto(f"{server.url}/{address}")
+        page.wait_for_selector(".shell" if user else "form, .shell")
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert not complaints, complaints
+
+
+def sign_in(page: Page, user: str, password: str) -> None:
+    page.get_by_label("User name").fill(user)
+    page.get_by_label("Password").fill(password)
+    page.get_by_role("button", name="Sign in").click()
+
+
+@pytest.fixture
+def shots() -> Path:
+    """Where pictures for people go; out of version control."""
+    ARTEFACTS.mkdir(parents=True, exist_ok=True)
+    return ARTEFACTS

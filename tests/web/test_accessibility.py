@@ -1,0 +1,127 @@
+"""By keyboard, by screen reader, in both themes, and large."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.web.conftest import OpenPage
+from tests.web.fake_server import Server
+
+AXE = (files("axe_playwright_python") / "axe.min.js").read_text()
+VIEWS = {
+    "overview": "#/overview",
+    "events": "#/events?live=off&vhost=%2F",
+    "event": "#/events?live=off&vhost=%2F&event=500",
+    "chain": "#/chain?a=3&b=1400",
+    "space-time": "#/space-time?vhost=%2F&event=500&list=on",
+    "topology": "#/topology?vhost=%2F",
+    "jobs": "#/jobs",
+    "admin": "#/admin",
+}
+
+
+def settled(page: Page) -> None:
+    expect(page.locator(".loading")).to_have_count(0)
+    page.wait_for_function("() => document.fonts.status === 'loaded'")
+
+
+def violations(page: Page) -> list[str]:
+    """What axe finds, one line each."""
+    page.evaluate(AXE)
+    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    return [
+        f"{v['id']}: {v['help']}: " + "; ".join(n["html"][:160] for n in v["nodes"][:4])
+        for v in found["violations"]
+    ]
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_axe_finds_nothing(demo: Server, open_page: OpenPage, theme: str) -> None:
+    page = open_page(demo, theme=theme, policy=False)
+    found = {}
+    for view, address in VIEWS.items():
+        page.goto(f"{demo.url}/{address}")
+        settled(page)
+        found[view] = violations(page)
+    assert {view: lines for view, lines in found.items() if lines} == {}
+
+
+def test_axe_finds_nothing_on_the_sign_in_and_the_help(demo: Server, open_page: OpenPage) -> None:
+    page = open_page(demo, user=None, policy=False)
+    expect(page.get_by_label("User name")).to_be_visible()
+    assert violations(page) == []
+    page = open_page(demo, policy=False)
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog")).to_be_visible()
+    assert violations(page) == []
+
+
+@pytest.mark.parametrize("width", [800, 400])
+def test_no_view_is_wider_than_the_window(demo: Server, open_page: OpenPage, width: int) -> None:
+    page = open_page(demo, width=width)
+    overflow = {}
+    for view, address in VIEWS.items():
+        page.goto(f"{demo.url}/{address}")
+        settled(page)
+        overflow[view] = page.evaluate(
+            """() => [document.documentElement, document.getElementById("page")]
+                 .map((e) => Math.max(0, e.scrollWidth - e.clientWidth))"""
+        )
+    assert overflow == {view: [0, 0] for view in VIEWS}
+
+
+def test_at_twice_the_letter_size_rows_grow_with_the_letters(
+    demo: Server, open_page: OpenPage
+) -> None:
+    page = open_page(demo, VIEWS["events"])
+    settled(page)
+    page.evaluate("document.documentElement.style.fontSize = '200%'")
+    page.get_by_role("button", name="Columns").click()  # any change lays out again
+    height = page.locator("tr.row").nth(3).evaluate("e => e.getBoundingClientRect().height")
+    assert height == 56
+    page.keyboard.press("Escape")
+    page.locator(".rows").evaluate("e => e.scrollTop = 56 * 100")
+    expect(page.locator("tr.row[aria-rowindex='104']")).to_be_in_viewport()
+
+
+def test_help_lists_the_keys_and_closes_by_escape(demo: Server, open_page: OpenPage) -> None:
+    page = open_page(demo)
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog")).to_contain_text("filter events")
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+def test_number_keys_open_the_tabs_but_not_while_typing(demo: Server, open_page: OpenPage) -> None:
+    page = open_page(demo)
+    page.keyboard.press("2")
+    expect(page.get_by_label("Filter events")).to_be_visible()
+    page.keyboard.press("/")
+    page.keyboard.type("3")
+    expect(page.get_by_label("Filter events")).to_have_value("3")
+
+
+def test_the_theme_follows_the_system_and_can_be_switched(
+    demo: Server, open_page: OpenPage
+) -> None:
+    page = open_page(demo, theme="dark")
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+    page.get_by_role("button", name="Theme: system").click()
+    assert page.evaluate("document.documentElement.dataset.theme") == "light"
+    page.reload()
+    expect(page.get_by_role("button", name="Theme: light")).to_be_visible()
+
+
+def test_focus_can_be_seen(demo: Server, open_page: OpenPage) -> None:
+    page = open_page(demo)
+    page.keyboard.press("Tab")
+    for _ in range(12):
+        outline = page.evaluate(
+            "(e => [getComputedStyle(e).outlineStyle, e.outerHTML.slice(0, 80)])"
+            "(document.activeElement)"
+        )
+        assert outline[0] == "solid", outline[1]
+        page.keyboard.press("Tab")

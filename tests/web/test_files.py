@@ -1,0 +1,67 @@
+"""What the dashboard's files may hold and weigh."""
+
+from __future__ import annotations
+
+import gzip
+import re
+
+import pytest
+
+from tests.web.fake_server import WEB
+
+IMPORT = re.compile(r"""(?:import|export)\s*[\w*{}\s,$]+\s*from\s*["']([^"']+)["']""")
+TRANSFERRED = [
+    path
+    for path in sorted(WEB.rglob("*"))
+    if path.is_file() and path.suffix in {".html", ".js", ".css", ".svg", ".woff2"}
+]
+SCRIPTS = sorted((WEB / "app").rglob("*.js"))
+MOST_BYTES = 150_000
+
+
+def test_everything_a_browser_loads_weighs_less_than_150_kb_gzipped() -> None:
+    weights = {path: len(gzip.compress(path.read_bytes(), 9)) for path in TRANSFERRED}
+    heaviest = sorted(weights.items(), key=lambda item: -item[1])[:10]
+    assert sum(weights.values()) < MOST_BYTES, heaviest
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: str(path.relative_to(WEB)))
+def test_no_script_turns_data_into_markup_or_code(path: object) -> None:
+    text = path.read_text()  # type: ignore[attr-defined]
+    forbidden = r"innerHTML|outerHTML|insertAdjacentHTML|dangerouslySetInnerHTML|document\.write"
+    assert not re.search(forbidden + r"|\beval\(|new Function|javascript:", text)
+
+
+def test_no_file_names_another_host() -> None:
+    for path in TRANSFERRED:
+        if path.suffix == ".woff2":
+            continue
+        text = path.read_text()
+        found = set(re.findall(r"https?://[\w.-]+", text)) - {"http://www.w3.org"}
+        assert not found, path
+
+
+def test_every_import_is_a_file_of_ours() -> None:
+    for path in [*SCRIPTS, *(WEB / "vendor").glob("*.js")]:
+        for target in IMPORT.findall(path.read_text()):
+            assert (path.parent / target).is_file(), f"{path} imports {target}"
+
+
+def test_every_script_is_imported_by_another() -> None:
+    imported = {WEB / "app" / "main.js"}
+    for path in [*SCRIPTS, *(WEB / "vendor").glob("*.js")]:
+        for target in IMPORT.findall(path.read_text()):
+            imported.add((path.parent / target).resolve())
+    assert {path for path in SCRIPTS if path not in imported} == set()
+
+
+def test_the_vendored_libraries_versions_are_those_of_the_update_script() -> None:
+    script = (WEB / "vendor" / "update.sh").read_text()
+    readme = (WEB / "vendor" / "README.md").read_text()
+    for package, version in re.findall(r"(?<![\w/])(@?[\w/-]+)@(\d[\d.]*)", script):
+        if "==" in package:
+            continue
+        assert re.search(rf"{re.escape(package)}[^|]*\| {re.escape(version)} \|", readme), package
+    licences = re.findall(r"`(LICENSE\.\w+)`", readme)
+    assert licences
+    assert all((WEB / "vendor" / name).is_file() for name in licences)

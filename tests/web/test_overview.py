@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from playwright.sync_api import expect
+
+from tests.web.conftest import OpenPage
+from tests.web.fake_server import Server
+from tests.web.world import World, demo_world
+
+
+def test_with_nothing_traced_it_says_what_to_do_and_does_it(
+    serve: Callable[[World], Server], open_page: OpenPage
+) -> None:
+    world = World()
+    page = open_page(serve(world))
+    expect(page.get_by_text("Start a trace to see what causes what")).to_be_visible()
+    page.get_by_role("button", name="Start the trace of /").click()
+    expect(page.get_by_role("button", name="Stop the trace of /")).to_be_visible()
+    assert world.traces["/"].state == "running"
+
+
+def test_a_failed_trace_shows_its_reason_and_can_be_started_again(
+    serve: Callable[[World], Server], open_page: OpenPage
+) -> None:
+    world = demo_world(60)
+    page = open_page(serve(world))
+    expect(page.get_by_text("queue 'itc.trace' was deleted")).to_be_visible()
+    page.get_by_role("button", name="Start the trace of legacy").click()
+    expect(page.get_by_role("button", name="Stop the trace of legacy")).to_be_visible()
+    page.get_by_role("button", name="Stop the trace of shop").click()
+    expect(page.get_by_role("button", name="Start the trace of shop")).to_be_visible()
+
+
+def test_the_chosen_virtual_host_is_kept_over_tabs_and_in_the_address(
+    demo: Server, open_page: OpenPage
+) -> None:
+    page = open_page(demo)
+    page.get_by_label("Virtual host").select_option("shop")
+    expect(page.get_by_role("heading", name="shop")).to_be_visible()
+    page.get_by_role("link", name="Events", exact=True).click()
+    assert "vhost=shop" in page.url
+    expect(page.locator("tr.row").first).to_be_visible()
+    page.go_back()
+    expect(page.get_by_role("heading", name="shop")).to_be_visible()
+
+
+def test_gaps_are_told_and_lead_to_their_place(demo: Server, open_page: OpenPage) -> None:
+    page = open_page(demo)
+    page.get_by_role("region", name="Gaps").get_by_role("link", name="#750").click()
+    expect(page.get_by_role("heading", name="#750")).to_be_visible()
+    expect(page.locator("tr.after-gap")).to_contain_text("#750")
+
+
+def test_an_unreachable_service_is_said_and_the_last_state_stays(
+    serve: Callable[[World], Server], open_page: OpenPage
+) -> None:
+    page = open_page(serve(demo_world(60)))
+    expect(page.get_by_role("table")).not_to_have_count(0)
+    page.route("**/itc_db/traces", lambda route: route.abort())
+    page.get_by_role("button", name="Start the trace of legacy").click()
+    expect(page.get_by_role("alert")).to_contain_text("cannot be reached")
+    expect(page.get_by_role("button", name="Stop the trace of /")).to_be_visible()
+
+
+def test_the_recent_past_is_drawn_from_the_events_at_once(
+    serve: Callable[[World], Server], open_page: OpenPage
+) -> None:
+    world = World()
+    trace = world.start_trace("/")
+    trace.simulation.now = time.time_ns() // 1000 - 60_000_000
+    world.grow("/", 400)
+    page = open_page(serve(world))
+    page.get_by_label("Refresh").select_option("0")
+    expect(page.get_by_role("img", name="Events per second over time, by type")).to_be_visible()
+    expect(page.locator(".plot-legend")).to_contain_text("published")

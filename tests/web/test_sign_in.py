@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from playwright.sync_api import expect
+
+from tests.web.conftest import OpenPage, sign_in
+from tests.web.fake_server import Server
+from tests.web.world import World, demo_world
+
+
+def test_a_wrong_password_is_refused_with_the_reason(demo: Server, open_page: OpenPage) -> None:
+    page = open_page(demo, user=None)
+    sign_in(page, "admin", "wrong")
+    expect(page.get_by_role("alert")).to_contain_text("Login failed")
+    assert page.evaluate("sessionStorage.length") == 0
+
+
+def test_a_user_without_the_tag_is_told_so(demo: Server, open_page: OpenPage) -> None:
+    page = open_page(demo, user=None)
+    sign_in(page, "nobody", "nobody")
+    expect(page.get_by_role("alert")).to_contain_text("Not monitor user")
+
+
+def test_a_link_shows_what_it_names_after_signing_in(demo: Server, open_page: OpenPage) -> None:
+    page = open_page(demo, "#/events?event=17&live=off", user=None)
+    sign_in(page, "admin", "admin")
+    expect(page.get_by_role("heading", name="#17")).to_be_visible()
+
+
+def test_a_reload_stays_signed_in_and_signing_out_forgets(
+    demo: Server, open_page: OpenPage
+) -> None:
+    page = open_page(demo, user=None)
+    sign_in(page, "admin", "admin")
+    expect(page.get_by_role("heading", name="All virtual hosts")).to_be_visible()
+    page.reload()
+    page.get_by_role("button", name="Sign out").click()
+    expect(page.get_by_label("User name")).to_be_visible()
+    page.reload()
+    expect(page.get_by_label("User name")).to_be_visible()
+
+
+def test_names_and_passwords_of_any_letters_reach_the_server(
+    demo: Server, open_page: OpenPage
+) -> None:
+    page = open_page(demo, user=None)
+    with page.expect_request(
+        lambda r: "whoami" in r.url and "authorization" in r.headers
+    ) as request:
+        sign_in(page, "jürgen", "pä:ß wörd")
+    assert request.value.headers["authorization"] == "Basic asO8cmdlbjpww6Q6w58gd8O2cmQ="
+
+
+def test_a_service_without_passwords_lets_in_at_once(
+    serve: Callable[[World], Server], open_page: OpenPage
+) -> None:
+    page = open_page(serve(demo_world(30, auth=False)), user=None)
+    expect(page.get_by_role("heading", name="All virtual hosts")).to_be_visible()
+    expect(page.get_by_role("button", name="Sign out")).to_have_count(0)
+
+
+def test_who_may_only_look_cannot_start_stop_or_export(demo: Server, open_page: OpenPage) -> None:
+    page = open_page(demo, "#/overview", user="watch")
+    expect(page.get_by_role("button", name="Stop the trace of /")).to_be_disabled()
+    page.goto(f"{demo.url}/#/admin")
+    expect(page.get_by_text("read", exact=True)).to_be_visible()

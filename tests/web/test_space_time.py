@@ -1,0 +1,277 @@
+"""The diagram: its arithmetic against plain searches, and the hands on it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.web import history
+from tests.web.conftest import OpenPage
+from tests.web.fake_server import Server
+from tests.web.world import World, demo_world
+
+SPACE_TIME = "#/space-time?vhost=%2F"
+LOAD = """
+  const { Model, NONE } = await import("/app/spacetime/model.js");
+  const { layOut } = await import("/app/spacetime/rows.js");
+  const { Edges } = await import("/app/spacetime/edges.js");
+  const causality = await import("/app/spacetime/causality.js");
+  const page = async (cursor) => (await fetch(`/itc_db?vhost=%2F&page_size=500&${cursor}`,
+    {headers: {authorization: sessionStorage.getItem("itc.authorization")}})).json();
+"""
+
+
+@pytest.fixture(scope="module")
+def world(demo: Server) -> World:
+    return demo.world
+
+
+def run(page: Page, script: str, argument: Any = None) -> Any:
+    return page.evaluate("async (argument) => {" + LOAD + script + "}", argument)
+
+
+def test_columns_are_the_same_whichever_way_they_were_loaded(
+    demo: Server, open_page: OpenPage
+) -> None:
+    page = open_page(demo)
+    same = run(
+        page,
+        """
+        const forwards = new Model(), both = new Model();
+        for (const after of [0, 500, 1000]) forwards.append(await page(`after=${after}`));
+        both.append(await page("after=700"));
+        both.prepend((await page("before=701")).reverse());
+        both.prepend((await page("before=201")).reverse());
+        both.append(await page("after=1200"));
+        const columns = ["id", "cause", "before", "participant", "lamport", "received", "match"];
+        return columns.filter((c) => String(forwards[c].slice(0, forwards.length)) !==
+          String(both[c].slice(0, both.length))).concat(forwards.length - both.length);
+        """,
+    )
+    assert same == [0]
+
+
+def test_past_future_and_chain_are_those_of_the_history(
+    demo: Server, open_page: OpenPage, world: World
+) -> None:
+    page = open_page(demo)
+    numbers = [10, 300, 444, 800]
+    found = run(
+        page,
+        """
+        const model = new Model();
+        for (const after of [0, 500]) model.append(await page(`after=${after}`));
+        const ids = (marks, wanted) => [...marks].flatMap((m, i) => wanted.includes(m) ? [model.id[i]] : []);
+        return argument.map((id) => {
+          const marks = causality.pastAndFuture(model, model.indexOf(id));
+          const chain = causality.chain(model, model.indexOf(id), model.indexOf(900));
+          return {past: ids(marks, [1, 2]), future: ids(marks, [2, 3]), chain: ids(chain, [4])};
+        });
+        """,
+        numbers,
+    )
+    for number, sets in zip(numbers, found, strict=True):
+        event, end = world.events[number - 1], world.events[899]
+        future = history.future(world.events[:1000], event)
+        assert set(sets["past"]) == history.past(world.events, event)
+        assert set(sets["future"]) == future
+        assert set(sets["chain"]) == (
+            future & history.past(world.events, end) if end.id in future else set()
+        )
+
+
+@pytest.mark.parametrize("kind", ["lamport", "time"])
+def test_every_arrow_that_touches_the_window_is_found(
+    demo: Server, open_page: OpenPage, kind: str
+) -> None:
+    page = open_page(demo)
+    differences = run(
+        page,
+        """
+        const model = new Model();
+        for (const after of [0, 500, 1000]) model.append(await page(`after=${after}`));
+        const rows = layOut(model, argument);
+        const edges = new Edges(model.cause, rows);
+        const found = new Int32Array(10000);
+        const wrong = [];
+        let crossing = 0;
+        for (let top = 0; top < rows.height; top += rows.height / 40) {
+          const bottom = top + 12;
+          const n = edges.within(top, bottom, found);
+          const got = new Set([...found.subarray(0, n)].map((e) => edges.to[e]));
+          for (let i = 0; i < model.length; i += 1) {
+            if (model.cause[i] === NONE) continue;
+            const y1 = rows.y[model.cause[i]], y2 = rows.y[i];
+            const touches = y1 <= bottom && y2 >= top;
+            if (touches && y1 < top && y2 > bottom) crossing += 1;
+            if (touches !== got.has(i)) wrong.push([top, i]);
+          }
+        }
+        return [wrong, crossing > 0];
+        """,
+        kind,
+    )
+    assert differences == [[], True]
+
+
+@pytest.mark.parametrize("kind", ["lamport", "time"])
+def test_no_effect_stands_above_its_cause(demo: Server, open_page: OpenPage, kind: str) -> None:
+    page = open_page(demo)
+    wrong = run(
+        page,
+        """
+        const model = new Model();
+        for (const after of [0, 500]) model.append(await page(`after=${after}`));
+        const { y } = layOut(model, argument);
+        let wrong = 0;
+        for (let i = 0; i < model.length; i += 1) {
+          for (const j of [model.cause[i], model.before[i]]) if (j !== NONE && y[j] >= y[i]) wrong += 1;
+        }
+        return wrong;
+        """,
+        kind,
+    )
+    assert wrong == 0
+
+
+def in_sight(page: Page) -> int:
+    text = page.locator(".diagram .rows-foot").inner_text()
+    return int(text.split(" of ")[0].replace(",", ""))
+
+
+def test_a_linked_event_is_shown_lit_and_its_neighbours_are_a_key_away(
+    demo: Server, open_page: OpenPage, world: World
+) -> None:
+    event = next(e for e in world.events[700:] if e.match == "routed")
+    page = open_page(demo, f"{SPACE_TIME}&event={event.id}")
+    expect(page.locator(".drawer h2")).to_have_text(f"#{event.id}")
+    expect(page.locator(".diagram-legend")).to_contain_text("past")
+    page.keyboard.press("ArrowLeft")
+    expect(page.locator(".drawer h2")).to_have_text(f"#{event.cause}")
+    page.keyboard.press("ArrowRight")
+    first_effect = next(e.id for e in world.events if e.cause == event.cause)
+    expect(page.locator(".drawer h2")).to_have_text(f"#{first_effect}")
+    page.keyboard.press("ArrowUp")
+    before = world.events[first_effect - 1].prev
+    expect(page.locator(".drawer h2")).to_have_text(f"#{before}")
+
+
+def test_clicking_a_dot_chooses_its_event(demo: Server, open_page: OpenPage) -> None:
+    page = open_page(demo, f"{SPACE_TIME}&rows=lamport&list=on")
+    first = page.locator(".sight-list tbody tr").first
+    number = first.get_by_role("link").inner_text()
+    page.keyboard.press("ArrowDown")  # chooses the first in sight, so that its place is known
+    expect(page.locator(".drawer h2")).to_have_text(number)
+    page.keyboard.press("Escape")
+    expect(page.locator(".drawer")).to_have_count(0)
+    canvas = page.locator(".diagram-canvas")
+    box = canvas.bounding_box()
+    assert box is not None
+    for y in range(8, int(box["height"]), 12):
+        for lane in range(12):
+            canvas.hover(position={"x": 92 + (lane + 0.5) * (box["width"] - 92) / 12, "y": y})
+            if page.locator(".tip").count():
+                tip = page.locator(".tip strong").inner_text()
+                page.mouse.down()
+                page.mouse.up()
+                expect(page.locator(".drawer h2")).to_have_text(tip)
+                return
+    raise AssertionError("no dot under the pointer anywhere")
+
+
+def test_zoom_pan_and_fit_change_what_is_in_sight_and_the_address(
+    demo: Server, open_page: OpenPage
+) -> None:
+    page = open_page(demo, f"{SPACE_TIME}&rows=time")
+    expect(page.locator(".diagram .rows-foot")).to_contain_text("loaded events in sight")
+    near = in_sight(page)
+    for _ in range(6):
+        page.keyboard.press("-")
+    page.wait_for_function(
+        "n => parseInt(document.querySelector('.diagram .rows-foot').innerText.replace(',', '')) > n",
+        arg=near * 3,
+    )
+    page.wait_for_function("() => /zoom=/.test(location.hash) && /at=/.test(location.hash)")
+    address = page.url
+    there = in_sight(page)
+    page.reload()
+    expect(page.locator(".diagram .rows-foot")).to_contain_text("loaded events in sight")
+    assert page.url == address
+    page.wait_for_function(
+        """n => Math.abs(parseInt(document.querySelector('.diagram .rows-foot').innerText
+          .replace(',', '')) - n) < n / 4""",
+        arg=there,
+    )
+
+
+def test_moving_up_loads_the_past_until_there_is_none(
+    demo: Server, open_page: OpenPage, world: World
+) -> None:
+    page = open_page(demo, f"{SPACE_TIME}&rows=time")
+    expect(page.locator(".diagram .rows-foot")).to_contain_text("loaded events in sight")
+    mine = sum(e.vhost == "/" for e in world.events)
+    for _ in range(12):
+        page.keyboard.press("Home")
+        if page.locator(".diagram .rows-foot").get_by_text(f"of {mine:,} loaded").is_visible():
+            break
+        page.wait_for_load_state("networkidle")
+    expect(page.locator(".diagram .rows-foot")).to_contain_text(f"of {mine:,} loaded")
+    expect(page.get_by_label("Load more of the past")).to_be_disabled()
+
+
+def test_groups_fold_into_one_lane_and_that_is_in_the_address(
+    demo: Server, open_page: OpenPage
+) -> None:
+    page = open_page(demo, SPACE_TIME)
+    expect(page.locator(".lane-label")).to_have_count(12)
+    page.get_by_role("button", name="auditor").click()
+    expect(page.locator(".lane-label")).to_have_count(11)
+    page.reload()
+    expect(page.locator(".lane-label")).to_have_count(11)
+    page.get_by_label("Group by").select_option("none")
+    expect(page.locator(".lane-label")).to_have_count(12)
+    expect(page.locator(".lane-label").first).to_contain_text("shop")
+
+
+def test_with_two_pins_the_chain_is_lit_and_listed_as_such(
+    demo: Server, open_page: OpenPage, world: World
+) -> None:
+    end = world.events[600]
+    start = sorted(history.past(world.events, end))[-30]
+    page = open_page(demo, f"{SPACE_TIME}&a={start}&b={end.id}&at={end.id}&list=on&rows=time")
+    expect(page.locator(".diagram-legend")).to_contain_text("chain from A to B")
+    between = history.past(world.events, end) & history.future(
+        world.events[: end.id], world.events[start - 1]
+    )
+    rows = page.locator(".sight-list tbody tr")
+    expect(rows.first).to_be_visible()
+    listed = {
+        int(row[0].removeprefix("#")): row[-1]
+        for row in rows.evaluate_all("rows => rows.map(r => [...r.cells].map(c => c.innerText))")
+    }
+    assert set(listed.values()) == {"in the chain", "outside"}
+    assert {n for n, word in listed.items() if word == "in the chain"} == between & set(listed)
+
+
+def test_new_events_are_followed(serve: Callable[[World], Server], open_page: OpenPage) -> None:
+    world = demo_world(200)
+    page = open_page(serve(world), f"{SPACE_TIME}&live=on&rows=time")
+    expect(page.get_by_role("button", name="Live")).to_be_visible()
+    expect(page.locator(".diagram .rows-foot")).to_contain_text("of 200 loaded")
+    world.grow("/", 25)
+    expect(page.locator(".diagram .rows-foot")).to_contain_text("of 225 loaded")
+    expect(page.locator(".diagram .rows-foot")).to_contain_text(f"to #{len(world.events)}")
+
+
+def test_participants_without_a_name_yet_are_lanes_all_the_same(
+    serve: Callable[[World], Server], open_page: OpenPage
+) -> None:
+    page = open_page(serve(demo_world(100)), "#/overview")
+    page.route("**/itc_db/participants*", lambda route: route.fulfill(body=json.dumps([])))
+    page.keyboard.press("4")
+    expect(page.get_by_role("button", name="unknown")).to_be_visible()
+    expect(page.locator(".lane-label").first).to_be_visible()

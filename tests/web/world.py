@@ -1,0 +1,516 @@
+"""What the fake server serves: made-up events, traces, jobs and exports, shaped as docs/api.md."""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import hashlib
+import itertools
+import json
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+from urllib.parse import quote
+
+from app.api.queries import ListQuery
+from tests.web import history
+from tests.web.history import Event, Participant, Simulation
+
+# The service refuses what it does not know; so does this.
+PARAMETERS = frozenset(ListQuery.model_fields)
+
+FORMATS = [
+    {"extension": "jsonl", "media_type": "application/x-ndjson", "title": "JSON lines"},
+    {"extension": "json", "media_type": "application/json", "title": "JSON"},
+    {"extension": "csv", "media_type": "text/csv", "title": "CSV"},
+    {"extension": "txt", "media_type": "text/plain", "title": "Text"},
+    {"extension": "parquet", "media_type": "application/vnd.apache.parquet", "title": "Parquet"},
+]
+
+
+def iso(micros: int) -> str:
+    moment = datetime.datetime(1970, 1, 1) + datetime.timedelta(microseconds=micros)
+    return moment.isoformat(timespec="microseconds") + "Z"
+
+
+def micros(text: str) -> int:
+    moment = datetime.datetime.fromisoformat(text.replace("Z", "+00:00"))
+    return int(moment.timestamp() * 1_000_000)
+
+
+class Problem(Exception):
+    """An error answer."""
+
+    def __init__(self, status: int, error: str, reason: str) -> None:
+        super().__init__(reason)
+        self.status, self.error, self.reason = status, error, reason
+
+
+def bad_request(reason: str) -> Problem:
+    return Problem(400, "bad_request", reason)
+
+
+def not_found() -> Problem:
+    return Problem(404, "Object Not Found", "Not Found")
+
+
+class Trace:
+    """The state of one vhost's trace."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        self.simulation = simulation
+        self.state = "running"
+        self.policy = "channel"
+        self.last_error: str | None = None
+        self.gaps: list[dict[str, Any]] = []
+        self.rate = 0.0
+        self.counters: Counter[str] = Counter()
+        self.first: dict[int, Event] = {}  # by participant, as `last`
+        self.last: dict[int, Event] = {}
+
+    def note(self, event: Event) -> None:
+        """Count an event, so that no answer has to walk a million of them."""
+        self.counters["received" if event.received else "published"] += 1
+        self.counters[event.match] += 1
+        self.first.setdefault(event.participant, event)
+        self.last[event.participant] = event
+
+
+class World:
+    """Every event, trace, job and export there is; guarded by one condition."""
+
+    def __init__(self, auth: bool = True, job_seconds: float = 0.4) -> None:
+        self.auth = auth
+        self.job_seconds = job_seconds
+        self.events: list[Event] = []
+        self.traces: dict[str, Trace] = {}
+        self.vhosts: list[str] = ["/", "shop", "empty"]
+        self.jobs: dict[int, dict[str, Any]] = {}
+        self.exports: dict[tuple[int, int, str], tuple[bytes, dict[str, Any]]] = {}
+        self.quarantine: list[dict[str, Any]] = []
+        self.changed = threading.Condition()
+        self.closing = threading.Event()
+        self.requests = 0
+        self.sent_bytes = 0
+
+    def start_trace(
+        self, vhost: str, participants: int = 12, seed: int = 7, hostile: bool = False
+    ) -> Trace:
+        trace = self.traces.get(vhost)
+        if trace is None:
+            trace = Trace(Simulation(vhost, participants, seed, hostile))
+            self.traces[vhost] = trace
+            if vhost not in self.vhosts:
+                self.vhosts.append(vhost)
+        trace.state = "running"
+        return trace
+
+    def grow(self, vhost: str, count: int) -> None:
+        """Let `count` more events of a vhost happen."""
+        with self.changed:
+            trace = self.traces[vhost]
+            source = trace.simulation.run(len(self.events) + 1)
+            for _ in range(count):
+                event = next(source)
+                self.events.append(event)
+                trace.note(event)
+            self.changed.notify_all()
+
+    # -- what the API shows ------------------------------------------------------------------
+
+    def trace_json(self, vhost: str) -> dict[str, Any]:
+        trace = self.traces[vhost]
+        counts = trace.counters
+        names = ("published", "received", "unmatched", "redelivered", "dead_lettered")
+        return {
+            "vhost": vhost,
+            "state": trace.state,
+            "participant": trace.policy,
+            "waiting_for": "the broker" if trace.state == "waiting" else None,
+            "last_error": trace.last_error,
+            "wanted": trace.state in {"running", "waiting", "starting"},
+            "created_at": iso(history.START),
+            "restarts": 4 if trace.state == "failed" else 0,
+            "counters": {name: counts[name] for name in names}
+            | {"quarantined": len(self.quarantine), "copies_dropped": 0},
+            "events": counts["published"] + counts["received"],
+            "participants": len(trace.last),
+            "pending_copies": len(trace.simulation.pending),
+            "last_event_id": max((e.id for e in trace.last.values()), default=None),
+            "rate": trace.rate if trace.state == "running" else 0.0,
+            "lag": 0 if trace.state == "running" else None,
+            "gaps": trace.gaps,
+        }
+
+    def participants_json(self, vhost: str) -> list[dict[str, Any]]:
+        trace = self.traces[vhost]
+        newest_first = sorted(trace.last.values(), key=lambda event: -event.id)
+        return [self.participant_json(trace, last) for last in newest_first]
+
+    def participant_json(self, trace: Trace, last: Event) -> dict[str, Any]:
+        who = trace.simulation.participants[last.participant - 1]
+        return {
+            "vhost": last.vhost,
+            "participant": who.number,
+            "name": who.name,
+            "interval": who.interval,
+            "events": last.seq,
+            "lamport": last.lamport,
+            "first_event_id": trace.first[who.number].id,
+            "last_event_id": last.id,
+            "channels": [
+                {
+                    "node": who.node,
+                    "connection": who.connection,
+                    "channel": who.channel,
+                    "user": who.user,
+                }
+            ],
+        }
+
+    def event_json(self, event: Event, payload: bool = True) -> dict[str, Any]:
+        who = self.who(event)
+        body: dict[str, Any] = {"payload": None, "payload_encoding": "string"}
+        if payload:
+            try:
+                body["payload"] = event.payload.decode()
+            except UnicodeDecodeError:
+                body["payload"] = base64.b64encode(event.payload).decode()
+                body["payload_encoding"] = "base64"
+        return {
+            "id": event.id,
+            "vhost": event.vhost,
+            "type": "received" if event.received else "published",
+            "match": event.match,
+            "cause": event.cause or None,
+            "participant": event.participant,
+            "seq": event.seq,
+            "lamport": event.lamport,
+            "recorded_at": iso(event.at),
+            "exchange": event.exchange,
+            "queue": event.queue,
+            "routing_keys": [event.key],
+            "routed_queues": list(event.routed) if event.routed is not None else None,
+            "redelivered": event.redelivered,
+            "node": who.node,
+            "connection": who.connection,
+            "channel": who.channel,
+            "user": who.user,
+            "properties": {
+                "content_type": "application/json",
+                "delivery_mode": 2,
+                "headers": event.headers,
+            },
+            **body,
+            "payload_bytes": len(event.payload),
+            "payload_truncated": False,
+            "stamp": "",
+        }
+
+    def clocks_json(self, event: Event) -> dict[str, Any]:
+        people = self.traces[event.vhost].simulation.participants
+        counts = history.vector(self.events, event)
+        tree = history.event_tree({p.interval: counts.get(p.number, 0) for p in people})
+        owner = history.id_tree(people[event.participant - 1].interval)
+        text = f"({history.paper(owner)}, {history.paper(tree)})"
+        return {
+            "lamport": event.lamport,
+            "vector": [
+                {"participant": n, "name": people[n - 1].name, "events": count}
+                for n, count in sorted(counts.items())
+            ],
+            "itc": {
+                "text": text,
+                "id": owner,
+                "event": tree,
+                "code": hashlib.sha256(text.encode()).hexdigest()[:24],
+            },
+        }
+
+    def event(self, number: str) -> Event:
+        if not number.isdigit() or not 1 <= int(number) <= len(self.events):
+            raise not_found()
+        return self.events[int(number) - 1]
+
+    def relation(self, a: Event, b: Event) -> str:
+        if a.vhost != b.vhost:
+            raise bad_request("events of two virtual hosts cannot be compared")
+        if a.id == b.id:
+            return "equal"
+        if a.id < b.id and a.id in history.past(self.events, b):
+            return "before"
+        if b.id < a.id and b.id in history.past(self.events, a):
+            return "after"
+        return "concurrent"
+
+    def compare_json(self, a: Event, b: Event) -> dict[str, Any]:
+        relation = self.relation(a, b)
+        words = {
+            "before": f"event {a.id} happened before event {b.id}",
+            "after": f"event {b.id} happened before event {a.id}",
+            "equal": "they are the same event",
+            "concurrent": f"neither of events {a.id} and {b.id} could have influenced the other",
+        }
+        low, high = sorted((a.id, b.id))
+        gaps = [g for g in self.traces[a.vhost].gaps if low <= g["after_event_id"] < high]
+        return {
+            "a": a.id,
+            "b": b.id,
+            "vhost": a.vhost,
+            "relation": relation,
+            "sentence": words[relation],
+            "complete": not gaps,
+            "gaps": gaps,
+        }
+
+    def deliveries_json(self, event: Event) -> dict[str, Any]:
+        if event.received:
+            raise bad_request("only a published event has deliveries")
+        effects = [e for e in self.events[event.id : event.id + 5000] if e.cause == event.id]
+        queues = []
+        for queue in event.routed or ():
+            mine = [e for e in effects if e.queue == queue and e.match != "dead_lettered"]
+            dead = [e for e in effects if e.match == "dead_lettered" and queue == "stock"]
+            state = "dead_lettered" if dead else "handed_over" if mine else "waiting"
+            queues.append(
+                {
+                    "queue": queue,
+                    "state": state,
+                    "deliveries": [self.event_json(e, payload=False) for e in mine],
+                    "dead_lettered_to": [e.queue for e in dead],
+                }
+            )
+        done = sum(q["state"] == "handed_over" for q in queues)
+        return {
+            "event": event.id,
+            "routed_queues": len(queues),
+            "handed_over": done,
+            "sentence": f"handed over for {done} of {len(queues)} queues",
+            "queues": queues,
+        }
+
+    def tests(self, query: dict[str, str]) -> list[Callable[[Event], bool]]:
+        """The filters of a query."""
+        if unknown := set(query) - PARAMETERS:
+            raise bad_request(f"{', '.join(sorted(unknown))}: no such parameter")
+        tests: list[Callable[[Event], bool]] = []
+        for name, value in query.items():
+            if get := self.filterable.get(name):
+                tests.append(lambda e, get=get, value=value: get(e) == value)
+        if "since" in query:
+            since = micros(query["since"])
+            tests.append(lambda e: e.at >= since)
+        if "until" in query:
+            until = micros(query["until"])
+            tests.append(lambda e: e.at < until)
+        if query.get("q"):
+            needle = query["q"].lower()
+            tests.append(
+                lambda e: (
+                    needle in f"{e.exchange} {e.queue} {e.key}".lower()
+                    or needle.encode() in e.payload.lower()
+                )
+            )
+        return tests
+
+    @cached_property
+    def filterable(self) -> dict[str, Callable[[Event], Any]]:
+        """How an event shows what it is filtered by."""
+        return {
+            "vhost": lambda e: e.vhost,
+            "type": lambda e: "received" if e.received else "published",
+            "exchange": lambda e: e.exchange,
+            "queue": lambda e: e.queue,
+            "match": lambda e: e.match,
+            "participant": lambda e: str(e.participant),
+            "routing_key": lambda e: e.key,
+            "redelivered": lambda e: str(e.redelivered).lower(),
+            "user": lambda e: self.who(e).user,
+            "connection": lambda e: self.who(e).connection,
+            "channel": lambda e: str(self.who(e).channel),
+        }
+
+    def who(self, event: Event) -> Participant:
+        return self.traces[event.vhost].simulation.participants[event.participant - 1]
+
+    def select(self, query: dict[str, str], most: int | None) -> list[Event]:
+        """At most `most` events that pass the filters: rising after a cursor, else falling."""
+        tests = self.tests(query)
+        if "after" in query:
+            places = range(int(query["after"]), len(self.events))
+        else:
+            places = range(min(int(query.get("before", 2**62)) - 1, len(self.events)) - 1, -1, -1)
+        passing = (e for e in map(self.events.__getitem__, places) if all(t(e) for t in tests))
+        return list(itertools.islice(passing, most))
+
+    def page(self, query: dict[str, str]) -> Any:
+        size = int(query.get("page_size", 100))
+        if not 1 <= size <= 500:
+            raise bad_request("page_size is 1 to 500")
+        show = [c for c in query.get("columns", "").split(",") if c]
+        payload = query.get("payload") != "none"
+
+        def row(event: Event) -> dict[str, Any]:
+            whole = self.event_json(event, payload)
+            return {c: whole[c] for c in show if c in whole} if show else whole
+
+        if "page" not in query:
+            return [row(e) for e in self.wait_for(query, float(query.get("wait", 0)), size)]
+        found = self.select(query, None)
+        page = int(query["page"])
+        items = found[(page - 1) * size : page * size]
+        return {
+            "total_count": len(self.events),
+            "filtered_count": len(found),
+            "item_count": len(items),
+            "page": page,
+            "page_size": size,
+            "page_count": -(-len(found) // size),
+            "items": [row(e) for e in items],
+        }
+
+    def wait_for(self, query: dict[str, str], seconds: float, most: int) -> list[Event]:
+        until = time.monotonic() + seconds
+        with self.changed:
+            while True:
+                found = self.select(query, most)
+                left = until - time.monotonic()
+                if found or left <= 0 or self.closing.is_set():
+                    return found
+                self.changed.wait(min(left, 1.0))
+
+    # -- chains ------------------------------------------------------------------------------
+
+    def start_chain(self, first: str, last: str, file: str) -> dict[str, Any]:
+        a, b = self.event(first), self.event(last)
+        if a.id == b.id:
+            raise bad_request("from and to are the same event")
+        if not file or "/" in file or file.startswith("."):
+            raise bad_request(f"{file!r} is not a plain file name")
+        extension = file.rpartition(".")[2] if "." in file else "jsonl"
+        if extension not in {f["extension"] for f in FORMATS}:
+            raise bad_request(f"no export format is called .{extension}")
+        relation = self.relation(a, b)
+        with self.changed:
+            number = len(self.jobs) + 1
+            job = {
+                "id": number,
+                "kind": "chain",
+                "state": "queued",
+                "stage": None,
+                "percent": 0.0,
+                "vhost": a.vhost,
+                "rows_read": 0,
+                "rows_written": 0,
+                "created_at": now(),
+                "started_at": None,
+                "finished_at": None,
+                "request": {"from": a.id, "to": b.id, "file": file},
+                "result": None,
+                "error": None,
+            }
+            self.jobs[number] = job
+        worker = threading.Thread(
+            target=self.run_chain, args=(job, a, b, file, extension, relation), daemon=True
+        )
+        worker.start()
+        return job
+
+    def run_chain(
+        self, job: dict[str, Any], a: Event, b: Event, file: str, extension: str, relation: str
+    ) -> None:
+        self.update(job, state="running", started_at=now())
+        for stage, percent in (("planning", 10.0), ("reading", 45.0), ("writing", 85.0)):
+            self.update(job, stage=stage, percent=percent)
+            if self.closing.wait(self.job_seconds / 3) or job["state"] == "cancelled":
+                return
+        low, high = (a, b) if relation == "before" else (b, a)
+        ids: list[int] = []
+        if relation in {"before", "after"}:
+            between = history.past(self.events, high)
+            ids = sorted(between & history.future(self.events[: high.id], low))
+        chain = [self.events[i - 1] for i in ids]
+        summary = self.compare_json(a, b) | {
+            "job": job["id"],
+            "from": a.id,
+            "to": b.id,
+            "file": file if chain else None,
+            "location": f"/itc_db/undefined/{a.id}/{b.id}/{quote(file)}" if chain else None,
+            "format": extension,
+            "events": len(chain),
+            "participants": len({e.participant for e in chain}),
+            "plan": {"form": "ranges", "reason": "few participants against the span"},
+            "seconds": {"queued": 0.0, "plan": 0.05, "spark": 0.3, "total": self.job_seconds},
+        }
+        body = self.export_body(chain, extension)
+        summary |= {"bytes": len(body), "sha256": hashlib.sha256(body).hexdigest()}
+        if chain:
+            self.exports[(a.id, b.id, file)] = (body, summary | {"created_at": now()})
+        self.update(
+            job,
+            state="succeeded",
+            stage=None,
+            percent=100.0,
+            finished_at=now(),
+            rows_read=len(chain),
+            rows_written=len(chain),
+            result=summary,
+        )
+
+    def export_body(self, chain: list[Event], extension: str) -> bytes:
+        rows = [self.event_json(e) for e in chain]
+        if extension == "json":
+            return json.dumps({"events": rows}, indent=1).encode()
+        if extension == "csv":
+            lines = [f"{r['id']},{r['type']},{r['exchange']}" for r in rows]
+            return "\n".join(["id,type,exchange", *lines]).encode()
+        return "".join(json.dumps(r) + "\n" for r in rows).encode()
+
+    def update(self, job: dict[str, Any], **changes: Any) -> None:
+        with self.changed:
+            if job["state"] != "cancelled":
+                job.update(changes)
+            self.changed.notify_all()
+
+
+def now() -> str:
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds")[:-6] + "Z"
+
+
+def demo_world(events: int = 3000, participants: int = 12, auth: bool = True) -> World:
+    """Two traced vhosts with a gap, quarantine and a failed trace to look at."""
+    world = World(auth=auth)
+    world.start_trace("/", participants)
+    world.grow("/", events)
+    world.start_trace("shop", 8, seed=3)
+    world.grow("shop", max(20, events // 10))
+    failed = world.start_trace("legacy", 5, seed=4)
+    failed.state = "failed"
+    failed.last_error = (
+        "restarted 3 times within 10 s; the last error: queue 'itc.trace' was deleted"
+    )
+    world.traces["/"].gaps.append(
+        {
+            "id": 1,
+            "after_event_id": events // 2,
+            "since": iso(world.events[events // 2 - 1].at),
+            "until": iso(world.events[events // 2].at),
+            "reason": "tracing was off on node rabbit@host",
+        }
+    )
+    world.quarantine.append(
+        {
+            "id": 1,
+            "vhost": "/",
+            "recorded_at": iso(history.START),
+            "reason": "header exchange_name is missing",
+            "routing_key": "publish.orders",
+            "headers": "{}",
+            "body": "aGVsbG8=",
+            "body_bytes": 5,
+        }
+    )
+    return world

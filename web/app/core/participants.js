@@ -1,0 +1,27 @@
+// Who took part in a trace, those with the newest events first, page by page.
+import { api } from "./api.js";
+
+const PAGE = 1000;
+
+/** At most `most` participants of a virtual host; none where it was never traced. */
+export async function loadParticipants(vhost, most, signal) {
+  const found = [];
+  let before;
+  while (found.length < most) {
+    const limit = Math.min(PAGE, most - found.length);
+    const page = await onePage(vhost, before, limit, signal);
+    found.push(...page);
+    if (page.length < limit) break;
+    before = page.at(-1).last_event_id;
+  }
+  return found;
+}
+
+async function onePage(vhost, before, limit, signal) {
+  try {
+    return await api.participants({ vhost, before, limit }, signal);
+  } catch (error) {
+    if (error.status === 404) return [];
+    throw error;
+  }
+}
