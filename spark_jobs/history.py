@@ -48,6 +48,7 @@ class Gap:
 
     id: int
     after_event_id: int
+    before_event_id: int | None
     since: int
     until: int | None
     reason: str
@@ -164,12 +165,13 @@ class History:
     def gaps(self, trace: int, first_id: int, last_id: int) -> list[Gap]:
         """The gaps in which something between two events may be missing."""
         rows = self._connection.rows(
-            'SELECT id, after_event_id, since, coalesce("until", -1) AS "until", reason FROM gaps'
+            "SELECT id, after_event_id, coalesce(before_event_id, -1) AS before_event_id, since,"
+            f' coalesce("until", -1) AS "until", reason FROM gaps'
             f" WHERE trace_id = {trace} AND after_event_id < {last_id}"
             f" AND (before_event_id IS NULL OR before_event_id > {first_id})"
-            " ORDER BY id"
+            " ORDER BY after_event_id, id"
         )
-        return [_gap(row) for row in rows]
+        return [Gap(**{name: _or_none(value) for name, value in row.items()}) for row in rows]
 
     def row_bytes(self, trace: int, first_id: int, last_id: int) -> int:
         """About how many bytes a row of the span has, from a few of them."""
@@ -202,6 +204,6 @@ def members_of(trace: int, ranges: Ranges, items: str = "m.id") -> str:
     )
 
 
-def _gap(row: dict[str, Any]) -> Gap:
-    until = None if row["until"] < 0 else row["until"]
-    return Gap(row["id"], row["after_event_id"], row["since"], until, row["reason"])
+def _or_none(value: Any) -> Any:
+    """NULLs come as -1: SQLite's driver cannot tell the type of a column of them."""
+    return None if value == -1 else value

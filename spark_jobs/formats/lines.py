@@ -21,6 +21,7 @@ from spark_jobs.fields import (
 from spark_jobs.formats.chain import Chain, Renderer, Sink, write_chunks
 
 LINE = "{" + ",".join(f'"{name}":%s' for name in FIELDS) + "}"
+LINE_ENDS = "\x85\u2028\u2029"
 CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
@@ -30,14 +31,22 @@ def _json_lines(batch: pa.RecordBatch) -> list[str]:
     return [LINE % row for row in zip(*texts, strict=True)]
 
 
+def _joined(lines: list[str], separator: str) -> bytes:
+    """JSON texts as bytes, with what some readers take for the end of a line as escapes."""
+    text = separator.join(lines)
+    for character in LINE_ENDS:
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text.encode()
+
+
 def _render_jsonl(batch: pa.RecordBatch, chain: Chain) -> bytes:
     del chain
-    return ("\n".join(_json_lines(batch)) + "\n").encode()
+    return _joined(_json_lines(batch), "\n") + b"\n"
 
 
 def _render_json(batch: pa.RecordBatch, chain: Chain) -> bytes:
     del chain
-    return ",\n".join(_json_lines(batch)).encode()
+    return _joined(_json_lines(batch), ",\n")
 
 
 def _write_json(file: Sink, chunks: Iterable[bytes], chain: Chain) -> None:
