@@ -11,10 +11,10 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import msgspec
-from sqlalchemy import Select, and_, func, select
+from sqlalchemy import TextClause, bindparam, func, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store import events as stored
@@ -25,6 +25,43 @@ from app.store.tables import events
 # at once: together one round trip instead of a hundred.
 AHEAD = 16
 FRONTIER = 64
+
+# The runs of events that begin at some ids, one behind the other. A run ends at the height "end",
+# NULL where the participant's events end before. As text, since there is one for each step of a
+# walk: composed anew, the query took longer than its answer.
+_RUNS = """
+WITH start AS (
+  SELECT id, trace_id, participant, height, (
+    SELECT there.height FROM events AS there
+    WHERE there.trace_id = events.trace_id AND there.participant = events.participant
+      AND there.height {beyond} events.height
+    ORDER BY there.height {order} LIMIT 1 OFFSET {ahead}
+  ) AS "end"
+  FROM events WHERE id IN :ids
+)
+SELECT start.id AS start, start."end", run.id, run.cause_id
+FROM start JOIN events AS run
+  ON run.trace_id = start.trace_id AND run.participant = start.participant
+  AND run.height BETWEEN {least} AND {greatest}
+ORDER BY start.id, run.height {order}
+"""
+
+
+def _runs_query(**words: str | int) -> TextClause:
+    query = text(_RUNS.format(ahead=AHEAD - 1, **words))
+    return query.bindparams(bindparam("ids", expanding=True))
+
+
+_FORWARD = _runs_query(
+    beyond=">", order="ASC", least="start.height", greatest=f'coalesce(start."end", {MAX_ID})'
+)
+_BACKWARD = _runs_query(
+    beyond="<", order="DESC", least='coalesce(start."end", 0)', greatest="start.height"
+)
+
+_RECEIVED = text(
+    "SELECT cause_id, id FROM events WHERE cause_id IN :ids ORDER BY id LIMIT :most"
+).bindparams(bindparam("ids", expanding=True))
 
 # From some ids to the neighbours of those and of whatever was read ahead.
 Neighbours: TypeAlias = Callable[[list[int]], Awaitable[dict[int, list[int]]]]
@@ -112,7 +149,8 @@ async def _runs(
     The last event of a run is left out, since what comes next to it was not read, unless it is
     the participant's last (or, going back, its first): then the next is None.
     """
-    rows = (await connection.execute(_run_query(ids, forward))).all()
+    query = _FORWARD if forward else _BACKWARD
+    rows = (await connection.execute(query, {"ids": ids})).all()
     found: list[tuple[int, int | None, int | None]] = []
     for row, following in itertools.zip_longest(rows, rows[1:]):
         if following is not None and following.start == row.start:
@@ -120,48 +158,6 @@ async def _runs(
         elif row.end is None:
             found.append((row.id, None, row.cause_id))
     return found
-
-
-def _run_query(ids: list[int], forward: bool) -> Select[Any]:
-    """Rows of (start, end, id, cause_id): the runs that begin at some ids, one behind the other.
-
-    ``end`` is the height that a run ends at, None where the participant ends before.
-    """
-    there = events.alias("there")
-    beyond = there.c.height > events.c.height if forward else there.c.height < events.c.height
-    end = (
-        select(there.c.height)
-        .where(
-            there.c.trace_id == events.c.trace_id,
-            there.c.participant == events.c.participant,
-            beyond,
-        )
-        .order_by(there.c.height if forward else there.c.height.desc())
-        .offset(AHEAD - 1)
-        .limit(1)
-        .scalar_subquery()
-    )
-    start = (
-        select(events.c.id, events.c.trace_id, events.c.participant, events.c.height)
-        .add_columns(end.label("end"))
-        .where(events.c.id.in_(ids))
-        .cte("start")
-    )
-    low, high = (start.c.height, start.c.end) if forward else (start.c.end, start.c.height)
-    run = events.alias("run")
-    return (
-        select(start.c.id.label("start"), start.c.end, run.c.id, run.c.cause_id)
-        .join(
-            run,
-            and_(
-                run.c.trace_id == start.c.trace_id,
-                run.c.participant == start.c.participant,
-                run.c.height >= func.coalesce(low, 0),
-                run.c.height <= func.coalesce(high, MAX_ID),
-            ),
-        )
-        .order_by(start.c.id, run.c.height if forward else run.c.height.desc())
-    )
 
 
 async def _received_from(
@@ -172,10 +168,5 @@ async def _received_from(
     The limit may cut off what the walk would have reached, but only where so many smaller ids are
     in its answer already.
     """
-    query = (
-        select(events.c.cause_id, events.c.id)
-        .where(events.c.cause_id.in_(ids))
-        .order_by(events.c.id)
-        .limit(limit)
-    )
-    return [(cause, event) for cause, event in await connection.execute(query)]
+    found = await connection.execute(_RECEIVED, {"ids": ids, "most": limit})
+    return [(cause, event) for cause, event in found]

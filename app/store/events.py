@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
-from sqlalchemy import and_, select
+from sqlalchemy import Select, and_, bindparam, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import NotFoundError
@@ -132,16 +133,22 @@ async def by_ids(
     """The events with these ids, in their order; those that do not exist are left out."""
     if not ids:
         return []
+    query, fields = _query(wanted)
+    found = (_event(fields, row) for row in await connection.execute(query, {"ids": ids}))
+    rows = {event.id: event for event in found}
+    return [rows[event_id] for event_id in ids if event_id in rows]
+
+
+@functools.cache
+def _query(wanted: Wanted) -> tuple[Select[*tuple[Any, ...]], tuple[str, ...]]:
+    """The query for the events with some ids, and what its columns are to an `EventRow`."""
     large = [name for name in LARGE if getattr(wanted, name)]
     query = (
         select(*_COLUMNS, *[events.c[name] for name in large])
         .select_from(_JOINED)
-        .where(events.c.id.in_(ids))
+        .where(events.c.id.in_(bindparam("ids", expanding=True)))
     )
-    fields = (*_FIELDS, *large)
-    found = (_event(fields, row) for row in await connection.execute(query))
-    rows = {event.id: event for event in found}
-    return [rows[event_id] for event_id in ids if event_id in rows]
+    return query, (*_FIELDS, *large)
 
 
 async def by_id(

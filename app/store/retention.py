@@ -107,19 +107,24 @@ async def _before_id(
     if found is None:
         raise NotFoundError(f"no trace has the number {trace_id}")
     stored, last = found
+    end = last + 1
     ids = select(events.c.id).where(events.c.trace_id == trace_id).order_by(events.c.id).limit(1)
 
     async def first_of(query: Select[int]) -> int:
         found = (await connection.execute(query)).scalar_one_or_none()
-        return int(last + 1 if found is None else found)
+        return end if found is None else int(found)
 
+    # From here on nothing is looked at behind the events that may go: the cost is theirs alone.
+    if at_most is not None:
+        end = await first_of(ids.offset(at_most))
     before_id = 0
     if keep_events is not None:
-        before_id = await first_of(ids.offset(max(0, stored - keep_events)))
+        excess = max(0, stored - keep_events)
+        all_may_go = at_most is not None and excess >= at_most
+        before_id = end if all_may_go else await first_of(ids.offset(excess))
     if older_than is not None:
-        before_id = max(before_id, await first_of(ids.where(events.c.recorded_at >= older_than)))
-    if at_most is not None:
-        before_id = min(before_id, await first_of(ids.offset(at_most)))
+        young = ids.where(events.c.recorded_at >= older_than, events.c.id < end)
+        before_id = max(before_id, await first_of(young))
     return before_id
 
 

@@ -33,7 +33,8 @@ _OF_FILE = ("auto_vacuum=INCREMENTAL", "journal_mode=WAL")
 
 # synchronous=FULL: a batch is acknowledged to the broker after its commit, and then exists nowhere
 # else. NORMAL does not sync the log at a commit, so a power cut would take acknowledged batches
-# along. Measured with batches of 500 on ext4: one sync of about 1 ms in 20.
+# along. Measured on ext4, with batches of 500 and of 2,000 events: no difference to be seen, about
+# 1 ms in 20 spent on anything but computing.
 _OF_CONNECTION = (
     "synchronous=FULL",
     "foreign_keys=ON",

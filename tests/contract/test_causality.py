@@ -8,7 +8,8 @@ from collections import Counter
 import pytest
 
 from app.errors import BadRequestError, NotFoundError
-from app.store import CopyState, Store, Wanted, causality
+from app.store import CopyState, EventFilter, Store, Wanted, causality
+from app.store.tables import event_ids
 from app.tracker.events import Match, StampedEvent
 from app.tracker.records import Deliver, Publish
 from itc import Relation, compare
@@ -216,3 +217,22 @@ class TestDeliveries:
     ) -> None:
         with pytest.raises(BadRequestError, match="only a publish has deliveries"):
             await store.deliveries(2)
+
+
+async def test_ids_may_be_larger_than_32_bits(store: Store, trace_id: int) -> None:
+    first = 2**40
+    async with store._database.writing() as connection:
+        await connection.execute(event_ids.update().values(next=first))
+    history = History(seed=10)
+    await _stored(store, trace_id, history, 60)
+    event = history.events[30]
+    causes = await store.causes(_id(event), limit=1000)
+    assert [row.id for row in causes.items] == _past(history.events, event)
+    effects = await store.effects(_id(event), limit=1000)
+    assert [row.id for row in effects.items] == _future(history.events, event)
+    rows = await store.events(EventFilter(), before=first + 10, limit=3)
+    assert [row.id for row in rows] == [first + 9, first + 8, first + 7]
+    assert await store.vector(rows[0])
+    plan = await store.plan_prune(trace_id, keep_events=10)
+    assert plan is not None
+    assert plan.before_id == first + len(history.events) - 10
