@@ -76,9 +76,16 @@ class Teller:
 
 async def open_store(folder: Path) -> Store:
     """An empty store on SQLite."""
-    url = f"sqlite:///{folder / 'itc.db'}"
-    await migrate(url)
-    return await Store.open(url, payload_max_bytes=1_000)
+    path = folder / "itc.db"
+    if not _migrated:
+        url = f"sqlite:///{path}"
+        await migrate(url)
+        _migrated.append(path.read_bytes())
+    path.write_bytes(_migrated[0])
+    return await Store.open(f"sqlite:///{path}", payload_max_bytes=1_000)
+
+
+_migrated: list[bytes] = []  # the first store's tables, for all that follow
 
 
 async def tell_story(store: Store) -> dict[str, Teller]:

@@ -1,0 +1,191 @@
+"""Who may do what: every route with every kind of user."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+from fastapi.routing import APIRoute
+
+from app.api.application import ROUTERS
+from tests.api.conftest import World, connected, make_world, served
+from tests.api.fakes import basic
+
+OPEN, READ, WRITE = "open", "read", "write"
+LISTS = "lists"  # what a user may not see is left out of the answer, not refused
+
+# (method, route) → (a request, the right it needs, what a user without the virtual host gets)
+TRACE = "/itc_db/{vhost}/undefined/undefined/undefined"
+CHAIN = "/itc_db/undefined/{from}/{to}/{file}"
+CHAIN_MADE = "an export that is there"
+ROUTES: dict[tuple[str, str], tuple[str, str, int | str]] = {
+    ("PUT", TRACE): ("/itc_db/%2F/undefined/undefined/undefined", WRITE, 404),
+    ("GET", TRACE): ("/itc_db/%2F/undefined/undefined/undefined", READ, 404),
+    ("DELETE", TRACE): ("/itc_db/%2F/undefined/undefined/undefined", WRITE, 404),
+    ("GET", "/itc_db/traces"): ("/itc_db/traces", READ, LISTS),
+    ("GET", "/itc_db/participants"): ("/itc_db/participants?vhost=/", READ, 404),
+    ("GET", "/itc_db/quarantine"): ("/itc_db/quarantine", READ, LISTS),
+    ("GET", "/itc_db"): ("/itc_db", READ, LISTS),
+    ("GET", "/itc_db/events/{event_id}"): ("/itc_db/events/1", READ, 404),
+    ("GET", "/itc_db/events/{event_id}/causes"): ("/itc_db/events/1/causes", READ, 404),
+    ("GET", "/itc_db/events/{event_id}/effects"): ("/itc_db/events/1/effects", READ, 404),
+    ("GET", "/itc_db/events/{event_id}/deliveries"): ("/itc_db/events/1/deliveries", READ, 404),
+    ("GET", "/itc_db/compare/{a}/{b}"): ("/itc_db/compare/1/2", READ, 404),
+    ("GET", "/itc_db/live"): ("/itc_db/live", READ, LISTS),
+    ("PUT", CHAIN): ("/itc_db/undefined/1/3/x.jsonl", WRITE, 404),
+    ("GET", CHAIN): ("/itc_db/undefined/1/3/made.jsonl", READ, 404),
+    ("DELETE", CHAIN): ("/itc_db/undefined/1/3/made.jsonl", WRITE, 404),
+    ("GET", "/itc_db/exports"): ("/itc_db/exports", READ, LISTS),
+    ("GET", "/itc_db/formats"): ("/itc_db/formats", READ, LISTS),
+    ("GET", "/itc_db/jobs"): ("/itc_db/jobs", READ, LISTS),
+    ("GET", "/itc_db/jobs/{job_id}"): ("/itc_db/jobs/1", READ, 404),
+    ("DELETE", "/itc_db/jobs/{job_id}"): ("/itc_db/jobs/1", WRITE, 404),
+    ("GET", "/itc_db/jobs/{job_id}/progress"): ("/itc_db/jobs/1/progress", READ, 404),
+    ("GET", "/itc_db/whoami"): ("/itc_db/whoami", READ, LISTS),
+    ("GET", "/metrics"): ("/metrics", READ, LISTS),
+    ("GET", "/health/live"): ("/health/live", OPEN, LISTS),
+    ("GET", "/health/ready"): ("/health/ready", OPEN, LISTS),
+}
+
+PATHS = {TRACE: ROUTES["PUT", TRACE][0], CHAIN_MADE: ROUTES["GET", CHAIN][0]}
+
+# What a request that is granted is answered with, where that is not 200.
+SUCCESS = {
+    ("PUT", TRACE): 204,  # it runs
+    ("DELETE", TRACE): 204,
+    ("PUT", CHAIN): 201,
+    ("DELETE", CHAIN): 204,
+    ("DELETE", "/itc_db/jobs/{job_id}"): 409,  # it has ended
+}
+
+# user → (tags, the rights that go with them); all of them see the virtual host /
+USERS = {
+    "nobody": ("", {OPEN}),
+    "manager": ("management", {OPEN}),
+    "policymaker": ("policymaker management", {OPEN}),
+    "monitor": ("monitoring", {OPEN, READ}),
+    "administrator": ("administrator", {OPEN, READ, WRITE}),
+}
+
+# Credentials that are none.
+NOT_SIGNED_IN = {
+    "no credentials": {},
+    "wrong password": basic("administrator", "guess"),
+    "unknown user": basic("unheard-of", "secret"),
+    "wrong token": {"authorization": "Bearer forged"},
+}
+
+
+@pytest.fixture
+async def client(world: World) -> AsyncIterator[httpx.AsyncClient]:
+    """A service with users of every kind; nobody is signed in."""
+    for name, (tags, _) in USERS.items():
+        world.broker.add(name, "secret", tags, "/")
+    world.broker.add("stranger", "secret", "administrator", "shop")
+    async with (
+        served(world.app(), world.settings) as url,
+        httpx.AsyncClient(base_url=url) as client,
+    ):
+        yield client
+
+
+async def statuses(
+    client: httpx.AsyncClient, headers: dict[str, str], maker: dict[str, str]
+) -> dict[tuple[str, str], int]:
+    """The status of every route; before each, ``maker`` makes what it may ask for."""
+    found = {}
+    for (method, route), (path, _, _) in ROUTES.items():
+        for made in (TRACE, CHAIN_MADE):
+            assert (await client.put(PATHS[made], headers=maker)).status_code in (201, 204)
+        async with client.stream(method, path, headers=headers) as answer:  # some never end
+            found[method, route] = answer.status_code
+    return found
+
+
+def test_no_route_is_missing() -> None:
+    routes = {
+        (method, route.path)
+        for router in ROUTERS
+        for route in router.routes
+        if isinstance(route, APIRoute)
+        for method in route.methods
+    }
+    assert routes == set(ROUTES)
+
+
+@pytest.mark.parametrize("credentials", NOT_SIGNED_IN)
+async def test_who_is_not_signed_in_gets_nothing(tmp_path: Path, credentials: str) -> None:
+    # Guessing is slowed, which is another test's subject.
+    world = make_world(tmp_path, sign_in_failures=1_000)
+    world.broker.add("administrator", "secret", "administrator", "/")
+    async with (
+        served(world.app(), world.settings) as url,
+        httpx.AsyncClient(base_url=url) as client,
+    ):
+        found = await statuses(client, NOT_SIGNED_IN[credentials], basic("admin", "secret"))
+
+    assert found == {key: 200 if right == OPEN else 401 for key, (_, right, _) in ROUTES.items()}
+
+
+@pytest.mark.parametrize("name", USERS)
+async def test_a_tag_gives_its_rights_and_no_others(client: httpx.AsyncClient, name: str) -> None:
+    found = await statuses(client, basic(name, "secret"), basic("admin", "secret"))
+
+    assert found == {
+        key: SUCCESS.get(key, 200) if right in USERS[name][1] else 401
+        for key, (_, right, _) in ROUTES.items()
+    }
+
+
+async def test_a_virtual_host_that_one_does_not_see_is_not_there(
+    client: httpx.AsyncClient,
+) -> None:
+    found = await statuses(client, basic("stranger", "secret"), basic("admin", "secret"))
+
+    assert found == {
+        key: 200 if unseen == LISTS else unseen for key, (_, _, unseen) in ROUTES.items()
+    }
+
+
+async def test_lists_tell_nothing_of_a_virtual_host_that_one_does_not_see(
+    client: httpx.AsyncClient,
+) -> None:
+    for path in (TRACE, CHAIN_MADE):
+        await client.put(PATHS[path], headers=basic("admin", "secret"))
+    for path, _, unseen in ROUTES.values():
+        if unseen == LISTS and "live" not in path:
+            answer = await client.get(path, headers=basic("stranger", "secret"))
+            assert answer.status_code == 200
+            for told in ('vhost="/"', '"vhost":"/"', '"/"', "orders", "billing", "made.jsonl"):
+                assert told not in answer.text, path
+
+
+async def test_nobody_is_let_in_while_the_broker_is_away(
+    world: World, client: httpx.AsyncClient
+) -> None:
+    world.broker.down = True
+    found = {}
+    for (method, route), (path, _, _) in ROUTES.items():
+        answer = await client.request(method, path, headers=basic("administrator", "secret"))
+        found[method, route] = answer.status_code
+
+    assert found == {key: 200 if key[1] == "/health/live" else 503 for key in ROUTES}
+
+
+async def test_metrics_are_open_where_the_settings_say_so(tmp_path: Path) -> None:
+    async with connected(make_world(tmp_path, metrics_open=True).app()) as client:
+        assert (await client.get("/metrics")).status_code == 200
+        assert (await client.get("/itc_db/traces")).status_code == 401
+
+
+async def test_an_open_service_lets_everybody_do_everything(tmp_path: Path) -> None:
+    world = make_world(tmp_path, auth="none")
+    async with (
+        served(world.app(), world.settings) as url,
+        httpx.AsyncClient(base_url=url) as client,
+    ):
+        found = await statuses(client, {}, {})
+
+    assert found == {key: SUCCESS.get(key, 200) for key in ROUTES}
