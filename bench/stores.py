@@ -1,0 +1,77 @@
+"""Stores of any size, made without a broker: through the tracker and the store's own batch writer.
+
+    python -m bench.stores DATABASE_URL EVENTS [PARTICIPANTS [MESSAGES_EACH]]
+
+Participants gossip uniformly at random: each message is a publish to one queue and its delivery.
+With ``MESSAGES_EACH`` every participant ends after so many messages and a new one comes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import sys
+import time
+from collections.abc import Iterator
+
+from app.garbage import tune_garbage_collection
+from app.store import Batch, Store, migrate
+from app.tracker import Bounds, Channel, Deliver, Policy, Publish, Record, Tracker
+
+BATCH = 5_000
+VHOST = "bench"
+PAYLOAD = b'{"order": 12345, "total": 99.5, "lines": 3}'
+FIRST_TIME = 1_767_225_600_000_000  # µs; a date is needed, which one does not matter
+STEP = 500  # µs between events
+
+
+def traffic(events: int, participants: int, messages_each: int | None = None) -> Iterator[Record]:
+    """Yield publishes and deliveries in an order that a broker could have shown."""
+    chance = random.Random(participants)
+    alive = [_channel(number) for number in range(participants)]
+    for message in range(events // 2):
+        if messages_each and message % messages_each == messages_each - 1:
+            alive[chance.randrange(participants)] = _channel(participants + message)
+        sender, receiver = chance.sample(alive, 2)
+        queue = f"queue-{chance.randrange(participants)}"
+        properties = {"message_id": str(message), "content_type": "application/json"}
+        yield Publish(sender, "", (queue,), (queue,), properties, PAYLOAD)
+        yield Deliver(receiver, "", (queue,), queue, False, properties, PAYLOAD)
+
+
+def _channel(number: int) -> Channel:
+    address = f"10.0.{number >> 8 & 255}.{number & 255}:{40_000 + number % 20_000}"
+    return Channel("rabbit@bench", f"{address} -> 10.0.9.1:5672", 1, f"user-{number % 16}")
+
+
+async def build(
+    database_url: str, events: int, participants: int = 64, messages_each: int | None = None
+) -> float:
+    """Fill a fresh database with events; return the events stored a second."""
+    await migrate(database_url)
+    store = await Store.open(database_url)
+    trace = await store.create_trace(VHOST, Policy.channel)
+    tracker = Tracker(Policy.channel, Bounds())
+    begin = time.perf_counter()
+    stamped = []
+    for number, record in enumerate(traffic(events, participants, messages_each)):
+        stamped += tracker.apply(record, FIRST_TIME + number * STEP)
+        if len(stamped) == BATCH:
+            await store.append(trace.id, Batch(stamped, tracker.checkpoint(), b""))
+            stamped = []
+    if stamped:
+        await store.append(trace.id, Batch(stamped, tracker.checkpoint(), b""))
+    await store.close()
+    return events / (time.perf_counter() - begin)
+
+
+def main() -> None:
+    """Build a store as the arguments say, and print how fast."""
+    url, *numbers = sys.argv[1:]
+    tune_garbage_collection()
+    speed = asyncio.run(build(url, *map(int, numbers)))
+    sys.stdout.write(f"{speed:,.0f} events/s\n")
+
+
+if __name__ == "__main__":
+    main()
