@@ -23,6 +23,7 @@ from app.api import (
     traces,
 )
 from app.api.bodies import BoundedBody
+from app.api.head import HeadLikeGet
 from app.api.paths import PathSegments
 from app.api.security import LoopbackHosts, SameOriginWrites, SecurityHeaders
 from app.api.services import Services
@@ -92,5 +93,6 @@ def _add_layers(app: FastAPI, settings: Settings) -> None:
         )
     if settings.auth == "none":
         app.add_middleware(LoopbackHosts)
+    app.add_middleware(HeadLikeGet)
     app.add_middleware(PathSegments)
     app.add_middleware(SecurityHeaders, cross_origin=bool(settings.cors_origins))

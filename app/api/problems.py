@@ -141,7 +141,9 @@ def _methods_at(request: Request) -> list[str]:
     for route in request.app.state.api_routes:
         if route.matches(request.scope)[0] is not Match.NONE:
             methods |= route.methods
-    return sorted(methods or {"GET", "HEAD"})  # no route of the API: a file of the dashboard
+    if "GET" in methods or not methods:  # no route of the API: a file of the dashboard
+        methods |= {"GET", "HEAD"}
+    return sorted(methods)
 
 
 def _bug(request: Request, error: Exception) -> Response:

@@ -181,7 +181,25 @@ async def test_a_method_that_is_none_is_told_which_there_are(client: httpx.Async
     answer = await client.post(TRACE)
 
     assert (answer.status_code, answer.json()["error"]) == (405, "method_not_allowed")
-    assert answer.headers["allow"] == "DELETE, GET, PUT"
+    assert answer.headers["allow"] == "DELETE, GET, HEAD, PUT"
+
+
+@pytest.mark.parametrize(
+    ("path", "status"), [("/itc_db", 200), ("/itc_db/live", 200), ("/itc_db/events/99", 404)]
+)
+async def test_head_is_answered_as_get_without_the_body(
+    world: World, path: str, status: int
+) -> None:
+    async with (
+        served(world.app(), world.settings) as url,
+        httpx.AsyncClient(base_url=url, auth=SIGN_IN) as client,
+    ):
+        head = await client.head(path)
+        after = await client.get("/itc_db/whoami")  # on the same connection
+
+    assert (head.status_code, head.content) == (status, b"")
+    assert head.headers["x-content-type-options"] == "nosniff"
+    assert after.status_code == 200
 
 
 async def until_closed(url: str, data: bytes) -> bytes:
