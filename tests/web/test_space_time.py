@@ -65,7 +65,8 @@ def test_past_future_and_chain_are_those_of_the_history(
         """
         const model = new Model();
         for (const after of [0, 500]) model.append(await page(`after=${after}`));
-        const ids = (marks, wanted) => [...marks].flatMap((m, i) => wanted.includes(m) ? [model.id[i]] : []);
+        const ids = (marks, wanted) =>
+          [...marks].flatMap((mark, i) => (wanted.includes(mark) ? [model.id[i]] : []));
         return argument.map((id) => {
           const marks = causality.pastAndFuture(model, model.indexOf(id));
           const chain = causality.chain(model, model.indexOf(id), model.indexOf(900));
@@ -129,7 +130,8 @@ def test_no_effect_stands_above_its_cause(demo: Server, open_page: OpenPage, kin
         const { y } = layOut(model, argument);
         let wrong = 0;
         for (let i = 0; i < model.length; i += 1) {
-          for (const j of [model.cause[i], model.before[i]]) if (j !== NONE && y[j] >= y[i]) wrong += 1;
+          const origins = [model.cause[i], model.before[i]].filter((j) => j !== NONE);
+          if (origins.some((j) => y[j] >= y[i])) wrong += 1;
         }
         return wrong;
         """,
@@ -138,9 +140,11 @@ def test_no_effect_stands_above_its_cause(demo: Server, open_page: OpenPage, kin
     assert wrong == 0
 
 
+IN_SIGHT = "parseInt(document.querySelector('.diagram .rows-foot').innerText.replace(',', ''))"
+
+
 def in_sight(page: Page) -> int:
-    text = page.locator(".diagram .rows-foot").inner_text()
-    return int(text.split(" of ")[0].replace(",", ""))
+    return int(page.evaluate(IN_SIGHT))
 
 
 def test_a_linked_event_is_shown_lit_and_its_neighbours_are_a_key_away(
@@ -191,21 +195,14 @@ def test_zoom_pan_and_fit_change_what_is_in_sight_and_the_address(
     near = in_sight(page)
     for _ in range(6):
         page.keyboard.press("-")
-    page.wait_for_function(
-        "n => parseInt(document.querySelector('.diagram .rows-foot').innerText.replace(',', '')) > n",
-        arg=near * 3,
-    )
+    page.wait_for_function(f"n => {IN_SIGHT} > n", arg=near * 3)
     page.wait_for_function("() => /zoom=/.test(location.hash) && /at=/.test(location.hash)")
     address = page.url
     there = in_sight(page)
     page.reload()
     expect(page.locator(".diagram .rows-foot")).to_contain_text("loaded events in sight")
     assert page.url == address
-    page.wait_for_function(
-        """n => Math.abs(parseInt(document.querySelector('.diagram .rows-foot').innerText
-          .replace(',', '')) - n) < n / 4""",
-        arg=there,
-    )
+    page.wait_for_function(f"n => Math.abs({IN_SIGHT} - n) < n / 4", arg=there)
 
 
 def test_moving_up_loads_the_past_until_there_is_none(

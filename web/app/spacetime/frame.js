@@ -1,6 +1,6 @@
 // What stands behind the events: lanes, row labels, gaps and cut silences.
 import { clock } from "../core/preferences.js";
-import { seconds } from "../core/format.js";
+import { seconds, visible } from "../core/format.js";
 import { GUTTER } from "./view.js";
 
 const LEAST_LABEL_PIXELS = 22;
@@ -10,7 +10,6 @@ export function paintFrame(context, scene, palette, first, last) {
   paintLanes(context, scene, palette);
   if (last > first) paintLabels(context, scene, palette, first, last);
   paintCuts(context, scene, palette);
-  paintGaps(context, scene, palette);
 }
 
 function paintLanes(context, { view, lanes, groups }, palette) {
@@ -96,7 +95,8 @@ function paintCuts(context, { rows, view }, palette) {
   }
 }
 
-function paintGaps(context, { gaps, view }, palette) {
+/** Over everything: where trace messages may have been lost. */
+export function paintGaps(context, { gaps, view }, palette) {
   for (const gap of gaps) {
     const y = Math.round(view.y(gap.row)) + 0.5;
     if (y < -10 || y > view.height + 10) continue;
@@ -111,7 +111,10 @@ function paintGaps(context, { gaps, view }, palette) {
     context.font = "600 11px Inter, sans-serif";
     context.textAlign = "left";
     context.textBaseline = "bottom";
+    const text = `gap: ${visible(gap.reason)}`.slice(0, 120);
+    context.fillStyle = palette.ground;
+    context.fillRect(GUTTER + 4, y - 18, context.measureText(text).width + 8, 16);
     context.fillStyle = palette.warn;
-    context.fillText(`gap: ${gap.reason}`.slice(0, 120), GUTTER + 8, y - 3);
+    context.fillText(text, GUTTER + 8, y - 4);
   }
 }

@@ -2,16 +2,17 @@
 // not drawing lines, is what costs a canvas its time.
 import { CHAIN, FUTURE, PAST, SELF } from "./causality.js";
 import { paintDensity } from "./density.js";
-import { MATCH, NONE } from "./model.js";
-import { paintFrame } from "./frame.js";
+import { paintFrame, paintGaps } from "./frame.js";
+import { NONE } from "./model.js";
 import { countAbove } from "./rows.js";
+import { DOT, LIT, RECEIVED, stampsFor } from "./stamps.js";
 import { GUTTER } from "./view.js";
 
 // More events than this in sight are drawn as pixels, and only lit arrows among them.
 export const FAR_EVENTS = 5000;
 const MOST_ARROWS = 6000;
 const EASY_ARROWS = 150;
-const DIMMED = 0.22;
+const DIMMED = 0.18;
 
 const found = new Int32Array(MOST_ARROWS);
 
@@ -34,6 +35,7 @@ export function paint(context, scene, palette) {
   const arrows = paintArrows(context, scene, palette, far);
   if (far) paintDensity(context, scene, palette, first, last);
   else paintDots(context, scene, palette, first, last);
+  paintGaps(context, scene, palette);
   paintChosen(context, scene, palette);
   context.restore();
   return { events: last - first, arrows, far };
@@ -111,7 +113,6 @@ function bulge(context, x, y1, y2, out) {
 }
 
 const HEAD = 7;
-const DOT = 4.5;
 
 function head(context, x1, y1, x2, y2) {
   const length = Math.hypot(x2 - x1, y2 - y1);
@@ -146,70 +147,21 @@ function strokeSteps(context, scene, palette, n) {
   context.globalAlpha = 1;
 }
 
+/** Each kind of dot is drawn once and then stamped: three times as quick as so many circles. */
 function paintDots(context, scene, palette, first, last) {
-  const { rows, marks } = scene;
-  const radius = Math.max(2, Math.min(DOT, scene.view.rowPixels * 0.32 + 1));
-  const groups = new Map();
+  const { model, view, rows, laneOf, marks } = scene;
+  const { participant, received, match } = model;
+  const radius = Math.round(Math.max(2, Math.min(DOT, view.rowPixels * 0.32 + 1)) * 2) / 2;
+  const stamps = stampsFor(palette, radius, context.getTransform().a);
+  const half = stamps.size / 2;
   for (let k = first; k < last; k += 1) {
     const i = rows.order[k];
-    const lit = marks ? marks[i] : SELF;
-    const key = (lit ? 16 : 0) + scene.model.received[i] * 8 + scene.model.match[i];
-    const group = groups.get(key);
-    if (group) group.push(i);
-    else groups.set(key, [i]);
+    const lit = !marks || marks[i] ? LIT : 0;
+    const x = Math.round(view.x(laneOf[participant[i]])) - half;
+    const y = Math.round(view.y(rows.y[i])) - half;
+    context.drawImage(stamps.of(lit + received[i] * RECEIVED + match[i]), x, y, stamps.size, stamps.size);
   }
-  for (const [key, indexes] of groups) {
-    context.globalAlpha = key & 16 ? 1 : DIMMED + 0.08;
-    dots(context, scene, palette, indexes, key, radius);
-  }
-  context.globalAlpha = 1;
   paintStubs(context, scene, palette, first, last);
-}
-
-function dots(context, scene, palette, indexes, key, radius) {
-  const { model, view, rows, laneOf } = scene;
-  const received = Boolean(key & 8);
-  const match = key & 7;
-  context.beginPath();
-  for (const i of indexes) {
-    const x = view.x(laneOf[model.participant[i]]);
-    const y = view.y(rows.y[i]);
-    context.moveTo(x + radius, y);
-    context.arc(x, y, radius, 0, 7);
-  }
-  const odd = match === MATCH.unmatched || match === MATCH.dead_lettered;
-  const tone = odd ? palette.odd : received ? palette.received : palette.published;
-  context.fillStyle = received ? palette.ground : tone;
-  context.fill();
-  if (!received) return;
-  context.strokeStyle = tone;
-  context.lineWidth = 2;
-  if (match === MATCH.unmatched) context.setLineDash([2, 2]);
-  context.stroke();
-  context.setLineDash([]);
-  inner(context, scene, tone, indexes, match, radius);
-}
-
-/** What a ring holds besides: a point when handed over again, a cross when dead-lettered. */
-function inner(context, { model, view, rows, laneOf }, tone, indexes, match, radius) {
-  if (match !== MATCH.redelivered && match !== MATCH.dead_lettered) return;
-  context.beginPath();
-  for (const i of indexes) {
-    const x = view.x(laneOf[model.participant[i]]);
-    const y = view.y(rows.y[i]);
-    const r = match === MATCH.redelivered ? radius * 0.35 : radius * 0.6;
-    if (match === MATCH.redelivered) {
-      context.moveTo(x + r, y);
-      context.arc(x, y, r, 0, 7);
-    } else {
-      context.moveTo(x - r, y - r);
-      context.lineTo(x + r, y + r);
-      context.moveTo(x + r, y - r);
-      context.lineTo(x - r, y + r);
-    }
-  }
-  context.lineWidth = 1.5;
-  context.stroke();
 }
 
 /** A cause that is not loaded: its arrow comes in from above, broken off. */

@@ -1,0 +1,180 @@
+"""What the dashboard costs: time to the first row, bytes, redraws, memory.
+
+    python -m tests.web.benchmark
+
+Prints one table for this machine's headless browser, which draws without a graphics card. A
+redraw is timed until its pixels are there, not until the canvas has taken the orders.
+"""
+
+from __future__ import annotations
+
+import base64
+import platform
+import statistics
+from typing import Any
+
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from tests.web.browser import launch
+from tests.web.fake_server import Server, running
+from tests.web.world import World
+
+STORED = 100_000
+LOADS = 5
+SIZES = (1_000, 10_000, 100_000, 1_000_000)
+PARTICIPANTS = 64
+
+# Makes a history in the page itself: fetching a million events would measure the fake server.
+REDRAWS = """
+async ({ size, participants }) => {
+  const { Model, NONE } = await import("/app/spacetime/model.js");
+  const { Scene } = await import("/app/spacetime/scene.js");
+  const { paint } = await import("/app/spacetime/painter.js");
+  const { palette } = await import("/app/spacetime/palette.js");
+  let seed = 7;
+  const random = () => (seed = (seed * 1103515245 + 12345) % 2147483648) / 2147483648;
+  const lamports = new Int32Array(participants + 1);
+  const pending = [];
+  const time = (i) => new Date(1.75e12 + i * 3).toISOString();
+  const next = (i) => {
+    const participant = 1 + Math.floor(random() * participants);
+    const receives = pending.length && random() < 0.6;
+    const cause = receives ? pending.splice(Math.floor(random() * pending.length), 1)[0] : null;
+    lamports[participant] = 1 + Math.max(lamports[participant], cause ? cause.lamport : 0);
+    const event = { id: i, participant, cause: cause ? cause.id : null, recorded_at: time(i),
+      type: receives ? "received" : "published", match: receives ? "routed" : "none",
+      lamport: lamports[participant], exchange: "orders", queue: receives ? "q" : null,
+      routing_keys: ["k" + (i % 20)] };
+    if (!receives) {
+      pending.push(event);
+      if (pending.length > 500) pending.shift();
+    }
+    return event;
+  };
+  const model = new Model();
+  for (let i = 1; i <= size; ) {
+    const batch = [];
+    for (; i <= size && batch.length < 20000; i += 1) batch.push(next(i));
+    model.append(batch);
+  }
+  const scene = new Scene(model);
+  scene.view.resize(1300, 760);
+  const started = performance.now();
+  scene.layOut();
+  const layOut = performance.now() - started;
+  const canvas = document.createElement("canvas");
+  canvas.width = 1300;
+  canvas.height = 760;
+  const context = canvas.getContext("2d");
+  const colours = palette();
+  const frames = (count, move) => {
+    const times = [];
+    for (let n = 0; n < count; n += 1) {
+      move(n);
+      const from = performance.now();
+      paint(context, scene, colours);
+      context.getImageData(0, 0, 1, 1);
+      times.push(performance.now() - from);
+    }
+    return times.sort((a, b) => a - b);
+  };
+  const pan = () => scene.view.pan(0, -137);
+  const result = { layOut, redraws: {} };
+  scene.view.top = scene.rows.height / 3;
+  frames(10, pan);
+  result.redraws.near = frames(60, pan);
+  scene.light({ selected: Math.floor(size / 3), chainEnds: null });
+  scene.reveal(scene.selected, { centre: true });
+  result.redraws.lit = frames(60, pan);
+  scene.light({ selected: NONE, chainEnds: null });
+  scene.view.rowPixels = scene.view.height / (2000 / (size / scene.rows.height));
+  scene.view.top = scene.rows.height / 3;
+  result.redraws.middle = frames(30, pan);
+  scene.view.fit();
+  result.redraws.all = frames(20, () => {});
+  const from = performance.now();
+  scene.light({ selected: Math.floor(size / 3), chainEnds: null });
+  result.light = performance.now() - from;
+  return result;
+}
+"""
+
+
+def signed_in(browser: Browser, server: Server) -> Page:
+    page = browser.new_page(viewport={"width": 1440, "height": 900})
+    page.goto(f"{server.url}/icon.svg")
+    secret = base64.b64encode(b"admin:admin").decode()
+    page.evaluate("s => sessionStorage.setItem('itc.authorization', s)", f"Basic {secret}")
+    return page
+
+
+def first_row(browser: Browser, server: Server) -> tuple[float, int, int]:
+    """Milliseconds from the request for the page to its first table row; bytes; requests."""
+    page = signed_in(browser, server)
+    sizes: list[int] = []
+    network = page.context.new_cdp_session(page)
+    network.send("Network.enable")
+    network.on("Network.loadingFinished", lambda e: sizes.append(int(e["encodedDataLength"])))
+    page.goto(f"{server.url}/#/events?live=off")
+    page.wait_for_selector("tr.row")
+    milliseconds = page.evaluate(
+        """() => new Promise((done) => requestAnimationFrame(() => done(performance.now())))"""
+    )
+    page.close()
+    return float(milliseconds), sum(sizes), len(sizes)
+
+
+def redraws(browser: Browser, server: Server, size: int) -> dict[str, Any]:
+    page = signed_in(browser, server)
+    page.goto(f"{server.url}/#/jobs")
+    page.wait_for_selector(".shell")
+    result: dict[str, Any] = page.evaluate(REDRAWS, {"size": size, "participants": PARTICIPANTS})
+    page.close()
+    return result
+
+
+def heap(browser: Browser, server: Server, size: int) -> float:
+    """Megabytes of the page's typed arrays and objects with `size` events laid out."""
+    page = signed_in(browser, server)
+    page.goto(f"{server.url}/#/jobs")
+    page.wait_for_selector(".shell")
+    keep = REDRAWS.replace("return result;", "window.kept = scene; return result;")
+    page.evaluate(keep, {"size": size, "participants": PARTICIPANTS})
+    session = page.context.new_cdp_session(page)
+    session.send("HeapProfiler.collectGarbage")
+    used = session.send("Runtime.getHeapUsage")
+    page.close()
+    return float(used["usedSize"] + used.get("backingStorageSize", 0)) / 1e6
+
+
+def quantiles(times: list[float]) -> str:
+    return f"{statistics.median(times):6.1f} {times[int(0.95 * (len(times) - 1))]:6.1f}"
+
+
+def main() -> None:
+    world = World()
+    world.start_trace("/", PARTICIPANTS)
+    world.grow("/", STORED)
+    with sync_playwright() as playwright, running(world) as server:
+        browser = launch(playwright, "--enable-precise-memory-info")
+        print(f"Chromium {browser.version}, {platform.machine()}, headless, no graphics card")
+        loads = [first_row(browser, server) for _ in range(LOADS)]
+        print(f"\nfirst table row, {STORED:,} events stored, nothing cached, median of {LOADS}:")
+        print(f"  {statistics.median(load[0] for load in loads):.0f} ms")
+        print(f"  {loads[0][1] / 1000:.0f} kB in {loads[0][2]} answers, not compressed")
+        print("\nspace-time diagram, 1300 x 760, milliseconds: median, 95 %")
+        print("  events     near           lit            2,000 in sight all in sight   lay out")
+        for size in SIZES:
+            result = redraws(browser, server, size)
+            cells = "  ".join(
+                quantiles(result["redraws"][name]) for name in ("near", "lit", "middle", "all")
+            )
+            print(f"  {size:9,}  {cells}  {result['layOut']:8.1f}")
+        print("\nmemory of the page, MB")
+        for size in SIZES:
+            print(f"  {size:9,}  {heap(browser, server, size):7.1f}")
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()
