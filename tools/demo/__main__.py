@@ -95,7 +95,7 @@ async def _drive(stage: Stage, feed: EventFeed) -> tuple[Recorded, Outcome]:
 
 def _show_chain(stage: Stage, printer: Printer, recorded: Recorded, outcome: Outcome) -> bool:
     first, last = (int(recorded.events[action]["id"]) for action in (outcome.first, outcome.last))
-    printer.step(f"asking for the chain from event {first} to event {last} (this starts Spark)")
+    printer.step(f"asking for the chain from event {first} to event {last} (waits for Spark)")
     summary = stage.client.make_chain(first, last, "demo.jsonl")
     if summary.get("location") is None:
         raise ServerError(f"no chain was found: the events are {summary['relation']}")
@@ -142,8 +142,8 @@ def _verdict(recorded: Recorded, summary: dict[str, Any], faults: list[str]) -> 
         return "WRONG:" + "".join(f"\n  - {fault}" for fault in faults)
     return (
         f"Right: of {len(recorded.history)} recorded actions exactly the {summary['events']} "
-        f"expected, {summary['participants']} participants, "
-        f"{summary['seconds']['total']:.1f} s with Spark's {summary['seconds']['spark']:.1f} s."
+        f"expected, of {summary['participants']} participants; "
+        f"the job took {summary['seconds']['total']:.1f} s."
     )
 
 

@@ -104,6 +104,7 @@ def _start_service(folder: Path, broker: Broker, url: str, environment: Mapping[
     data.mkdir(parents=True, exist_ok=True)
     # Whatever else is set with ITC_ is the user's wish, and goes to the service.
     env = {
+        "ITC_SPARK_AT_BOOT": "true",  # so that it starts while the pipeline runs
         **environment,
         "ITC_AMQP_URL": broker.amqp_url(),
         "ITC_MANAGEMENT_URL": broker.management_url,
