@@ -13,7 +13,7 @@ from app.store.traces import Trace
 from app.traces.feed import Feed
 from app.traces.pipeline import Pipeline, PipelineSettings
 from app.traces.ports import Source, TraceStore
-from app.traces.status import TraceState, TraceStatus
+from app.traces.status import Snapshot, TraceState, TraceStatus
 from app.traces.supervisor import Supervisor
 from app.tracker import Policy, Tracker
 
@@ -44,6 +44,20 @@ class RunningTrace:
     def is_alive(self) -> bool:
         """Whether it runs, or tries to."""
         return not self._task.done()
+
+    def snapshot(self) -> Snapshot:
+        """Return how it stands."""
+        supervisor, pipeline = self.supervisor, self.pipeline
+        return Snapshot(
+            state=supervisor.state,
+            waiting_for=supervisor.waiting_for,
+            last_error=supervisor.last_error,
+            restarts=supervisor.restarts,
+            totals=pipeline.tracker.totals() if pipeline.tracker else None,
+            last_event_id=pipeline.last_event_id,
+            rate=pipeline.rate.per_second(),
+            lag=pipeline.lag,
+        )
 
     async def end(self, *, drain: bool, deadline: float) -> None:
         """End the run: after the batch at hand, or once the queue is empty; cut it at the deadline.
@@ -168,26 +182,24 @@ class TraceRegistry:
 
     async def _describe(self, trace: Trace) -> TraceStatus:
         running = self._running.get(trace.vhost)
-        pipeline = running.pipeline if running else None
-        supervisor = running.supervisor if running else None
-        tracker = pipeline.tracker if pipeline else None
-        totals = tracker.totals() if tracker else Tracker.stored_totals(trace.checkpoint)
+        now = running.snapshot() if running else Snapshot(TraceState.stopped)
+        totals = now.totals or Tracker.stored_totals(trace.checkpoint)
         return TraceStatus(
             vhost=trace.vhost,
-            state=supervisor.state if supervisor else TraceState.stopped,
+            state=now.state,
             participant=trace.policy,
             wanted=trace.wanted,
             created_at=trace.created_at,
-            waiting_for=supervisor.waiting_for if supervisor else None,
-            last_error=supervisor.last_error if supervisor else None,
-            restarts=supervisor.restarts if supervisor else 0,
+            waiting_for=now.waiting_for,
+            last_error=now.last_error,
+            restarts=now.restarts,
             counters=totals.counters,
             events=trace.events,
             participants=totals.participants,
             pending_copies=totals.pending_copies,
-            last_event_id=pipeline.last_event_id if pipeline else trace.last_event_id,
-            rate=pipeline.rate.per_second() if pipeline else 0.0,
-            lag=pipeline.lag if pipeline else None,
+            last_event_id=now.last_event_id or trace.last_event_id,
+            rate=now.rate,
+            lag=now.lag,
             gaps=[*await self._store.gaps(trace.id)],
         )
 

@@ -7,7 +7,7 @@ import enum
 import msgspec
 
 from app.store.gaps import Gap
-from app.tracker import Counters
+from app.tracker import Counters, Totals
 
 
 class TraceState(enum.StrEnum):
@@ -19,6 +19,19 @@ class TraceState(enum.StrEnum):
     stopping = "stopping"
     stopped = "stopped"
     failed = "failed"
+
+
+class Snapshot(msgspec.Struct, frozen=True):
+    """How a running trace stands. ``rate`` in events/s; ``totals`` is None before its restore."""
+
+    state: TraceState
+    waiting_for: str | None = None
+    last_error: str | None = None
+    restarts: int = 0
+    totals: Totals | None = None
+    last_event_id: int = 0
+    rate: float = 0.0
+    lag: int | None = None
 
 
 class TraceStatus(msgspec.Struct, frozen=True):
