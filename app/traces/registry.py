@@ -3,97 +3,38 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from app.errors import BadRequestError, NotFoundError
 from app.store.traces import Trace
 from app.traces.feed import Feed
-from app.traces.pipeline import Pipeline, PipelineSettings
-from app.traces.ports import Source, TraceStore
+from app.traces.pipeline import PipelineSettings
+from app.traces.ports import Running, Source, TraceStore
+from app.traces.running import RunningTrace
 from app.traces.status import Snapshot, TraceState, TraceStatus
-from app.traces.supervisor import Supervisor
 from app.tracker import Policy, Tracker
 
 DRAIN_SECONDS = 15.0
 
 
-class RunningTrace:
-    """One virtual host's trace while the service cares for it."""
-
-    def __init__(
-        self,
-        trace: Trace,
-        store: TraceStore,
-        source: Source,
-        feed: Feed,
-        settings: PipelineSettings,
-    ) -> None:
-        self.trace = trace
-        self.supervisor = Supervisor(trace.vhost, self._run, clock=time.monotonic)
-        self._make = partial(Pipeline, trace, store, source, feed, self.supervisor, settings)
-        self.pipeline = self._make(well_until=0)
-        self._ending = False
-        self._task = asyncio.create_task(
-            self.supervisor.supervise(), name=f"trace of {trace.vhost}"
-        )
-
-    @property
-    def is_alive(self) -> bool:
-        """Whether it runs, or tries to."""
-        return not self._task.done()
-
-    def snapshot(self) -> Snapshot:
-        """Return how it stands."""
-        supervisor, pipeline = self.supervisor, self.pipeline
-        return Snapshot(
-            state=supervisor.state,
-            waiting_for=supervisor.waiting_for,
-            last_error=supervisor.last_error,
-            restarts=supervisor.restarts,
-            totals=pipeline.tracker.totals() if pipeline.tracker else None,
-            last_event_id=pipeline.last_event_id,
-            rate=pipeline.rate.per_second(),
-            lag=pipeline.lag,
-        )
-
-    async def end(self, *, drain: bool, deadline: float) -> None:
-        """End the run: after the batch at hand, or once the queue is empty; cut it at the deadline.
-
-        ``deadline`` in seconds from now. What a cut leaves unfinished comes back from the broker.
-        """
-        self._ending = True
-        waits = self.supervisor.state is TraceState.waiting
-        self.supervisor.state = TraceState.stopping
-        if drain:
-            self.pipeline.drain()
-        else:
-            self.pipeline.stop()
-        if not waits:  # an outage may last: nothing can be finished, and nothing is lost
-            await asyncio.wait({self._task}, timeout=deadline)
-        self._task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._task
-        self.supervisor.state = TraceState.stopped
-
-    async def _run(self) -> None:
-        if self._ending:
-            return
-        self.pipeline = self._make(well_until=self.pipeline.well_until)
-        await self.pipeline.run()
-
-
 class TraceRegistry:
     """Starts, stops and describes traces."""
 
-    def __init__(self, store: TraceStore, source: Source, settings: PipelineSettings) -> None:
+    def __init__(
+        self,
+        store: TraceStore,
+        source: Source,
+        settings: PipelineSettings,
+        run: Callable[[Trace, Feed], Running] | None = None,
+    ) -> None:
+        """Run traces in this process, unless ``run`` starts them elsewhere."""
         self._store = store
         self._source = source
-        self._settings = settings
         self._feed = Feed()
-        self._running: dict[str, RunningTrace] = {}
+        self._start = run or partial(_run_here, store, source, settings)
+        self._running: dict[str, Running] = {}
         self._changing: dict[str, asyncio.Lock] = {}
 
     async def resume(self) -> None:
@@ -142,7 +83,7 @@ class TraceRegistry:
             if present is None:
                 await self._store.set_wanted(trace.id, False)
                 return
-            present.pipeline.drain()
+            present.drain()
             await self._source.switch_off(vhost)
             await self._store.set_wanted(trace.id, False)
             del self._running[vhost]
@@ -151,7 +92,7 @@ class TraceRegistry:
             await self._source.delete_queue(vhost)
             await self._store.open_gap(
                 trace.id,
-                after_event_id=present.pipeline.last_event_id,
+                after_event_id=present.snapshot().last_event_id,
                 since=since,
                 reason="the trace was stopped",
             )
@@ -170,9 +111,7 @@ class TraceRegistry:
         return self._feed
 
     def _run(self, trace: Trace) -> None:
-        self._running[trace.vhost] = RunningTrace(
-            trace, self._store, self._source, self._feed, self._settings
-        )
+        self._running[trace.vhost] = self._start(trace, self._feed)
 
     async def _known(self, vhost: str) -> Trace:
         trace = await self._store.find_trace(vhost)
@@ -205,3 +144,9 @@ class TraceRegistry:
 
     def _lock(self, vhost: str) -> asyncio.Lock:
         return self._changing.setdefault(vhost, asyncio.Lock())
+
+
+def _run_here(
+    store: TraceStore, source: Source, settings: PipelineSettings, trace: Trace, feed: Feed
+) -> Running:
+    return RunningTrace(trace, store, source, feed, settings)

@@ -1,0 +1,84 @@
+"""A trace that runs within this process: a supervisor, and the pipeline of its present run."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from functools import partial
+
+from app.store.traces import Trace
+from app.traces.feed import Feed
+from app.traces.pipeline import Pipeline, PipelineSettings
+from app.traces.ports import Source, TraceStore
+from app.traces.status import Snapshot, TraceState
+from app.traces.supervisor import Supervisor
+
+
+class RunningTrace:
+    """One virtual host's trace while the service cares for it."""
+
+    def __init__(
+        self,
+        trace: Trace,
+        store: TraceStore,
+        source: Source,
+        feed: Feed,
+        settings: PipelineSettings,
+    ) -> None:
+        self.trace = trace
+        self.supervisor = Supervisor(trace.vhost, self._run, clock=time.monotonic)
+        self._make = partial(Pipeline, trace, store, source, feed, self.supervisor, settings)
+        self.pipeline = self._make(well_until=0)
+        self._ending = False
+        self._task = asyncio.create_task(
+            self.supervisor.supervise(), name=f"trace of {trace.vhost}"
+        )
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it runs, or tries to."""
+        return not self._task.done()
+
+    def snapshot(self) -> Snapshot:
+        """Return how it stands."""
+        supervisor, pipeline = self.supervisor, self.pipeline
+        return Snapshot(
+            state=supervisor.state,
+            waiting_for=supervisor.waiting_for,
+            last_error=supervisor.last_error,
+            restarts=supervisor.restarts,
+            totals=pipeline.tracker.totals() if pipeline.tracker else None,
+            last_event_id=pipeline.last_event_id,
+            rate=pipeline.rate.per_second(),
+            lag=pipeline.lag,
+        )
+
+    def drain(self) -> None:
+        """Ask the run to end once the queue is empty, and to leave tracing alone till then."""
+        self.pipeline.drain()
+
+    async def end(self, *, drain: bool, deadline: float) -> None:
+        """End the run: after the batch at hand, or once the queue is empty; cut it at the deadline.
+
+        ``deadline`` in seconds from now. What a cut leaves unfinished comes back from the broker.
+        """
+        self._ending = True
+        waits = self.supervisor.state is TraceState.waiting
+        self.supervisor.state = TraceState.stopping
+        if drain:
+            self.pipeline.drain()
+        else:
+            self.pipeline.stop()
+        if not waits:  # an outage may last: nothing can be finished, and nothing is lost
+            await asyncio.wait({self._task}, timeout=deadline)
+        self._task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._task
+        self.supervisor.state = TraceState.stopped
+
+    async def _run(self) -> None:
+        if self._ending:
+            return
+        self.pipeline = self._make(well_until=self.pipeline.well_until)
+        await self.pipeline.run()
