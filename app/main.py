@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
+import msgspec
 from fastapi import FastAPI
 
 from app.api.application import build
@@ -21,10 +22,13 @@ from app.jobs.exports import Exports
 from app.jobs.manager import JobManager
 from app.jobs.process import SparkProcess
 from app.settings import Settings
-from app.store import Store, migrate
+from app.store import Store, Trace, migrate
+from app.traces.feed import Feed
 from app.traces.pipeline import PipelineSettings
+from app.traces.processes import TraceProcesses
 from app.traces.registry import TraceRegistry
 from app.traces.retention import Retention
+from app.traces.running import RunningTrace
 from app.tracker import Bounds
 
 _DAY_SECONDS = 86_400
@@ -47,7 +51,14 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         stack.push_async_callback(store.close)
         management = _management(settings)
         stack.push_async_callback(management.close)
-        registry = TraceRegistry(store, _source(settings, management), _pipeline(settings))
+        elsewhere = None
+        if settings.trace_processes:
+            line = msgspec.json.encode(settings.portable())
+            processes = TraceProcesses(settings.trace_processes, line)
+            stack.push_async_callback(processes.close)
+            elsewhere = processes.run
+        source = _source(settings, management)
+        registry = TraceRegistry(store, source, _pipeline(settings), elsewhere)
         await registry.resume()
         stack.push_async_callback(registry.shutdown, settings.shutdown_seconds)
         exports = Exports(settings.exports)
@@ -66,6 +77,18 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             jobs=jobs,
             exports=exports,
         )
+
+
+@asynccontextmanager
+async def open_capture(settings: Settings) -> AsyncIterator[Callable[[Trace, Feed], RunningTrace]]:
+    """What a process needs that only runs traces; gives the function that runs one."""
+    async with AsyncExitStack() as stack:
+        store = await _open_store(settings)
+        stack.push_async_callback(store.close)
+        management = _management(settings)
+        stack.push_async_callback(management.close)
+        source, pipeline = _source(settings, management), _pipeline(settings)
+        yield lambda trace, feed: RunningTrace(trace, store, source, feed, pipeline)
 
 
 def web_folder() -> Path | None:

@@ -21,7 +21,7 @@ from pydantic import (
     field_validator,
     model_validator,
 )
-from pydantic_core import CoreSchema, core_schema
+from pydantic_core import CoreSchema, core_schema, to_jsonable_python
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from app.errors import SettingsError
@@ -209,6 +209,11 @@ class Settings(BaseSettings):
     tracing_check_seconds: Seconds = Field(
         default=15, description="How often to look whether tracing is still switched on."
     )
+    trace_processes: Annotated[int, Field(ge=0, le=64)] = Field(
+        default=0,
+        description="Processes that traces are spread over, to use more than one core; "
+        "0 runs them within the service.",
+    )
     pending_copies: Count = Field(
         default=200_000,
         description="Most routed copies of a trace that wait for their delivery; "
@@ -352,6 +357,15 @@ class Settings(BaseSettings):
     def exports(self) -> Path:
         """The folder of the exports, with the default filled in."""
         return self.export_dir or self.data_dir.absolute() / "exports"
+
+    def portable(self) -> dict[str, Any]:
+        """All of it as JSON-safe values, passwords too: for a process of our own, by its stdin."""
+        values = {name: getattr(self, name) for name in type(self).model_fields}
+        return {
+            name: value.reveal() if isinstance(value, SecretUrl) else to_jsonable_python(value)
+            for name, value in values.items()
+            if value is not None
+        }
 
     @property
     def management_credentials(self) -> tuple[str, str]:

@@ -1,0 +1,94 @@
+"""A process that runs traces for the service: ``python -m app.trace_process``.
+
+Reads its settings as the first line of stdin, then orders; writes how its traces stand to stdout
+(see `app.traces.processes`). It ends when its stdin does, so never outlives the service.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable
+
+import msgspec
+import uvloop
+
+from app.garbage import tune_garbage_collection
+from app.main import open_capture
+from app.settings import Settings
+from app.store import Trace
+from app.traces.feed import Feed
+from app.traces.processes import Notice, Order
+from app.traces.running import RunningTrace
+
+NOTICE_SECONDS = 1.0
+
+
+class Attendant:
+    """Runs traces as ordered, and says how they stand."""
+
+    def __init__(self, run: Callable[[Trace, Feed], RunningTrace]) -> None:
+        self._run = run
+        self._feed = Feed()
+        self._running: dict[int, RunningTrace] = {}
+        self._ending: set[asyncio.Task[None]] = set()
+
+    async def attend(self, orders: asyncio.StreamReader) -> None:
+        """Follow orders until there are no more, then end everything."""
+        telling = asyncio.create_task(self._tell())
+        while line := await orders.readline():
+            self._follow(msgspec.json.decode(line, type=Order))
+        telling.cancel()
+        await asyncio.gather(*(self._end(trace, False, 10.0) for trace in self._running.values()))
+
+    def _follow(self, order: Order) -> None:
+        if order.do == "run":
+            self._running[order.trace.id] = self._run(order.trace, self._feed)
+        elif running := self._running.get(order.trace.id):
+            if order.do == "drain":
+                running.drain()
+            else:
+                ending = asyncio.create_task(self._end(running, order.drain, order.deadline))
+                self._ending.add(ending)
+                ending.add_done_callback(self._ending.discard)
+
+    async def _end(self, running: RunningTrace, drain: bool, deadline: float) -> None:
+        await running.end(drain=drain, deadline=deadline)
+        _say(running.trace, running)
+        self._running.pop(running.trace.id, None)
+
+    async def _tell(self) -> None:
+        while True:
+            seen = self._feed.latest
+            for running in self._running.values():
+                _say(running.trace, running)
+            try:
+                async with asyncio.timeout(NOTICE_SECONDS):
+                    await self._feed.beyond(seen)
+            except TimeoutError:
+                continue
+
+
+def _say(trace: Trace, running: RunningTrace) -> None:
+    notice = Notice(trace.id, running.snapshot(), running.is_alive)
+    sys.stdout.buffer.write(msgspec.json.encode(notice) + b"\n")
+    sys.stdout.buffer.flush()
+
+
+async def _main() -> None:
+    orders = asyncio.StreamReader(limit=1 << 24)
+    loop = asyncio.get_running_loop()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(orders), sys.stdin)
+    settings = Settings.model_validate(msgspec.json.decode(await orders.readline()))
+    async with open_capture(settings) as run:
+        await Attendant(run).attend(orders)
+
+
+def main() -> None:
+    """Run until stdin ends."""
+    tune_garbage_collection()
+    uvloop.run(_main())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,77 @@
+"""Traces in processes of their own: the same events, the same states, and a crash is survived."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from app.settings import SecretUrl, Settings
+from app.store import Store
+from app.traces.pipeline import PipelineSettings
+from app.traces.processes import TraceProcesses
+from app.traces.registry import TraceRegistry
+from app.traces.status import TraceState
+from tests.integration.conftest import Service, until
+from tests.integration.test_capture import send_and_receive
+from tools.servers import Broker
+
+
+@pytest.fixture
+async def processes(
+    service: Service, store: Store, rabbit: Broker, settings: PipelineSettings, tmp_path: Path
+) -> AsyncIterator[TraceProcesses]:
+    """Two processes behind the service's registry."""
+    child = Settings(
+        amqp_url=SecretUrl(rabbit.amqp_url("/")),
+        management_url=SecretUrl(rabbit.management_url),
+        data_dir=tmp_path,  # where the store is too
+        batch_seconds=0.02,
+    )
+    processes = TraceProcesses(2, msgspec.json.encode(child.portable()))
+    service.registry = TraceRegistry(store, service.source, settings, processes.run)
+    yield processes
+    await service.registry.shutdown(deadline=10)
+    await processes.close()
+
+
+async def test_virtual_hosts_are_spread_and_told_of(
+    service: Service, processes: TraceProcesses, rabbit: Broker, vhost: str
+) -> None:
+    with rabbit.fresh_vhost() as other:
+        await service.running(vhost)
+        await service.running(other)
+        assert len(set(processes.pids)) == 2
+        await send_and_receive(rabbit, vhost, 5, "here")
+        await send_and_receive(rabbit, other, 7, "there")
+        last = (await service.stored(other, 14))[-1].id
+        assert len(await service.stored(vhost, 10)) == 10
+        assert await service.registry.subscribe().beyond(last - 1) >= last
+
+        async def counted() -> bool:
+            counters = (await service.registry.status(other)).counters
+            return (counters.published, counters.received) == (7, 7)
+
+        await until(counted, "the other process has told its counters")
+        await service.registry.stop(other)
+        assert (await service.registry.status(other)).state is TraceState.stopped
+
+
+async def test_a_process_that_is_killed_is_replaced_and_nothing_is_lost(
+    service: Service, processes: TraceProcesses, rabbit: Broker, vhost: str
+) -> None:
+    await service.running(vhost)
+    await send_and_receive(rabbit, vhost, 5)
+    await service.stored(vhost, 10)
+    (pid,) = processes.pids
+    os.kill(pid, signal.SIGKILL)
+    await send_and_receive(rabbit, vhost, 5)
+    events = await service.stored(vhost, 20)
+    assert len({event.id for event in events}) == len(events) == 20
+    assert processes.pids != [pid]
+    await service.registry.stop(vhost)
+    assert (await service.registry.status(vhost)).state is TraceState.stopped
