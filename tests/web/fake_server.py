@@ -241,8 +241,7 @@ class Handler(BaseHTTPRequestHandler):
         if self.command == "DELETE":
             del world.exports[key]
             return self.send(204, b"")
-        extension = file.rpartition(".")[2]
-        kind = next((f["media_type"] for f in FORMATS if f["extension"] == extension), "text/plain")
+        kind = next(f["media_type"] for f in FORMATS if file.endswith(f["extension"]))
         disposition = {"content-disposition": f'attachment; filename="{file}"'}
         return self.send(200, world.exports[key][0], kind, disposition)
 

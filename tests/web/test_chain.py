@@ -65,7 +65,7 @@ def test_the_job_is_in_the_address_and_a_reload_comes_back_to_it(
 ) -> None:
     a, b = cause_and_effect(demo.world)
     page = open_page(demo, f"#/chain?a={a}&b={b}")
-    page.get_by_label("Format").select_option("csv")
+    page.get_by_label("Format").select_option(".csv")
     page.get_by_role("button", name="Restore and export").click()
     expect(page.get_by_text(f"chain-{a}-{b}.csv,")).to_be_visible()
     assert "job=" in page.url

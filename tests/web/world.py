@@ -16,19 +16,14 @@ from typing import Any
 from urllib.parse import quote
 
 from app.api.queries import ListQuery
+from app.jobs.exports import format_rows
 from tests.web import history
 from tests.web.history import Event, Participant, Simulation
 
 # The service refuses what it does not know; so does this.
 PARAMETERS = frozenset(ListQuery.model_fields)
 
-FORMATS = [
-    {"extension": "jsonl", "media_type": "application/x-ndjson", "title": "JSON lines"},
-    {"extension": "json", "media_type": "application/json", "title": "JSON"},
-    {"extension": "csv", "media_type": "text/csv", "title": "CSV"},
-    {"extension": "txt", "media_type": "text/plain", "title": "Text"},
-    {"extension": "parquet", "media_type": "application/vnd.apache.parquet", "title": "Parquet"},
-]
+FORMATS = format_rows()
 
 
 def iso(micros: int) -> str:
@@ -390,9 +385,9 @@ class World:
             raise bad_request("from and to are the same event")
         if not file or "/" in file or file.startswith("."):
             raise bad_request(f"{file!r} is not a plain file name")
-        extension = file.rpartition(".")[2] if "." in file else "jsonl"
-        if extension not in {f["extension"] for f in FORMATS}:
-            raise bad_request(f"no export format is called .{extension}")
+        extension = next((f["extension"] for f in FORMATS if file.endswith(f["extension"])), None)
+        if extension is None:
+            raise bad_request(f"no format has the extension of {file}")
         relation = self.relation(a, b)
         with self.changed:
             number = len(self.jobs) + 1
@@ -439,7 +434,7 @@ class World:
             "to": b.id,
             "file": file if chain else None,
             "location": f"/itc_db/undefined/{a.id}/{b.id}/{quote(file)}" if chain else None,
-            "format": extension,
+            "format": extension.removeprefix("."),
             "events": len(chain),
             "participants": len({e.participant for e in chain}),
             "plan": {"form": "ranges", "reason": "few participants against the span"},
@@ -462,9 +457,9 @@ class World:
 
     def export_body(self, chain: list[Event], extension: str) -> bytes:
         rows = [self.event_json(e) for e in chain]
-        if extension == "json":
+        if extension == ".json":
             return json.dumps({"events": rows}, indent=1).encode()
-        if extension == "csv":
+        if extension == ".csv":
             lines = [f"{r['id']},{r['type']},{r['exchange']}" for r in rows]
             return "\n".join(["id,type,exchange", *lines]).encode()
         return "".join(json.dumps(r) + "\n" for r in rows).encode()

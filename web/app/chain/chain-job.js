@@ -17,6 +17,7 @@ import { ChainList } from "./chain-list.js";
 import { reloadExports } from "./exports-table.js";
 
 const PLAIN_NAME = /^[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}$/;
+const LISTED = ".jsonl"; // the format that the page itself can read back
 const ENDED = new Set(["succeeded", "failed", "cancelled"]);
 export const hasEnded = (job) => ENDED.has(job.state);
 
@@ -46,17 +47,17 @@ export function ChainJob({ a, b }) {
       ${job && html`<${JobLine} job=${job} />`}
       ${mine?.file && html`<${Summary} result=${mine} />`}
     <//>
-    ${mine?.file && mine.format === "jsonl" && html`<${ChainList} result=${mine} />`}
-    ${mine?.file && mine.format !== "jsonl" &&
-    html`<${Alert} tone="calm">To list the chain here as well, export it as JSON lines.<//>`}`;
+    ${mine?.file && mine.file.endsWith(LISTED) && html`<${ChainList} result=${mine} />`}
+    ${mine?.file && !mine.file.endsWith(LISTED) &&
+    html`<${Alert} tone="calm">To list the chain here as well, export it as .jsonl.<//>`}`;
 }
 
 function ExportForm({ a, b, onStart, busy }) {
   const { data: formats = [] } = useResource(api.formats, [], { every: 0 });
   const [name, setName] = useState(null);
-  const [extension, setExtension] = useState("jsonl");
+  const [extension, setExtension] = useState(LISTED);
   const shown = name ?? `chain-${a}-${b}`;
-  const file = `${shown}.${extension}`;
+  const file = `${shown}${extension}`;
   const valid = PLAIN_NAME.test(file);
   const submit = (event) => {
     event.preventDefault();
@@ -67,10 +68,11 @@ function ExportForm({ a, b, onStart, busy }) {
       <input class="input" value=${shown} aria-invalid=${String(!valid)} spellcheck=${false}
         onInput=${(e) => setName(e.currentTarget.value)} aria-describedby="file-name-rule" />
     </label>
-    <label class="field"><span>Format</span>
+    <label class="field format"><span>Format</span>
       <select class="select" value=${extension} onChange=${(e) => setExtension(e.currentTarget.value)}>
-        ${(formats.length ? formats : [{ extension: "jsonl", title: "JSON lines" }]).map(
-          (f) => html`<option key=${f.extension} value=${f.extension}>${f.title} (.${f.extension})</option>`,
+        ${(formats.length ? formats : [{ extension: LISTED, title: "JSON, one event a line" }]).map(
+          (f) => html`<option key=${f.extension} value=${f.extension} selected=${f.extension === extension}>
+            ${f.extension}: ${f.title}</option>`,
         )}
       </select>
     </label>

@@ -16,7 +16,8 @@ export function sentence(text) {
 
 export function rate(n) {
   if (n == null) return "–";
-  if (n > 0 && n < 0.1) return "< 0.1/s";
+  if (n === 0) return "0/s";
+  if (n < 0.1) return "< 0.1/s";
   return `${n < 10 ? n.toFixed(1) : compact(Math.round(n))}/s`;
 }
 

@@ -17,6 +17,7 @@ export const traces = signal({ data: undefined, error: null });
 export const rateSamples = signal([]);
 
 let before = null; // the counters at the last poll, by vhost
+let seeded = false;
 
 export async function reloadTraces(abort) {
   try {
@@ -36,6 +37,8 @@ export function useTracesPolling() {
     let timer = 0;
     const run = async () => {
       if (!document.hidden) await reloadTraces(controller.signal);
+      if (!seeded) seed(controller.signal);
+      seeded = true;
       if (every && !controller.signal.aborted) timer = setTimeout(run, every * 1000);
     };
     run();
@@ -44,11 +47,6 @@ export function useTracesPolling() {
       clearTimeout(timer);
     };
   }, [every]);
-  useEffect(() => {
-    const controller = new AbortController();
-    seed(controller.signal);
-    return () => controller.abort();
-  }, []);
 }
 
 function sample(list) {
@@ -91,22 +89,33 @@ async function seed(abort) {
     return; // the plot then starts empty; what is wrong shows where it matters
   }
   if (events.length === SEED_EVENTS) since = toMicros(events.at(-1).recorded_at) / 1e6;
-  const bins = new Map();
+  const bins = emptyBins(events, since, until);
   for (const event of events) {
-    const bin = Math.floor(toMicros(event.recorded_at) / 1e6 / BIN_SECONDS);
-    const key = `${bin} ${event.vhost}`;
-    const sums = bins.get(key) ?? newBin(event.vhost, bin);
+    const sums = bins.get(binKey(event.vhost, toMicros(event.recorded_at) / 1e6));
+    if (!sums) continue; // in a bin that is only partly known
     sums[event.type] += 1;
     if (event.match === "unmatched") sums.unmatched += 1;
-    bins.set(key, sums);
   }
-  const full = [...bins.values()].filter(
-    (bin) => bin.at - BIN_SECONDS >= since && bin.at <= until - 1,
-  );
   const known = rateSamples.peek();
   const first = known.length ? known[0].at - known[0].seconds : until;
-  const seeded = full.filter((bin) => bin.at <= first).sort((a, b) => a.at - b.at);
+  const seeded = [...bins.values()].filter((bin) => bin.at <= first).sort((a, b) => a.at - b.at);
   rateSamples.value = [...seeded, ...known].slice(-KEPT_SAMPLES);
+}
+
+const binKey = (vhost, at) => `${Math.floor(at / BIN_SECONDS)} ${vhost}`;
+
+/** Bins of every traced virtual host that lie wholly between the two times and in its trace. */
+function emptyBins(events, since, until) {
+  const list = traces.peek().data ?? [];
+  const begun = new Map(list.map((trace) => [trace.vhost, toMicros(trace.created_at) / 1e6]));
+  const bins = new Map();
+  for (const vhost of new Set([...begun.keys(), ...events.map((event) => event.vhost)])) {
+    const from = Math.max(since, begun.get(vhost) ?? since);
+    for (let n = Math.ceil(from / BIN_SECONDS); (n + 1) * BIN_SECONDS <= until; n += 1) {
+      bins.set(binKey(vhost, n * BIN_SECONDS), newBin(vhost, n));
+    }
+  }
+  return bins;
 }
 
 function newBin(vhost, bin) {

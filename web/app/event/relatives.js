@@ -25,7 +25,7 @@ export function Relatives({ event, side }) {
     ${!data ? pending(loaded, title.toLowerCase()) : html`<${List} items=${data.items} none=${none} />`}
     ${data?.truncated &&
     (step + 1 < STEPS.length
-      ? html`<button class="button small quiet" onClick=${() => setStep(step + 1)}>Show more</button>`
+      ? html`<button class="button small quiet flush-start" onClick=${() => setStep(step + 1)}>Show more</button>`
       : html`<p class="small soft">There are more than these ${limit}.</p>`)}
   </section>`;
 }

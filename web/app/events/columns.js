@@ -2,6 +2,7 @@
 import { html } from "../core/html.js";
 import { bytes, count, dateTime, exchangeName, time, visible } from "../core/format.js";
 import { eventColumns } from "../core/preferences.js";
+import { user } from "../core/session.js";
 import { MatchMark, TypeMark } from "../ui/marks.js";
 
 const list = (values) => (values ?? []).map((value) => visible(value)).join(", ");
@@ -49,7 +50,8 @@ function payloadText(event) {
 /** The chosen columns; the virtual host is among them where several can be in the table. */
 export function chosenColumns(vhost) {
   const names = new Set(eventColumns.value ?? DEFAULT);
-  if (!vhost && !eventColumns.value) names.add("vhost");
+  const several = (user.value?.vhosts.length ?? 0) > 1;
+  if (!vhost && several && !eventColumns.value) names.add("vhost");
   return COLUMNS.filter((column) => column.fixed || names.has(column.name));
 }
 

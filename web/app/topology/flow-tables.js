@@ -1,10 +1,10 @@
 // The drawing's numbers as tables.
 import { html } from "../core/html.js";
-import { count, exchangeName, rate, seconds, visible } from "../core/format.js";
+import { count, exchangeName, seconds, visible } from "../core/format.js";
 import { href } from "../core/route.js";
 import { Value } from "../ui/marks.js";
 import { Panel } from "../ui/panel.js";
-import { quantile } from "./flows.js";
+import { flowing, quantile } from "./flows.js";
 
 const MOST_ROWS = 100;
 
@@ -21,7 +21,7 @@ export function DeliveriesTable({ flows, vhost }) {
             <td class="name"><a href=${href("events", { vhost, queue: link.from })}><${Value}>${link.from}<//></a></td>
             <td class="name"><${Value}>${link.to}<//></td>
             <td class="number">${count(link.count)}</td>
-            <td class="number">${rate(flows.seconds ? link.count / flows.seconds : null)}</td>
+            <td class="number">${flowing(link.count, flows.seconds)}</td>
             <td class="number">${link.unmatched
               ? html`<a href=${href("events", { vhost, queue: link.from, match: "unmatched" })}>${count(link.unmatched)}</a>`
               : "0"}</td>
@@ -48,7 +48,7 @@ export function PublishesTable({ flows, vhost }) {
             <td class="name"><a href=${href("events", { vhost, exchange: link.to, type: "published" })}>${exchangeName(link.to)}</a></td>
             <td class="name"><bdi>${queues(link.to).join(", ") || "none: unroutable"}</bdi></td>
             <td class="number">${count(link.count)}</td>
-            <td class="number">${rate(flows.seconds ? link.count / flows.seconds : null)}</td>
+            <td class="number">${flowing(link.count, flows.seconds)}</td>
           </tr>`,
         )}</tbody>
       </table>

@@ -1,5 +1,5 @@
 // Who sends what where, counted from events: publishers → exchanges → queues → receivers.
-import { toMicros } from "../core/format.js";
+import { plural, rate, toMicros } from "../core/format.js";
 
 export const COLUMNS = ["publishers", "exchanges", "queues", "receivers"];
 export const FIELDS =
@@ -74,6 +74,14 @@ function add(map, key, from, to, wait = null, unmatched = false) {
   entry.count += 1;
   if (unmatched) entry.unmatched += 1;
   if (wait !== null) entry.waits.push(wait);
+}
+
+const LEAST_SECONDS = 5;
+
+/** How often, or how many where the events span too little time for a rate to mean anything. */
+export function flowing(count, seconds) {
+  if (seconds >= LEAST_SECONDS) return rate(count / seconds);
+  return plural(count, "message");
 }
 
 /** The share-th part of the waits in order (0.5: half were shorter), or null without any. */

@@ -2,9 +2,9 @@
 // what flows along them.
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
-import { compact, exchangeName, rate, seconds, visible } from "../core/format.js";
+import { compact, exchangeName, seconds, visible } from "../core/format.js";
 import { href } from "../core/route.js";
-import { COLUMNS, quantile } from "./flows.js";
+import { COLUMNS, flowing, quantile } from "./flows.js";
 import { arrange, NODE_HEIGHT } from "./layout.js";
 
 const TITLES = ["Publishers", "Exchanges", "Queues", "Receivers"];
@@ -52,7 +52,7 @@ function Node({ node, column, place, flows, vhost, by, onLit }) {
   const median = quantile(node.waits, 0.5);
   const unmatched = node.unmatched ? `${compact(node.unmatched)} unmatched` : null;
   const notes = node.count
-    ? [rate(flows.seconds ? node.count / flows.seconds : null), median !== null && column >= 2 ? `p50 ${seconds(median)}` : null]
+    ? [flowing(node.count, flows.seconds), median !== null && column >= 2 ? `p50 ${seconds(median)}` : null]
     : [column === 1 ? "dead letters" : "nothing seen"];
   const style = { left: `${place.x}px`, top: `${place.y}px`, width: `${place.width}px`, height: `${NODE_HEIGHT}px` };
   const light = { onPointerEnter: () => onLit({ column, key: node.key }), onFocus: () => onLit({ column, key: node.key }) };

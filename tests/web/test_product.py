@@ -1,0 +1,134 @@
+"""The product as its user meets it: a real broker, the real service, a real browser."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.web.browser import watch
+from tests.web.conftest import sign_in
+from tools.demo.pipeline import Outcome, Pipeline
+from tools.demo.stage import Stage, raised
+from tools.servers import Broker, free_port
+
+SPARK_SECONDS = 240
+VIEWS = {
+    "overview": "#/overview",
+    "events": "#/events?event={last}",
+    "chain": "#/chain?a={first}&b={last}",
+    "space-time": "#/space-time?event={first}",
+    "space-time-chain": "#/space-time?a={first}&b={last}",
+    "topology": "#/topology",
+    "jobs": "#/jobs",
+    "admin": "#/admin",
+}
+
+
+@pytest.fixture(scope="module")
+def stage(rabbit: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    """The service on a virtual host of its own; nothing is traced yet."""
+    with rabbit.fresh_vhost() as vhost:
+        environment = {
+            **os.environ,
+            "AMQP_URL": rabbit.amqp_url(vhost),
+            "MANAGEMENT_URL": rabbit.management_url,
+            "ITC_PORT": str(free_port()),
+        }
+        with raised(tmp_path_factory.mktemp("product"), environment, lambda _: None) as stage:
+            yield stage
+
+
+def drive(stage: Stage) -> Outcome:
+    """One run of the demo's order pipeline."""
+
+    async def run() -> Outcome:
+        url = stage.broker.amqp_url(stage.vhost)
+        async with Pipeline(stage.url_of, url, "browser") as pipeline:
+            return await pipeline.run()
+
+    # A thread of its own: Playwright has an event loop running in this one.
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, run()).result(timeout=60)
+
+
+def opened(browser: Browser, stage: Stage, complaints: list[str], theme: str) -> Page:
+    context = browser.new_context(
+        viewport={"width": 1440, "height": 900},
+        color_scheme="dark" if theme == "dark" else "light",
+    )
+    page = context.new_page()
+    page.set_default_timeout(15_000)
+    watch(page, stage.client.url, complaints)
+    page.goto(stage.client.url)
+    sign_in(page, stage.broker.user, stage.broker.password)
+    return page
+
+
+def test_the_story_from_sign_in_to_the_downloaded_chain(
+    browser: Browser, stage: Stage, shots: Path, tmp_path: Path
+) -> None:
+    complaints: list[str] = []
+    page = opened(browser, stage, complaints, "light")
+    page.get_by_label("Virtual host").select_option(stage.vhost)
+    expect(page.get_by_text("Start a trace to see what causes what")).to_be_visible()
+    page.screenshot(path=shots / "product-empty.png")
+    page.get_by_role("button", name=f"Start the trace of {stage.vhost}").click()
+    expect(page.get_by_role("table").get_by_text("running")).to_be_visible(timeout=60_000)
+
+    page.get_by_role("link", name="Events", exact=True).click()
+    expect(page.get_by_text("No events yet")).to_be_visible()
+    drive(stage)
+    expect(page.locator("tr.row")).to_have_count(25, timeout=30_000)
+
+    page.locator("tr.row").last.click()
+    page.get_by_role("button", name="Pin as A").click()
+    first = page.locator(".drawer h2").inner_text()
+    dead = page.locator("tr.row", has_text="itc-demo.orders.dead")
+    dead.click()
+    page.get_by_role("button", name="Pin as B").click()
+    last = page.locator(".drawer h2").inner_text()
+    expect(page.locator(".drawer")).to_contain_text("dead-lettered")
+    page.get_by_role("link", name="Compare and chain").click()
+    expect(page.locator(".pair-word")).to_have_text("happened before")
+
+    page.get_by_role("button", name="Restore and export").click()
+    expect(page.locator(".chain-step")).to_have_count(20, timeout=SPARK_SECONDS * 1000)
+    expect(page.locator(".chain-step .number").first).to_have_text(first)
+    expect(page.locator(".chain-step .number").last).to_have_text(last)
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Download", exact=True).first.click()
+    download.value.save_as(tmp_path / "chain.jsonl")
+    rows = [json.loads(line) for line in (tmp_path / "chain.jsonl").read_text().splitlines()]
+    events = [row for row in rows if "id" in row]
+    assert [f"#{event['id']}" for event in events] == page.locator(
+        ".chain-step .number"
+    ).all_inner_texts()
+    page.context.close()
+    assert not complaints, complaints
+
+
+@pytest.mark.parametrize("width", [1440, 800])
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_every_view_of_it_can_be_looked_at(
+    browser: Browser, stage: Stage, shots: Path, theme: str, width: int
+) -> None:
+    complaints: list[str] = []
+    page = opened(browser, stage, complaints, theme)
+    expect(page.locator(".shell")).to_be_visible()
+    page.set_viewport_size({"width": width, "height": 900 if width > 1000 else 1000})
+    stored = stage.client.events_after(stage.vhost, 0)
+    ids = {"first": stored[0]["id"], "last": stored[-1]["id"]}
+    for name, address in VIEWS.items():
+        page.goto(f"{stage.client.url}/{address.format(**ids)}")
+        expect(page.locator(".loading")).to_have_count(0)
+        expect(page.get_by_role("alert")).to_have_count(0)
+        page.screenshot(path=shots / f"product-{name}-{theme}-{width}.png")
+    page.context.close()
+    assert not complaints, complaints
