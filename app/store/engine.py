@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
-from typing import TypeAlias
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar
 
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
@@ -15,6 +16,10 @@ from app.errors import BadRequestError, OutageError, SettingsError
 from app.store import postgres, sqlite
 
 Dialect: TypeAlias = sqlite.Sqlite | postgres.Postgres
+
+P = ParamSpec("P")
+T = TypeVar("T")
+Work: TypeAlias = Callable[[AsyncConnection], Awaitable[T]]
 
 
 def parse_url(database_url: str) -> URL:
@@ -41,39 +46,82 @@ def dialect_of(database_url: str) -> Dialect:
 
 
 class Database:
-    """Connections for reading and for writing, each in a transaction of its own."""
+    """Connections for reading and for writing, each use of one in a transaction of its own.
+
+    `read` and `write` take a function and what it wants behind the connection. A transaction that
+    has begun runs to its end even where the caller is cancelled, who waits that long: a driver
+    that is cut off between two words leaves the file locked, or a commit in doubt.
+    """
 
     def __init__(self, database_url: str) -> None:
         """Connect to nothing yet: that happens with the first transaction."""
         self.dialect = dialect_of(database_url)
         self._reader = self.dialect.reader()
         self._writer = self.dialect.writer()
+        self._running: set[asyncio.Task[Any]] = set()
 
     async def close(self) -> None:
-        """Close all connections."""
+        """Let what runs come to its end, and close all connections."""
+        if self._running:
+            await asyncio.wait(self._running)
         await self._reader.dispose()
         await self._writer.dispose()
 
-    @asynccontextmanager
-    async def reading(self, seconds: float | None = None) -> AsyncIterator[AsyncConnection]:
-        """A connection that only reads; given seconds, a query that takes longer is broken off.
+    async def read(
+        self,
+        work: Callable[Concatenate[AsyncConnection, P], Awaitable[T]],
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """What ``work`` gives in a transaction that only reads; raises `OutageError`."""
+        return await self._to_its_end(self._read(None, lambda c: work(c, *args, **kwargs)))
 
-        Raises `OutageError`, and `BadRequestError` at the end of the time.
-        """
-        with translated(self.dialect):
-            async with self._reader.begin() as connection:
-                await self.dialect.limit_time(connection, seconds)
-                yield connection
+    async def read_within(
+        self,
+        seconds: float,
+        work: Callable[Concatenate[AsyncConnection, P], Awaitable[T]],
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """As `read`, but a query that takes longer is broken off with a `BadRequestError`."""
+        return await self._to_its_end(self._read(seconds, lambda c: work(c, *args, **kwargs)))
 
-    @asynccontextmanager
-    async def writing(self) -> AsyncIterator[AsyncConnection]:
-        """A connection whose transaction is committed behind the block, and undone by an error.
+    async def write(
+        self,
+        work: Callable[Concatenate[AsyncConnection, P], Awaitable[T]],
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """What ``work`` gives in a transaction that is committed, or undone by an error.
 
         Raises `OutageError`; one that comes at the commit leaves open whether it took place.
         """
+        return await self._to_its_end(self._write(lambda c: work(c, *args, **kwargs)))
+
+    async def _read(self, seconds: float | None, work: Work[T]) -> T:
+        with translated(self.dialect):
+            async with self._reader.begin() as connection:
+                await self.dialect.limit_time(connection, seconds)
+                return await work(connection)
+
+    async def _write(self, work: Work[T]) -> T:
         with translated(self.dialect):
             async with self._writer.begin() as connection:
-                yield connection
+                return await work(connection)
+
+    async def _to_its_end(self, transaction: Coroutine[Any, Any, T]) -> T:
+        task = asyncio.create_task(transaction)
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if not task.done():
+                await asyncio.wait({task})
+            raise
 
 
 @contextmanager

@@ -130,13 +130,19 @@ async def _handovers(
     connection: AsyncConnection, trace_id: int, most: int, reference: References
 ) -> list[Handover]:
     """Received events that have a cause. A cause that retention has removed is none any more."""
-    cause = events.alias("cause")
-    query = (
-        select(events.c.queue, events.c.fingerprint, cause.c.id, cause.c.clock, cause.c.lamport)
-        .join(cause, and_(cause.c.id == events.c.cause_id, cause.c.trace_id == trace_id))
-        .where(events.c.trace_id == trace_id)
+    # The last so many first, then those among them whose cause is left: as the tracker forgets.
+    last = (
+        select(events.c.id, events.c.queue, events.c.fingerprint, events.c.cause_id)
+        .where(events.c.trace_id == trace_id, events.c.cause_id.is_not(None))
         .order_by(events.c.id.desc())
         .limit(most)
+        .subquery()
+    )
+    cause = events.alias("cause")
+    query = (
+        select(last.c.queue, last.c.fingerprint, cause.c.id, cause.c.clock, cause.c.lamport)
+        .join(cause, and_(cause.c.id == last.c.cause_id, cause.c.trace_id == trace_id))
+        .order_by(last.c.id.desc())
     )
     newest_first = [
         Handover(queue, fingerprint, reference(event_id, clock, lamport))

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Collection, Sequence
 
 from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.job import Job, JobState, Json, Progress
 from app.store import append as appending
@@ -45,6 +46,10 @@ from itc import Stamp
 
 def _now() -> int:
     return time.time_ns() // 1000
+
+
+async def _ask(connection: AsyncConnection) -> None:
+    await connection.execute(text("SELECT 1"))
 
 
 class Store:
@@ -86,8 +91,7 @@ class Store:
         database = Database(database_url)
         bounds = appending.Bounds(payload_max_bytes, quarantine_max)
         try:
-            async with database.writing() as connection:
-                await check_schema(connection)
+            await database.write(check_schema)
         except BaseException:
             await database.close()
             raise
@@ -99,8 +103,7 @@ class Store:
 
     async def ping(self) -> None:
         """Return where the database answers; otherwise `OutageError`."""
-        async with self._database.reading() as connection:
-            await connection.execute(text("SELECT 1"))
+        await self._database.read(_ask)
 
     # Traces and their batches
 
@@ -110,25 +113,21 @@ class Store:
         ``policy`` is channel, connection or user. Raises `ConflictError` for another than its
         stored events have.
         """
-        async with self._database.writing() as connection:
-            return await traces.create(
-                connection, self._database.dialect, vhost, policy, self._clock()
-            )
+        return await self._database.write(
+            traces.create, self._database.dialect, vhost, policy, self._clock()
+        )
 
     async def find_trace(self, vhost: str) -> Trace | None:
         """A virtual host's trace; None where there never was one."""
-        async with self._database.reading() as connection:
-            return await traces.find(connection, vhost)
+        return await self._database.read(traces.find, vhost)
 
     async def traces(self, vhosts: Collection[str] | None = None) -> list[Trace]:
         """All traces, by virtual host."""
-        async with self._database.reading() as connection:
-            return await traces.listed(connection, vhosts)
+        return await self._database.read(traces.listed, vhosts)
 
     async def set_wanted(self, trace_id: int, wanted: bool) -> None:
         """Say whether a trace should run when the service starts; raises `NotFoundError`."""
-        async with self._database.writing() as connection:
-            await traces.set_wanted(connection, trace_id, wanted)
+        await self._database.write(traces.set_wanted, trace_id, wanted)
 
     async def append(self, trace_id: int, batch: Batch) -> range:
         """Store a batch, all or nothing; gives its events' ids, which their references hold then.
@@ -136,44 +135,37 @@ class Store:
         After an `OutageError`, append the very same batch again: if its commit did take place it
         is recognised. Only one at a time may append to a trace.
         """
-        async with self._database.writing() as connection:
-            return await appending.append(
-                connection, self._database.dialect, trace_id, batch, self._bounds
-            )
+        return await self._database.write(
+            appending.append, self._database.dialect, trace_id, batch, self._bounds
+        )
 
     async def restore(self, trace_id: int, handovers: int) -> Restored:
         """The last checkpoint, with the last so many handovers; raises `NotFoundError`."""
-        async with self._database.reading() as connection:
-            return await restoring.restore(connection, trace_id, handovers)
+        return await self._database.read(restoring.restore, trace_id, handovers)
 
     # Gaps and quarantine
 
     async def open_gap(self, trace_id: int, *, after_event_id: int, since: int, reason: str) -> int:
         """Note that events after one (0: from the first on) may be missing; gives the gap's id."""
-        async with self._database.writing() as connection:
-            return await gaps.open_gap(connection, trace_id, after_event_id, since, reason)
+        return await self._database.write(gaps.open_gap, trace_id, after_event_id, since, reason)
 
     async def close_gap(self, gap_id: int, *, before_event_id: int, until: int) -> None:
         """Note that from an event on nothing is missing; raises `NotFoundError`."""
-        async with self._database.writing() as connection:
-            await gaps.close_gap(connection, gap_id, before_event_id, until)
+        await self._database.write(gaps.close_gap, gap_id, before_event_id, until)
 
     async def gaps(self, trace_id: int, limit: int = 100) -> list[Gap]:
         """The last gaps of a trace, oldest first."""
-        async with self._database.reading() as connection:
-            return await gaps.newest(connection, trace_id, limit)
+        return await self._database.read(gaps.newest, trace_id, limit)
 
     async def gaps_between(self, trace_id: int, a: int, b: int) -> list[Gap]:
         """Gaps in which events between two events may be missing, oldest first."""
-        async with self._database.reading() as connection:
-            return await gaps.between(connection, trace_id, a, b)
+        return await self._database.read(gaps.between, trace_id, a, b)
 
     async def quarantine(
         self, vhosts: Collection[str] | None = None, *, before: int | None = None, limit: int = 100
     ) -> list[Quarantined]:
         """Trace messages that could not be read, newest first; ``before`` an id, for more."""
-        async with self._database.reading() as connection:
-            return await quarantine.newest(connection, vhosts, before, limit)
+        return await self._database.read(quarantine.newest, vhosts, before, limit)
 
     # Events
 
@@ -191,16 +183,16 @@ class Store:
         With ``after`` ids rise, and ``before`` ends them; without it they fall. Raises
         `BadRequestError` for what takes too long, or is no regular expression.
         """
-        async with self._database.reading(self._query_seconds) as connection:
-            return await queries.listed(
-                connection,
-                self._database.dialect,
-                wanted,
-                after=after,
-                before=before,
-                limit=limit,
-                columns=columns,
-            )
+        return await self._database.read_within(
+            self._query_seconds,
+            queries.listed,
+            self._database.dialect,
+            wanted,
+            after=after,
+            before=before,
+            limit=limit,
+            columns=columns,
+        )
 
     async def page(
         self,
@@ -213,67 +205,61 @@ class Store:
         columns: Wanted = EVERYTHING,
     ) -> EventPage:
         """The page of that number, from 1, with counts; raises as `events`."""
-        async with self._database.reading(self._query_seconds) as connection:
-            return await queries.paged(
-                connection,
-                self._database.dialect,
-                wanted,
-                page=page,
-                page_size=page_size,
-                sort=sort,
-                descending=descending,
-                columns=columns,
-            )
+        return await self._database.read_within(
+            self._query_seconds,
+            queries.paged,
+            self._database.dialect,
+            wanted,
+            page=page,
+            page_size=page_size,
+            sort=sort,
+            descending=descending,
+            columns=columns,
+        )
 
     async def count(self, wanted: EventFilter) -> int:
         """How many events there are; raises as `events`."""
-        async with self._database.reading(self._query_seconds) as connection:
-            return await queries.count(connection, self._database.dialect, wanted)
+        return await self._database.read_within(
+            self._query_seconds, queries.count, self._database.dialect, wanted
+        )
 
     async def last_event_id(self) -> int:
         """The newest event's id over all virtual hosts; 0 before the first."""
-        async with self._database.reading() as connection:
-            return await queries.latest_id(connection)
+        return await self._database.read(queries.latest_id)
 
     async def event(self, event_id: int, columns: Wanted = EVERYTHING) -> EventRow:
         """One event; raises `NotFoundError`."""
-        async with self._database.reading() as connection:
-            return await reads.by_id(connection, event_id, columns)
+        return await self._database.read(reads.by_id, event_id, columns)
 
     async def events_by_id(
         self, ids: Sequence[int], columns: Wanted = EVERYTHING
     ) -> list[EventRow]:
         """The events with these ids, in their order; those that do not exist are left out."""
-        async with self._database.reading() as connection:
-            return await reads.by_ids(connection, ids, columns)
+        return await self._database.read(reads.by_ids, ids, columns)
 
     async def stamp_of(self, event_id: int) -> tuple[EventRow, Stamp]:
         """An event without its payload, and its stamp, which owns the participant's interval.
 
         Raises `NotFoundError`.
         """
-        async with self._database.reading() as connection:
-            return await reads.stamp_of(connection, event_id)
+        return await self._database.read(reads.stamp_of, event_id)
 
     # Causality
 
     async def causes(self, event_id: int, limit: int = 100, columns: Wanted = EVERYTHING) -> Walk:
         """What happened before an event, nearest first; raises `NotFoundError`."""
-        async with self._database.reading() as connection:
-            return await causality.causes(connection, event_id, limit, columns)
+        return await self._database.read(causality.causes, event_id, limit, columns)
 
     async def effects(self, event_id: int, limit: int = 100, columns: Wanted = EVERYTHING) -> Walk:
         """What happened after an event, nearest first; raises `NotFoundError`."""
-        async with self._database.reading() as connection:
-            return await causality.effects(connection, event_id, limit, columns)
+        return await self._database.read(causality.effects, event_id, limit, columns)
 
     async def deliveries(self, event_id: int, columns: Wanted = EVERYTHING) -> Fate:
         """A publish's fate, queue by queue.
 
         Raises `NotFoundError`, and `BadRequestError` for a received event.
         """
-        async with self._database.reading() as connection:
-            return await deliveries.fate_of(connection, event_id, columns)
+        return await self._database.read(deliveries.fate_of, event_id, columns)
 
     async def participants(
         self, trace_id: int, *, before: int | None = None, limit: int = 1_000
@@ -282,25 +268,21 @@ class Store:
 
         ``before``: only those whose last event has a smaller id, for the next page.
         """
-        async with self._database.reading() as connection:
-            return await participants.newest(connection, trace_id, before, limit)
+        return await self._database.read(participants.newest, trace_id, before, limit)
 
     async def vector(self, event: EventRow) -> list[VectorEntry]:
         """The vector clock of an event that was read with its clock, by participant."""
-        async with self._database.reading() as connection:
-            return await participants.vector(connection, event)
+        return await self._database.read(participants.vector, event)
 
     # Jobs
 
     async def create_job(self, kind: str, vhost: str, request: Json) -> Job:
         """A new job, queued."""
-        async with self._database.writing() as connection:
-            return await jobs.create(connection, kind, vhost, request, self._clock())
+        return await self._database.write(jobs.create, kind, vhost, request, self._clock())
 
     async def job(self, job_id: int) -> Job:
         """A job; raises `NotFoundError`."""
-        async with self._database.reading() as connection:
-            return await jobs.get(connection, job_id)
+        return await self._database.read(jobs.get, job_id)
 
     async def jobs(
         self,
@@ -310,8 +292,7 @@ class Store:
         limit: int = 100,
     ) -> list[Job]:
         """The newest jobs, newest first."""
-        async with self._database.reading() as connection:
-            return await jobs.newest(connection, vhosts, states, limit)
+        return await self._database.read(jobs.newest, vhosts, states, limit)
 
     async def move_job(
         self, job_id: int, state: JobState, *, result: Json | None = None, error: str | None = None
@@ -320,25 +301,21 @@ class Store:
 
         Raises `ConflictError` where that is not a next one, `NotFoundError` without the job.
         """
-        async with self._database.writing() as connection:
-            return await jobs.move(
-                connection, job_id, state, self._clock(), result=result, error=error
-            )
+        return await self._database.write(
+            jobs.move, job_id, state, self._clock(), result=result, error=error
+        )
 
     async def note_progress(self, job_id: int, progress: Progress) -> bool:
         """Note how far a job has come; False, and nothing noted, unless it runs."""
-        async with self._database.writing() as connection:
-            return await jobs.note_progress(connection, job_id, progress)
+        return await self._database.write(jobs.note_progress, job_id, progress)
 
     async def interrupt_jobs(self) -> int:
         """Fail every job that has not ended, as at a start: gives how many there were."""
-        async with self._database.writing() as connection:
-            return await jobs.interrupt(connection, self._clock())
+        return await self._database.write(jobs.interrupt, self._clock())
 
     async def forget_jobs(self, keep: int) -> int:
         """Remove ended jobs but for the newest so many; gives how many went."""
-        async with self._database.writing() as connection:
-            return await jobs.forget(connection, keep)
+        return await self._database.write(jobs.forget, keep)
 
     # Retention
 
@@ -355,14 +332,13 @@ class Store:
         ``at_most`` bounds the number of events. None where nothing has to go. A plan that is not
         carried out is the dry run. Raises `NotFoundError`.
         """
-        async with self._database.reading() as connection:
-            return await retention.plan(
-                connection,
-                trace_id,
-                keep_events=keep_events,
-                older_than=older_than,
-                at_most=at_most,
-            )
+        return await self._database.read(
+            retention.plan,
+            trace_id,
+            keep_events=keep_events,
+            older_than=older_than,
+            at_most=at_most,
+        )
 
     async def prune(self, plan: PrunePlan, checkpoint: Checkpoint) -> None:
         """Carry a plan out, with the checkpoint of a tracker that has let go of it.
@@ -370,7 +346,5 @@ class Store:
         Raises `ConflictError` where the trace has gone on meanwhile. After any error the tracker
         has let go of what is still there: restore it.
         """
-        async with self._database.writing() as connection:
-            await retention.prune(connection, plan, checkpoint)
-        async with self._database.writing() as connection:
-            await self._database.dialect.reclaim(connection)
+        await self._database.write(retention.prune, plan, checkpoint)
+        await self._database.write(self._database.dialect.reclaim)

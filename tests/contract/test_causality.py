@@ -6,6 +6,7 @@ import random
 from collections import Counter
 
 import pytest
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import BadRequestError, NotFoundError
 from app.store import CopyState, EventFilter, Store, Wanted, causality
@@ -221,8 +222,7 @@ class TestDeliveries:
 
 async def test_ids_may_be_larger_than_32_bits(store: Store, trace_id: int) -> None:
     first = 2**40
-    async with store._database.writing() as connection:
-        await connection.execute(event_ids.update().values(next=first))
+    await store._database.write(AsyncConnection.execute, event_ids.update().values(next=first))
     history = History(seed=10)
     await _stored(store, trace_id, history, 60)
     event = history.events[30]

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from app.errors import BadRequestError
-from app.store import EventFilter, Sort, Store, Wanted
+from app.store import NOTHING_LARGE, EventFilter, Sort, Store, Wanted, sqlite
 from app.tracker.events import EventType, Match, StampedEvent
 from app.tracker.records import Deliver, Publish
 from tests.contract.history import BEGINNING, EXCHANGES, KEYS, QUEUES, USERS, History
@@ -96,6 +96,11 @@ def expected(wanted: EventFilter, told: list[Told]) -> list[int]:
     return [each.id for each in told if matches(wanted, each)]
 
 
+async def _ids(store: Store, wanted: EventFilter, after: int | None = None) -> list[int]:
+    rows = await store.events(wanted, after=after, limit=1000, columns=NOTHING_LARGE)
+    return [row.id for row in rows]
+
+
 FILTERS = [
     EVERYTHING,
     EventFilter(vhost="/"),
@@ -157,8 +162,8 @@ async def test_every_filter_gives_what_it_says(store: Store, told: list[Told]) -
     wrong = {}
     for wanted in FILTERS:
         ids = expected(wanted, told)
-        rising = [row.id for row in await store.events(wanted, after=0, limit=1000)]
-        falling = [row.id for row in await store.events(wanted, limit=1000)]
+        rising = await _ids(store, wanted, after=0)
+        falling = await _ids(store, wanted)
         if not (rising == falling[::-1] == ids and await store.count(wanted) == len(ids)):
             wrong[_named(wanted)] = (ids, rising, falling)
     assert wrong == {}
@@ -193,7 +198,7 @@ async def test_filters_combine(store: Store, told: list[Told]) -> None:
         wanted = _random_filter(dice)
         ids = expected(wanted, told)
         found += bool(ids)
-        assert [row.id for row in await store.events(wanted, after=0, limit=1000)] == ids, wanted
+        assert await _ids(store, wanted, after=0) == ids, wanted
     assert found > 30
 
 
@@ -310,3 +315,44 @@ async def test_more_virtual_hosts_than_a_query_can_join(store: Store) -> None:
 async def test_events_by_id_come_in_the_order_asked_for(store: Store, told: list[Told]) -> None:
     rows = await store.events_by_id([5, 1, 10**15, 3])
     assert [row.id for row in rows] == [5, 1, 3]
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+async def test_a_page_from_the_middle_costs_what_the_first_one_does(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps = 0
+
+    def counted(deadline: object) -> bool:
+        nonlocal steps
+        steps += 1
+        return False
+
+    # SQLite's own instructions, by tens: what it does, whatever else the machine does meanwhile.
+    monkeypatch.setattr(sqlite, "INSTRUCTIONS_BETWEEN_LOOKS", 10)
+    monkeypatch.setattr(sqlite._Deadline, "is_over", counted)
+    store = await Store.open(database_url)
+    traces = [await store.create_trace(vhost, "channel") for vhost in ("busy", "quiet")]
+    busy, quiet = History(seed=60), History(seed=61)
+    for number in range(12):
+        await store.append(traces[0].id, busy.batch(500))
+        if number % 4 == 0:
+            await store.append(traces[1].id, quiet.batch(10))
+
+    async def cost(wanted: EventFilter, before: int | None) -> int:
+        nonlocal steps
+        steps = 0
+        assert len(await store.events(wanted, before=before, limit=10)) == 10
+        return steps
+
+    newest_first = [
+        EVERYTHING,
+        EventFilter(vhost="busy"),
+        EventFilter(vhosts=frozenset({"quiet"})),
+        EventFilter(type=EventType.published),
+    ]
+    for wanted in newest_first:
+        first, middle = await cost(wanted, None), await cost(wanted, 3000)
+        assert middle <= 2 * first, wanted
+        assert first < 300, wanted  # that is half an instruction for each stored event
+    await store.close()

@@ -63,15 +63,13 @@ async def test_a_batch_whose_commit_was_in_doubt_is_stored_once(
 ) -> None:
     history = History(seed=2)
     batch = history.batch(10)
-    writing = store._database.writing
+    write = store._database._write
 
-    @contextlib.asynccontextmanager
-    async def cut_off_after_the_commit():  # type: ignore[no-untyped-def]
-        async with writing() as connection:
-            yield connection
+    async def cut_off_after_the_commit(work):  # type: ignore[no-untyped-def]
+        await write(work)
         raise OutageError("the connection to the database was lost")
 
-    monkeypatch.setattr(store._database, "writing", cut_off_after_the_commit)
+    monkeypatch.setattr(store._database, "_write", cut_off_after_the_commit)
     with pytest.raises(OutageError):
         await store.append(trace_id, batch)
     monkeypatch.undo()
@@ -157,3 +155,24 @@ def test_the_address_for_spark_s_driver_is_taken_too() -> None:
     dialect = dialect_of("postgresql://u:p@h/d?sslmode=require")
     assert isinstance(dialect, postgres.Postgres)
     assert dict(dialect.reader().url.query) == {"ssl": "require"}
+
+
+async def test_an_append_that_is_cancelled_anywhere_is_stored_once_when_repeated(
+    store: Store, trace_id: int
+) -> None:
+    history = History(seed=6)
+    cut_off = 0
+    for turns in range(0, 160, 4):
+        batch = history.batch(5)
+        appending = asyncio.create_task(store.append(trace_id, batch))
+        for _ in range(turns):  # of the event loop: further into the append each time
+            await asyncio.sleep(0)
+        appending.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await appending
+        cut_off += appending.cancelled()
+        await store.append(trace_id, batch)
+    assert cut_off > 3
+    rows = await store.events(EVERYTHING, after=0, limit=1000)
+    assert [row.id for row in rows] == list(range(1, 201))
+    assert [row.stamp for row in rows] == [event.stamp for event in history.events]
