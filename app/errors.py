@@ -38,5 +38,9 @@ class OutageError(ItcError):
     """Something we depend on is away (broker, database, disk). Wait for it; it is not a bug."""
 
 
+class UndeliverableError(OutageError):
+    """The broker broke off over a message that it cannot hand to us, and will at each attempt."""
+
+
 class SettingsError(ItcError):
     """The configuration cannot work; the text names the variable."""

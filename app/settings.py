@@ -227,7 +227,7 @@ class Settings(BaseSettings):
         description="Past deliveries of a trace kept to match redeliveries and dead letters with.",
     )
     reorder_seconds: Annotated[float, Field(ge=0, le=60)] = Field(
-        default=0,
+        default=1,
         description="On a cluster: how long a delivery waits for a publish that it overtook.",
     )
     reorder_held: Count = Field(

@@ -12,11 +12,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from asyncio import StreamReader, StreamWriter
 from collections import deque
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
-from typing import Any
 from urllib.parse import quote
 
 import aio_pika
@@ -24,20 +22,22 @@ import aiormq.exceptions
 from aio_pika.abc import AbstractConnection
 from aiormq.abc import AbstractChannel as Channel
 from aiormq.abc import DeliveredMessage
-from aiormq.connection import TCPTransportFactory, TLSTransportFactory, TransportFactory
 from pamqp.commands import Basic
 from pamqp.common import FieldTable
 from yarl import URL
 
+from app.broker.connection import Gate, GatedConnection
 from app.broker.firehose import TRACE_EXCHANGE, parse
 from app.broker.wire import LateContentHeader, install_tolerant_decoding
-from app.errors import OutageError
+from app.errors import OutageError, UndeliverableError
 from app.tracker import Record, Unreadable
 
 TRACE_QUEUE = "itc.trace"
 CONNECT_SECONDS = 10.0
 # A batch of large bodies is closed early; it is in memory several times while it is stored.
 BATCH_BYTES = 16 * 1024 * 1024
+# From here on nothing more is read from the socket until a batch is taken.
+BUFFER_BYTES = 64 * 1024 * 1024
 
 _CONNECTION_ERRORS = (
     aiormq.exceptions.AMQPError,
@@ -64,16 +64,27 @@ class Received:
 class TraceStream:
     """What the broker sends us of one virtual host, in batches."""
 
-    def __init__(self, channel: Channel, queue: str, own_connection: str) -> None:
-        """Wrap an open channel; ``own_connection`` is the broker's name of our connection."""
+    def __init__(
+        self, channel: Channel, queue: str, own_connection: str, gate: Gate, limit: int | None
+    ) -> None:
+        """Wrap an open channel; ``own_connection`` is the broker's name of our connection.
+
+        After ``limit`` messages the stream has no more, whatever the queue holds. The broker was
+        told a prefetch of as many.
+        """
         self._channel = channel
         self._queue = queue
         self._own_connection = own_connection
+        self._gate = gate
         self._waiting: deque[tuple[int, DeliveredMessage]] = deque()
+        self._bytes = 0
+        self._limit = limit
+        self._received = 0
         self._arrived = asyncio.Event()
-        self._lost: str | None = None
+        self._lost: OutageError | None = None
         self.queue_is_new = False
         self.queued_before = 0  # messages that were in the queue when it was opened
+        self.is_cluster = False
 
     async def batch(self, most: int, linger: float) -> list[Received]:
         """Wait for messages and return up to ``most`` of them.
@@ -82,27 +93,35 @@ class TraceStream:
         all. Our own connection's events are not among them, but their place is: a batch's last
         tag covers them.
 
-        :raises OutageError: when the connection is gone and nothing is left to return.
+        :raises OutageError: when the connection is gone. What had arrived cannot be acknowledged
+            any more and comes again, so it is left to the next connection.
+        :raises UndeliverableError: when the broker broke off over a message.
         """
         if len(self._waiting) < most and self._lost is None:
             await self._fill(most, linger)
-        if not self._waiting and self._lost is not None:
-            raise OutageError(self._lost)
+        self._check()
         return self._take(most)
 
     async def acknowledge(self, tag: int) -> None:
-        """Acknowledge everything up to a delivery tag."""
-        try:
+        """Acknowledge everything up to a delivery tag.
+
+        Before the last one of a limited stream nothing is: the broker would send one more.
+        """
+        self._check()
+        if self._limit is not None and self._received < self._limit:
+            return
+        with _outages():
+            if self._limit is not None:
+                await self._channel.basic_cancel(self._queue)
             await self._channel.basic_ack(tag, multiple=True, wait=False)
-        except _CONNECTION_ERRORS as error:
-            raise OutageError(self._lost or "the broker's connection was lost") from error
 
     async def ready_messages(self) -> int:
         """How many messages the queue still holds for us, delivered ones not counted."""
-        try:
+        self._check()
+        if self._limit is not None:
+            return self._limit - self._received
+        with _outages():
             declared = await self._channel.queue_declare(self._queue, passive=True)
-        except _CONNECTION_ERRORS as error:
-            raise OutageError(self._lost or "the broker's connection was lost") from error
         return declared.message_count or 0
 
     @property
@@ -110,7 +129,7 @@ class TraceStream:
         """How many messages have arrived and were not taken yet."""
         return len(self._waiting)
 
-    def lose(self, reason: str) -> None:
+    def lose(self, reason: OutageError) -> None:
         """Note that nothing more will come, and why."""
         if self._lost is None:
             self._lost = reason
@@ -118,8 +137,16 @@ class TraceStream:
 
     async def on_message(self, message: DeliveredMessage) -> None:
         """Take a delivery in; called by the channel in the queue's order."""
+        self._received += 1
         self._waiting.append((time.time_ns() // 1000, message))
         self._arrived.set()
+        self._bytes += len(message.body)
+        if self._bytes > BUFFER_BYTES:
+            self._gate.set_open(False)
+
+    def _check(self) -> None:
+        if self._lost is not None:
+            raise self._lost
 
     async def _fill(self, most: int, linger: float) -> None:
         """Wait until ``most`` messages are there, the linger is over, or the connection is lost."""
@@ -140,6 +167,9 @@ class TraceStream:
             received = self._parsed(at, raw)
             size += len(raw.body)
             batch.append(received)
+        self._bytes -= size
+        if self._bytes <= BUFFER_BYTES:
+            self._gate.set_open(True)
         return batch
 
     def _parsed(self, at: int, raw: DeliveredMessage) -> Received:
@@ -157,28 +187,6 @@ class TraceStream:
         )
 
 
-class _Connection(aio_pika.Connection):
-    """A connection that knows the broker's name for it, as trace messages have it.
-
-    Seen from the broker: our socket's address, then its own. Behind a NAT it differs, and then
-    our own events are traced like anybody's; there are next to none.
-    """
-
-    def __init__(self, url: URL, **kwargs: Any) -> None:
-        super().__init__(url, **kwargs)
-        tls = url.scheme == "amqps"
-        self._sockets: TransportFactory = TLSTransportFactory() if tls else TCPTransportFactory()
-        self.broker_name = ""
-        self.kwargs["transport_factory"] = self
-
-    async def create(self, url: URL, **kwargs: Any) -> tuple[StreamReader, StreamWriter]:
-        """Open the transport, and note its addresses (the client library's factory method)."""
-        reader, writer = await self._sockets.create(url, **kwargs)
-        ours, theirs = writer.get_extra_info("sockname"), writer.get_extra_info("peername")
-        self.broker_name = f"{ours[0]}:{ours[1]} -> {theirs[0]}:{theirs[1]}"
-        return reader, writer
-
-
 class Firehose:
     """Opens streams: one connection to the broker for each trace."""
 
@@ -192,18 +200,21 @@ class Firehose:
         self._queue_max_bytes = queue_max_bytes
 
     @asynccontextmanager
-    async def open(self, vhost: str, prefetch: int, quorum: bool) -> AsyncIterator[TraceStream]:
+    async def open(
+        self, vhost: str, prefetch: int, quorum: bool, limit: int | None = None
+    ) -> AsyncIterator[TraceStream]:
         """Declare, bind and consume the trace queue of a virtual host.
 
-        A queue that exists is used as it is; ``quorum`` is for a new one, and right where the
-        broker is a cluster: it outlives the node it was made on.
+        ``quorum`` says what kind the queue is, or is to be: right where the broker is a cluster,
+        because it outlives the node it was made on. ``limit`` ends the stream after so many
+        messages.
 
         :raises OutageError: when the broker cannot be reached, or refuses.
         """
         connection = await self._connect(vhost)
         try:
             with _outages():
-                stream = await self._consume(connection, prefetch, quorum)
+                stream = await self._consume(connection, prefetch, quorum, limit)
             yield stream
         finally:
             await _close(connection)
@@ -218,39 +229,52 @@ class Firehose:
         finally:
             await _close(connection)
 
-    async def _connect(self, vhost: str) -> _Connection:
+    async def _connect(self, vhost: str) -> GatedConnection:
         with _outages():
             return await aio_pika.connect(
                 self._url.with_path("/" + quote(vhost, safe=""), encoded=True),
                 timeout=CONNECT_SECONDS,
                 client_properties={"connection_name": "rabbitmq-itc"},
-                connection_class=_Connection,
+                connection_class=GatedConnection,
             )
 
-    async def _consume(self, connection: _Connection, prefetch: int, quorum: bool) -> TraceStream:
+    async def _consume(
+        self, connection: GatedConnection, prefetch: int, quorum: bool, limit: int | None
+    ) -> TraceStream:
         queued = await _count_queued(connection, self.queue)
         channel = await connection.channel(publisher_confirms=False)
         if queued is None:
             await channel.declare_queue(self.queue, durable=True, arguments=self._arguments(quorum))
-        await channel.set_qos(prefetch_count=prefetch)
+        await channel.set_qos(prefetch_count=limit or prefetch)
         raw = await channel.get_underlay_channel()
         await raw.queue_bind(self.queue, TRACE_EXCHANGE, routing_key="#")
-        stream = TraceStream(raw, self.queue, connection.broker_name)
+        stream = TraceStream(raw, self.queue, connection.broker_name, connection.gate, limit)
         stream.queued_before = queued or 0
         stream.queue_is_new = queued is None
         channel.close_callbacks.add(lambda _, error: stream.lose(_loss(error)))
         connection.close_callbacks.add(lambda _, error: stream.lose(_loss(error)))
         raw.on_consumer_cancel_callbacks.add(
-            lambda _: stream.lose(f"the broker ended our consumer: is {self.queue} deleted?")
+            lambda _: stream.lose(
+                OutageError(f"the broker ended our consumer: is {self.queue} deleted?")
+            )
         )
-        await raw.basic_consume(self.queue, stream.on_message)
+        # Alone: until the broker has noticed that a connection before this one is dead, what that
+        # one has not acknowledged would come after newer messages. Quorum queues ignore exclusive
+        # consumers (measured on 3.10.8), and have single active ones instead.
+        await raw.basic_consume(
+            self.queue, stream.on_message, consumer_tag=self.queue, exclusive=not quorum
+        )
         return stream
 
     def _arguments(self, quorum: bool) -> FieldTable:
         arguments: FieldTable = {"x-max-length-bytes": self._queue_max_bytes}
         if quorum:
             # 4.x drops a message after twenty redeliveries; each of ours may be one.
-            arguments |= {"x-queue-type": "quorum", "x-delivery-limit": 2**31 - 1}
+            arguments |= {
+                "x-queue-type": "quorum",
+                "x-delivery-limit": 2**31 - 1,
+                "x-single-active-consumer": True,
+            }
         return arguments
 
 
@@ -265,8 +289,10 @@ async def _count_queued(connection: AbstractConnection, name: str) -> int | None
     return queue.declaration_result.message_count or 0
 
 
-def _loss(error: BaseException | None) -> str:
-    return f"the broker's connection was lost: {_words(error)}" if error else "connection closed"
+def _loss(error: BaseException | None) -> OutageError:
+    if isinstance(error, aiormq.exceptions.ConnectionInternalError):
+        return UndeliverableError("the broker broke the connection off: internal error")
+    return OutageError(f"the broker's connection was lost: {_words(error)}" if error else "closed")
 
 
 def _words(error: BaseException) -> str:
@@ -277,11 +303,14 @@ def _words(error: BaseException) -> str:
 def _outages() -> Iterator[None]:
     try:
         yield
+    except aiormq.exceptions.ConnectionInternalError as error:
+        raise _loss(error) from error
     except _CONNECTION_ERRORS as error:
         raise OutageError(f"the broker cannot be used: {_words(error)}") from error
 
 
-async def _close(connection: AbstractConnection) -> None:
+async def _close(connection: GatedConnection) -> None:
+    connection.gate.set_open(True)  # the broker's farewell is read like anything else
     # A connection that is already gone has nothing left to say.
     with suppress(*_CONNECTION_ERRORS):
         await connection.close()

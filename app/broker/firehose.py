@@ -44,7 +44,7 @@ def parse(
     except ValueError as error:
         return Unreadable(
             reason=str(error),
-            routing_key=_name(routing_key),
+            routing_key=storable(routing_key),
             headers=_shown(table),
             body=body[:QUARANTINED_BODY],
             body_bytes=len(body),
@@ -71,14 +71,14 @@ def _record(routing_key: str, table: Headers, body: bytes) -> Record:
         queues = _texts(table, "routed_queues")
         return Publish(channel, exchange, keys, queues, properties, body)
     redelivered = bool(_whole(table, "redelivered"))
-    return Deliver(channel, exchange, keys, _name(name), redelivered, properties, body)
+    return Deliver(channel, exchange, keys, storable(name), redelivered, properties, body)
 
 
 def _text(table: Headers, header: str) -> str:
     value = table.get(header)
     if not isinstance(value, str):
         raise NotATraceMessageError(f"header {header} is {_fault(value)} text")
-    return _name(value)
+    return storable(value)
 
 
 def _whole(table: Headers, header: str) -> int:
@@ -95,14 +95,15 @@ def _texts(table: Headers, header: str) -> tuple[str, ...]:
     for value in values:
         if not isinstance(value, str):
             raise NotATraceMessageError(f"header {header} holds what is no text")
-    return tuple(map(_name, values))
+    return tuple(map(storable, values))
 
 
 def _fault(value: Any) -> str:
     return "missing: a" if value is None else "no"
 
 
-def _name(text: str) -> str:
+def storable(text: str) -> str:
+    """Spell out what no database's text holds."""
     # PostgreSQL's text holds no NUL; AMQP's short strings may.
     return text.replace("\0", "\\x00") if "\0" in text else text
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from app.broker.consumer import Firehose, TraceStream
 from app.broker.management import ManagementApi
-from app.errors import NotFoundError
+from app.broker.undeliverable import undeliverable
+from app.errors import NotFoundError, OutageError
+from app.tracker import Unreadable
 
 
 class TraceSource:
@@ -21,13 +24,21 @@ class TraceSource:
         self._switching = asyncio.Lock()
 
     @asynccontextmanager
-    async def open(self, vhost: str, prefetch: int) -> AsyncIterator[TraceStream]:
+    async def open(
+        self, vhost: str, prefetch: int, limit: int | None = None
+    ) -> AsyncIterator[TraceStream]:
         """Consume the trace queue of a virtual host, made where it is missing.
+
+        ``limit`` ends the stream after so many messages.
 
         :raises OutageError: when the broker cannot be used.
         """
-        running = [node for node in await self._management.nodes() if node.running]
-        async with self._firehose.open(vhost, prefetch, quorum=len(running) > 1) as stream:
+        nodes = await self._management.nodes()
+        quorum = await self._is_quorum(vhost)
+        if quorum is None:
+            quorum = sum(node.running for node in nodes) > 1
+        async with self._firehose.open(vhost, prefetch, quorum, limit) as stream:
+            stream.is_cluster = len(nodes) > 1
             yield stream
 
     async def has_vhost(self, vhost: str) -> bool:
@@ -37,7 +48,10 @@ class TraceSource:
     async def switch_on(self, vhost: str) -> list[str]:
         """Switch tracing on wherever it is off; return the nodes where it was off."""
         async with self._switching:
-            return await self._management.set_tracing(vhost, True)
+            try:
+                return await self._management.set_tracing(vhost, True)
+            except NotFoundError as error:
+                raise OutageError(f"the broker has no virtual host {vhost!r} now") from error
 
     async def switch_off(self, vhost: str) -> None:
         """Switch tracing off, unless somebody else's queue is bound to the trace exchange."""
@@ -49,6 +63,23 @@ class TraceSource:
         """Return the size of what waits in the trace queue; None when the broker can't say."""
         try:
             return (await self._management.queue(vhost, self._firehose.queue)).message_bytes
+        except NotFoundError:
+            return None
+
+    async def take_undeliverable(self, vhost: str) -> Unreadable | None:
+        """Remove the first message of the trace queue, which the broker cannot hand to a consumer.
+
+        AMQP's routing keys end at 255 bytes. The trace message of a queue or an exchange whose
+        name is longer than 247 has a longer one, and the broker breaks off every connection that
+        it tries to send it to.
+        """
+        taken = await self._management.take(vhost, self._firehose.queue)
+        return None if taken is None else undeliverable(taken, time.time_ns() // 1000)
+
+    async def _is_quorum(self, vhost: str) -> bool | None:
+        """Whether the trace queue is a quorum queue; None where there is none."""
+        try:
+            return (await self._management.queue(vhost, self._firehose.queue)).type == "quorum"
         except NotFoundError:
             return None
 

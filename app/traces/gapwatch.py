@@ -3,58 +3,111 @@
 A loss is noticed at a moment in the broker's time, while older trace messages may still wait in the
 queue. So a gap opens behind the last stored event, and ends before the first event that is stored
 after everything that was queued at that moment: the loss lies somewhere between.
+
+What is noticed while the database is away is kept and written as soon as it is back.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 import msgspec
 
+from app.store.gaps import Gap
 from app.traces.ports import TraceStore
 
 
-class Closing(msgspec.Struct, frozen=True):
-    """A gap that ended at ``until`` (µs), to be closed once ``processed`` messages are stored."""
+class _Loss(msgspec.Struct):
+    """One gap on its way into the store.
 
-    gap_id: int
-    processed: int
-    until: int
+    ``until`` (µs) is None while the loss may go on; after that it is closed once so many trace
+    messages as ``due`` are stored.
+    """
+
+    reason: str
+    since: int
+    after_event_id: int
+    gap_id: int | None = None
+    until: int | None = None
+    due: int = 0
 
 
 class GapWatch:
-    """The gaps of one run of one trace."""
+    """The gaps of one trace, over all its runs. Times in µs."""
 
-    def __init__(self, store: TraceStore, trace_id: int, last_event_id: int) -> None:
+    def __init__(self, store: TraceStore, trace_id: int) -> None:
         self._store = store
         self._trace_id = trace_id
+        self._last_event_id = 0
+        self._processed = 0  # trace messages since this object was made
+        self._losses: list[_Loss] = []
+        self.well_until = 0  # when capture was seen to work last
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a gap is noted that is not closed yet: it covers what is lost now."""
+        return bool(self._losses)
+
+    def resume(
+        self, last_event_id: int, recorded_at: int, stored: Sequence[Gap], queued: int
+    ) -> None:
+        """Begin a run, with what the store holds and ``queued`` messages waiting.
+
+        Gaps that an earlier run or a stop left open end here: we are connected again.
+        """
         self._last_event_id = last_event_id
-        self._processed = 0  # trace messages of this run
-        self._closing: list[Closing] = []
+        self.well_until = self.well_until or recorded_at
+        known = {loss.gap_id for loss in self._losses}
+        self._losses += [
+            _Loss(gap.reason, gap.since, gap.after_event_id, gap.id)
+            for gap in stored
+            if gap.until is None and gap.id not in known
+        ]
+        for loss in self._losses:
+            self._end(loss, queued)
 
     async def lost(self, reason: str, since: int, queued: int) -> None:
         """Record a loss that is over by now, with ``queued`` messages of before or during it."""
-        gap_id = await self._store.open_gap(
-            self._trace_id, after_event_id=self._last_event_id, since=since, reason=reason
-        )
-        await self.over(gap_id, queued)
+        loss = _Loss(reason, since, self._last_event_id)
+        self._losses.append(loss)
+        self._end(loss, queued)
+        await self.write()
 
-    async def over(self, gap_id: int, queued: int) -> None:
-        """Close a gap once ``queued`` more messages are stored; at once if there are none."""
-        now = time.time_ns() // 1000
-        self._closing.append(Closing(gap_id, self._processed + queued, now))
-        await self._close_due()
+    async def losing(self, reason: str, since: int) -> None:
+        """Record a loss that goes on; once, however often it is said."""
+        if not any(loss.reason == reason and loss.until is None for loss in self._losses):
+            self._losses.append(_Loss(reason, since, self._last_event_id))
+        await self.write()
 
-    async def stored(self, messages: int, last_event_id: int) -> None:
+    async def ended(self, reason: str, queued: int) -> None:
+        """Note that a loss that went on is over."""
+        for loss in self._losses:
+            if loss.reason == reason and loss.until is None:
+                self._end(loss, queued)
+        await self.write()
+
+    def stored(self, messages: int, last_event_id: int) -> None:
         """Note that so many more trace messages are stored, up to an event."""
         self._processed += messages
         self._last_event_id = last_event_id
-        if self._closing:
-            await self._close_due()
 
-    async def _close_due(self) -> None:
-        for closing in [each for each in self._closing if each.processed <= self._processed]:
-            await self._store.close_gap(
-                closing.gap_id, before_event_id=self._last_event_id + 1, until=closing.until
-            )
-            self._closing.remove(closing)
+    async def write(self) -> None:
+        """Bring the store up to date; raises `OutageError`, and may be called again."""
+        for loss in list(self._losses):
+            if loss.gap_id is None:
+                loss.gap_id = await self._store.open_gap(
+                    self._trace_id,
+                    after_event_id=loss.after_event_id,
+                    since=loss.since,
+                    reason=loss.reason,
+                )
+            if loss.until is not None and loss.due <= self._processed:
+                await self._store.close_gap(
+                    loss.gap_id, before_event_id=self._last_event_id + 1, until=loss.until
+                )
+                self._losses.remove(loss)
+
+    def _end(self, loss: _Loss, queued: int) -> None:
+        loss.until = loss.until or time.time_ns() // 1000
+        loss.due = self._processed + queued

@@ -31,6 +31,7 @@ from app.tracker import Bounds, Policy, Restored, StampedEvent, Tracker, Unreada
 LAG_SECONDS = 2.0
 # From here on the broker may already be dropping the oldest trace messages.
 NEARLY_FULL = 0.95
+FULL = "the trace queue reached its limit, and drops its oldest messages"
 
 
 class PipelineSettings(msgspec.Struct, frozen=True):
@@ -64,15 +65,16 @@ class Pipeline:
         feed: Feed,
         supervisor: Supervisor,
         settings: PipelineSettings,
-        well_until: int,
+        gaps: GapWatch,
     ) -> None:
-        """Prepare a run; ``well_until`` (µs) is when capture was seen to work last, 0 for never."""
+        """Prepare a run; ``gaps`` outlives it."""
         self._trace = trace
         self._store = store
         self._source = source
         self._feed = feed
         self._supervisor = supervisor
         self._settings = settings
+        self._gaps = gaps
         self._stopping = asyncio.Event()
         self._draining = False
         self._next_retention = time.monotonic()
@@ -80,7 +82,6 @@ class Pipeline:
         self.rate = Rate(time.monotonic)
         self.lag: int | None = None
         self.last_event_id = trace.last_event_id
-        self.well_until = well_until
 
     def stop(self) -> None:
         """Ask the run to end after the batch at hand; the queue goes on collecting."""
@@ -94,44 +95,72 @@ class Pipeline:
         """Restore, connect, and store what comes, until asked to end.
 
         :raises OutageError: when the broker or the database is away.
+        :raises UndeliverableError: at a message that has to be passed by `pass_undeliverable`.
         """
-        bounds = self._settings.bounds
-        restored = await self._store.restore(self._trace.id, bounds.handovers)
-        self.tracker = Tracker(Policy(self._trace.policy), bounds, restored)
+        restored = await self._restore()
+        prefetch = max(self._settings.prefetch, len(self._window))
+        async with self._source.open(self._trace.vhost, prefetch) as stream:
+            await self._follow(stream, restored)
+
+    async def pass_undeliverable(self, before: int) -> None:
+        """Store the first ``before`` messages, and put the one behind them into quarantine."""
+        restored = await self._restore()
+        if before:
+            self._draining = True
+            async with self._source.open(self._trace.vhost, before, before) as stream:
+                await self._follow(stream, restored)
+        unreadable = await self._source.take_undeliverable(self._trace.vhost)
+        if unreadable is not None:
+            tracker = self._running_tracker()
+            tracker.counters.quarantined += 1
+            await self._append(Batch([], tracker.checkpoint(), self._window.dump(), [unreadable]))
+
+    async def _restore(self) -> Restored:
+        restored = await self._store.restore(self._trace.id, self._settings.bounds.handovers)
         self.last_event_id = restored.last_event_id
-        self.well_until = self.well_until or restored.recorded_at
-        self._gaps = GapWatch(self._store, self._trace.id, restored.last_event_id)
         self._window = Window(self._settings.prefetch, restored.window)
         self._resume: Resume[tuple[Received, bytes]] = Resume(self._window)
-        async with self._source.open(self._trace.vhost, self._settings.prefetch) as stream:
-            await self._begin(stream, restored)
-            self._supervisor.running()
-            monitor = asyncio.create_task(self._monitor(stream))
-            try:
-                await self._consume(stream)
-            finally:
-                monitor.cancel()
-                await asyncio.gather(monitor, return_exceptions=True)
+        self.tracker = Tracker(Policy(self._trace.policy), self._settings.bounds, restored)
+        return restored
+
+    async def _follow(self, stream: Stream, restored: Restored) -> None:
+        await self._begin(stream, restored)
+        self._supervisor.running()
+        monitor = asyncio.create_task(self._monitor(stream))
+        try:
+            await self._consume(stream, monitor)
+        finally:
+            monitor.cancel()
+            await asyncio.gather(monitor, return_exceptions=True)
 
     async def _begin(self, stream: Stream, restored: Restored) -> None:
         """Switch tracing on, and record what was certainly missed before."""
-        was_off = await self._source.switch_on(self._trace.vhost)
-        since, self.well_until = self.well_until, _now()
+        tracker = self._running_tracker()
+        tracker.reorder(stream.is_cluster)
+        vhost, gaps = self._trace.vhost, self._gaps
+        was_off = await self._source.switch_on(vhost)
         queued = 0 if stream.queue_is_new else stream.queued_before
-        still_open = [gap for gap in await self._store.gaps(self._trace.id) if gap.until is None]
-        for gap in still_open:
-            await self._gaps.over(gap.id, queued)
-        if still_open or not restored.state:
-            return
-        if stream.queue_is_new:
-            await self._gaps.lost("the trace queue was gone", since, queued)
+        stored = await self._store.gaps(self._trace.id)
+        gaps.resume(restored.last_event_id, restored.recorded_at, stored, queued)
+        since, gaps.well_until = gaps.well_until, _now()
+        if not restored.state:
+            # From here on a start is a return, also while there is no event yet.
+            await self._append(Batch([], tracker.checkpoint(), self._window.dump()))
+        elif gaps.is_open:
+            pass  # it covers this moment too
+        elif stream.queue_is_new:
+            await gaps.lost("the trace queue was gone", since, queued)
         elif was_off:
-            await self._gaps.lost(_off(was_off), since, queued)
+            await gaps.lost(_off(was_off), since, queued)
+        await self._look_at_limit(since)
+        await gaps.write()
 
-    async def _consume(self, stream: Stream) -> None:
+    async def _consume(self, stream: Stream, monitor: asyncio.Task[None]) -> None:
         storing: asyncio.Task[None] | None = None
         try:
             while not self._stopping.is_set():
+                if monitor.done():  # it has no end but a failure
+                    monitor.result()
                 if self._retention_is_due():
                     if storing is not None:
                         await storing
@@ -140,34 +169,48 @@ class Pipeline:
                 received = await stream.batch(
                     self._settings.batch_events, self._settings.batch_seconds
                 )
-                prepared = self._prepare(stream, received)
+                silent = not received and await self._is_silent(stream)
+                prepared = self._prepare(stream, received, silent)
                 if storing is not None:
                     await storing
                     storing = None
                 if prepared is not None:
                     storing = asyncio.create_task(self._commit(stream, prepared))
-                elif self._draining and not received and await self._is_drained(stream):
+                elif silent and self._draining:
                     return
+        except asyncio.CancelledError:
+            if storing is not None:  # it may be waiting for the database, for who knows how long
+                storing.cancel()
+            raise
         finally:
             if storing is not None:
                 await storing
+
+    async def _is_silent(self, stream: Stream) -> bool:
+        """Whether the queue is empty, where it matters that it is more than a pause."""
+        if not (self._draining or self._resume.is_holding):
+            return False
+        return await stream.ready_messages() == 0 and stream.buffered == 0
 
     def _retention_is_due(self) -> bool:
         return self._settings.retention.is_on and time.monotonic() >= self._next_retention
 
     async def _retain(self) -> None:
+        """Carry retention out; nothing may be on its way into the store."""
         self._next_retention = time.monotonic() + self._settings.retention.check_seconds
         tracker = self._running_tracker()
         await retain(self._store, self._trace.id, tracker, self._settings.retention)
 
-    def _prepare(self, stream: Stream, received: Sequence[Received]) -> Prepared | None:
+    def _prepare(
+        self, stream: Stream, received: Sequence[Received], silent: bool
+    ) -> Prepared | None:
         """Stamp what is new among the received; None where there is nothing to acknowledge."""
         tracker = self._running_tracker()
         events: list[StampedEvent] = []
         unreadable: list[Unreadable] = []
         digests: list[bytes] = []
         tag = messages = 0
-        for arrival, mark, is_new in self._decided(received):
+        for arrival, mark, is_new in self._decided(received, silent):
             tag, messages = arrival.tag, messages + 1
             if not is_new:
                 continue
@@ -185,13 +228,16 @@ class Pipeline:
             batch = Batch(events, tracker.checkpoint(), self._window.dump(), unreadable)
         return Prepared(batch, tag, messages) if batch or messages else None
 
-    def _decided(self, received: Sequence[Received]) -> Iterator[tuple[Received, bytes, bool]]:
+    def _decided(
+        self, received: Sequence[Received], silent: bool
+    ) -> Iterator[tuple[Received, bytes, bool]]:
         """Yield (message, digest, is new), once it is clear which of the first are stored."""
-        if not received and not self._resume.settled:
-            yield from (((*held, is_new)) for held, is_new in self._resume.settle())
         for arrival in received:
             mark = digest(arrival.message)
             for held, is_new in self._resume.push((arrival, mark), mark, arrival.redelivered):
+                yield (*held, is_new)
+        if silent and self._resume.is_holding:
+            for held, is_new in self._resume.settle():
                 yield (*held, is_new)
 
     async def _commit(self, stream: Stream, prepared: Prepared) -> None:
@@ -204,7 +250,10 @@ class Pipeline:
                 self._feed.advance(ids[-1])
         if prepared.messages:
             await stream.acknowledge(prepared.tag)
-        await self._gaps.stored(prepared.messages, self.last_event_id)
+        self._gaps.stored(prepared.messages, self.last_event_id)
+        if self._gaps.is_open:
+            with contextlib.suppress(OutageError):  # the next batch's turn
+                await self._gaps.write()
 
     async def _append(self, batch: Batch) -> range:
         pause = FIRST_PAUSE_SECONDS
@@ -231,22 +280,25 @@ class Pipeline:
                 next_check = time.monotonic() + self._settings.check_seconds
                 # Without the management API nothing can be said of tracing; the next look may.
                 with contextlib.suppress(OutageError):
-                    await self._check(stream)
+                    await self._check()
 
-    async def _check(self, stream: Stream) -> None:
+    async def _check(self) -> None:
         if self._draining:  # tracing is off on purpose
             return
-        since, self.well_until = self.well_until, _now()
+        gaps = self._gaps
         was_off = await self._source.switch_on(self._trace.vhost)
+        since, gaps.well_until = gaps.well_until, _now()
         if was_off:
-            await self._gaps.lost(_off(was_off), since, self.lag or 0)
+            await gaps.lost(_off(was_off), since, self.lag or 0)
+        await self._look_at_limit(since)
+        await gaps.write()
+
+    async def _look_at_limit(self, since: int) -> None:
         queued_bytes = await self._source.queued_bytes(self._trace.vhost) or 0
         if queued_bytes > NEARLY_FULL * self._settings.queue_max_bytes:
-            reason = "the trace queue reached its limit, and drops its oldest messages"
-            await self._gaps.lost(reason, since, self.lag or 0)
-
-    async def _is_drained(self, stream: Stream) -> bool:
-        return stream.buffered == 0 and await stream.ready_messages() == 0
+            await self._gaps.losing(FULL, since)
+        else:
+            await self._gaps.ended(FULL, self.lag or 0)
 
     def _running_tracker(self) -> Tracker:
         if self.tracker is None:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from app.errors import BadRequestError, NotFoundError
+from app.errors import BadRequestError, NotFoundError, OutageError
 from app.store.traces import Trace
 from app.traces.feed import Feed
 from app.traces.pipeline import PipelineSettings
 from app.traces.ports import Running, Source, TraceStore
+from app.traces.retention import Pruned, Retention, preview, retain
 from app.traces.running import RunningTrace
 from app.traces.status import Snapshot, TraceState, TraceStatus
 from app.tracker import Policy, Tracker
@@ -32,10 +34,12 @@ class TraceRegistry:
         """Run traces in this process, unless ``run`` starts them elsewhere."""
         self._store = store
         self._source = source
+        self._settings = settings
         self._feed = Feed()
         self._start = run or partial(_run_here, store, source, settings)
         self._running: dict[str, Running] = {}
         self._changing: dict[str, asyncio.Lock] = {}
+        self._keeping: asyncio.Task[None] | None = None
 
     async def resume(self) -> None:
         """Start every trace that was wanted when the service last ran."""
@@ -43,9 +47,14 @@ class TraceRegistry:
         for trace in await self._store.traces():
             if trace.wanted:
                 self._run(trace)
+        if self._settings.retention.is_on:
+            self._keeping = asyncio.create_task(self._keep(), name="retention of stopped traces")
 
     async def shutdown(self, deadline: float) -> None:
         """End all runs within ``deadline`` seconds; their queues go on collecting."""
+        if self._keeping is not None:
+            self._keeping.cancel()
+            await asyncio.gather(self._keeping, return_exceptions=True)
         running = list(self._running.values())
         await asyncio.gather(*(each.end(drain=False, deadline=deadline) for each in running))
 
@@ -83,19 +92,57 @@ class TraceRegistry:
             if present is None:
                 await self._store.set_wanted(trace.id, False)
                 return
-            present.drain()
-            await self._source.switch_off(vhost)
+            present.drain()  # first, lest its next look switch tracing on again
+            try:
+                await self._source.switch_off(vhost)
+            except OutageError:
+                await present.end(drain=False, deadline=DRAIN_SECONDS)
+                self._run(trace)
+                raise
             await self._store.set_wanted(trace.id, False)
             del self._running[vhost]
             since = time.time_ns() // 1000
             await present.end(drain=True, deadline=DRAIN_SECONDS)
-            await self._source.delete_queue(vhost)
             await self._store.open_gap(
                 trace.id,
                 after_event_id=present.snapshot().last_event_id,
                 since=since,
                 reason="the trace was stopped",
             )
+            await self._source.delete_queue(vhost)
+
+    async def prune(
+        self,
+        vhost: str,
+        *,
+        keep_events: int | None = None,
+        keep_seconds: float | None = None,
+        dry_run: bool = False,
+    ) -> Pruned:
+        """Remove events of a trace but for the newest, now; or only say how many would go.
+
+        Without either bound the service's own retention counts. A trace that runs pauses meanwhile;
+        its queue goes on collecting.
+
+        :raises BadRequestError: where there is no bound at all.
+        :raises NotFoundError: where there never was such a trace.
+        """
+        retention = Retention(keep_events, keep_seconds)
+        retention = retention if retention.is_on else self._settings.retention
+        if not retention.is_on:
+            raise BadRequestError("say how many events to keep, or for how long")
+        trace = await self._known(vhost)
+        if dry_run:
+            return await preview(self._store, trace.id, retention)
+        async with self._lock(vhost):
+            present = self._running.get(vhost)
+            if present is None or not present.is_alive:
+                return await self._retain(trace, retention)
+            await present.end(drain=False, deadline=DRAIN_SECONDS)
+            try:
+                return await self._retain(trace, retention)
+            finally:
+                self._run(trace)
 
     async def status(self, vhost: str) -> TraceStatus:
         """Describe one trace; `NotFoundError` where there never was one."""
@@ -109,6 +156,24 @@ class TraceRegistry:
     def subscribe(self) -> Feed:
         """Return the signal that new events are stored, over all virtual hosts."""
         return self._feed
+
+    async def _keep(self) -> None:
+        """Carry out the retention of traces that do not run; the others see to it themselves."""
+        retention = self._settings.retention
+        while True:
+            with contextlib.suppress(OutageError):
+                for trace in await self._store.traces():
+                    async with self._lock(trace.vhost):
+                        present = self._running.get(trace.vhost)
+                        if present is None or not present.is_alive:
+                            await self._retain(trace, retention)
+            await asyncio.sleep(retention.check_seconds)
+
+    async def _retain(self, trace: Trace, retention: Retention) -> Pruned:
+        bounds = self._settings.bounds
+        restored = await self._store.restore(trace.id, bounds.handovers)
+        tracker = Tracker(Policy(trace.policy), bounds, restored)
+        return await retain(self._store, trace.id, tracker, retention)
 
     def _run(self, trace: Trace) -> None:
         self._running[trace.vhost] = self._start(trace, self._feed)

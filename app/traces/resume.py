@@ -5,7 +5,8 @@ both stored and still in the queue. They come back first, in their order, flagge
 acknowledgement covers a whole batch, so what comes back of the stored ones is the last batch, or
 the last few: some suffix of the stored batches, whole. The checkpoint keeps the digests of as many
 batches as can be unacknowledged, and the run at the head of a new connection is compared with each
-such suffix.
+such suffix. Silence decides nothing as long as the broker says that the queue holds more: a pause
+in the middle of that run would make stored messages new.
 
 What this cannot tell apart, because the firehose numbers nothing: traffic that is byte for byte
 periodic with a whole batch as the period, cut exactly between commit and acknowledgement.
@@ -44,10 +45,10 @@ def digest(message: Record | Unreadable) -> bytes:
 
 
 class Window:
-    """Digests of the last stored batches: as many as hold at least ``span`` messages.
+    """Digests of the last stored batches: the whole ones among the last ``span`` messages.
 
-    ``span`` is the prefetch: the broker has given us message n only once all but ``span`` of those
-    before it were acknowledged.
+    ``span`` is the prefetch: the broker gives us a message only while fewer than that are
+    unacknowledged, so whatever was stored before them is acknowledged.
     """
 
     def __init__(self, span: int, stored: bytes | None = None) -> None:
@@ -56,6 +57,10 @@ class Window:
         self._batches: deque[bytes] = deque(_decode(stored) if stored else ())
         self._bytes = sum(map(len, self._batches))
 
+    def __len__(self) -> int:
+        """How many messages may come back, at most."""
+        return self._bytes // DIGEST_BYTES
+
     def add(self, digests: list[bytes]) -> None:
         """Add a batch, and let go of those that are certainly acknowledged."""
         if not digests:
@@ -63,7 +68,7 @@ class Window:
         batch = b"".join(digests)
         self._batches.append(batch)
         self._bytes += len(batch)
-        while self._bytes - len(self._batches[0]) >= self._span * DIGEST_BYTES:
+        while len(self._batches) > 1 and self._bytes > self._span * DIGEST_BYTES:
             self._bytes -= len(self._batches.popleft())
 
     def dump(self) -> bytes:
@@ -93,6 +98,11 @@ class Resume(Generic[T]):
         self._held: list[T] = []
         self._stored = 0  # how many of the run a candidate has explained in full
         self.settled = not self._candidates
+
+    @property
+    def is_holding(self) -> bool:
+        """Whether messages wait for those behind them to decide about them."""
+        return bool(self._held)
 
     def push(self, message: T, digest: bytes, redelivered: bool) -> list[tuple[T, bool]]:
         """Take a message in; return the decided ones as (message, is new)."""

@@ -32,12 +32,35 @@ class Retention(msgspec.Struct, frozen=True):
         return time.time_ns() // 1000 - int(self.keep_seconds * 1_000_000)
 
 
-async def retain(store: TraceStore, trace_id: int, tracker: Tracker, retention: Retention) -> int:
-    """Remove what the retention does not keep; return how many events went.
+class Pruned(msgspec.Struct, frozen=True):
+    """What retention has removed from a trace, or would remove."""
+
+    events: int = 0
+    participants: int = 0
+
+    def __add__(self, other: Pruned) -> Pruned:
+        return Pruned(self.events + other.events, self.participants + other.participants)
+
+
+async def preview(store: TraceStore, trace_id: int, retention: Retention) -> Pruned:
+    """Say what `retain` would remove."""
+    plan = await store.plan_prune(
+        trace_id,
+        keep_events=retention.keep_events,
+        older_than=retention.older_than(),
+        at_most=None,
+    )
+    return Pruned(plan.events, len(plan.participants)) if plan else Pruned()
+
+
+async def retain(
+    store: TraceStore, trace_id: int, tracker: Tracker, retention: Retention
+) -> Pruned:
+    """Remove what the retention does not keep; return what went.
 
     The tracker must have nothing that is not stored.
     """
-    removed = 0
+    removed = Pruned()
     while plan := await store.plan_prune(
         trace_id,
         keep_events=retention.keep_events,
@@ -46,5 +69,5 @@ async def retain(store: TraceStore, trace_id: int, tracker: Tracker, retention: 
     ):
         tracker.forget_before(plan.before_id)
         await store.prune(plan, tracker.checkpoint())
-        removed += plan.events
+        removed += Pruned(plan.events, len(plan.participants))
     return removed

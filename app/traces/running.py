@@ -7,12 +7,15 @@ import contextlib
 import time
 from functools import partial
 
+from app.errors import UndeliverableError
 from app.store.traces import Trace
 from app.traces.feed import Feed
+from app.traces.gapwatch import GapWatch
 from app.traces.pipeline import Pipeline, PipelineSettings
 from app.traces.ports import Source, TraceStore
 from app.traces.status import Snapshot, TraceState
 from app.traces.supervisor import Supervisor
+from app.traces.undeliverable import MOST_IN_A_ROW, deliverable
 
 
 class RunningTrace:
@@ -26,10 +29,14 @@ class RunningTrace:
         feed: Feed,
         settings: PipelineSettings,
     ) -> None:
+        """Begin at once."""
         self.trace = trace
+        self._source = source
+        self._settings = settings
         self.supervisor = Supervisor(trace.vhost, self._run, clock=time.monotonic)
-        self._make = partial(Pipeline, trace, store, source, feed, self.supervisor, settings)
-        self.pipeline = self._make(well_until=0)
+        gaps = GapWatch(store, trace.id)
+        self._make = partial(Pipeline, trace, store, source, feed, self.supervisor, settings, gaps)
+        self.pipeline = self._make()
         self._ending = False
         self._task = asyncio.create_task(
             self.supervisor.supervise(), name=f"trace of {trace.vhost}"
@@ -78,7 +85,20 @@ class RunningTrace:
         self.supervisor.state = TraceState.stopped
 
     async def _run(self) -> None:
-        if self._ending:
-            return
-        self.pipeline = self._make(well_until=self.pipeline.well_until)
-        await self.pipeline.run()
+        while not self._ending:
+            self.pipeline = self._make()
+            try:
+                await self.pipeline.run()
+            except UndeliverableError as error:
+                self.supervisor.waiting(str(error))
+                await self._pass_undeliverable()
+            else:
+                return
+
+    async def _pass_undeliverable(self) -> None:
+        for _ in range(MOST_IN_A_ROW):
+            before = await deliverable(self._source, self.trace.vhost, self._settings.prefetch)
+            if before is None or self._ending:
+                return
+            self.pipeline = self._make()
+            await self.pipeline.pass_undeliverable(before)

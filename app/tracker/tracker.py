@@ -24,7 +24,7 @@ class Bounds(msgspec.Struct, frozen=True):
     copies: int = 200_000
     copy_age: int = 24 * 3600 * 1_000_000
     handovers: int = 20_000
-    reorder_window: int = 0  # 0: a single node, where no deliver overtakes its publish
+    reorder_window: int = 0  # on a cluster; on a single node no deliver overtakes its publish
     reorder_held: int = 10_000
 
 
@@ -78,6 +78,7 @@ class Tracker:
         self._matcher = Matcher(
             copies=bounds.copies, copy_age=bounds.copy_age, handovers=bounds.handovers
         )
+        self._span = bounds.reorder_window
         self._window = ReorderWindow(span=bounds.reorder_window, most=bounds.reorder_held)
         self._participants = Participants(policy)
         if restored is not None and restored.state:
@@ -104,12 +105,16 @@ class Tracker:
         One event as a rule. With a reorder window none while a deliver waits for its publish, and
         several when the publish comes.
         """
-        if not self._window.span:
+        if not self._window.span and not len(self._window):
             return [self._stamp(record, now, fingerprint(record))]
         events: list[StampedEvent] = []
         self._admit(Held(record, now, fingerprint(record)), events)
         self._close_overdue(now, events)
         return events
+
+    def reorder(self, wanted: bool) -> None:
+        """Use the reorder window or not; without it, what it holds is set free at the next look."""
+        self._window.span = self._span if wanted else 0
 
     def close_overdue(self, now: int) -> list[StampedEvent]:
         """Stamp what has waited in the reorder window for longer than its span."""

@@ -66,8 +66,13 @@ def test_a_run_that_breaks_off_within_a_batch_is_new() -> None:
 
 
 def test_the_window_keeps_whole_batches_that_may_be_unacknowledged() -> None:
-    kept = window([[1, 2], [3, 4], [5, 6]], span=3)
+    kept = window([[1, 2], [3, 4], [5, 6]], span=5)
     assert kept.suffixes() == [mark(3) + mark(4) + mark(5) + mark(6), mark(5) + mark(6)]
+    assert len(kept) == 4
+
+
+def test_the_window_keeps_the_last_batch_though_it_be_larger_than_the_prefetch_is_now() -> None:
+    assert len(window([[1, 2], [3, 4, 5]], span=1)) == 3
 
 
 def test_a_quorum_queues_delivery_count_does_not_change_the_digest_of_rubbish() -> None:
