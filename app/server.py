@@ -18,6 +18,7 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from app.errors import SettingsError
+from app.garbage import tune_garbage_collection
 from app.settings import Settings
 
 if TYPE_CHECKING:
@@ -115,6 +116,7 @@ async def serve(app: FastAPI, settings: Settings, listener: socket.socket) -> No
     """Serve until SIGTERM or SIGINT, then stop in order: streams, requests, parts."""
     server = Server(configuration(app, settings))
     async with app.router.lifespan_context(app):
+        tune_garbage_collection()
         with _signals_to(server, app):
             host, port = listener.getsockname()[:2]
             logger.info("listening on http://%s:%s", f"[{host}]" if ":" in host else host, port)

@@ -6,9 +6,8 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 from starlette.middleware.cors import CORSMiddleware
-from starlette.staticfiles import StaticFiles
 
 from app.api import (
     chains,
@@ -23,8 +22,9 @@ from app.api import (
     traces,
 )
 from app.api.bodies import BoundedBody
+from app.api.dashboard import Dashboard
 from app.api.head import HeadLikeGet
-from app.api.paths import PathSegments
+from app.api.paths import PathSegments, single_parameters
 from app.api.security import LoopbackHosts, SameOriginWrites, SecurityHeaders
 from app.api.services import Services
 from app.settings import Settings
@@ -64,13 +64,14 @@ def build(
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
+        generate_unique_id_function=lambda route: route.name,
     )
     problems.install(app, [route for router in ROUTERS for route in router.routes])
     for router in ROUTERS:
-        app.include_router(router)
+        app.include_router(router, dependencies=[Depends(single_parameters)])
     openapi.install(app)
     if web is not None:
-        app.mount("/", StaticFiles(directory=web, html=True), name="dashboard")
+        app.mount("/", Dashboard(web), name="dashboard")
     _add_layers(app, settings)
     return app
 

@@ -7,11 +7,12 @@ import re
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Path, Request, Response
+from pydantic import WithJsonSchema
 from starlette.responses import FileResponse
 
 from app.api.auth import Reader, User, Writer
 from app.api.events import visible_event
-from app.api.openapi import READING, READING_ONE, WRITING, answers
+from app.api.openapi import READING, READING_ONE, WRITING, answers, link
 from app.api.paths import Name
 from app.api.problems import FailedJobError
 from app.api.schemas import ChainSummary, Format, Job, iso_time
@@ -31,8 +32,13 @@ ONE_CHAIN = "/itc_db/undefined/{from}/{to}/{file}"
 
 From = Annotated[int, Path(alias="from", ge=1, le=2**63 - 1, description="One event's id.")]
 To = Annotated[int, Path(ge=1, le=2**63 - 1, description="The other's.")]
+# The names that `checked_name` lets through, for those who read the OpenAPI document.
+_EXTENSIONS = "|".join(re.escape(row["extension"]) for row in format_rows())
+_NAME = rf"^([A-Za-z0-9_-]+|[A-Za-z0-9_-][A-Za-z0-9._-]*({_EXTENSIONS}))$"
+
 File = Annotated[
     Name,
+    WithJsonSchema({"type": "string", "pattern": _NAME, "minLength": 1, "maxLength": 200}),
     Path(
         description="The export's name: 1 to 200 letters, digits, `.`, `_`, `-`, not beginning "
         "with a dot. Its extension picks the format, `.jsonl` where there is none.",
@@ -59,7 +65,14 @@ _WAIT = re.compile(r"(?:^|,)\s*wait\s*=\s*([0-9]{1,9})\s*(?:,|;|$)", re.IGNORECA
         **WRITING,
         **answers(500),
         200: {"model": ChainSummary, "description": "The events are concurrent: no chain."},
-        202: {"model": Job, "description": "It takes longer than the client waits for."},
+        201: {"links": link("get_job", job_id="$response.body#/job")},
+        202: {
+            "model": Job,
+            "description": "It takes longer than the client waits for.",
+            "links": link("get_job", job_id="$response.body#/id")
+            | link("follow_job", job_id="$response.body#/id")
+            | link("cancel_job", job_id="$response.body#/id"),
+        },
     },
 )
 async def make_export(

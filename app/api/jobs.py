@@ -13,7 +13,7 @@ from app.api.auth import Reader, User, Writer
 from app.api.openapi import READING, READING_ONE, WRITING
 from app.api.schemas import Job as JobModel
 from app.api.services import Parts, Services
-from app.api.streams import HEARTBEAT_SECONDS, EventStream, heartbeat
+from app.api.streams import HEARTBEAT_SECONDS, EventStream, described, heartbeat
 from app.api.views import encode_json, job_view, json_answer
 from app.errors import NotFoundError
 from app.job import Job, JobState
@@ -83,10 +83,7 @@ async def cancel_job(job_id: JobId, user: Writer, parts: Parts) -> None:
     response_class=EventStream,
     responses={
         **READING_ONE,
-        200: {
-            "description": "Server-sent events: each `data` is the job as it stands.",
-            "content": {"text/event-stream": {"schema": {"type": "string"}}},
-        },
+        200: described("Server-sent events: each `data` is the job as it stands, as JSON."),
     },
 )
 async def follow_job(job_id: JobId, user: Reader, parts: Parts) -> Response:

@@ -11,7 +11,7 @@ from app.api.auth import Reader, User, signed_in
 from app.api.openapi import answers
 from app.api.queries import LiveQuery
 from app.api.services import Parts, Services
-from app.api.streams import HEARTBEAT_SECONDS, EventStream, frame, heartbeat
+from app.api.streams import HEARTBEAT_SECONDS, EventStream, described, frame, heartbeat
 from app.api.tail import TailQuery
 from app.errors import BadRequestError, ItcError
 
@@ -26,11 +26,10 @@ _AT_ONCE = 100  # events in one write
     response_class=EventStream,
     responses={
         **answers(400, 401, 429, 503),
-        200: {
-            "description": "Server-sent events: each `data` is an event, each `id` its id. An "
-            "event named `dropped` ends the stream and says why.",
-            "content": {"text/event-stream": {"schema": {"type": "string"}}},
-        },
+        200: described(
+            "Server-sent events: each `data` is an event as JSON, each `id` its id. One named "
+            "`dropped` ends the stream and says why."
+        ),
     },
 )
 async def live(

@@ -56,7 +56,7 @@ def _document(app: FastAPI) -> dict[str, Any]:
     )
     for path, operations in document["paths"].items():
         for operation in operations.values():
-            operation["responses"].pop("422", None)  # such input is answered with 400
+            _mend_answers(operation["responses"])
             if path.startswith(_OPEN_PATHS):
                 operation["security"] = []
     for name in ("HTTPValidationError", "ValidationError"):
@@ -67,3 +67,20 @@ def _document(app: FastAPI) -> dict[str, Any]:
     }
     document["security"] = [{"basic": []}, {"bearer": []}]
     return document
+
+
+def _mend_answers(answers: dict[str, Any]) -> None:
+    answers.pop("422", None)  # such input is answered with 400
+    for status, answer in answers.items():
+        for content in answer.get("content", {}).values():
+            if "itemSchema" in content:
+                content.pop("schema", None)  # the framework's guess for a stream
+        if int(status) >= 400 and "content" in answer:
+            # The framework takes an error to have the type of the success.
+            [content] = answer["content"].values()
+            answer["content"] = {"application/json": content}
+
+
+def link(operation: str, **parameters: str) -> dict[str, Any]:
+    """What an answer leads to: another operation, with parameters taken from the answer."""
+    return {operation: {"operationId": operation, "parameters": parameters}}

@@ -12,10 +12,12 @@ import re
 from typing import Annotated
 from urllib.parse import quote, unquote_to_bytes
 
+from fastapi import Request
 from pydantic import AfterValidator
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.api.problems import problem
+from app.errors import BadRequestError
 
 _BROKEN_PERCENT = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 
@@ -65,6 +67,17 @@ def rebuilt_path(raw_path: bytes) -> str:
     if any("\0" in segment for segment in segments):
         raise ValueError("the path holds a NUL")
     return "/".join(part.replace("%", "%25").replace("/", "%2F") for part in segments)
+
+
+async def single_parameters(request: Request) -> None:
+    """Refuse a parameter that comes twice: one of the two would be silently left out.
+
+    A list of columns may be given either way.
+    """
+    names = [name for name, _ in request.query_params.multi_items() if name != "columns"]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise BadRequestError(f"more than once in the query: {', '.join(twice)}")
 
 
 def _check_query(query: bytes) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from app.traces.feed import Feed
+from app.traces.retention import Pruned
 from app.traces.status import TraceStatus
 
 
@@ -58,6 +59,21 @@ class TraceRegistry(Protocol):
 
     async def stop(self, vhost: str) -> None:
         """Stop a trace; its events stay. Raises `NotFoundError` where there never was one."""
+        ...
+
+    async def prune(
+        self,
+        vhost: str,
+        *,
+        keep_events: int | None = None,
+        keep_seconds: float | None = None,
+        dry_run: bool = False,
+    ) -> Pruned:
+        """Remove all events of a trace but the newest, or say how many would go.
+
+        Without a bound the service's own retention counts. Raises `BadRequestError` where there
+        is none either, `NotFoundError` where there never was such a trace.
+        """
         ...
 
     async def status(self, vhost: str) -> TraceStatus:

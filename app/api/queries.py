@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from typing import Annotated, Literal
 
@@ -15,7 +16,21 @@ from app.errors import BadRequestError
 from app.store import EventFilter, Wanted
 from app.tracker.events import EventType, Match
 
+_ISO_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_LOST_PLUS = re.compile(r"(?<=[0-9]) ([0-9]{2}:?[0-9]{2})$")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def _iso_text(value: object) -> object:
+    """ISO 8601 alone: a bare number could be seconds or milliseconds.
+
+    A ``+`` that was not encoded arrives as a space.
+    """
+    if isinstance(value, str):
+        if not _ISO_DATE.match(value):
+            raise ValueError("expected a time such as 2026-01-02T03:04:05Z")
+        return _LOST_PLUS.sub(r"+\1", value)
+    return value
 
 
 def _microseconds(time: datetime) -> int:
@@ -42,6 +57,13 @@ Column = Annotated[
     AfterValidator(_known),
     WithJsonSchema({"type": "string", "enum": sorted(COLUMNS)}),
 ]
+Moment = Annotated[
+    datetime,
+    BeforeValidator(_iso_text),
+    WithJsonSchema(
+        {"anyOf": [{"type": "string", "format": each} for each in ("date-time", "date")]}
+    ),
+]
 Columns = Annotated[list[Column], BeforeValidator(_split)]
 
 
@@ -61,8 +83,8 @@ class Filter(BaseModel):
     participant: Number | None = Field(None, description="Of this participant of its trace.")
     match: MatchKind | None = Field(None, description="Matched in this way.")
     redelivered: bool | None = Field(None, description="Flagged by the broker, or not.")
-    since: datetime | None = Field(None, description="Recorded at this time or later.")
-    until: datetime | None = Field(None, description="Recorded before this time.")
+    since: Moment | None = Field(None, description="Recorded at this time or later.")
+    until: Moment | None = Field(None, description="Recorded before this time.")
     q: Text | None = Field(
         None, description="With this text in exchange, queue, a routing key or the payload."
     )

@@ -110,6 +110,15 @@ class TraceRequest(BaseModel):
     )
 
 
+class PruneResult(Model):
+    """What was removed, or would be; participants are those all of whose events go."""
+
+    vhost: str
+    events: int
+    participants: int
+    dry_run: bool
+
+
 class Channel(Model):
     """Where on the broker a participant was seen."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
+from typing import Any
 
 import msgspec
 from starlette.responses import Response
@@ -12,6 +13,13 @@ from starlette.types import Receive, Scope, Send
 from app.errors import TooManyRequestsError
 
 HEARTBEAT_SECONDS = 15.0
+
+
+def described(text: str) -> dict[str, Any]:
+    """The OpenAPI words for an answer of server-sent events."""
+    event = {name: {"type": "string"} for name in ("data", "event", "id")}
+    item = {"type": "object", "properties": event}
+    return {"description": text, "content": {"text/event-stream": {"itemSchema": item}}}
 
 
 def heartbeat(event_id: int | None = None) -> bytes:

@@ -10,7 +10,7 @@ from app.api.auth import Reader, User, Writer
 from app.api.bodies import json_body, optional_body
 from app.api.openapi import READING, READING_ONE, WRITING
 from app.api.paths import Name
-from app.api.schemas import ParticipantInfo, Quarantined, Trace, TraceRequest
+from app.api.schemas import ParticipantInfo, PruneResult, Quarantined, Trace, TraceRequest
 from app.api.services import Parts, Services
 from app.api.views import json_answer, quarantined_view
 from app.errors import NotFoundError
@@ -72,6 +72,32 @@ async def visible_traces(user: User, parts: Services) -> list[TraceStatus]:
     return [status for status in await parts.traces.statuses() if user.sees(status.vhost)]
 
 
+@router.delete("/itc_db", response_model=PruneResult, responses=WRITING)
+async def prune_events(
+    user: Writer,
+    parts: Parts,
+    vhost: Annotated[str, Query(max_length=4_096, description="Of this virtual host.")],
+    keep_events: Annotated[
+        int | None, Query(ge=1, le=2**31 - 1, description="How many of the newest stay.")
+    ] = None,
+    keep_days: Annotated[
+        float | None, Query(gt=0, le=36_600, description="Of which age at most events stay.")
+    ] = None,
+    dry_run: Annotated[bool, Query(description="Only say what would go.")] = False,
+) -> PruneResult:
+    """Remove the oldest events of a trace; without a bound, by the service's own retention."""
+    user.must_see(vhost, "trace")
+    pruned = await parts.traces.prune(
+        vhost,
+        keep_events=keep_events,
+        keep_seconds=None if keep_days is None else keep_days * 86_400,
+        dry_run=dry_run,
+    )
+    return PruneResult(
+        vhost=vhost, events=pruned.events, participants=pruned.participants, dry_run=dry_run
+    )
+
+
 @router.get("/itc_db/participants", response_model=list[ParticipantInfo], responses=READING_ONE)
 async def list_participants(
     user: Reader,
@@ -90,7 +116,7 @@ async def list_participants(
     return await parts.store.participants(trace.id, before=before, limit=limit)
 
 
-@router.get("/itc_db/quarantine", response_model=list[Quarantined], responses=READING)
+@router.get("/itc_db/quarantine", response_model=list[Quarantined], responses=READING_ONE)
 async def list_quarantine(
     user: Reader,
     parts: Parts,

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from app.broker.management import BrokerUser
 from app.errors import (
+    BadRequestError,
     ConflictError,
     ItcError,
     NotAuthenticatedError,
@@ -20,6 +21,7 @@ from app.errors import (
 from app.job import Json, Progress
 from app.jobs.runner import Report
 from app.traces.feed import Feed
+from app.traces.retention import Pruned
 from app.traces.status import TraceState, TraceStatus
 from app.tracker import Counters
 from spark_jobs.export import manifest_of
@@ -108,6 +110,7 @@ class FakeTraces:
 
     vhosts: frozenset[str]
     running: dict[str, TraceStatus] = field(default_factory=dict)
+    pruned: list[tuple[str, int | None, float | None, bool]] = field(default_factory=list)
     feed: WatchedFeed = field(default_factory=WatchedFeed)
 
     async def start(self, vhost: str, policy: str | None) -> bool:
@@ -124,6 +127,20 @@ class FakeTraces:
     async def stop(self, vhost: str) -> None:
         present = await self.status(vhost)
         self.running[vhost] = trace_status(vhost, TraceState.stopped, present.participant)
+
+    async def prune(
+        self,
+        vhost: str,
+        *,
+        keep_events: int | None = None,
+        keep_seconds: float | None = None,
+        dry_run: bool = False,
+    ) -> Pruned:
+        if keep_events is None and keep_seconds is None:
+            raise BadRequestError("say how many events to keep, or for how long")
+        await self.status(vhost)
+        self.pruned.append((vhost, keep_events, keep_seconds, dry_run))
+        return Pruned(3, 1)
 
     async def status(self, vhost: str) -> TraceStatus:
         if vhost not in self.running:

@@ -93,6 +93,12 @@ async def test_an_event_has_every_field_of_the_document(client: httpx.AsyncClien
         ({"q": "größe"}, [AUDITED, BILLED, ORDERED]),
         ({"since": "2026-01-02T03:04:10Z"}, [STRAY, BINARY]),
         ({"until": "2026-01-02T04:04:06+01:00"}, [ORDERED]),
+        ({"until": "2026-01-02T04:04:06 01:00"}, [ORDERED]),
+        ({"since": "2026-01-02", "until": "2026-01-03"}, [7, 6, 5, 4, 3, 2, 1]),
+        (
+            {"since": "0001-01-01T00:00:00Z", "until": "9999-12-31T23:59:59Z", "type": "published"},
+            [BINARY, ALONE, INVOICED, ORDERED],
+        ),
         ({"since": "2026-01-02T03:04:06", "until": "2026-01-02T03:04:07"}, [BILLED]),
     ],
 )
@@ -114,6 +120,7 @@ async def test_filters_leave_what_they_name(
         ({"after": 2**63}, "after: "),
         ({"participant": "x"}, "participant: "),
         ({"since": "yesterday"}, "since: "),
+        ({"since": "1767323045"}, "since: "),
         ({"columns": "id,nothing"}, "columns.1: "),
         ({"sort": "payload"}, "sort: "),
         ({"payload": "some"}, "payload: "),
@@ -131,6 +138,13 @@ async def test_parameters_that_cannot_be_are_named(
 
     assert (answer.status_code, answer.json()["error"]) == (400, "bad_request")
     assert answer.json()["reason"].startswith(reason)
+
+
+async def test_a_parameter_that_comes_twice_is_refused(client: httpx.AsyncClient) -> None:
+    answer = await client.get("/itc_db?queue=audit&queue=billing")
+
+    assert answer.status_code == 400
+    assert answer.json()["reason"] == "more than once in the query: queue"
 
 
 async def test_a_page_has_rabbitmqs_envelope(client: httpx.AsyncClient) -> None:

@@ -25,6 +25,7 @@ ROUTES: dict[tuple[str, str], tuple[str, str, int | str]] = {
     ("GET", TRACE): ("/itc_db/%2F/undefined/undefined/undefined", READ, 404),
     ("DELETE", TRACE): ("/itc_db/%2F/undefined/undefined/undefined", WRITE, 404),
     ("GET", "/itc_db/traces"): ("/itc_db/traces", READ, LISTS),
+    ("DELETE", "/itc_db"): ("/itc_db?vhost=/&keep_events=3&dry_run=true", WRITE, 404),
     ("GET", "/itc_db/participants"): ("/itc_db/participants?vhost=/", READ, 404),
     ("GET", "/itc_db/quarantine"): ("/itc_db/quarantine", READ, LISTS),
     ("GET", "/itc_db"): ("/itc_db", READ, LISTS),

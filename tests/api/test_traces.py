@@ -1,0 +1,76 @@
+"""Traces over HTTP."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from app.api.schemas import Trace
+from tests.api.conftest import World
+
+TRACE = "/itc_db/%2F/undefined/undefined/undefined"
+UNKNOWN = "/itc_db/nowhere/undefined/undefined/undefined"
+
+
+async def test_a_trace_is_started_seen_and_stopped(client: httpx.AsyncClient) -> None:
+    started = await client.put(TRACE, json={"participant": "user"})
+    again = await client.put(TRACE)
+    running = Trace.model_validate((await client.get(TRACE)).json())
+    listed = (await client.get("/itc_db/traces")).json()
+    stopped = await client.delete(TRACE)
+    after = Trace.model_validate((await client.get(TRACE)).json())
+
+    assert [started.status_code, again.status_code, stopped.status_code] == [201, 204, 204]
+    assert started.content == again.content == stopped.content == b""
+    assert (running.state, running.participant, running.wanted) == ("running", "user", True)
+    assert running.created_at == "2026-01-02T03:04:05.678901Z"
+    assert [trace["vhost"] for trace in listed] == ["/"]
+    assert after.state == "stopped"
+
+
+async def test_another_policy_than_the_events_have_is_a_conflict(client: httpx.AsyncClient) -> None:
+    await client.put(TRACE)
+    answer = await client.put(TRACE, json={"participant": "user"})
+
+    assert (answer.status_code, answer.json()["error"]) == (409, "conflict")
+
+
+@pytest.mark.parametrize("method", ["PUT", "GET", "DELETE"])
+async def test_an_unknown_virtual_host_is_not_found(
+    world: World, client: httpx.AsyncClient, method: str
+) -> None:
+    world.broker.add("admin", "secret", "administrator", "/", "nowhere")
+    answer = await client.request(method, UNKNOWN)
+
+    assert (answer.status_code, answer.json()["error"]) == (404, "Object Not Found")
+
+
+async def test_old_events_are_removed_on_request(world: World, client: httpx.AsyncClient) -> None:
+    await client.put(TRACE)
+    preview = await client.delete(
+        "/itc_db", params={"vhost": "/", "keep_events": 4, "dry_run": True}
+    )
+    pruned = await client.delete("/itc_db", params={"vhost": "/", "keep_days": 0.5})
+    unbounded = await client.delete("/itc_db", params={"vhost": "/"})
+    nowhere = await client.delete("/itc_db")
+
+    assert preview.json() == {"vhost": "/", "events": 3, "participants": 1, "dry_run": True}
+    assert pruned.json()["dry_run"] is False
+    assert world.traces.pruned == [("/", 4, None, True), ("/", None, 43_200.0, False)]
+    assert (unbounded.status_code, nowhere.status_code) == (400, 400)
+
+
+async def test_whoami_says_who_is_signed_in_and_what_there_is_to_choose(
+    world: World, client: httpx.AsyncClient
+) -> None:
+    admin = (await client.get("/itc_db/whoami")).json()
+    client.auth = httpx.BasicAuth("watcher", "secret")
+    watcher = (await client.get("/itc_db/whoami")).json()
+
+    assert admin == {
+        "name": "admin",
+        "tags": ["administrator"],
+        "vhosts": ["/", "shop"],
+        "may_write": True,
+    }
+    assert (watcher["tags"], watcher["may_write"]) == (["monitoring"], False)
