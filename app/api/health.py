@@ -21,7 +21,7 @@ _PATIENCE_SECONDS = 5.0
 
 
 @router.get("/live", response_model=Health)
-async def live() -> Health:
+async def probe_live() -> Health:
     """The process answers."""
     return Health(status="ok", checks={})
 
@@ -31,7 +31,7 @@ async def live() -> Health:
     response_model=Health,
     responses={503: {"model": Health, "description": "Something is away: see `checks`."}},
 )
-async def ready(parts: Parts) -> Response:
+async def probe_ready(parts: Parts) -> Response:
     """The service can do its work: the database and the broker's management API answer."""
     database, broker = await asyncio.gather(
         _condition("database", parts.store.ping()),
