@@ -38,7 +38,7 @@ from spark_jobs.history import Gap, History
 from spark_jobs.plan import Form, Plan, make_plan
 from spark_jobs.progress import Meter, Report, silent
 from spark_jobs.ranges import Longs, Range, Ranges
-from spark_jobs.session import SparkSettings, open_session
+from spark_jobs.session import SparkSettings, open_session, submitted_session
 from spark_jobs.slices import Slice, cut
 
 # A format with clocks holds one number an event; ShiViz itself gives up well before this.
@@ -292,7 +292,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         request = _request(options)
         settings = SparkSettings(options.master, options.remote, options.memory)
-        spark = SparkSession.getActiveSession() or open_session(settings)
+        spark = submitted_session() or SparkSession.getActiveSession() or open_session(settings)
         summary = run(spark, request)
     except JobError as error:
         print(error, file=sys.stderr)

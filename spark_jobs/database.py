@@ -8,6 +8,7 @@ functions; its text form has no password, and neither have the errors raised her
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -37,6 +38,8 @@ LIBPQ_OPTIONS = {
     "application_name": "application_name",
     "connect_timeout": "connect_timeout",
 }
+TABLES = re.compile(r"no such (table|column)|(relation|column) .* does not exist")
+DAMAGED = re.compile(r"malformed|not a database")
 # SQLite's driver takes a column's type from its first batch; PostgreSQL's has its own bound.
 SQLITE_BATCH_ROWS = "adbc.sqlite.query.batch_rows"
 
@@ -161,9 +164,8 @@ def _postgresql(url: str) -> Database:
 
 def _sentence(text: str) -> str:
     """What an operator can do about a driver's error."""
-    lowered = text.lower()
-    if "no such table" in lowered or ("does not exist" in lowered and "relation" in lowered):
-        return f"The store has no event tables; run `rabbitmq-itc migrate` on it first. ({text})"
-    if "malformed" in lowered or "not a database" in lowered:
+    if TABLES.search(text):
+        return f"The store's tables are missing or old; run `rabbitmq-itc migrate` on it. ({text})"
+    if DAMAGED.search(text):
         return f"The SQLite file is damaged or is no store; restore it from a backup. ({text})"
     return f"The database cannot be read; check that it is up and reachable. ({text})"

@@ -178,7 +178,8 @@ class History:
         step = max(1, (last_id - first_id) // 200)
         listed = ", ".join(str(each) for each in range(first_id, last_id + 1, step))
         rows = self._connection.rows(
-            "SELECT avg(length(clock) + length(properties) + coalesce(length(payload), 0)) AS mean"
+            "SELECT CAST(avg(length(clock) + length(properties) + coalesce(length(payload), 0))"
+            " AS BIGINT) AS mean"
             f" FROM events WHERE trace_id = {trace} AND id IN ({listed})"
         )
         return int(rows[0]["mean"] or 0)

@@ -27,6 +27,7 @@ from spark_jobs.failures import in_short
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+APPLICATION = "rabbitmq-itc"
 JAVA_NEEDED = 17
 JAVA_SECONDS = 20
 REACH_SECONDS = 5
@@ -68,6 +69,23 @@ def open_session(settings: SparkSettings) -> SparkSession:
     if settings.master.startswith("spark://"):
         _reach(settings.master, MASTER_PORT, "Spark master", "ITC_SPARK_MASTER")
     return _start(settings)
+
+
+def submitted_session() -> SparkSession | None:
+    """The session that ``spark-submit`` asked for; None where nothing was submitted.
+
+    Master, memory and the like are what its command line says.
+    """
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        return None
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.appName(APPLICATION)
+    for name, value in EXECUTION.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.addPyFile(str(ship()))
+    return spark
 
 
 def _reach(url: str, port: int, what: str, setting: str) -> None:
@@ -131,7 +149,7 @@ def _start(settings: SparkSettings) -> SparkSession:
     from pyspark.sql import SparkSession  # after the check: it may start a JVM
 
     _prepare_environment(settings)
-    builder = SparkSession.builder.master(settings.master).appName("rabbitmq-itc")
+    builder = SparkSession.builder.master(settings.master).appName(APPLICATION)
     for name, value in _configuration(settings).items():
         builder = builder.config(name, value)
     try:
@@ -180,7 +198,10 @@ def _prepare_environment(settings: SparkSettings) -> None:
 # The JVM only hands Arrow batches on. Its first compiler alone, one collector thread and no
 # generated code brought a cold session's first job from 13 s to 9 s, a warm one's from 0.5 to 0.2.
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-PLAIN_EXECUTION = {
+EXECUTION = {
+    "spark.sql.shuffle.partitions": "4",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.adaptive.enabled": "false",
@@ -191,16 +212,14 @@ def _configuration(settings: SparkSettings) -> dict[str, str]:
     logging = Path(__file__).with_name("log4j2.properties").as_uri()
     configuration = {
         "spark.driver.memory": settings.memory,
+        "spark.executor.memory": settings.memory,
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={logging} {JAVA_OPTIONS}",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",
-        "spark.sql.shuffle.partitions": "4",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / "rabbitmq-itc-warehouse"),
         "spark.sql.catalogImplementation": "in-memory",
-        **PLAIN_EXECUTION,
+        **EXECUTION,
     }
     if settings.is_loopback:
         configuration |= {

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import create_engine, insert
+from sqlalchemy import Connection, create_engine, insert
+from sqlalchemy.ext.asyncio import create_async_engine
 
 from app.store.tables import channels, events, metadata, participants, traces
 from itc import IdPool, Stamp, pack
@@ -110,22 +111,29 @@ class History:
     def write(self, path: Path) -> str:
         """Store everything in an SQLite file; returns its URL."""
         engine = create_engine(f"sqlite:///{path}")
-        self.write_to(engine)
+        with engine.begin() as connection:
+            self.write_to(connection)
         engine.dispose()
         return f"sqlite+aiosqlite:///{path}"
 
-    def write_to(self, engine: Any) -> None:
+    async def write_postgres(self, url: str) -> None:
+        """Store everything in an empty PostgreSQL database."""
+        engine = create_async_engine(url)
+        async with engine.begin() as connection:
+            await connection.run_sync(self.write_to)
+        await engine.dispose()
+
+    def write_to(self, connection: Connection) -> None:
         """Store everything in an empty database."""
-        metadata.create_all(engine)
-        with engine.begin() as connection:
-            connection.execute(insert(traces), [self._trace(trace) for trace in self.actors])
-            for trace, actors in self.actors.items():
-                active = [self._participant(trace, actor) for actor in actors if actor.events]
-                if active:
-                    connection.execute(insert(participants), active)
-                    connection.execute(insert(channels), [_channel(row) for row in active])
-            rows = [{c.name: row.get(c.name) for c in events.columns} for row in self.rows]
-            connection.execute(insert(events), rows)
+        metadata.create_all(connection)
+        connection.execute(insert(traces), [self._trace(trace) for trace in self.actors])
+        for trace, actors in self.actors.items():
+            active = [self._participant(trace, actor) for actor in actors if actor.events]
+            if active:
+                connection.execute(insert(participants), active)
+                connection.execute(insert(channels), [_channel(row) for row in active])
+        rows = [{c.name: row.get(c.name) for c in events.columns} for row in self.rows]
+        connection.execute(insert(events), rows)
 
     def _trace(self, trace: int) -> dict[str, Any]:
         ids = [row["id"] for row in self.rows if row["trace_id"] == trace]

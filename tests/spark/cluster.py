@@ -1,0 +1,101 @@
+"""A standalone Spark cluster and a Connect server on loopback, from the PySpark distribution."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pyspark
+
+from spark_jobs.session import JAVA_OPTIONS
+from tools.servers.processes import Child, Folder, free_port, port_answers
+
+DISTRIBUTION = Path(pyspark.__file__).parent
+SPARK_CLASS = str(DISTRIBUTION / "bin" / "spark-class")
+START_SECONDS = 60
+# An application's: small, and ready as soon as can be.
+CONFIGURATION = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.memory": "512m",
+    "spark.driver.extraJavaOptions": JAVA_OPTIONS,
+    "spark.executor.memory": "512m",
+    "spark.executor.extraJavaOptions": JAVA_OPTIONS,
+    "spark.ui.enabled": "false",
+}
+
+
+class SparkCluster:
+    """A master and two workers of one core; a Connect server when asked for."""
+
+    def __init__(self) -> None:
+        self._folder = Folder(None, "rabbitmq-itc-spark-")
+        self.path = self._folder.path
+        self._port = free_port()
+        self._children: list[Child] = []
+
+    @property
+    def master(self) -> str:
+        return f"spark://127.0.0.1:{self._port}"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        # Executors get nothing of this checkout: what they need has to be shipped to them.
+        kept = {name: os.environ[name] for name in ("PATH", "JAVA_HOME") if name in os.environ}
+        return {
+            **kept,
+            "SPARK_HOME": str(DISTRIBUTION),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",  # it has one fixed port
+            "SPARK_DAEMON_MEMORY": "512m",
+            "PYSPARK_PYTHON": sys.executable,
+        }
+
+    def start(self) -> None:
+        master = "org.apache.spark.deploy.master.Master"
+        place = ["--host", "127.0.0.1", "--port", str(self._port), "--webui-port", "0"]
+        self._start("master", [SPARK_CLASS, master, *place], self._port)
+        for number in (1, 2):
+            self._worker(number)
+
+    def start_connect(self) -> str:
+        """A Connect server on the cluster; returns its address."""
+        port = free_port()
+        binding = {
+            "spark.connect.grpc.binding.address": "127.0.0.1",
+            "spark.connect.grpc.binding.port": str(port),
+        }
+        server = "org.apache.spark.sql.connect.service.SparkConnectServer"
+        command = self.submit("--class", server, "spark-internal", **binding)
+        self._start("connect", command, port)
+        return f"sc://127.0.0.1:{port}"
+
+    def submit(self, *words: str, **configuration: str) -> list[str]:
+        """The command that submits something to the cluster."""
+        options = (CONFIGURATION | configuration).items()
+        given = [word for name, value in options for word in ("--conf", f"{name}={value}")]
+        return [str(DISTRIBUTION / "bin" / "spark-submit"), "--master", self.master, *given, *words]
+
+    def close(self) -> None:
+        for child in reversed(self._children):
+            child.stop()
+        self._folder.discard()
+
+    def _worker(self, number: int) -> None:
+        port = free_port()
+        worker = "org.apache.spark.deploy.worker.Worker"
+        place = ["--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]
+        size = ["--cores", "1", "--memory", "1g", "--work-dir", str(self.path / f"work{number}")]
+        command = [SPARK_CLASS, worker, *place, *size, self.master]
+        self._start(f"worker{number}", command, port)
+
+    def _start(self, name: str, command: list[str], port: int) -> None:
+        child = Child(
+            f"Spark {name}",
+            command,
+            log=self.path / f"{name}.log",
+            env=self.environment,
+            cwd=self.path,
+        )
+        self._children.append(child)
+        child.wait_until(lambda: port_answers(port), START_SECONDS, "listening")
