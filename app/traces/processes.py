@@ -163,8 +163,8 @@ class TraceProcess:
             self.order(Order("run", remote.trace))
         while line := await child.stdout.readline():
             notice = msgspec.json.decode(line, type=Notice)
-            if remote := self._traces.get(notice.trace_id):
-                remote.heard(notice)
+            if known := self._traces.get(notice.trace_id):
+                known.heard(notice)
             self._feed.advance(notice.snapshot.last_event_id)
 
 
