@@ -19,6 +19,8 @@ TRACE_EXCHANGE = "amq.rabbitmq.trace"
 
 # What is kept of a message that cannot be read.
 QUARANTINED_BODY = 4096
+# A channel's number has 16 bits, and a flag has one.
+MOST_CHANNELS = 65_535
 QUARANTINED_HEADERS = 16384
 
 Headers: TypeAlias = Mapping[str, Any]
@@ -85,6 +87,8 @@ def _whole(table: Headers, header: str) -> int:
     value = table.get(header)
     if not isinstance(value, int):
         raise NotATraceMessageError(f"header {header} is {_fault(value)} number")
+    if not 0 <= value <= MOST_CHANNELS:
+        raise NotATraceMessageError(f"header {header} is {value}: no such number in AMQP")
     return value
 
 

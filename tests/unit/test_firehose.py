@@ -72,6 +72,13 @@ def test_a_header_of_the_wrong_type_is_named(header: str, value: Any) -> None:
     assert header in result.reason
 
 
+@pytest.mark.parametrize("number", [-1, 65_536, 2**40])
+def test_a_channel_that_amqp_cannot_have_is_refused(number: int) -> None:
+    result = read("publish.orders", {**PUBLISH, "channel": number})
+    assert isinstance(result, Unreadable)
+    assert str(number) in result.reason
+
+
 def test_rubbish_is_kept_in_part_and_counted_in_whole() -> None:
     result = read("rubbish", {"x": 1}, b"r" * 10_000)
     assert isinstance(result, Unreadable)
