@@ -49,7 +49,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
     async with AsyncExitStack() as stack:
         store = await _open_store(settings)
         stack.push_async_callback(store.close)
-        management = _management(settings)
+        management = management_api(settings)
         stack.push_async_callback(management.close)
         elsewhere = None
         if settings.trace_processes:
@@ -85,7 +85,7 @@ async def open_capture(settings: Settings) -> AsyncIterator[Callable[[Trace, Fee
     async with AsyncExitStack() as stack:
         store = await _open_store(settings)
         stack.push_async_callback(store.close)
-        management = _management(settings)
+        management = management_api(settings)
         stack.push_async_callback(management.close)
         source, pipeline = _source(settings, management), _pipeline(settings)
         yield lambda trace, feed: RunningTrace(trace, store, source, feed, pipeline)
@@ -112,7 +112,8 @@ async def _open_store(settings: Settings) -> Store:
     )
 
 
-def _management(settings: Settings) -> ManagementApi:
+def management_api(settings: Settings) -> ManagementApi:
+    """The broker's management API, under the service's own account."""
     user, password = settings.management_credentials
     return ManagementApi(
         settings.management_url.without_credentials,
@@ -123,7 +124,11 @@ def _management(settings: Settings) -> ManagementApi:
 
 
 def _source(settings: Settings, management: ManagementApi) -> TraceSource:
-    firehose = Firehose(settings.amqp_url.reveal(), queue_max_bytes=settings.trace_queue_max_bytes)
+    firehose = Firehose(
+        settings.amqp_url.reveal(),
+        queue_max_bytes=settings.trace_queue_max_bytes,
+        queue=settings.trace_queue,
+    )
     return TraceSource(firehose, management)
 
 

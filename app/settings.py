@@ -202,6 +202,13 @@ class Settings(BaseSettings):
     prefetch: Annotated[int, Field(ge=1, le=65_535)] = Field(
         default=4_000, description="Most trace messages that are read ahead of their commit."
     )
+    trace_queue: str = Field(
+        default="itc.trace",
+        min_length=1,
+        max_length=200,
+        description="Name of our queue in each traced virtual host; two services that trace the "
+        "same one need two names.",
+    )
     trace_queue_max_bytes: Count = Field(
         default=1_073_741_824,
         description="Size at which the broker drops the oldest trace messages of our queue.",

@@ -28,6 +28,8 @@ Output = Annotated[
     Path | None, typer.Option("-o", "--output", help="Where to save it; - for stdout.")
 ]
 
+STDOUT = Path("-")
+
 _POLL_SECONDS = 1.0
 _ENDED = ("succeeded", "failed", "cancelled")
 
@@ -70,7 +72,9 @@ def chain(
         summary = _followed(client, answer.json()["id"])
     else:
         summary = answer.json()
-    if json:
+    if output == STDOUT:
+        pass  # the export alone: whatever reads it expects nothing else
+    elif json:
         as_json(summary)
     else:
         _say_summary(summary)
@@ -183,7 +187,7 @@ def delete(
 def _download(client: Client, path: str, target: Path) -> None:
     """Save aside and rename, so that nobody reads half a file."""
     with client.stream(path) as response:
-        if str(target) == "-":
+        if target == STDOUT:
             for part in response.iter_bytes():
                 sys.stdout.buffer.write(part)
             return

@@ -8,10 +8,12 @@ import os
 import sys
 from typing import Annotated, Any
 
+import msgspec
 import typer
 
 from app.cli.exits import Exit
-from app.cli.output import complain, say, table
+from app.cli.options import Json
+from app.cli.output import as_json, complain, printable, say, table
 from app.settings import Settings, load_settings, settings_table, unknown_variables
 
 _CHATTY = (
@@ -30,6 +32,7 @@ def add_to(app: typer.Typer) -> None:
     app.command()(serve)
     app.command()(migrate)
     app.command()(settings)
+    app.command()(doctor)
 
 
 def serve(
@@ -98,3 +101,31 @@ def _shown(value: object) -> str:
     if value is None or value == ():
         return ""
     return ",".join(value) if isinstance(value, tuple) else str(value)
+
+
+def doctor(json: Json = False) -> None:
+    """Look at everything the service depends on, and say what to do about what is wrong.
+
+    Ends with 0 where all is well, else with 1.
+    """
+    well = asyncio.run(_doctor(load_settings(), json))
+    if not well:
+        raise typer.Exit(Exit.failure)
+
+
+async def _doctor(configuration: Settings, json: bool) -> bool:
+    from app.doctor import examine
+
+    findings = []
+    async for finding in examine(configuration):
+        findings.append(finding)
+        if not json:
+            say(
+                f"{'ok   ' if finding.well else 'WRONG'} {printable(finding.subject)}: "
+                f"{printable(finding.found)}"
+            )
+            if finding.advice:
+                say(f"      → {printable(finding.advice)}")
+    if json:
+        as_json([msgspec.structs.asdict(finding) for finding in findings])
+    return all(finding.well for finding in findings)

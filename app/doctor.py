@@ -1,0 +1,175 @@
+"""Looks at everything that the service depends on, and says what to do about what is wrong.
+
+Each check stands for itself: one that fails stops no other, so that one run shows all there is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shutil
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import msgspec
+
+from app.broker.login import sign_in
+from app.broker.management import ManagementApi, Permissions
+from app.errors import ItcError
+from app.main import management_api
+from app.settings import Settings
+from app.store import Store, Trace, schema_state
+
+TRACE_EXCHANGE = "amq.rabbitmq.trace"
+LEAST_FREE_BYTES = 2**30
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One thing that was looked at. ``advice`` is empty where all is well."""
+
+    subject: str
+    well: bool
+    found: str
+    advice: str = ""
+
+
+async def examine(settings: Settings) -> AsyncIterator[Finding]:
+    """All findings, one by one as they are made."""
+    management = management_api(settings)
+    try:
+        for check in (_broker, _account, _amqp):
+            yield await _guarded(check, settings, management)
+        yield await _guarded(_schema, settings, management)
+        async for finding in _traces(settings, management):
+            yield finding
+        yield await _guarded(_java, settings, management)
+        for folder in dict.fromkeys((settings.data_dir, settings.exports)):
+            yield _disk(folder)
+    finally:
+        await management.close()
+
+
+Check = Callable[[Settings, ManagementApi], Awaitable[Finding]]
+
+_ADVICE = {
+    "broker": "is RabbitMQ running, with rabbitmq_management? Is ITC_MANAGEMENT_URL right?",
+    "account": "check the user and password in ITC_AMQP_URL or ITC_MANAGEMENT_URL",
+    "amqp": "is ITC_AMQP_URL right, and may its user open the virtual host /?",
+    "store": "is ITC_DATABASE_URL right, and is the database running?",
+    "java": "install a Java 17 runtime (Debian: openjdk-17-jre-headless), or set JAVA_HOME",
+}
+
+
+async def _guarded(check: Check, settings: Settings, management: ManagementApi) -> Finding:
+    subject = check.__name__.removeprefix("_").replace("schema", "store")
+    try:
+        return await check(settings, management)
+    except ItcError as error:
+        return Finding(subject, False, str(error), _ADVICE[subject])
+
+
+async def _broker(settings: Settings, management: ManagementApi) -> Finding:
+    version, nodes = await management.version(), await management.nodes()
+    down = sorted(node.name for node in nodes if not node.running)
+    found = f"RabbitMQ {version}, {len(nodes)} node(s)"
+    if down:
+        return Finding("broker", False, f"{found}, down: {', '.join(down)}", "start the node(s)")
+    return Finding("broker", True, found)
+
+
+async def _account(settings: Settings, management: ManagementApi) -> Finding:
+    user = await management.own_user()
+    if "administrator" in user.tags:
+        return Finding("account", True, f"{user.name} is an administrator")
+    advice = f"only an administrator switches tracing: rabbitmqctl set_user_tags {user.name} …"
+    return Finding("account", False, f"{user.name} is tagged {sorted(user.tags)}", advice)
+
+
+async def _amqp(settings: Settings, management: ManagementApi) -> Finding:
+    await sign_in(settings.amqp_url.reveal(), "/", settings.management_timeout_seconds)
+    return Finding("amqp", True, f"{settings.amqp_url.user} can sign in")
+
+
+async def _schema(settings: Settings, management: ManagementApi) -> Finding:
+    state = await schema_state(settings.database.reveal())
+    if state.is_current:
+        return Finding("store", True, f"{settings.database}, tables up to date")
+    if state.is_newer:
+        advice = "use the newer program that made them"
+        return Finding("store", False, f"{settings.database}: tables of a newer version", advice)
+    found = "no tables yet" if state.found is None else f"tables at {state.found}"
+    return Finding("store", False, f"{settings.database}: {found}", "run rabbitmq-itc migrate")
+
+
+async def _traces(settings: Settings, management: ManagementApi) -> AsyncIterator[Finding]:
+    """Of each trace that should run: the account's rights, and whether tracing is on."""
+    try:
+        store = await Store.open(settings.database.reveal())
+    except ItcError:
+        return  # said before
+    try:
+        traces = [trace for trace in await store.traces() if trace.wanted]
+    finally:
+        await store.close()
+    for trace in traces:
+        yield await _trace(trace, settings, management)
+
+
+async def _trace(trace: Trace, settings: Settings, management: ManagementApi) -> Finding:
+    subject = f"trace of {trace.vhost}"
+    try:
+        permissions = await management.permissions(trace.vhost)
+        states = await management.tracing(trace.vhost)
+    except ItcError as error:
+        advice = f"rabbitmqctl set_permissions -p {trace.vhost} … gives the account its rights"
+        return Finding(subject, False, str(error), advice)
+    missing = missing_rights(permissions, settings.trace_queue)
+    if missing:
+        return Finding(subject, False, f"no right to {', '.join(missing)}", "set its permissions")
+    off = sorted(node for node, on in states.items() if not on)
+    if off:
+        advice = "a running service switches it on by itself: is it running?"
+        return Finding(subject, False, f"tracing is off on {', '.join(off)}", advice)
+    return Finding(subject, True, "rights are enough, tracing is on")
+
+
+def missing_rights(permissions: Permissions, queue: str) -> list[str]:
+    """What the capturing account needs and does not have."""
+    needed = [
+        ("configure", permissions.configure, queue),
+        ("write", permissions.write, queue),
+        ("read", permissions.read, queue),
+        ("read", permissions.read, TRACE_EXCHANGE),
+    ]
+    return [f"{verb} {name}" for verb, pattern, name in needed if not _permits(pattern, name)]
+
+
+def _permits(pattern: str, name: str) -> bool:
+    """As the broker reads it: found anywhere in the name; nothing permits nothing."""
+    try:
+        return bool(pattern) and re.search(pattern, name) is not None
+    except re.error:
+        return True  # Erlang's dialect and not Python's: the broker will tell
+
+
+async def _java(settings: Settings, management: ManagementApi) -> Finding:
+    from spark_jobs.errors import JobError
+    from spark_jobs.session import check_java
+
+    if settings.spark_remote:
+        return Finding("java", True, "not needed: Spark is remote")
+    try:
+        await asyncio.to_thread(check_java)
+    except JobError as error:
+        return Finding("java", False, str(error), _ADVICE["java"])
+    return Finding("java", True, "there is one that Spark can use")
+
+
+def _disk(folder: Path) -> Finding:
+    subject = f"disk of {folder}"
+    present = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    free = shutil.disk_usage(present).free
+    found = f"{free / 2**30:.1f} GiB free"
+    if free < LEAST_FREE_BYTES:
+        return Finding(subject, False, found, "make room, or set ITC_RETENTION_DAYS")
+    return Finding(subject, True, found)

@@ -1,0 +1,335 @@
+"""The command line, as a process of its own against a running service."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import pty
+import re
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from app.cli.exits import Exit
+from app.cli.output import printable
+from app.errors import OutageError
+from tests.api.conftest import World, make_world, served
+from tests.api.story import ALONE, AUDITED, INVOICED, ORDERED, SHOP, publish
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "cli.md"
+PATIENCE = 60
+
+
+@dataclass
+class Ended:
+    """A command's end."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> object:
+        return json.loads(self.out)
+
+
+Command = Callable[..., Awaitable[Ended]]
+
+
+def environment(url: str, **more: str) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("ITC_")}
+    return {**kept, "ITC_URL": url, "ITC_USER": "admin", "ITC_PASSWORD": "secret", **more}
+
+
+async def start(*words: object, env: dict[str, str], cwd: Path) -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "app.cli", *map(str, words)),
+        env={**env, "PYTHONPATH": str(Path(__file__).parents[2])},
+        cwd=cwd,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+
+
+def leftovers(folder: Path) -> list[Path]:
+    """What a download writes aside before it renames it."""
+    return list(folder.glob(".*.jsonl.*"))
+
+
+@pytest.fixture
+async def run(world: World, tmp_path: Path) -> AsyncIterator[Command]:
+    """Runs a command against a service with the story in it."""
+    async with served(world.app(), world.settings) as url:
+
+        async def run(*words: object, **variables: str) -> Ended:
+            env = environment(url, **variables)
+            process = await start(*words, env=env, cwd=tmp_path)
+            out, err = await asyncio.wait_for(process.communicate(), PATIENCE)
+            assert process.returncode is not None
+            return Ended(process.returncode, out.decode(), err.decode())
+
+        yield run
+
+
+async def test_traces_are_started_listed_and_stopped(run: Command) -> None:
+    started = await run("trace", "start", "/", "--participant", "user")
+    again = await run("trace", "start", "/")
+    listed = await run("trace", "list")
+    stopped = await run("trace", "stop", "/")
+    as_json = await run("trace", "list", "--json")
+
+    assert (started.code, started.out) == (0, "/: started\n")
+    assert again.out == "/: runs already\n"
+    assert re.search(r"^/ +running +7 ", listed.out, re.MULTILINE)
+    assert stopped.out == "/: stopped\n"
+    assert as_json.json[0]["state"] == "stopped"
+
+
+async def test_events_are_listed_oldest_first(run: Command) -> None:
+    table = await run("events", "--user", "admin", "--by", "billing")
+    lines = await run("events", "-n", 2, "--json")
+
+    assert [line.split()[0] for line in table.out.splitlines()] == ["ID", "2", "3"]
+    assert [json.loads(line)["id"] for line in lines.out.splitlines()] == [6, 7]
+
+
+async def test_events_are_followed(world: World, tmp_path: Path) -> None:
+    async with served(world.app(), world.settings) as url:
+        process = await start("events", "-f", "-n", 1, "--json", env=environment(url), cwd=tmp_path)
+        assert process.stdout is not None
+        first = await asyncio.wait_for(process.stdout.readline(), PATIENCE)
+        [stored] = await world.tell(publish(SHOP, "news"))
+        second = await asyncio.wait_for(process.stdout.readline(), PATIENCE)
+        process.terminate()
+        await process.communicate()
+
+    assert [json.loads(line)["id"] for line in (first, second)] == [7, stored]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("compare", ORDERED, INVOICED), Exit.ok, "event 1 happened before event 3"),
+        (("compare", INVOICED, ORDERED), Exit.ok, "event 3 happened after event 1"),
+        (("compare", INVOICED, AUDITED), Exit.concurrent, "are concurrent"),
+        (("compare", ORDERED, 99), Exit.not_found, "no event has the id 99"),
+        (("compare", ORDERED, "x"), Exit.usage, "unable to parse"),
+        (("compare", ORDERED), Exit.usage, "Missing argument"),
+        (("chain", ORDERED, ORDERED), Exit.usage, "both ids are the same"),
+        (("chain", ORDERED, INVOICED, "--file", "x.exe"), Exit.usage, "extension"),
+        (("chain", ORDERED, INVOICED, "--file", "../x"), Exit.usage, "name"),
+        (("export", "get", ORDERED, INVOICED, "x.csv"), Exit.not_found, "no export x.csv"),
+        (("jobs", "show", 99), Exit.not_found, "no job has the number 99"),
+        (("trace", "start", "nowhere"), Exit.not_found, "no such virtual host"),
+        (("prune", "/"), Exit.usage, "how many events to keep"),
+        (("nonsense",), Exit.usage, "No such command"),
+    ],
+)
+async def test_each_end_has_its_code_and_its_sentence(
+    run: Command, words: tuple[object, ...], code: Exit, said: str
+) -> None:
+    ended = await run(*words)
+
+    assert ended.code == code
+    assert said in " ".join((ended.out + ended.err).replace("│", " ").split())
+
+
+async def test_who_may_not_and_who_is_not_there(run: Command, world: World) -> None:
+    nobody = await run("events", ITC_USER="", ITC_PASSWORD="")
+    wrong = await run("events", ITC_PASSWORD="guess")
+    reader = await run("trace", "start", "/", ITC_USER="watcher")
+    world.broker.down = True
+    outage = await run("events", ITC_PASSWORD="other")
+    away = await run("events", ITC_URL="http://127.0.0.1:9")
+    no_url = await run("events", ITC_URL="localhost")
+
+    assert [nobody.code, wrong.code, reader.code] == [Exit.not_authorised] * 3
+    assert [outage.code, away.code, no_url.code] == [Exit.unavailable, Exit.unavailable, Exit.usage]
+    for ended in (nobody, wrong, reader, outage, away, no_url):
+        assert len(ended.err.splitlines()) == 1
+        assert ended.out == ""
+        assert "guess" not in ended.err
+
+
+async def test_a_chain_is_found_and_downloaded(run: Command, tmp_path: Path) -> None:
+    piped = await run("chain", ORDERED, INVOICED, "--file", "a.jsonl", "-o", "a.jsonl")
+    as_json = await run("chain", ORDERED, INVOICED, "--file", "b.jsonl", "--json")
+    to_stdout = await run("export", "get", ORDERED, INVOICED, "b.jsonl", "-o", "-")
+    listed = await run("export", "list", "--json")
+    deleted = await run("export", "delete", ORDERED, INVOICED, "b.jsonl")
+
+    assert piped.code == 0
+    assert piped.out.startswith(
+        "1 events of 1 participants, complete, 10 bytes in /itc_db/undefined/"
+    )
+    assert "\x1b" not in piped.out + piped.err
+    assert "job 1: reading, 40 %" in piped.err
+    assert (tmp_path / "a.jsonl").read_text() == '{"id": 1}\n'
+    assert not leftovers(tmp_path)
+    assert as_json.json["relation"] == "before"
+    assert to_stdout.out == '{"id": 1}\n'
+    assert {one["file"] for one in listed.json} == {"a.jsonl", "b.jsonl"}
+    assert deleted.code == 0
+
+
+async def test_a_chain_shows_a_bar_on_a_terminal(world: World, tmp_path: Path) -> None:
+    world.spark.go.clear()
+    ours, theirs = pty.openpty()
+    async with served(world.app(), world.settings) as url:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "app.cli", "chain", str(ORDERED), str(INVOICED)),
+            env={
+                **environment(url),
+                "PYTHONPATH": str(Path(__file__).parents[2]),
+                "TERM": "xterm",
+                "COLUMNS": "100",
+            },
+            cwd=tmp_path,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=theirs,
+        )
+        os.close(theirs)
+        shown = ""
+        while "reading" not in shown:
+            shown += (await asyncio.to_thread(os.read, ours, 4_096)).decode()
+        world.spark.go.set()
+        code = await asyncio.wait_for(process.wait(), PATIENCE)
+    os.close(ours)
+
+    assert code == 0
+    assert "━" in shown
+
+
+async def test_a_chain_need_not_be_waited_for(run: Command, world: World) -> None:
+    world.spark.go.clear()
+    asked = await run("chain", ORDERED, INVOICED, "--no-wait")
+    running = await run("jobs", "show", asked.out.strip())
+    cancelled = await run("jobs", "cancel", asked.out.strip())
+    listed = await run("jobs", "list")
+    world.spark.go.set()
+
+    assert running.json["state"] in ("queued", "running")
+    assert cancelled.out == "job 1: cancelled\n"
+    assert re.search(r"^1 +chain +cancelled ", listed.out, re.MULTILINE)
+
+
+async def test_a_chain_that_is_none_ends_with_3(run: Command, world: World) -> None:
+    world.spark.relation = "concurrent"
+    ended = await run("chain", INVOICED, ALONE, "-o", "nothing.jsonl")
+
+    assert (ended.code, ended.out) == (3, "events 3 and 4 are concurrent: no chain\n")
+
+
+async def test_a_chain_that_fails_ends_with_1_and_the_reason(run: Command, world: World) -> None:
+    world.spark.fail = OutageError("no Java was found")
+    ended = await run("chain", ORDERED, INVOICED)
+
+    assert ended.code == Exit.failure
+    assert ended.err.splitlines()[-1] == "job 1 failed: no Java was found"
+
+
+async def test_an_incomplete_answer_ends_with_7_on_request(run: Command, world: World) -> None:
+    trace = await world.store.find_trace("/")
+    assert trace is not None
+    await world.store.open_gap(trace.id, after_event_id=2, since=5, reason="tracing was off")
+
+    assert (await run("compare", INVOICED, AUDITED)).code == Exit.concurrent
+    assert (await run("compare", INVOICED, AUDITED, "--require-complete")).code == Exit.incomplete
+
+
+async def test_old_events_are_pruned(run: Command, world: World) -> None:
+    await run("trace", "start", "/")
+    preview = await run("prune", "/", "--keep-events", 4, "--dry-run")
+    pruned = await run("prune", "/", "--keep-days", 0.5, "--json")
+
+    assert preview.out == "3 events would go, 1 participants with them\n"
+    assert pruned.json == {"vhost": "/", "events": 3, "participants": 1, "dry_run": False}
+    assert world.traces.pruned == [("/", 4, None, True), ("/", None, 43_200.0, False)]
+
+
+async def test_what_the_broker_was_told_does_not_reach_the_terminal(
+    run: Command, world: World
+) -> None:
+    await world.tell(publish(SHOP, "\x1b[2J\x07\u202ekey\r\n", exchange="[bold]ex[/bold]"))
+    ended = await run("events", "-n", 1)
+
+    assert r"\x1b[2J\x07\u202ekey\r\n" in ended.out
+    assert "[bold]ex[/bold]" in ended.out
+    assert not set("\x1b\x07\u202e\r") & set(ended.out)
+
+
+def test_what_is_printable_stays() -> None:
+    assert printable("größe 🐇 日本") == "größe 🐇 日本"
+    assert printable(None) == ""
+
+
+@pytest.mark.parametrize(
+    ("variables", "code", "said"),
+    [
+        ({"ITC_PORT": "x"}, Exit.usage, "ITC_PORT: "),
+        ({"ITC_AUTH": "none", "ITC_HOST": "0.0.0.0"}, Exit.usage, "loopback"),
+        ({"ITC_DATABASE_URL": "postgresql://u:hush@127.0.0.1:9/x"}, Exit.unavailable, "database"),
+        ({"ITC_DATA_DIR": "/dev/null/x"}, Exit.usage, "ITC_DA"),
+    ],
+)
+async def test_a_service_that_cannot_start_says_why_in_one_line(
+    tmp_path: Path, variables: dict[str, str], code: Exit, said: str
+) -> None:
+    env = environment("", **{"ITC_DATA_DIR": str(tmp_path), "ITC_PORT": "0", **variables})
+    process = await start("serve", env=env, cwd=tmp_path)
+    out, err = await asyncio.wait_for(process.communicate(), PATIENCE)
+
+    assert process.returncode == code
+    assert out == b""
+    assert said in err.decode()
+    assert len(err.splitlines()) == 1
+    assert b"hush" not in err
+
+
+async def test_a_port_that_is_taken_is_said_in_one_line(tmp_path: Path) -> None:
+    world = make_world(tmp_path)
+    async with served(world.app(), world.settings) as url:
+        port = url.rpartition(":")[2]
+        env = environment("", ITC_DATA_DIR=str(tmp_path), ITC_PORT=port)
+        process = await start("serve", env=env, cwd=tmp_path)
+        _, err = await asyncio.wait_for(process.communicate(), PATIENCE)
+
+    assert process.returncode == Exit.usage
+    assert err.decode() == (
+        f"cannot listen on 127.0.0.1:{port} (ITC_HOST, ITC_PORT): Address already in use\n"
+    )
+
+
+async def test_settings_are_shown_without_passwords(tmp_path: Path) -> None:
+    env = environment("", ITC_AMQP_URL="amqp://u:hush@broker", ITC_PROT="1")
+    process = await start("settings", env=env, cwd=tmp_path)
+    out, err = await asyncio.wait_for(process.communicate(), PATIENCE)
+
+    assert b"amqp://u:***@broker" in out
+    assert b"hush" not in out
+    assert err == b"ITC_PROT is no setting of this service: misspelt?\n"
+    assert process.returncode == Exit.failure
+
+
+def test_the_document_has_every_exit_code() -> None:
+    documented = re.findall(r"^\| ([0-9]) \|", DOCUMENT.read_text(), re.MULTILINE)
+
+    assert [int(code) for code in documented] == [code.value for code in Exit]
+
+
+def test_the_document_has_every_command() -> None:
+    import typer
+
+    from app.cli import app
+
+    documented = DOCUMENT.read_text()
+    group = typer.main.get_command(app)
+    for name, command in group.commands.items():  # type: ignore[attr-defined]
+        subcommands = getattr(command, "commands", None)
+        for word in [f"{name} {sub}" for sub in subcommands] if subcommands else [name]:
+            assert f"`{word}" in documented, word

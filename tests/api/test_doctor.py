@@ -1,0 +1,128 @@
+"""The doctor: what is well, what is not, and what to do about it."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from app.broker.management import Permissions
+from app.doctor import Finding, examine, missing_rights
+from app.settings import Settings
+from app.store import Store, migrate
+from tools.servers import Broker
+
+
+def settings_for(rabbit: Broker, folder: Path, **more: object) -> Settings:
+    return Settings(
+        _env_file=None,
+        amqp_url=rabbit.amqp_url(),
+        management_url=rabbit.management_url,
+        data_dir=folder,
+        **more,
+    )
+
+
+async def findings(settings: Settings) -> dict[str, Finding]:
+    return {finding.subject: finding async for finding in examine(settings)}
+
+
+async def trace(settings: Settings, vhost: str) -> None:
+    """What a service leaves in its store when it traces a virtual host."""
+    await migrate(settings.database.reveal())
+    store = await Store.open(settings.database.reveal())
+    made = await store.create_trace(vhost, "channel")
+    await store.set_wanted(made.id, True)
+    await store.close()
+
+
+async def test_all_is_well(rabbit: Broker, vhost: str, tmp_path: Path) -> None:
+    settings = settings_for(rabbit, tmp_path)
+    await trace(settings, vhost)
+    rabbit.api("PUT", "vhosts", vhost, json={"tracing": True})
+    found = await findings(settings)
+
+    assert {subject for subject, finding in found.items() if not finding.well} == set()
+    assert {"broker", "account", "amqp", "store", f"trace of {vhost}", "java"} <= set(found)
+
+
+async def test_what_a_trace_lacks_is_said(rabbit: Broker, vhost: str, tmp_path: Path) -> None:
+    settings = settings_for(rabbit, tmp_path)
+    await trace(settings, vhost)
+    off = (await findings(settings))[f"trace of {vhost}"]
+    rabbit.permit(rabbit.user, vhost, configure="^other$")
+    unable = (await findings(settings))[f"trace of {vhost}"]
+
+    assert not off.well
+    assert off.found.startswith("tracing is off on ")
+    assert not unable.well
+    assert unable.found == "no right to configure itc.trace"
+
+
+async def test_an_account_that_is_no_administrator_is_found(rabbit: Broker, tmp_path: Path) -> None:
+    rabbit.add_user("watcher", "secret", ["monitoring"])
+    try:
+        url = rabbit.management_url.replace("://", "://watcher:secret@")
+        found = await findings(
+            Settings(
+                _env_file=None,
+                amqp_url=rabbit.amqp_url(),
+                management_url=url,
+                data_dir=tmp_path,
+            )
+        )
+    finally:
+        rabbit.delete_user("watcher")
+
+    assert found["account"].found == "watcher is tagged ['monitoring']"
+    assert "set_user_tags" in found["account"].advice
+
+
+async def test_each_thing_that_is_away_has_its_own_line_and_no_password(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # bound and not listening: nobody answers there
+        nobody = f"127.0.0.1:{taken.getsockname()[1]}"
+        found = await findings(
+            Settings(
+                _env_file=None,
+                amqp_url=f"amqp://itc:hush@{nobody}",
+                management_url=f"http://itc:hush@{nobody}",
+                database_url=f"postgresql://itc:hush@{nobody}/itc",
+                data_dir=tmp_path,
+            )
+        )
+
+    wrong = {subject for subject, finding in found.items() if not finding.well}
+    assert wrong == {"broker", "account", "amqp", "store"}
+    for finding in found.values():
+        assert "hush" not in finding.found + finding.advice
+        assert bool(finding.advice) is not finding.well
+
+
+async def test_a_store_without_tables_is_told_from_a_good_one(
+    rabbit: Broker, tmp_path: Path
+) -> None:
+    found = (await findings(settings_for(rabbit, tmp_path)))["store"]
+
+    assert (found.well, found.advice) == (False, "run rabbitmq-itc migrate")
+
+
+@pytest.mark.parametrize(
+    ("permissions", "missing"),
+    [
+        (Permissions(".*", ".*", ".*"), []),
+        (
+            Permissions("", "", ""),
+            ["configure itc.trace", "write itc.trace", "read itc.trace", "read amq.rabbitmq.trace"],
+        ),
+        (Permissions("^itc", "^itc", "^(itc|amq\\.)"), []),
+        (Permissions("^itc", "^itc", "^itc"), ["read amq.rabbitmq.trace"]),
+        (Permissions("itc", "^x$", ".*"), ["write itc.trace"]),
+        (Permissions("(?<oddity", ".*", ".*"), []),
+    ],
+)
+def test_rights_are_read_as_the_broker_reads_them(
+    permissions: Permissions, missing: list[str]
+) -> None:
+    assert missing_rights(permissions, "itc.trace") == missing
