@@ -1,0 +1,289 @@
+"""How long chains take: ``python -m bench.chain FOLDER [SMALL [MIDDLE [LARGE]]]``.
+
+Three stores of 64 gossiping participants (100,000, 1,000,000 and 5,000,000 events) are made in the
+folder where they are not there yet, without a broker, through the tracker and the store's batch
+writer. Printed are, each side in the same run:
+
+- a short chain in the small and in the large store: its cost should go with the answer;
+- the planner against decoding and comparing every row, and against a recursive SQL query over
+  cause links, for a short chain and for one of half the store; all three give the same ids;
+- a warm job for a short chain, and Spark's part of it: the same way with no events at all;
+- the whole large store to Parquet: rows a second, and the most memory that all processes held.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+from bench.stores import build
+from itc import unpack
+from spark_jobs.chain import ChainRequest, run
+from spark_jobs.database import Connection, Database
+from spark_jobs.executors import touch
+from spark_jobs.formats import FORMATS
+from spark_jobs.history import History
+from spark_jobs.plan import Plan, make_plan
+from spark_jobs.ranges import Ranges, compare, merge
+from spark_jobs.session import SparkSettings, open_session
+
+SIZES = (100_000, 1_000_000, 5_000_000)
+SHORT = 1_000
+ROUNDS = 5
+SAMPLE_SECONDS = 0.1
+
+Result = TypeVar("Result")
+
+
+def stored(folder: Path, events: int) -> Database:
+    """The store of so many events, made where it is not there."""
+    path = folder / f"s{events}.db"
+    if not path.exists():
+        part = path.with_suffix(".part")
+        speed = asyncio.run(build(f"sqlite:///{part}", events))
+        part.rename(path)
+        print(f"made {path}: {speed:,.0f} events/s", file=sys.stderr)
+    return Database.from_url(f"sqlite:///{path}")
+
+
+def timed(work: Callable[[], Result], rounds: int = ROUNDS) -> tuple[float, Result]:
+    """Median seconds of some rounds, and what the last gave."""
+    seconds = []
+    for _ in range(rounds):
+        begin = time.perf_counter()
+        result = work()
+        seconds.append(time.perf_counter() - begin)
+    return statistics.median(seconds), result
+
+
+def size_of(plan: Plan) -> int:
+    """How many events the planned chain has."""
+    return sum(each.events for each in plan.ranges or [])
+
+
+def chain_of(history: History, first: int, about: int, last: int) -> tuple[int, int]:
+    """The ends of a chain from ``first`` on with about so many events, before ``last``."""
+    low, high = first + 1, last
+    while low < high:
+        middle = (low + high) // 2
+        if size_of(make_plan(history, first, middle, "ranges")) < about:
+            low = middle + 1
+        else:
+            high = middle
+    return first, low
+
+
+def by_planner(connection: Connection, first: int, last: int) -> set[int]:
+    """The chain's ids through the index."""
+    history = History(connection)
+    plan = make_plan(history, first, last, "ranges")
+    return set(history.members(plan.start.trace, Ranges.of(plan.ranges or []))[0].tolist())
+
+
+def by_scan(connection: Connection, first: int, last: int) -> set[int]:
+    """The chain's ids by reading heights from the packed clocks of the span."""
+    history = History(connection)
+    plan = make_plan(history, first, last, "scan")
+    rows = (
+        "SELECT id, participant, height, seq, clock FROM events"
+        f" WHERE trace_id = {plan.start.trace} AND id BETWEEN {plan.start.id} AND {plan.end.id}"
+    )
+    found = merge(
+        each
+        for batch in connection.query(rows, 20_000)
+        for each in compare(
+            batch.column(0).to_numpy(),
+            batch.column(1).to_numpy(),
+            batch.column(2).to_numpy(),
+            batch.column(3).to_numpy(),
+            batch.column(4).to_pylist(),
+            plan.bounds,
+            plan.start.dot,
+        )
+    )
+    return set(history.members(plan.start.trace, Ranges.of(found))[0].tolist())
+
+
+def by_decoding(connection: Connection, first: int, last: int) -> set[int]:
+    """The chain's ids by building every event's clock and comparing it with both ends'."""
+    history = History(connection)
+    start, end = (unpack(history.event(each).clock) for each in (first, last))
+    found = set()
+    for batch in connection.query("SELECT id, clock FROM events", 20_000):
+        for event, clock in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            stamp = unpack(clock)
+            if start.leq(stamp) and stamp.leq(end):
+                found.add(event)
+    return found
+
+
+RECURSIVE = """
+WITH RECURSIVE
+past (id) AS (
+  SELECT {last}
+  UNION
+  SELECT link.id FROM past JOIN events e ON e.id = past.id JOIN events link
+    ON link.id = e.cause_id OR link.id = (
+      SELECT b.id FROM events b WHERE b.trace_id = e.trace_id AND b.participant = e.participant
+        AND b.height < e.height ORDER BY b.height DESC LIMIT 1)
+  WHERE link.id >= {first}
+),
+future (id) AS (
+  SELECT {first}
+  UNION
+  SELECT link.id FROM future JOIN events e ON e.id = future.id JOIN events link
+    ON link.cause_id = e.id OR link.id = (
+      SELECT b.id FROM events b WHERE b.trace_id = e.trace_id AND b.participant = e.participant
+        AND b.height > e.height ORDER BY b.height LIMIT 1)
+  WHERE link.id <= {last}
+)
+SELECT id FROM past INTERSECT SELECT id FROM future
+"""
+
+
+def by_recursion(connection: Connection, first: int, last: int) -> set[int]:
+    """The chain's ids by following cause links and each participant's order both ways."""
+    batches = connection.query(RECURSIVE.format(first=first, last=last), 65_536)
+    return {event for batch in batches for event in batch.column(0).to_pylist()}
+
+
+def growth(folder: Path, small: int, large: int) -> None:
+    """The same answer from two stores."""
+    print("\n| a chain of about 1,000 events in a store of | events | seconds | ratio |")
+    print("|---|---|---|---|")
+    base = None
+    for events in (small, large):
+        with stored(folder, events).connect() as connection:
+            ends = chain_of(History(connection), events // 2, SHORT, events)
+            seconds, found = timed(lambda c=connection, e=ends: by_planner(c, *e))  # type: ignore[misc]
+        base = base or seconds
+        print(f"| {events:,} | {len(found):,} | {seconds:.4f} | {seconds / base:.2f} |")
+
+
+def ways(folder: Path, events: int) -> None:
+    """The planner against everybody else."""
+    print(f"\n| {events:,} events, 64 participants | chain | seconds | ratio |")
+    print("|---|---|---|---|")
+    with stored(folder, events).connect() as connection:
+        history = History(connection)
+        half = chain_of(history, 1, events // 2, events)
+        for ends in (chain_of(history, events // 2, SHORT, events), half):
+            base, truth = timed(lambda e=ends: by_planner(connection, *e))  # type: ignore[misc]
+            print(f"| planner, ranges | {len(truth):,} | {base:.3f} | 1 |")
+            others = {
+                "compare packed clocks of the span": by_scan,
+                "recursive SQL": by_recursion,
+                "decode and compare every row": by_decoding,
+            }
+            for name, way in others.items():
+                seconds, found = timed(lambda w=way, e=ends: w(connection, *e), rounds=1)  # type: ignore[misc]
+                if found != truth:
+                    raise SystemExit(f"{name} disagrees: {len(found)} against {len(truth)} events")
+                print(f"| {name} | {len(found):,} | {seconds:.3f} | {seconds / base:.1f} |")
+
+
+def warm_job(folder: Path, events: int) -> None:
+    """Spark's part of a short job."""
+    database = stored(folder, events)
+    with database.connect() as connection:
+        ends = chain_of(History(connection), events // 2, SHORT, events)
+    begin = time.perf_counter()
+    spark = open_session(SparkSettings(master="local[2]"))
+    touch(spark, database)
+    cold = time.perf_counter() - begin
+    output = Path(tempfile.mkdtemp()) / "chain.jsonl"
+    request = ChainRequest(database, *ends, output, FORMATS["jsonl"])
+    seconds, summary = timed(lambda: run(spark, request))
+    empty, _ = timed(lambda: touch(spark, database))
+    print("\n| a warm job for a short chain | seconds |")
+    print("|---|---|")
+    print(f"| the session, started and warmed | {cold:.1f} |")
+    print(f"| the job, {summary.events:,} events to .jsonl | {seconds:.3f} |")
+    print(f"| of which planning | {summary.seconds['plan']:.3f} |")
+    print(f"| Spark with no events at all | {empty:.3f} |")
+    spark.stop()
+
+
+def whole_store(folder: Path, events: int) -> None:
+    """Everything between the store's first event and one of its last, to Parquet."""
+    database = stored(folder, events)
+    spark = open_session(SparkSettings(master="local[2]"))
+    output = Path(tempfile.mkdtemp()) / "all.parquet"
+    touch(spark, database)
+    begin = time.perf_counter()
+    with most_memory() as most:
+        summary = run(spark, ChainRequest(database, 1, events, output, FORMATS["parquet"]))
+    seconds = time.perf_counter() - begin
+    print("\n| everything to Parquet | rows | seconds | rows/s | file, MB | most memory, MB |")
+    print("|---|---|---|---|---|---|")
+    print(
+        f"| {events:,} events | {summary.events:,} | {seconds:.0f} |"
+        f" {summary.events / seconds:,.0f} | {summary.bytes >> 20:,} | {max(most) >> 20:,} |"
+    )
+    output.unlink()
+    spark.stop()
+
+
+@contextmanager
+def most_memory() -> Iterator[list[int]]:
+    """Samples of the resident bytes of this process and all that it started."""
+    samples, done = [0], threading.Event()
+
+    def sample() -> None:
+        while not done.wait(SAMPLE_SECONDS):
+            samples.append(sum(resident(each) for each in family()))
+
+    sampler = threading.Thread(target=sample, daemon=True)
+    sampler.start()
+    try:
+        yield samples
+    finally:
+        done.set()
+        sampler.join()
+
+
+def family() -> set[Path]:
+    """``/proc`` folders of this process and its descendants."""
+    parents: dict[str, str] = {}
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parents[status.parent.name] = status.read_text().rpartition(")")[2].split()[1]
+        except OSError:  # it ended meanwhile
+            continue
+    found = {Path("/proc/self").resolve().name}
+    while more := {child for child, parent in parents.items() if parent in found} - found:
+        found |= more
+    return {Path("/proc") / each for each in found}
+
+
+def resident(process: Path) -> int:
+    """Bytes that a process holds of its own; pages shared with a parent count once."""
+    try:
+        lines = (process / "smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0
+    return next(int(line.split()[1]) << 10 for line in lines if line.startswith("Pss:"))
+
+
+def main() -> None:
+    """Print the tables."""
+    folder = Path(sys.argv[1])
+    folder.mkdir(parents=True, exist_ok=True)
+    given = [int(each) for each in sys.argv[2:]]
+    small, middle, large = [*given, *SIZES[len(given) :]]
+    growth(folder, small, large)
+    ways(folder, middle)
+    warm_job(folder, large)
+    whole_store(folder, large)
+
+
+if __name__ == "__main__":
+    main()
