@@ -65,3 +65,11 @@ def test_the_vendored_libraries_versions_are_those_of_the_update_script() -> Non
     licences = re.findall(r"`(LICENSE\.\w+)`", readme)
     assert licences
     assert all((WEB / "vendor" / name).is_file() for name in licences)
+
+
+def test_every_script_is_asked_for_at_once_and_not_import_by_import() -> None:
+    page = (WEB / "index.html").read_text()
+    preloaded = re.findall(r'<link rel="modulepreload" href="([^"]+)">', page)
+    needed = [*SCRIPTS, *(WEB / "vendor").glob("*.js")]
+    names = sorted(path.relative_to(WEB).as_posix() for path in needed)
+    assert preloaded == [name for name in names if name != "app/main.js"]

@@ -20,9 +20,9 @@ export function Quarantine() {
               <thead><tr><th>Time</th><th>Virtual host</th><th>Reason</th><th>Routing key</th><th class="number">Size</th></tr></thead>
               <tbody>${list.map(
                 (message) => html`<tr key=${message.id}>
-                  <td class="nowrap">${dateTime(message.recorded_at)}</td>
+                  <td class="tabular">${dateTime(message.recorded_at)}</td>
                   <td><${Value}>${message.vhost}<//></td>
-                  <td><${Value}>${message.reason}<//></td>
+                  <td class="text"><${Value}>${message.reason}<//></td>
                   <td class="name"><${Value}>${message.routing_key}<//></td>
                   <td class="number">${bytes(message.body_bytes)}</td>
                 </tr>`,

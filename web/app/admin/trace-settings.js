@@ -41,7 +41,7 @@ function Row({ vhost: name, trace }) {
           ${POLICIES.map(([value, label]) => html`<option key=${value} value=${value}>${label}</option>`)}
         </select>`}</td>
     ${trace
-      ? html`<td class="nowrap">${dateTime(trace.created_at)}</td>
+      ? html`<td class="tabular">${dateTime(trace.created_at)}</td>
           <td class="number">${count(trace.restarts)}</td>
           <td class="number">${count(trace.counters.redelivered)}</td>
           <td class="number">${count(trace.counters.dead_lettered)}</td>

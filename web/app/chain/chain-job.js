@@ -14,7 +14,7 @@ import { Icon } from "../ui/icons.js";
 import { Alert, Panel } from "../ui/panel.js";
 import { CopyButton } from "../event/copy.js";
 import { ChainList } from "./chain-list.js";
-import { reloadExports } from "./exports-table.js";
+import { reloadExports, useExports } from "./exports-table.js";
 
 const PLAIN_NAME = /^[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}$/;
 const LISTED = ".jsonl"; // the format that the page itself can read back
@@ -25,7 +25,11 @@ export function ChainJob({ a, b }) {
   const [summary, setSummary] = useState(null);
   const job = useJob(route.value.params.job);
   const result = job?.result ?? summary;
-  const mine = result && String(result.from) === a && String(result.to) === b ? result : null;
+  const isMine = (one) => String(one.from) === a && String(one.to) === b;
+  const mine = result && isMine(result) ? result : null;
+  // Without a job of this page's, an export that somebody made before shows the chain as well.
+  const known = useExports().data?.find((one) => isMine(one) && one.file.endsWith(LISTED));
+  const listed = mine?.file ? (mine.file.endsWith(LISTED) ? mine : null) : known;
 
   const start = async (file) => {
     setSummary(null);
@@ -47,8 +51,8 @@ export function ChainJob({ a, b }) {
       ${job && html`<${JobLine} job=${job} />`}
       ${mine?.file && html`<${Summary} result=${mine} />`}
     <//>
-    ${mine?.file && mine.file.endsWith(LISTED) && html`<${ChainList} result=${mine} />`}
-    ${mine?.file && !mine.file.endsWith(LISTED) &&
+    ${listed && html`<${ChainList} result=${listed} />`}
+    ${mine?.file && !listed &&
     html`<${Alert} tone="calm">To list the chain here as well, export it as .jsonl.<//>`}`;
 }
 

@@ -15,9 +15,11 @@ const turn = signal(0);
 
 export const reloadExports = () => (turn.value = turn.peek() + 1);
 
+export const useExports = () => useResource(api.exports, [turn.value]);
+
 /** The files that chain jobs have written, newest first, of the chosen virtual host or all. */
 export function ExportsTable() {
-  const loaded = useResource(api.exports, [turn.value]);
+  const loaded = useExports();
   const list = loaded.data
     ?.filter((file) => !vhost.value || file.vhost === vhost.value)
     .sort((x, y) => (x.created_at < y.created_at ? 1 : -1));
@@ -47,7 +49,7 @@ function Row({ file }) {
     <td class="nowrap"><a href=${href("chain", { a: String(file.from), b: String(file.to) })}>#${file.from} – #${file.to}</a></td>
     <td class="number">${count(file.events)}</td>
     <td class="number">${bytes(file.bytes)}</td>
-    <td class="nowrap">${dateTime(file.created_at)}</td>
+    <td class="tabular">${dateTime(file.created_at)}</td>
     <td class="end nowrap">
       <button class="button small" aria-label=${`Download ${file.file}`}
         onClick=${() => attempt(() => download(file.location, file.file))}><${Icon} name="download" />Download</button>

@@ -72,6 +72,15 @@ export function time(iso) {
   return at ? `${at.time}.${at.millis}` : "–";
 }
 
+/** 12:03:04.678, with the month and day before it unless that is today. */
+export function recent(iso) {
+  const at = fields(iso);
+  if (!at) return "–";
+  return `${isToday(iso) ? "" : `${at.day.slice(5)} `}${at.time}.${at.millis}`;
+}
+
+export const isToday = (iso) => fields(iso)?.day === fields(Date.now()).day;
+
 /** 2026-01-02 12:03:04, in the chosen clock. */
 export function dateTime(iso) {
   const at = fields(iso);

@@ -1,6 +1,6 @@
 // The columns an event can be shown by: one table, from which header, cells and request follow.
 import { html } from "../core/html.js";
-import { bytes, count, dateTime, exchangeName, time, visible } from "../core/format.js";
+import { bytes, count, dateTime, exchangeName, isToday, recent, visible } from "../core/format.js";
 import { eventColumns } from "../core/preferences.js";
 import { user } from "../core/session.js";
 import { MatchMark, TypeMark } from "../ui/marks.js";
@@ -8,10 +8,10 @@ import { MatchMark, TypeMark } from "../ui/marks.js";
 const list = (values) => (values ?? []).map((value) => visible(value)).join(", ");
 const number = { number: true };
 
-// width in rem; grow: the least width, and a share of what is left; needs: fields of the API beside its own name.
+// width in rem; wider: another width when the oldest row wants it; grow: the least width, and a share of what is left; needs: fields of the API beside its own name.
 export const COLUMNS = [
   { name: "id", label: "Event", width: 5.6, fixed: true },
-  { name: "recorded_at", label: "Time", width: 7.4, cell: (e) => time(e.recorded_at), title: (e) => `${dateTime(e.recorded_at)}, stored ${e.recorded_at}` },
+  { name: "recorded_at", label: "Time", width: 7.6, wider: [10.6, (e) => !isToday(e.recorded_at)], tabular: true, cell: (e) => recent(e.recorded_at), title: (e) => `${dateTime(e.recorded_at)}, stored ${e.recorded_at}` },
   { name: "vhost", label: "Virtual host", width: 7, text: (e) => visible(e.vhost) },
   { name: "type", label: "Type", width: 7, cell: (e) => html`<${TypeMark} type=${e.type} />` },
   { name: "exchange", label: "Exchange", width: 8, grow: true, text: (e) => exchangeName(e.exchange) },
@@ -74,9 +74,15 @@ export function requestFor(columns) {
   };
 }
 
+/** The width of a column in rem, given the oldest of the rows. */
+export function widthOf({ width, wider }, oldest) {
+  return wider && oldest && wider[1](oldest) ? wider[0] : width;
+}
+
 export function Cell({ column, event }) {
   const text = column.text?.(event);
   const content = text ?? column.cell?.(event) ?? count(event[column.name]);
   const title = column.title?.(event) ?? text;
-  return html`<td class=${column.number ? "number" : ""} title=${title}>${content}</td>`;
+  const kind = column.number ? "number" : column.tabular ? "tabular" : "";
+  return html`<td class=${kind} title=${title}>${content}</td>`;
 }

@@ -1,9 +1,9 @@
 // The virtual table: only the rows in sight exist. Every row has the same height, so where each
 // would stand needs no measuring.
-import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "../../vendor/hooks.js";
+import { useEffect, useLayoutEffect, useRef, useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
 import { hrefHere } from "../core/route.js";
-import { Cell } from "./columns.js";
+import { Cell, widthOf } from "./columns.js";
 
 const SPARE_ROWS = 12;
 const LOAD_AHEAD_ROWS = 60;
@@ -52,11 +52,12 @@ export function RowsTable({ feed, columns, openId, active, onActivate, onTop, ga
 
   useLayoutEffect(() => keepInSight(box.current, active, rowHeight), [active]);
 
-  const width = useMemo(() => columns.reduce((sum, c) => sum + c.width, 0), [columns]);
+  const widths = columns.map((column) => widthOf(column, rows.at(-1)));
+  const width = widths.reduce((sum, one) => sum + one, 0);
   return html`<div class="rows" ref=${box}>
     <table aria-rowcount=${atOldest && atNewest ? rows.length + 1 : -1}
       style=${{ width: `max(100%, ${width}rem)` }} aria-label="Events, newest first">
-      <${Columns} columns=${columns} />
+      <${Columns} columns=${columns} widths=${widths} />
       <thead><tr aria-rowindex="1">
         ${columns.map((c) => html`<th key=${c.name} class=${c.number ? "number" : ""}>${c.label}</th>`)}
       </tr></thead>
@@ -74,10 +75,10 @@ export function RowsTable({ feed, columns, openId, active, onActivate, onTop, ga
   </div>`;
 }
 
-function Columns({ columns }) {
+function Columns({ columns, widths }) {
   return html`<colgroup>
     ${columns.map(
-      (c) => html`<col key=${c.name} style=${{ width: c.grow ? undefined : `${c.width}rem` }} />`,
+      (c, i) => html`<col key=${c.name} style=${{ width: c.grow ? undefined : `${widths[i]}rem` }} />`,
     )}
   </colgroup>`;
 }
@@ -97,7 +98,7 @@ function Row({ event, index, columns, open, active, pin, gap, onActivate }) {
     onClick=${(e) => !e.target.closest("a") && onActivate(index, true)}>
     ${columns.map((column) =>
       column.name === "id"
-        ? html`<td key="id">
+        ? html`<td key="id" class="tabular">
             <a ref=${link} href=${hrefHere({ event: String(event.id) })}
               tabindex=${active || (index === 0 && !active) ? 0 : -1}
               onClick=${(e) => (e.preventDefault(), onActivate(index, true))}

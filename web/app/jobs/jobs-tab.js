@@ -67,7 +67,7 @@ function Row({ job, reload }) {
         : html`<${Value}>${JSON.stringify(request)}<//>`}</td>
       <td><${Value}>${job.vhost}<//></td>
       <td class="number">${count(result?.events ?? (job.rows_written || null))}</td>
-      <td class="nowrap">${dateTime(job.started_at ?? job.created_at)}</td>
+      <td class="tabular">${dateTime(job.started_at ?? job.created_at)}</td>
       <td class="number">${took(job)}</td>
       <td class="end nowrap"><${Action} job=${job} reload=${reload} /></td>
     </tr>

@@ -16,12 +16,12 @@ export function GapsTable({ traces }) {
         <tbody>${gaps.map(
           (gap) => html`<tr key=${`${gap.vhost} ${gap.id}`}>
             <td class="name"><${Value}>${gap.vhost}<//></td>
-            <td class="nowrap">${dateTime(gap.since)}</td>
-            <td class="nowrap">${gap.until ? dateTime(gap.until) : html`<span class="badge warn">still open</span>`}</td>
+            <td class="tabular">${dateTime(gap.since)}</td>
+            <td class="tabular">${gap.until ? dateTime(gap.until) : html`<span class="badge warn">still open</span>`}</td>
             <td>${gap.after_event_id
               ? html`<a href=${href("events", { vhost: gap.vhost, event: String(gap.after_event_id), at: String(gap.after_event_id) })}>#${gap.after_event_id}</a>`
               : "before the first"}</td>
-            <td><${Value}>${gap.reason}<//></td>
+            <td class="text"><${Value}>${gap.reason}<//></td>
           </tr>`,
         )}</tbody>
       </table>

@@ -20,7 +20,7 @@ export function RatesPlot({ vhost }) {
   const [times] = data;
   const shown = cursor ?? times.length - 1;
 
-  return html`<${Panel} title="Events per second" note="by type, while this page is open">
+  return html`<${Panel} title="Events per second" note="by type">
     ${times.length < 2
       ? html`<${Empty} title="Measuring …">
           ${refreshSeconds.value

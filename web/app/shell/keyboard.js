@@ -26,12 +26,19 @@ export function useKeys(keys) {
   }, []);
 }
 
+function focusFilter() {
+  const box = document.getElementById("event-filter");
+  box?.focus();
+  return box !== null;
+}
+
 export function useGlobalKeys() {
   const keys = {
     "?": () => (helpOpen.value = true),
     "/": () => {
+      if (focusFilter()) return;
       go("events");
-      requestAnimationFrame(() => document.getElementById("event-filter")?.focus());
+      requestAnimationFrame(focusFilter);
     },
     x: () => patch({ a: null, b: null }),
     Escape: () => patch({ event: null }),

@@ -46,7 +46,7 @@ export function PublishesTable({ flows, vhost }) {
           (link) => html`<tr key=${`${link.from}\n${link.to}`}>
             <td class="name"><${Value}>${link.from}<//></td>
             <td class="name"><a href=${href("events", { vhost, exchange: link.to, type: "published" })}>${exchangeName(link.to)}</a></td>
-            <td class="name"><bdi>${queues(link.to).join(", ") || "none: unroutable"}</bdi></td>
+            <td class="text"><bdi>${queues(link.to).join(", ") || "none: unroutable"}</bdi></td>
             <td class="number">${count(link.count)}</td>
             <td class="number">${flowing(link.count, flows.seconds)}</td>
           </tr>`,

@@ -28,7 +28,7 @@ const PATHS = {
 };
 
 export function Icon({ name }) {
-  return html`<svg width="16" height="16" viewBox="0 0 16 16" fill="none" stroke="currentColor"
+  return html`<svg class="icon" viewBox="0 0 16 16" fill="none" stroke="currentColor"
     stroke-width="1.5" stroke-linecap="round" stroke-linejoin="round" aria-hidden="true">
     <path d=${PATHS[name]} />
   </svg>`;

@@ -7,7 +7,7 @@ import { exchangeName, visible } from "../core/format.js";
 export function TypeMark({ type, label = true }) {
   const ring = type === "received";
   return html`<span class="type ${type}">
-    <svg width="10" height="10" viewBox="0 0 10 10" aria-hidden="true">
+    <svg class="mark" viewBox="0 0 10 10" aria-hidden="true">
       <circle cx="5" cy="5" r=${ring ? 3.5 : 4.5} fill=${ring ? "none" : "currentColor"}
         stroke=${ring ? "currentColor" : "none"} stroke-width="2" />
     </svg>
@@ -53,10 +53,13 @@ export function Pin({ letter }) {
   return html`<span class="pin ${letter.toLowerCase()}">${letter}</span>`;
 }
 
+const LONG = 20; // a longer text may be cut where it stands, and is whole in its title
+
 /** A name or text from the broker, shown as text whatever it holds. */
 export function Value({ children, cut = false }) {
   const text = visible(children ?? "–");
-  return html`<bdi class=${cut ? "value cut" : "value"} title=${cut ? text : undefined}>${text}</bdi>`;
+  const title = text.length > LONG ? text : undefined;
+  return html`<bdi class=${cut ? "value cut" : "value"} title=${title}>${text}</bdi>`;
 }
 
 /** `orders · order.new → billing`: what an event was about, in one line. */

@@ -1,5 +1,5 @@
 // A time plot on a canvas: a few lines, an axis each way, values under the pointer.
-import { useEffect, useRef } from "../../vendor/hooks.js";
+import { useEffect, useLayoutEffect, useRef } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
 import { clock, shownTheme } from "../core/preferences.js";
 import { color } from "./color.js";
@@ -44,7 +44,10 @@ export function Plot({ label, series, data, format, onCursor }) {
     };
   }, []);
 
-  useEffect(() => paint(canvas.current, latest.current, cursor.current), [data, theme, clock.value]);
+  useLayoutEffect(
+    () => paint(canvas.current, latest.current, cursor.current),
+    [data, theme, clock.value],
+  );
   return html`<canvas class="plot-canvas" ref=${canvas} role="img" aria-label=${label}></canvas>`;
 }
 
