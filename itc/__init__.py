@@ -20,7 +20,7 @@ from itc.errors import (
     PoolError,
     TreeError,
 )
-from itc.packed import pack, packed_height_at, unpack
+from itc.packed import pack, packed_height_at, packed_text, unpack
 from itc.pool import IdPool
 from itc.stamp import Relation, Stamp, compare, seed
 
@@ -39,6 +39,7 @@ __all__ = [
     "encode",
     "pack",
     "packed_height_at",
+    "packed_text",
     "seed",
     "unpack",
 ]

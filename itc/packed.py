@@ -3,33 +3,37 @@
 The bit code is slow to make and can only be read from its first bit. This form is quick to write
 and gives the height at one point without building a tree:
 
-- width w: how many bytes a height takes, 0 where the tree is one height (1 byte)
+- width w: how many bytes the greatest height takes, above the least; 0 where all is level (1 byte)
 - the least height, as a varint
 - the rest only where w is not 0: number n of leaves, as a varint
-- shape: one bit for each of the 2n-1 nodes by levels, set where it has halves; low bits first,
-  zero padded to whole bytes
-- the leaves by levels, how far each stands above the least: all their lowest bytes, then all
-  their next ones, up to w bytes each
+- shape: one bit for each of the 2n-1 nodes by levels, set where it has halves
+- how far each leaf stands above the least height, by levels: all their lowest bytes
+- then for each further byte: one bit for each leaf, set where that byte is not zero, and the bytes
+  that are not
 
-By levels the halves of the k-th node that has any are the nodes 2k+1 and 2k+2, so a walk down
-costs one count of set bits a level. Each tree has exactly one packed form, about half as long as
-msgpack makes of it and as quick to write.
+Bits are filled into bytes from the low end and zero padded. By levels the halves of the k-th node
+that has any are the nodes 2k+1 and 2k+2, so a walk down costs one count of set bits a level. In
+most traces a few participants are busy and stand high; the others do not pay for it. Each tree has
+exactly one packed form, less than half as long as msgpack makes of it and as quick to write.
 """
 
 from __future__ import annotations
 
 import struct
+from functools import lru_cache
 from typing import TypeAlias
 
 from itc.errors import MalformedError
 from itc.events import EventTree, leaf, node
-from itc.ids import check_path
+from itc.ids import along, check_path
 from itc.stamp import Stamp
+from itc.trees import text
 from itc.varint import append_varint, read_varint
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
 _ZERO, _ONE = b"01"
+_IS_SET = b"0" + b"1" * 255
 # The least machine word that holds a height of so many bytes; wider ones are joined one by one.
 _WORDS = {2: "H", 3: "I", 4: "I", 5: "Q", 6: "Q", 7: "Q", 8: "Q"}
 
@@ -43,8 +47,8 @@ def pack(stamp: Stamp) -> bytes:
     if width:
         shape, heights = _by_levels(tree)
         append_varint(out, len(heights))
-        out += shape
-        out += _planes(heights, width)
+        out += _bits(shape)
+        _append_planes(out, heights, width)
     return bytes(out)
 
 
@@ -59,19 +63,17 @@ def unpack(data: Buffer, interval: str | None = None) -> Stamp:
         return Stamp(owned, leaf(least))
     size = 2 * count + 6 >> 3
     shape = int.from_bytes(data[at : at + size], "little")
-    heights = _heights(bytes(data[at + size :]), count, width)
-    if shape.bit_length() >= 2 * count or shape.bit_count() != count - 1 or min(heights):
+    if shape.bit_length() >= 2 * count or shape.bit_count() != count - 1:
         raise MalformedError("a packed stamp's shape does not fit its leaves")
-    if max(heights) >> 8 * (width - 1) == 0:
-        raise MalformedError("a packed stamp's heights are wider than need be")
+    heights = _heights(data, at + size, count, width)
     return Stamp(owned, _built(f"{shape:0{2 * count - 1}b}", [least + each for each in heights]))
 
 
 def packed_height_at(data: Buffer, path: str) -> int:
     """What ``unpack(data).height_at(path)`` gives, read from the bytes without building a tree.
 
-    2 µs with 64 leaves, 3 µs with 1,000. Checks that the bytes are as many as they should be, and
-    nothing else: whoever stored them had them from `pack`.
+    2 to 4 µs, almost whatever the number of leaves. Checks that the bytes are as many as they should
+    be, and nothing else: whoever stored them had them from `pack`.
     """
     width, least, count, at = _head(data)
     if width == 0:
@@ -90,16 +92,20 @@ def packed_height_at(data: Buffer, path: str) -> int:
         here = 2 * (nodes - rest.bit_count()) + 1
         rest = shape >> here
     before = here - (nodes - rest.bit_count())  # leaves
-    return least + int.from_bytes(data[at + size + before :: count], "little")
+    for place, (marks, start) in enumerate(_planes(data, at + size, count, width)):
+        if marks >> before & 1:
+            byte = data[start + (marks & (1 << before) - 1).bit_count()]
+            least += byte << 8 * place
+    return least
 
 
-def _by_levels(tree: EventTree) -> tuple[bytes, list[int]]:
-    """The shape, and how far each leaf stands above the least height."""
+def _by_levels(tree: EventTree) -> tuple[bytearray, list[int]]:
+    """The shape as a digit for each node, and how far each leaf stands above the least height."""
     least = tree[0]
     nodes = [tree]
-    digits = bytearray()
+    shape = bytearray()
     heights: list[int] = []
-    add_node, add_digit, add_height = nodes.append, digits.append, heights.append
+    add_node, add_digit, add_height = nodes.append, shape.append, heights.append
     for low, high, left, right in nodes:  # grows on the way
         if low == high:
             add_height(low - least)
@@ -108,8 +114,12 @@ def _by_levels(tree: EventTree) -> tuple[bytes, list[int]]:
             add_node(left)
             add_node(right)
             add_digit(_ONE)
-    digits.reverse()
-    return int(digits, 2).to_bytes(len(nodes) + 7 >> 3, "little"), heights
+    return shape, heights
+
+
+def _bits(digits: bytes | bytearray) -> bytes:
+    """A bit for each digit."""
+    return int(digits[::-1], 2).to_bytes(len(digits) + 7 >> 3, "little")
 
 
 def _built(shape: str, heights: list[int]) -> EventTree:
@@ -140,38 +150,61 @@ def _head(data: Buffer) -> tuple[int, int, int, int]:
         raise MalformedError("a packed stamp is not empty")
     width = data[0]
     least, at = read_varint(data, 1)
-    count, end = 1, at
+    count = 1
     if width:
         count, at = read_varint(data, at)
-        end = at + (2 * count + 6 >> 3) + count * width
         if count < 2:
             raise MalformedError("a packed stamp of one height has no width")
-    if len(data) != end:
-        raise MalformedError(f"a packed stamp of {end} bytes comes with {len(data)}")
+    elif at != len(data):
+        raise MalformedError("a packed stamp is longer than it should be")
     return width, least, count, at
 
 
-def _planes(heights: list[int], width: int) -> bytes:
-    """The heights byte by byte: all lowest bytes, then all next ones."""
+def _append_planes(out: bytearray, heights: list[int], width: int) -> None:
+    """The heights byte by byte: all the lowest, then what is not zero of all the next, and so on."""
     if width == 1:
-        return bytes(heights)
+        out += bytes(heights)
+        return
     if word := _WORDS.get(width):
         raw = struct.pack(f"<{len(heights)}{word}", *heights)
     else:
         raw = b"".join([height.to_bytes(width, "little") for height in heights])
     size = len(raw) // len(heights)
-    return b"".join([raw[plane::size] for plane in range(width)])
+    out += raw[::size]
+    for place in range(1, width):
+        plane = raw[place::size]
+        out += _bits(plane.translate(_IS_SET))
+        out += plane.translate(None, b"\0")
 
 
-def _heights(planes: bytes, count: int, width: int) -> list[int]:
-    """What `_planes` was given."""
-    if width == 1:
-        return list(planes)
-    word = _WORDS.get(width)
-    size = struct.calcsize(f"<{word}") if word else width
-    raw = bytearray(count * size)
-    for plane in range(width):
-        raw[plane::size] = planes[plane * count : (plane + 1) * count]
-    if word:
-        return list(struct.unpack(f"<{count}{word}", raw))
-    return [int.from_bytes(raw[at : at + size], "little") for at in range(0, len(raw), size)]
+def _planes(data: Buffer, at: int, count: int, width: int) -> Iterator[tuple[int, int]]:
+    """For each byte of the heights: which leaves have one (a bit each), and where these begin."""
+    marks, size = (1 << count) - 1, count + 7 >> 3
+    for place in range(width):
+        if place:
+            marks = int.from_bytes(data[at : at + size], "little")
+            at += size
+        start, at = at, at + marks.bit_count()
+        if at > len(data):
+            raise MalformedError("a packed stamp is cut off")
+        yield marks, start
+    if at != len(data):
+        raise MalformedError("a packed stamp is longer than it should be")
+
+
+def _heights(data: Buffer, at: int, count: int, width: int) -> list[int]:
+    """What `_append_planes` was given."""
+    heights = [0] * count
+    for place, (marks, start) in enumerate(_planes(data, at, count, width)):
+        plane = bytes(data[start : start + marks.bit_count()])
+        if marks.bit_length() > count or (place and not all(plane)):
+            raise MalformedError("a packed stamp's heights do not fit its leaves")
+        digits = f"{marks:0{count}b}"[::-1]
+        byte = iter(plane)
+        heights = [
+            height | next(byte) << 8 * place if digit == "1" else height
+            for height, digit in zip(heights, digits, strict=True)
+        ]
+    if min(heights) or not plane:
+        raise MalformedError("a packed stamp's width or least height does not fit its leaves")
+    return heights

@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeAlias
 
 import pyarrow as pa
 
-from itc import unpack
+from itc import packed_text
 from spark_jobs.columns import MATCHES, TYPES
 
 Kind: TypeAlias = Literal["number", "text", "flag", "json", "time"]
@@ -97,7 +97,7 @@ def json_texts(name: str, values: Sequence[Any]) -> list[str]:
 
 def stamps(intervals: Sequence[str], clocks: Sequence[bytes]) -> list[str]:
     """Stamps in the paper's notation."""
-    return [str(unpack(clock, own)) for own, clock in zip(intervals, clocks, strict=True)]
+    return [packed_text(clock, own) for own, clock in zip(intervals, clocks, strict=True)]
 
 
 def _payloads(columns: dict[str, list[Any]]) -> tuple[list[str | None], list[str]]:

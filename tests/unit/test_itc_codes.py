@@ -4,7 +4,17 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from itc import MalformedError, Stamp, TreeError, decode, encode, pack, packed_height_at, unpack
+from itc import (
+    MalformedError,
+    Stamp,
+    TreeError,
+    decode,
+    encode,
+    pack,
+    packed_height_at,
+    packed_text,
+    unpack,
+)
 from tests.unit.clock_strategies import EVENT_TREES, PATHS, STAMPS
 
 
@@ -59,6 +69,13 @@ def test_a_height_is_read_from_the_packed_form_without_unpacking(tree, path):
     stamp = Stamp.from_trees(0, tree)
     assert packed_height_at(pack(stamp), path) == stamp.height_at(path)
     assert packed_height_at(memoryview(pack(stamp)), path) == stamp.height_at(path)
+
+
+@given(EVENT_TREES, PATHS | st.none())
+def test_a_stamps_text_is_written_from_the_packed_form_without_unpacking(tree, path):
+    data = pack(Stamp.from_trees(0, tree))
+    assert packed_text(data, path) == str(unpack(data, path))
+    assert packed_text(memoryview(data), path) == str(unpack(data, path))
 
 
 @given(EVENT_TREES, st.data())
