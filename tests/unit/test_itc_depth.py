@@ -3,7 +3,6 @@
 import pytest
 
 from itc import (
-    IdPool,
     OverlapError,
     Stamp,
     compare,
@@ -88,8 +87,3 @@ def test_fragmented_ids(line):
     with pytest.raises(OverlapError):
         owner.join(left)
     assert not same(owner.event()._event, owner._event)
-
-
-def test_a_pool_refuses_what_it_never_dealt(line):
-    with pytest.raises(ValueError):
-        IdPool().give_back(line[0].interval, 0)

@@ -128,6 +128,13 @@ def test_an_interval_cannot_be_given_back_twice():
         pool.give_back(other, 1)
 
 
+def test_what_no_pool_deals_cannot_be_given_back():
+    pool = IdPool()
+    path, _ = pool.take()
+    with pytest.raises(PoolError):
+        pool.give_back(path + "0" * 5_000, 0)
+
+
 @pytest.mark.parametrize(("path", "height"), [("x", 0), (None, 0), ("0000", -1), ("0000", None)])
 def test_what_is_no_interval_cannot_be_given_back(path, height):
     pool = IdPool()
