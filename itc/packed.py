@@ -181,11 +181,13 @@ def _leaf_text(height: int) -> _Text:
 
 
 def _node_text(left: _Text, right: _Text) -> _Text:
-    if left == right and not left[1]:
+    (low, rest), (other, other_rest) = left, right
+    if low == other and not rest and not other_rest:
         raise MalformedError("a packed stamp is not in normal form")
-    low = min(left[0], right[0])
-    halves = [f"{'(' if rest else ''}{height - low}{rest}" for height, rest in (left, right)]
-    return low, f", {halves[0]}, {halves[1]})"
+    base = low if low < other else other
+    left_text = f"({low - base}{rest}" if rest else f"{low - base}"
+    right_text = f"({other - base}{other_rest}" if other_rest else f"{other - base}"
+    return base, f", {left_text}, {right_text})"
 
 
 def _head(data: Buffer) -> tuple[int, int, int, int]:
