@@ -2,10 +2,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.web.conftest import OpenPage, sign_in
-from tests.web.fake_server import Server
+from tests.web.fake_server import USERS, Server
 from tests.web.world import World, demo_world
 
 
@@ -65,3 +66,14 @@ def test_who_may_only_look_cannot_start_stop_or_export(demo: Server, open_page: 
     expect(page.get_by_role("button", name="Stop the trace of /")).to_be_disabled()
     page.goto(f"{demo.url}/#/admin")
     expect(page.get_by_text("read", exact=True)).to_be_visible()
+
+
+def test_who_is_no_longer_known_is_asked_to_sign_in_again(
+    serve: Callable[[World], Server], open_page: OpenPage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = open_page(serve(demo_world(30)))
+    expect(page.get_by_role("heading", name="All virtual hosts")).to_be_visible()
+    monkeypatch.setitem(USERS, "admin", ("another password", ["administrator"]))
+    page.get_by_role("button", name="Stop the trace of /").click()
+    expect(page.get_by_role("alert")).to_contain_text("Login failed")
+    expect(page.get_by_label("User name")).to_be_visible()

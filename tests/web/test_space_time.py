@@ -254,6 +254,30 @@ def test_with_two_pins_the_chain_is_lit_and_listed_as_such(
     assert {n for n, word in listed.items() if word == "in the chain"} == between & set(listed)
 
 
+def test_an_event_far_away_is_gone_to(
+    serve: Callable[[World], Server], open_page: OpenPage
+) -> None:
+    world = demo_world(40_000)
+    page = open_page(serve(world), f"{SPACE_TIME}&rows=time")
+    expect(page.locator(".diagram .rows-foot")).to_contain_text("loaded events in sight")
+    page.evaluate("location.hash = location.hash.replace(/at=[^&]*&/, '') + '&event=1000'")
+    expect(page.locator(".drawer h2")).to_have_text("#1000")
+    expect(page.locator(".diagram-legend")).to_contain_text("past")
+    expect(page.locator(".diagram .rows-foot")).to_contain_text("#1")
+    page.wait_for_function("() => /at=(9|10)\\d\\d\\b/.test(location.hash)")
+
+
+def test_a_chain_whose_end_is_not_loaded_can_be_loaded(
+    serve: Callable[[World], Server], open_page: OpenPage
+) -> None:
+    world = demo_world(2_500)
+    end = world.events[2_499]
+    start = min(history.past(world.events, end))
+    page = open_page(serve(world), f"{SPACE_TIME}&rows=time&a={start}&b={end.id}&at={end.id}")
+    page.get_by_role("button", name=f"Load as far as #{start}").click()
+    expect(page.locator(".diagram-legend")).to_contain_text("chain from A to B")
+
+
 def test_new_events_are_followed(serve: Callable[[World], Server], open_page: OpenPage) -> None:
     world = demo_world(200)
     page = open_page(serve(world), f"{SPACE_TIME}&live=on&rows=time")

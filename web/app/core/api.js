@@ -48,8 +48,16 @@ export async function request(url, { method = "GET", headers = {}, body, signal 
     if (signal?.aborted) throw cause;
     throw new ApiError(0, "unreachable", "The service cannot be reached. Is it running?");
   }
-  if (!response.ok) throw await refusal(response);
-  return response;
+  if (response.ok) return response;
+  if (response.status === 401) whenRefused();
+  throw await refusal(response);
+}
+
+let whenRefused = () => {};
+
+/** Sets what is to be done when the service does not take our credentials (any more). */
+export function onRefused(action) {
+  whenRefused = action;
 }
 
 async function refusal(response) {

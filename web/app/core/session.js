@@ -1,6 +1,6 @@
 // Who is signed in. The broker decides; this page only asks and remembers the answer.
 import { computed, signal } from "../../vendor/signals.js";
-import { api } from "./api.js";
+import { api, onRefused } from "./api.js";
 import { sentence } from "./format.js";
 import { authorization, forgetCredentials, keepCredentials } from "./credentials.js";
 
@@ -36,6 +36,24 @@ export async function signIn(name, password) {
     signInError.value = sentence(error.reason);
   }
 }
+
+/** Too few rights for one thing, or nobody at all any more? Only the second signs out. */
+async function checkStillKnown() {
+  if (!user.peek() || checking) return;
+  checking = true;
+  try {
+    await api.whoami();
+  } catch (error) {
+    if (error.status === 401) {
+      signOut();
+      signInError.value = sentence(error.reason);
+    }
+  }
+  checking = false;
+}
+
+let checking = false;
+onRefused(checkStillKnown);
 
 export function signOut() {
   forgetCredentials();

@@ -4,6 +4,7 @@ import { FIELDS } from "./model.js";
 
 const PAGE = 500;
 const PAGES_AT_A_TIME = 4;
+const PAGES_IN_A_RUN = 20;
 export const MOST_EVENTS = 1_000_000;
 
 export class Loader {
@@ -27,9 +28,10 @@ export class Loader {
     return api.events({ ...this.filters, ...cursor }, this.abort.signal);
   }
 
-  /** The newest events, or those round `anchor`. */
+  /** The newest events, or those round `anchor`, in place of what is loaded. */
   open(anchor) {
     return this.alone(async () => {
+      this.model.clear();
       if (anchor) {
         const [older, newer] = await Promise.all([
           this.fetch({ before: anchor + 1 }),
@@ -48,7 +50,7 @@ export class Loader {
   }
 
   older(pages = PAGES_AT_A_TIME) {
-    if (this.atOldest || !this.model.length) return false;
+    if (this.atOldest || this.isFull()) return false;
     return this.alone(async () => {
       let events = [];
       let first = this.model.id[0];
@@ -64,7 +66,7 @@ export class Loader {
   }
 
   newer(pages = PAGES_AT_A_TIME) {
-    if (this.atNewest || !this.model.length) return false;
+    if (this.atNewest || this.isFull()) return false;
     return this.alone(async () => {
       for (let n = 0; n < pages && !this.atNewest; n += 1) {
         const page = await this.fetch({ after: this.model.id[this.model.length - 1] });
@@ -77,15 +79,34 @@ export class Loader {
   /** Loads backwards until there are `events` or no older ones. */
   async loadUpTo(events) {
     const most = Math.min(events, MOST_EVENTS);
-    while (!this.atOldest && this.model.length < most && !this.abort.signal.aborted && !this.error) {
+    while (this.canGoOn() && !this.atOldest && this.model.length < most) {
       const missing = Math.ceil((most - this.model.length) / PAGE);
-      await this.older(Math.min(20, missing));
+      if (!(await this.older(Math.min(PAGES_IN_A_RUN, missing)))) return;
     }
+  }
+
+  /** Loads on to an event, either way, as long as that takes at most `most` events more. */
+  async reach(id, most) {
+    const { model } = this;
+    const enough = model.length + most;
+    while (this.canGoOn() && model.length && model.length < enough) {
+      const before = id < model.id[0];
+      if (!before && id <= model.id[model.length - 1]) return;
+      if (!(await (before ? this.older(PAGES_IN_A_RUN) : this.newer(PAGES_IN_A_RUN)))) return;
+    }
+  }
+
+  isFull() {
+    return this.model.length === 0 || this.model.length >= MOST_EVENTS;
+  }
+
+  canGoOn() {
+    return !this.abort.signal.aborted && !this.error;
   }
 
   /** One request at a time; the answer to a second one is that the first still runs. */
   async alone(action) {
-    if (this.busy || this.model.length > MOST_EVENTS) return false;
+    if (this.busy) return false;
     this.busy = true;
     this.onLoad({ began: true });
     try {

@@ -39,6 +39,11 @@ export class Model {
     for (const name of Object.keys(COLUMNS)) this[name] = new COLUMNS[name](0);
   }
 
+  clear() {
+    this.length = 0;
+    this.lastOf.clear();
+  }
+
   /** Events after the last one, ascending. Ones that are known already are left out. */
   append(events) {
     const last = this.length ? this.id[this.length - 1] : 0;

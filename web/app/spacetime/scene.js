@@ -26,6 +26,7 @@ export class Scene {
     this.selected = NONE;
     this.hovered = NONE;
     this.pins = [];
+    this.missing = []; // ids of the chain's ends that are not loaded
     this.gapEvents = [];
     this.gaps = [];
   }

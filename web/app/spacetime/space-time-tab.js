@@ -15,7 +15,7 @@ import { Alert, Choice, Empty } from "../ui/panel.js";
 import { DiagramCanvas } from "./canvas.js";
 import { LaneHeads } from "./lane-heads.js";
 import { GROUPINGS } from "./lanes.js";
-import { Loader } from "./loader.js";
+import { Loader, MOST_EVENTS } from "./loader.js";
 import { FIELDS, Model, NONE } from "./model.js";
 import { palette } from "./palette.js";
 import { fittingKind } from "./rows.js";
@@ -24,6 +24,7 @@ import { MOST_LISTED, SightList } from "./sight-list.js";
 
 const EDGE_SCREENS = 1; // how near to the end of what is loaded more is fetched
 const REMEMBER_MS = 400;
+const NEARBY_EVENTS = 20_000;
 const MOST_NAMED = 5000; // participants beyond these are shown by their number alone
 const ROW_KINDS = [
   ["lamport", "Lamport"],
@@ -235,6 +236,9 @@ function useSelection(stage, params) {
     const wanted = params.light ?? (params.event ? "event" : "chain");
     const chainEnds = wanted === "chain" && ia !== NONE && ib !== NONE ? [ia, ib] : null;
     scene.light({ selected, chainEnds });
+    // The chain is wanted, but an end of it lies outside what is loaded.
+    const ends = wanted === "chain" && a && b ? [Number(a), Number(b)] : [];
+    scene.missing = ends.filter((id) => model.length && model.indexOf(id) === NONE);
   };
   useEffect(() => {
     stage.relight();
@@ -244,19 +248,16 @@ function useSelection(stage, params) {
   }, [a, b, params.event, params.light]);
 }
 
+/** Brings an event into sight: a little way is loaded through, further off the span begins anew. */
 async function goTo(stage, id) {
   const { scene, loader } = stage;
+  const loaded = scene.model.indexOf(id) !== NONE;
+  if (!loaded) await loader.reach(id, NEARBY_EVENTS);
+  if (scene.model.indexOf(id) === NONE) await loader.open(id);
   const index = scene.model.indexOf(id);
-  if (index !== NONE) return scene.reveal(index);
-  const isOlder = scene.model.length && id < scene.model.id[0];
-  // A little way back is loaded through, so that the diagram stays one span.
-  if (isOlder) await loader.loadUpTo(scene.model.length + 20_000);
-  const found = scene.model.indexOf(id);
-  if (found !== NONE) {
-    scene.reveal(found, { centre: true });
-    stage.redraw();
-  }
-  return undefined;
+  if (index === NONE) return; // of another virtual host
+  scene.reveal(index, { centre: !loaded });
+  stage.redraw();
 }
 
 function useDiagramKeys(stage) {
@@ -357,12 +358,22 @@ function Tip({ scene, hover }) {
   </div>`;
 }
 
+function Missing({ scene, loader }) {
+  const load = async () => {
+    for (const id of scene.missing) await loader.reach(id, MOST_EVENTS);
+  };
+  const names = scene.missing.map((id) => `#${id}`).join(" and ");
+  return html` · <button class="button small" disabled=${loader.busy} onClick=${load}>
+    ${loader.busy ? "Loading …" : `Load as far as ${names} to light the chain`}</button>`;
+}
+
 function Foot({ scene, loader, drawn }) {
   const { model, marks } = scene;
   if (!model.length) return html`<div class="rows-foot"><span>${loader.busy ? "Loading …" : ""}</span></div>`;
   return html`<div class="rows-foot">
     <span>${count(drawn.events)} of ${count(model.length)} loaded events in sight, #${model.id[0]} to #${model.id[model.length - 1]}
-      ${drawn.far ? " · seen from afar: come closer for messages" : ""}</span>
+      ${drawn.far ? " · seen from afar: come closer for messages" : ""}
+      ${scene.missing.length > 0 && html`<${Missing} scene=${scene} loader=${loader} />`}</span>
     <span class="diagram-legend">
       <span><${TypeMark} type="published" /></span><span><${TypeMark} type="received" /></span>
       ${scene.chainLit && html`<span><i class="key chain"></i>chain from A to B</span><span class="faint">dimmed: outside</span>`}
