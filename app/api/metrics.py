@@ -7,7 +7,9 @@ connection: labels stay few.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from importlib.metadata import PackageNotFoundError, version
 
 import msgspec
 from fastapi import APIRouter, Request, Response
@@ -19,7 +21,12 @@ from prometheus_client import (
     ProcessCollector,
     generate_latest,
 )
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    Metric,
+    SummaryMetricFamily,
+)
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from prometheus_client.registry import Collector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -27,7 +34,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from app.api.auth import User, reader_of
 from app.api.openapi import READING
 from app.api.services import Parts, Services
-from app.traces.status import TraceState, TraceStatus
+from app.job import Job, JobState
+from app.traces.status import TraceState, TraceStatus, Work
 
 router = APIRouter(tags=["service"])
 
@@ -107,10 +115,15 @@ class Snapshot(Collector):
 
 async def _families(parts: Services, user: User | None) -> list[Metric]:
     statuses = [s for s in await parts.traces.statuses() if user is None or user.sees(s.vhost)]
+    vhosts = None if user is None else user.vhosts
+    jobs = await parts.jobs.jobs(vhosts, limit=parts.settings.job_history)
     return [
         *(_per_trace(spec, statuses) for spec in TRACE_METRICS),
+        *(_duration(spec, statuses) for spec in DURATIONS),
         _by_type(statuses),
         _states(statuses),
+        _jobs(jobs),
+        _version(),
         GaugeMetricFamily(
             "itc_live_subscribers", "Readers of the live tail.", parts.subscribers.count
         ),
@@ -168,6 +181,14 @@ TRACE_METRICS = (
         lambda s: s.restarts,
         CounterMetricFamily,
     ),
+    TraceMetric(
+        "itc_stamp_bytes", "Size of the newest event's stored clock.", lambda s: s.work.stamp_bytes
+    ),
+    TraceMetric(
+        "itc_id_depth",
+        "How often the seed was halved for the newest event's participant.",
+        lambda s: s.work.id_depth,
+    ),
     TraceMetric("itc_events_stored", "Events in the store.", lambda s: s.events),
     TraceMetric(
         "itc_trace_queue_messages", "Trace messages that wait to be read.", lambda s: s.lag
@@ -187,6 +208,38 @@ TRACE_METRICS = (
         lambda s: sum(gap.until is None for gap in s.gaps),
     ),
 )
+
+
+class Duration(msgspec.Struct, frozen=True):
+    """How long something took, in all, and how often it was done."""
+
+    name: str
+    text: str
+    count: Callable[[Work], int]
+    seconds: Callable[[Work], float]
+
+
+DURATIONS = (
+    Duration(
+        "itc_batch_duration_seconds",
+        "Time of a batch's transaction.",
+        lambda work: work.batches,
+        lambda work: work.batch_seconds,
+    ),
+    Duration(
+        "itc_stamp_duration_seconds",
+        "Time to match and stamp an event.",
+        lambda work: work.stamped,
+        lambda work: work.stamp_seconds,
+    ),
+)
+
+
+def _duration(spec: Duration, statuses: Sequence[TraceStatus]) -> Metric:
+    family = SummaryMetricFamily(spec.name, spec.text, labels=["vhost"])
+    for status in statuses:
+        family.add_metric([status.vhost], spec.count(status.work), spec.seconds(status.work))
+    return family
 
 
 def _per_trace(spec: TraceMetric, statuses: Sequence[TraceStatus]) -> Metric:
@@ -213,4 +266,22 @@ def _states(statuses: Sequence[TraceStatus]) -> Metric:
     for status in statuses:
         for state in TraceState:
             family.add_metric([status.vhost, state], float(state is status.state))
+    return family
+
+
+def _jobs(jobs: Sequence[Job]) -> Metric:
+    counts = Counter(job.state for job in jobs)
+    family = GaugeMetricFamily("itc_jobs", "Jobs that are remembered.", labels=["state"])
+    for state in JobState:
+        family.add_metric([state.value], counts[state])
+    return family
+
+
+def _version() -> Metric:
+    try:
+        program = version("rabbitmq-itc")
+    except PackageNotFoundError:
+        program = "unknown"  # a checkout that was never installed
+    family = GaugeMetricFamily("itc_build_info", "The program's version.", labels=["version"])
+    family.add_metric([program], 1)
     return family

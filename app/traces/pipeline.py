@@ -25,6 +25,7 @@ from app.traces.ports import Received, Source, Stream, TraceStore
 from app.traces.rate import Rate
 from app.traces.resume import Resume, Window, digest
 from app.traces.retention import Retention, retain
+from app.traces.status import Work
 from app.traces.supervisor import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, Supervisor
 from app.tracker import Bounds, Policy, Restored, StampedEvent, Tracker, Unreadable
 
@@ -80,6 +81,7 @@ class Pipeline:
         self._next_retention = time.monotonic()
         self.tracker: Tracker | None = None
         self.rate = Rate(time.monotonic)
+        self.work = Work()
         self.lag: int | None = None
         self.last_event_id = trace.last_event_id
 
@@ -210,6 +212,7 @@ class Pipeline:
         unreadable: list[Unreadable] = []
         digests: list[bytes] = []
         tag = messages = 0
+        began = time.perf_counter()
         for arrival, mark, is_new in self._decided(received, silent):
             tag, messages = arrival.tag, messages + 1
             if not is_new:
@@ -221,6 +224,7 @@ class Pipeline:
             elif not stream.is_own(message):
                 events += tracker.apply(message, arrival.at)
         events += tracker.close_overdue(_now())
+        self.work.count_stamped(len(events), time.perf_counter() - began)
         tracker.counters.quarantined += len(unreadable)
         batch = None
         if digests or events:
@@ -258,6 +262,7 @@ class Pipeline:
     async def _append(self, batch: Batch) -> range:
         pause = FIRST_PAUSE_SECONDS
         while True:
+            began = time.perf_counter()
             try:
                 ids = await self._store.append(self._trace.id, batch)
             except OutageError as outage:
@@ -267,6 +272,8 @@ class Pipeline:
             else:
                 if pause > FIRST_PAUSE_SECONDS:
                     self._supervisor.running()
+                newest = batch.events[-1].stamp if batch.events else None
+                self.work.count_stored(newest, time.perf_counter() - began)
                 return ids
 
     async def _monitor(self, stream: Stream) -> None:

@@ -204,6 +204,7 @@ class TraceRegistry:
             last_event_id=now.last_event_id or trace.last_event_id,
             rate=now.rate,
             lag=now.lag,
+            work=now.work,
             gaps=[*await self._store.gaps(trace.id)],
         )
 

@@ -59,6 +59,7 @@ class RunningTrace:
             last_event_id=pipeline.last_event_id,
             rate=pipeline.rate.per_second(),
             lag=pipeline.lag,
+            work=pipeline.work,
         )
 
     def drain(self) -> None:

@@ -8,6 +8,7 @@ import msgspec
 
 from app.store.gaps import Gap
 from app.tracker import Counters, Totals
+from itc import Stamp, pack
 
 
 class TraceState(enum.StrEnum):
@@ -21,6 +22,34 @@ class TraceState(enum.StrEnum):
     failed = "failed"
 
 
+class Work(msgspec.Struct):
+    """What capture has cost since its run began, in numbers and seconds, for `/metrics`.
+
+    ``stamp_bytes`` and ``id_depth`` are the newest event's: the size of its stored clock, and how
+    often the seed was halved for its participant.
+    """
+
+    batches: int = 0
+    batch_seconds: float = 0.0
+    stamped: int = 0
+    stamp_seconds: float = 0.0
+    stamp_bytes: int = 0
+    id_depth: int = 0
+
+    def count_stamped(self, events: int, seconds: float) -> None:
+        """Count events that were matched and stamped."""
+        self.stamped += events
+        self.stamp_seconds += seconds
+
+    def count_stored(self, newest: Stamp | None, seconds: float) -> None:
+        """Count a batch that was committed."""
+        self.batches += 1
+        self.batch_seconds += seconds
+        if newest is not None:
+            self.stamp_bytes = len(pack(newest))
+            self.id_depth = len(newest.interval or "")
+
+
 class Snapshot(msgspec.Struct, frozen=True):
     """How a running trace stands. ``rate`` in events/s; ``totals`` is None before its restore."""
 
@@ -32,6 +61,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     last_event_id: int = 0
     rate: float = 0.0
     lag: int | None = None
+    work: Work = msgspec.field(default_factory=Work)
 
 
 class TraceStatus(msgspec.Struct, frozen=True):
@@ -53,3 +83,4 @@ class TraceStatus(msgspec.Struct, frozen=True):
     rate: float
     lag: int | None
     gaps: list[Gap]
+    work: Work = msgspec.field(default_factory=Work)

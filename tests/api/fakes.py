@@ -22,7 +22,7 @@ from app.job import Json, Progress
 from app.jobs.runner import Report
 from app.traces.feed import Feed
 from app.traces.retention import Pruned
-from app.traces.status import TraceState, TraceStatus
+from app.traces.status import TraceState, TraceStatus, Work
 from app.tracker import Counters
 from spark_jobs.export import manifest_of
 
@@ -172,6 +172,7 @@ def trace_status(vhost: str, state: TraceState, participant: str = "channel") ->
         rate=0.5,
         lag=0,
         gaps=[],
+        work=Work(batches=2, batch_seconds=0.02, stamped=7, stamp_seconds=0.001),
     )
 
 

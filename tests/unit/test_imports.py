@@ -24,7 +24,7 @@ MAY_IMPORT = {
     # What an export is called and what lies beside it; neither loads Spark.
     "app.jobs": ("app.errors", "app.job", "spark_jobs.export", "spark_jobs.formats"),
     # Traces know the store's and the tracker's values; broker and store come as ports.
-    "app.traces": ("app.errors", "app.store", "app.tracker"),
+    "app.traces": ("app.errors", "app.store", "app.tracker", "itc"),
     "app.api": (
         "app.errors",
         "app.job",

@@ -1,0 +1,151 @@
+"""Metrics keep Prometheus's conventions, and dashboard and alerts ask only for what there is."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import httpx
+import pytest
+import yaml
+from prometheus_client import Metric
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.api.conftest import World
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+OWN = ("itc_",)
+LIBRARYS = ("process_", "python_")
+TRACE = "/itc_db/%2F/undefined/undefined/undefined"
+
+
+async def scraped(client: httpx.AsyncClient) -> dict[str, Metric]:
+    answer = await client.get("/metrics")
+    assert answer.status_code == 200
+    assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+    return {metric.name: metric for metric in text_string_to_metric_families(answer.text)}
+
+
+@pytest.fixture
+async def metrics(world: World, client: httpx.AsyncClient) -> dict[str, Metric]:
+    """What is scraped from a service that has done a little of everything."""
+    await client.put(TRACE)
+    await client.put("/itc_db/undefined/1/3/x.jsonl")
+    await client.get("/itc_db/events/99")
+    return await scraped(client)
+
+
+def value(metrics: dict[str, Metric], name: str, **labels: str) -> float:
+    """The one sample of that name with these labels."""
+    [found] = [
+        sample.value
+        for metric in metrics.values()
+        for sample in metric.samples
+        if sample.name == name and labels.items() <= sample.labels.items()
+    ]
+    return found
+
+
+async def test_names_and_units_are_conventional(metrics: dict[str, Metric]) -> None:
+    for name, metric in metrics.items():
+        assert name.startswith(OWN + LIBRARYS)
+        assert re.fullmatch(r"[a-z_][a-z0-9_]*", name)
+        assert metric.documentation, name
+        assert not re.search(r"_(milliseconds|ms|kb|kilobytes|minutes|percent)(_|$)", name), name
+        if metric.type == "counter":
+            assert all(s.name.endswith(("_total", "_created")) for s in metric.samples), name
+        elif name.startswith(OWN):
+            assert not name.endswith(("_total", "_count", "_sum")), name
+        if metric.type in ("histogram", "summary"):
+            assert name.endswith("_seconds"), name
+
+
+async def test_what_happened_is_counted(metrics: dict[str, Metric]) -> None:
+    assert value(metrics, "itc_events_total", vhost="/", type="published") == 3
+    assert value(metrics, "itc_events_total", vhost="/", type="received") == 4
+    assert value(metrics, "itc_trace_state", vhost="/", state="running") == 1
+    assert value(metrics, "itc_trace_state", vhost="/", state="failed") == 0
+    assert value(metrics, "itc_trace_queue_messages", vhost="/") == 0
+    assert value(metrics, "itc_batch_duration_seconds_count", vhost="/") == 2
+    assert value(metrics, "itc_stamp_duration_seconds_count", vhost="/") == 7
+    assert value(metrics, "itc_jobs", state="succeeded") == 1
+    assert value(metrics, "itc_build_info") == 1
+    assert (
+        value(
+            metrics,
+            "itc_http_request_duration_seconds_count",
+            route="/itc_db/events/{event_id}",
+            method="GET",
+            status="404",
+        )
+        == 1
+    )
+
+
+async def test_labels_stay_few_whatever_is_asked(client: httpx.AsyncClient) -> None:
+    for number in range(20):
+        await client.get(f"/nowhere/{number}")
+        await client.get(f"/itc_db/events/{number + 1}")
+        await client.request(f"METHOD{number}", "/itc_db")
+    requests = (await scraped(client))["itc_http_request_duration_seconds"]
+    series = {
+        (s.labels["method"], s.labels["route"], s.labels["status"])
+        for s in requests.samples
+        if s.name.endswith("_count")
+    }
+
+    assert len(series) <= 5
+    assert {method for method, _, _ in series} <= {"GET", "other"}
+
+
+async def test_no_name_of_a_message_or_user_is_a_label(metrics: dict[str, Metric]) -> None:
+    labels = {
+        label
+        for m in metrics.values()
+        for s in m.samples
+        if m.name.startswith(OWN)
+        for label in s.labels
+    }
+
+    assert labels == {"vhost", "type", "state", "method", "route", "status", "le", "version"}
+
+
+def names_in(expression: str) -> set[str]:
+    return set(re.findall(r"\bitc_[a-z_]+", expression))
+
+
+def series(metrics: dict[str, Metric]) -> set[str]:
+    names = {sample.name for metric in metrics.values() for sample in metric.samples}
+    return names | set(metrics)
+
+
+async def test_the_alert_rules_load_and_ask_for_what_there_is(metrics: dict[str, Metric]) -> None:
+    rules = yaml.safe_load((DEPLOY / "prometheus" / "rabbitmq-itc.rules.yml").read_text())
+    alerts = [rule for group in rules["groups"] for rule in group["rules"]]
+
+    assert alerts
+    for alert in alerts:
+        assert set(alert) == {"alert", "expr", "for", "labels", "annotations"}
+        assert alert["labels"]["severity"] in ("warning", "critical")
+        assert {"summary", "description"} <= set(alert["annotations"])
+        assert re.fullmatch(r"[0-9]+[smhd]", alert["for"])
+        assert alert["expr"].count("(") == alert["expr"].count(")")
+        assert names_in(alert["expr"]) <= series(metrics), alert["alert"]
+
+
+async def test_the_dashboard_loads_and_asks_for_what_there_is(metrics: dict[str, Metric]) -> None:
+    board = json.loads((DEPLOY / "grafana" / "rabbitmq-itc.json").read_text())
+    panels = [panel for panel in board["panels"] if panel["type"] != "row"]
+
+    assert board["uid"] == "rabbitmq-itc"
+    assert len({panel["id"] for panel in panels}) == len(panels)
+    for panel in panels:
+        place = panel["gridPos"]
+        assert place["x"] + place["w"] <= 24, panel["title"]
+        assert panel["fieldConfig"]["defaults"]["unit"], panel["title"]
+        for target in panel["targets"]:
+            names = names_in(target["expr"])
+            assert names, panel["title"]
+            assert names <= series(metrics), panel["title"]
+            assert target["datasource"] == {"type": "prometheus", "uid": "${datasource}"}
