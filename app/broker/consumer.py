@@ -30,7 +30,7 @@ from app.broker.connection import Gate, GatedConnection
 from app.broker.firehose import TRACE_EXCHANGE, parse
 from app.broker.wire import LateContentHeader, install_tolerant_decoding
 from app.errors import OutageError, UndeliverableError
-from app.tracker import Record, Unreadable
+from app.tracker import Deliver, Record, Unreadable
 
 TRACE_QUEUE = "itc.trace"
 CONNECT_SECONDS = 10.0
@@ -180,11 +180,16 @@ class TraceStream:
         return Received(delivery.delivery_tag or 0, at, bool(delivery.redelivered), message)
 
     def is_own(self, message: Record | Unreadable) -> bool:
-        """Whether a trace message tells of our own connection."""
-        return (
-            not isinstance(message, Unreadable)
-            and message.channel.connection == self._own_connection
-        )
+        """Whether a trace message tells of our own doing.
+
+        Deliveries from the trace exchange are not traced, but what others put into our queue is,
+        and after a cut also that of a connection which we no longer have.
+        """
+        if isinstance(message, Unreadable):
+            return False
+        if isinstance(message, Deliver) and message.queue == self._queue:
+            return True
+        return message.channel.connection == self._own_connection
 
 
 class Firehose:

@@ -153,6 +153,8 @@ class Matcher:
         key = (deliver.queue, mark)
         if key in (self._handovers if deliver.redelivered else self._copies):
             return False
+        if _is_from_stream(deliver) and key in self._handovers:
+            return False
         for origin in origins(deliver):
             place = (origin.queue, origin.fingerprint)
             if place in self._handovers:
@@ -172,6 +174,9 @@ class Matcher:
         # a broker's restart, which flags everything that survived it.
         if cause := self._take_copy(key):
             return Match.routed, cause
+        # A stream keeps what it hands over, for the next reader.
+        if _is_from_stream(deliver) and (cause := self._handed_over_before(key)):
+            return Match.redelivered, cause
         if cause := self._dead_lettered(deliver):
             return Match.dead_lettered, cause
         return Match.unmatched, None
@@ -235,6 +240,11 @@ class Matcher:
                 if cause := search(key):
                     return cause
         return None
+
+
+def _is_from_stream(deliver: Deliver) -> bool:
+    headers = deliver.properties.get("headers")
+    return isinstance(headers, dict) and "x-stream-offset" in headers
 
 
 def _is_before(reference: Reference, event_id: int) -> bool:
