@@ -201,6 +201,8 @@ def _head(data: Buffer) -> tuple[int, int, int, int]:
         count, at = read_varint(data, at)
         if count < 2:
             raise MalformedError("a packed stamp of one height has no width")
+        if at + (2 * count + 6 >> 3) + count > len(data):
+            raise MalformedError("a packed stamp is cut off")
     elif at != len(data):
         raise MalformedError("a packed stamp is longer than it should be")
     return width, least, count, at

@@ -103,7 +103,8 @@ def test_packed_bytes_that_were_tampered_with_are_refused_or_another_trees(tree,
         ("0000ff", "longer than it should be"),
         ("010000", "no width"),
         ("010001000000", "no width"),
-        ("01000203", "does not fit"),
+        ("01000203", "cut off"),
+        ("0100ffffffffffffffff7f", "cut off"),
         ("0100020100", "cut off"),
         ("010002090001", "does not fit"),
         ("010002020001", "no tree"),
@@ -119,6 +120,12 @@ def test_packed_bytes_that_were_tampered_with_are_refused_or_another_trees(tree,
 def test_what_is_wrong_with_packed_bytes_is_said(data, reason):
     with pytest.raises(MalformedError, match=reason):
         unpack(bytes.fromhex(data))
+
+
+@pytest.mark.parametrize("data", ["", "00", "0000ff", "0100ffffffffffffffff7f", "02000201000104"])
+def test_no_height_is_read_from_bytes_of_a_wrong_length(data):
+    with pytest.raises(MalformedError):
+        packed_height_at(bytes.fromhex(data), "1")
 
 
 def test_the_packed_form_is_the_documented_one():
