@@ -16,7 +16,7 @@ import pytest
 from tools.servers import Broker, PostgresServer, RabbitNode, ServerError
 
 # From quick to slow, so that what is wrong shows as early as it can.
-ORDER = ("unit", "contract", "tools", "api", "spark", "integration", "web")
+ORDER = ("unit", "contract", "tools", "api", "spark", "integration", "docs", "web")
 
 Server = TypeVar("Server", Broker, PostgresServer)
 

@@ -1,0 +1,152 @@
+"""A service as docs/operations.md sets it up, and traffic for the commands to look at."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.docs.documents import CHECKOUT
+from tools.demo.pipeline import Pipeline
+from tools.servers import Broker, Child, free_port, wait_until
+
+PROGRAM = Path(sys.executable).with_name("rabbitmq-itc")
+OPERATIONS = CHECKOUT / "docs" / "operations.md"
+CAPTURING = ("itc-documents", "hush")
+READY_SECONDS = 90
+PIPELINE_SECONDS = 60
+EVENTS = 25  # of the pipeline
+
+
+@dataclass(frozen=True)
+class Installation:
+    """A running service and its broker."""
+
+    broker: Broker
+    url: str
+    environment: dict[str, str]
+
+    @property
+    def http(self) -> httpx.Client:
+        return httpx.Client(
+            base_url=self.url, auth=(self.broker.user, self.broker.password), timeout=30
+        )
+
+    def traced(self, vhost: str) -> None:
+        """Start the trace of a virtual host, and wait until it runs."""
+        path = f"/itc_db/{vhost}/undefined/undefined/undefined"
+        with self.http as http:
+            http.put(path).raise_for_status()
+            wait_until(lambda: http.get(path).json()["state"] == "running", 60, "the trace")
+
+    def with_orders(self, vhost: str, run_name: str) -> None:
+        """Trace a virtual host, and have the demo's orders run through it."""
+        self.traced(vhost)
+        asyncio.run(_orders(self.broker.amqp_url(vhost), run_name))
+        with self.http as http:
+            path = f"/itc_db/{vhost}/undefined/undefined/undefined"
+            wait_until(lambda: http.get(path).json()["events"] >= EVENTS, 60, "the last event")
+
+    def run(self, script: str, folder: Path, vhost: str) -> subprocess.CompletedProcess[str]:
+        """Run a document's script against this service and that virtual host instead of its own."""
+        credentials = f"{self.broker.user}:{self.broker.password}"
+        replaced = {
+            "http://127.0.0.1:15680": self.url,
+            "http://127.0.0.1:15672": self.broker.management_url,
+            "guest:guest": credentials,
+            "%2F": vhost,
+            "vhost=/": f"vhost={vhost}",
+            "vhost /": f"vhost {vhost}",
+            "start /": f"start {vhost}",
+            "export-chains / ": f"export-chains {vhost} ",
+            '"/"': f'"{vhost}"',
+            "prune / ": f"prune {vhost} ",
+        }
+        for documented, actual in replaced.items():
+            script = script.replace(documented, actual)
+        return subprocess.run(
+            ["bash", "-c", f"set -euo pipefail\n{script}"],
+            cwd=folder,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=180,
+        )
+
+
+async def _orders(url: str, run_name: str) -> None:
+    async with asyncio.timeout(PIPELINE_SECONDS), Pipeline(lambda role: url, url, run_name) as shop:
+        await shop.run()
+
+
+def documented_permissions() -> dict[str, str]:
+    """The regular expressions that docs/operations.md gives the capturing account."""
+    command = re.search(r"set_permissions .* itc '(.*)' '(.*)' '(.*)'", OPERATIONS.read_text())
+    assert command, "docs/operations.md does not say which permissions are needed"
+    return dict(zip(("configure", "write", "read"), command.groups(), strict=True))
+
+
+@pytest.fixture(scope="session")
+def installation(
+    rabbit: Broker, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Installation]:
+    """The service, capturing as an account that may do what is documented, and no more."""
+    folder = tmp_path_factory.mktemp("service")
+    user, password = CAPTURING
+    rabbit.add_user(user, password, ["administrator"])
+    rabbit.permit(user, "/", **documented_permissions())  # where `doctor` signs in
+    port = free_port()
+    private = {name: value for name, value in os.environ.items() if not name.startswith("ITC_")}
+    settings = {
+        "ITC_AMQP_URL": rabbit.amqp_url("/", user, password),
+        "ITC_MANAGEMENT_URL": rabbit.management_url,
+        "ITC_DATA_DIR": str(folder / "data"),
+        "ITC_PORT": str(port),
+        "ITC_SPARK_AT_BOOT": "true",
+        "ITC_AUTH_CACHE_SECONDS": "0.01",  # each test makes a virtual host of its own
+    }
+    service = Child(
+        "rabbitmq-itc serve",
+        [PROGRAM, "serve"],
+        log=folder / "log",
+        cwd=folder,
+        env={**private, **settings},
+    )
+    client = {
+        "ITC_URL": f"http://127.0.0.1:{port}",
+        "ITC_USER": rabbit.user,
+        "ITC_PASSWORD": rabbit.password,
+        "PATH": f"{PROGRAM.parent}:{CHECKOUT / 'deploy'}:{private['PATH']}",
+    }
+    environment = {**private, **settings, **client}
+    installed = Installation(rabbit, environment["ITC_URL"], environment)
+    try:
+        service.wait_until(lambda: _is_ready(installed.url), READY_SECONDS, "being ready")
+        yield installed
+    finally:
+        service.stop()
+        rabbit.delete_user(user)
+
+
+def _is_ready(url: str) -> bool:
+    try:
+        return httpx.get(f"{url}/health/ready").status_code == 200
+    except httpx.HTTPError:
+        return False
+
+
+@pytest.fixture
+def traceable(installation: Installation, vhost: str) -> Iterator[str]:
+    """An empty virtual host that the capturing account may trace."""
+    installation.broker.permit(CAPTURING[0], vhost, **documented_permissions())
+    yield vhost
+    with installation.http as http:
+        http.delete(f"/itc_db/{vhost}/undefined/undefined/undefined")

@@ -1,0 +1,58 @@
+"""The documents' commands do what the documents say, on a running service."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.docs.conftest import CAPTURING, Installation
+from tests.docs.documents import CHECKOUT, DOCUMENTS, code, name_of, script, shown
+
+# What a document takes for granted: these are about orders that have been through the broker.
+WITH_ORDERS = {
+    "docs/runbooks.md": "1001",
+    "docs/how-it-works.md": "1002",
+    "docs/operations.md": "1004",
+}
+RUN = [document for document in DOCUMENTS if script(document)]
+
+
+def masked(line: str) -> str:
+    """A line without what differs from one run to the next."""
+    return " ".join(re.sub(r"\d+", "#", line).split())
+
+
+@pytest.mark.parametrize("document", RUN, ids=name_of)
+def test_commands_print_what_the_document_shows(
+    document: Path, installation: Installation, traceable: str, tmp_path: Path
+) -> None:
+    if run_name := WITH_ORDERS.get(name_of(document)):
+        installation.with_orders(traceable, run_name)
+
+    done = installation.run(script(document), tmp_path, traceable)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    said = (done.stdout + done.stderr).replace(traceable, "/").replace(CAPTURING[0], "itc")
+    printed = {masked(line) for line in said.splitlines()}
+    missing = [line for line in shown(document) if masked(line) not in printed]
+    assert not missing, said
+
+
+def test_the_documents_that_have_to_show_commands_do() -> None:
+    assert {"README.md", "docs/runbooks.md", "docs/operations.md"} <= {*map(name_of, RUN)}
+
+
+def test_every_metric_that_is_named_is_served(installation: Installation, traceable: str) -> None:
+    installation.traced(traceable)
+    with installation.http as http:
+        served = set(re.findall(r"\bitc_\w+", http.get("/metrics").text))
+    named = {
+        name
+        for document in DOCUMENTS
+        for name in re.findall(r"\bitc_[a-z_]+\b", code(document))
+        if not name.startswith("itc_db")
+    }
+    assert named, f"no document under {CHECKOUT} names a metric"
+    assert named <= served

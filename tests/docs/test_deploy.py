@@ -1,0 +1,65 @@
+"""The units and scripts under deploy/."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.docs.conftest import Installation
+from tests.docs.documents import CHECKOUT
+
+DEPLOY = CHECKOUT / "deploy"
+UNITS = [*DEPLOY.glob("*.service"), *DEPLOY.glob("*.timer")]
+
+
+@pytest.fixture
+def units(tmp_path: Path) -> list[Path]:
+    """The units with programs and users that this machine has: systemd looks for them."""
+    copies = []
+    for unit in UNITS:
+        text = re.sub(r"/opt/rabbitmq-itc/bin/[\w-]+", "/bin/true", unit.read_text())
+        copy = tmp_path / unit.name
+        copy.write_text(text.replace("=rabbitmq-itc\n", "=daemon\n"))
+        copies.append(copy)
+    return copies
+
+
+def test_systemd_takes_the_units(units: list[Path]) -> None:
+    program = shutil.which("systemd-analyze")
+    assert program, "systemd-analyze is not installed"
+    checked = subprocess.run(
+        [program, "verify", "--man=no", *map(str, units)], capture_output=True, text=True
+    )
+    said = [line for line in checked.stderr.splitlines() if "rabbitmq-itc" in line]
+    assert (checked.returncode, said) == (0, [])
+
+
+def test_each_dead_letter_is_exported_once(
+    installation: Installation, traceable: str, tmp_path: Path
+) -> None:
+    installation.with_orders(traceable, "1003")
+    script = f"export-chains {traceable} chains"
+
+    first = installation.run(script, tmp_path, traceable)
+    files = [path.name for path in (tmp_path / "chains").glob("*.jsonl")]
+    again = installation.run(script, tmp_path, traceable)
+
+    assert (first.returncode, again.returncode) == (0, 0), first.stderr + again.stderr
+    [name] = files
+    text = (tmp_path / "chains" / name).read_text()
+    assert [line.count("1003-3") for line in text.splitlines()] == [1, 1]
+    assert again.stdout == ""
+
+
+def test_an_export_that_nobody_answers_ends_with_the_code_for_that(
+    installation: Installation, traceable: str, tmp_path: Path
+) -> None:
+    done = installation.run(
+        f"ITC_URL=http://127.0.0.1:1 export-chains {traceable} chains", tmp_path, traceable
+    )
+    assert done.returncode == 6
+    assert not (tmp_path / "chains" / ".position").exists()
