@@ -60,7 +60,7 @@ def test_the_words_themselves_are_there(hostile: Server, open_page: OpenPage) ->
     text = page.locator("tbody").inner_text()
     assert "<img src=x onerror=" in text
     assert "⟨U+202E⟩gnp.exe" in text
-    assert "nul␀bell␇" in text
+    assert "tab⟨TAB⟩newline⟨LF⟩nul⟨NUL⟩bell⟨BEL⟩" in text
     assert "🧨" in text
 
 

@@ -18,6 +18,7 @@ export function rate(n) {
   if (n == null) return "–";
   if (n === 0) return "0/s";
   if (n < 0.1) return "< 0.1/s";
+  if (n < 1) return `${Number(n.toFixed(2))}/s`;
   return `${n < 10 ? n.toFixed(1) : compact(Math.round(n))}/s`;
 }
 
@@ -94,19 +95,18 @@ export function toMicros(iso) {
 }
 
 /**
- * Text of unknown origin, made harmless to the eye: control characters as their pictures, marks
- * that turn the reading direction spelled out. `lines` leaves line ends and tabs alone.
+ * Text of unknown origin, made harmless to the eye: control characters and marks that turn the
+ * reading direction are spelled out. `lines` leaves line ends and tabs alone.
  */
 export function visible(text, { lines = false } = {}) {
   return String(text).replace(INVISIBLE, (c) => {
     if (lines && (c === "\n" || c === "\t" || c === "\r")) return c === "\r" ? "" : c;
     const code = c.codePointAt(0);
-    if (code < 0x20) return String.fromCodePoint(0x2400 + code);
-    if (code === 0x7f) return "\u2421";
-    return `\u27e8U+${code.toString(16).toUpperCase().padStart(4, "0")}\u27e9`;
+    return `\u27e8${NAMES[code] ?? `U+${code.toString(16).toUpperCase().padStart(4, "0")}`}\u27e9`;
   });
 }
 
+const NAMES = { 0: "NUL", 7: "BEL", 8: "BS", 9: "TAB", 10: "LF", 13: "CR", 27: "ESC", 127: "DEL" };
 const INVISIBLE =
   /[\u0000-\u001f\u007f-\u009f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
 

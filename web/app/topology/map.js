@@ -53,7 +53,7 @@ function Node({ node, column, place, flows, vhost, by, onLit }) {
   const unmatched = node.unmatched ? `${compact(node.unmatched)} unmatched` : null;
   const notes = node.count
     ? [flowing(node.count, flows.seconds), median !== null && column >= 2 ? `p50 ${seconds(median)}` : null]
-    : [column === 1 ? "dead letters" : "nothing seen"];
+    : [column === 1 ? "no publish seen" : "no delivery seen"];
   const style = { left: `${place.x}px`, top: `${place.y}px`, width: `${place.width}px`, height: `${NODE_HEIGHT}px` };
   const light = { onPointerEnter: () => onLit({ column, key: node.key }), onFocus: () => onLit({ column, key: node.key }) };
   const inner = html`<bdi class="cut strong">${name}</bdi>
