@@ -111,6 +111,17 @@ async def test_no_name_of_a_message_or_user_is_a_label(metrics: dict[str, Metric
     assert labels == {"vhost", "type", "state", "method", "route", "status", "le", "version"}
 
 
+async def test_every_metric_is_documented(metrics: dict[str, Metric]) -> None:
+    documented = set(re.findall(r"`(itc_[a-z_]+)`", (DEPLOY.parent / "docs/api.md").read_text()))
+    own = {
+        f"{name}_total" if metric.type == "counter" else name
+        for name, metric in metrics.items()
+        if name.startswith(OWN)
+    }
+
+    assert documented == own
+
+
 def names_in(expression: str) -> set[str]:
     return set(re.findall(r"\bitc_[a-z_]+", expression))
 
