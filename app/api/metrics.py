@@ -19,6 +19,7 @@ from prometheus_client import (
     Histogram,
     PlatformCollector,
     ProcessCollector,
+    disable_created_metrics,
     generate_latest,
 )
 from prometheus_client.core import (
@@ -46,6 +47,7 @@ class HttpMetrics:
     """What is counted of requests, and the process's own numbers."""
 
     def __init__(self) -> None:
+        disable_created_metrics()  # a time series beside each histogram that nobody asks for
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
