@@ -47,9 +47,8 @@ def test_shell_blocks_are_shell(document: Path) -> None:
 
 
 @every_document
-def test_routes_are_served(document: Path, tmp_path: Path) -> None:
-    unknown = {path for path in _paths(code(document)) if not _is_served(path, _routes(tmp_path))}
-    assert not unknown
+def test_routes_are_served(document: Path, routes: list[str]) -> None:
+    assert not {path for path in _paths(code(document)) if not _is_served(path, routes)}
 
 
 def _paths(text: str) -> Iterator[str]:
@@ -58,8 +57,10 @@ def _paths(text: str) -> Iterator[str]:
             yield found
 
 
-def _routes(folder: Path) -> list[str]:
-    settings = load_settings(data_dir=folder, auth="none")
+@pytest.fixture(scope="module")
+def routes(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Every path of the service's own description, parameters in braces."""
+    settings = load_settings(data_dir=tmp_path_factory.mktemp("data"), auth="none")
     return [str(path) for path in create_app(settings).openapi()["paths"]]
 
 
