@@ -1,0 +1,26 @@
+"""The service killed under load, on both databases; ``python -m bench.kills`` is the large one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from bench.kills import Report, drill
+from tools.servers import Broker
+
+
+def is_right(report: Report, kills: int) -> None:
+    assert (report.lost, report.doubled, report.wrong_stamps) == (0, 0, 0), report
+    assert report.kills == kills
+    assert report.events > 100
+
+
+async def test_nothing_is_lost_doubled_or_wrong_after_kills_on_sqlite(
+    rabbit: Broker, tmp_path: Path
+) -> None:
+    is_right(await drill(rabbit, f"sqlite:///{tmp_path / 'itc.db'}", 5, tmp_path), 5)
+
+
+async def test_nothing_is_lost_doubled_or_wrong_after_kills_on_postgresql(
+    rabbit: Broker, postgres_url: str, tmp_path: Path
+) -> None:
+    is_right(await drill(rabbit, postgres_url, 3, tmp_path), 3)
