@@ -30,11 +30,10 @@ from spark_jobs.database import Database
 from spark_jobs.errors import JobError, Problem
 from spark_jobs.executors import rendered, scan, tasks_at_a_time
 from spark_jobs.export import manifest_of, write_file, written_aside
-from spark_jobs.fields import iso_time
 from spark_jobs.formats import FORMATS, Format, format_of
 from spark_jobs.formats.chain import Chain, Lane
 from spark_jobs.formats.renderers import RENDERERS
-from spark_jobs.history import Gap, History
+from spark_jobs.history import History
 from spark_jobs.plan import Form, Plan, make_plan
 from spark_jobs.progress import Meter, Report, silent
 from spark_jobs.ranges import Longs, Range, Ranges
@@ -141,7 +140,7 @@ class _Job:
             relation=plan.relation.value,
             format=self._request.format.name,
             plan={"form": plan.form, "reason": plan.reason},
-            gaps=[gap_json(gap) for gap in gaps],
+            gaps=[gap.to_json() for gap in gaps],
         )
 
     def _chain(
@@ -234,12 +233,6 @@ def check_whole(history: History, plan: Plan, expected: int, written: int) -> No
             f"The chain has {expected} events by their numbers, and {written} of them could be"
             " read: the store is half-written or damaged. Nothing was written.",
         )
-
-
-def gap_json(gap: Gap) -> dict[str, Any]:
-    """A gap in the API's form."""
-    until = None if gap.until is None else iso_time(gap.until)
-    return {**asdict(gap), "since": iso_time(gap.since), "until": until}
 
 
 def versions() -> dict[str, str]:

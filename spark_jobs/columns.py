@@ -33,7 +33,12 @@ JOINS = {
     "participants": ("JOIN participants p ON p.trace_id = e.trace_id AND p.number = e.participant"),
     "channels": "JOIN channels c ON c.trace_id = e.trace_id AND c.number = e.channel",
     "causes": "LEFT JOIN events k ON k.id = e.cause_id",
+    "cause channels": (
+        "LEFT JOIN channels kc ON kc.trace_id = k.trace_id AND kc.number = k.channel"
+    ),
 }
+# What a join needs beside it, and before it.
+NEEDED = {"cause channels": "causes"}
 
 
 @dataclass(frozen=True)
@@ -102,6 +107,7 @@ COLUMNS: dict[str, EventColumn] = {
     "cause_height": EventColumn("k.height", LONG, "causes", mark=-1),
     "cause_seq": EventColumn("k.seq", LONG, "causes", mark=-1),
     "cause_recorded_at": EventColumn("k.recorded_at", LONG, "causes", mark=-1),
+    "cause_user": EventColumn('kc."user"', TEXT, "cause channels", mark=""),
 }
 
 SPARK_TYPES: dict[pa.DataType, DataType] = {
@@ -115,7 +121,9 @@ SPARK_TYPES: dict[pa.DataType, DataType] = {
 def select(names: Sequence[str], dialect: Dialect) -> str:
     """``SELECT … FROM events e JOIN …`` for the named columns, without a condition."""
     items = ", ".join(_item(name, dialect) for name in names)
-    joins = dict.fromkeys(join for name in names if (join := COLUMNS[name].join))
+    wanted = {join for name in names if (join := COLUMNS[name].join)}
+    wanted |= {NEEDED[join] for join in wanted if join in NEEDED}
+    joins = (join for join in JOINS if join in wanted)
     return " ".join([f"SELECT {items} FROM events e", *(JOINS[join] for join in joins)])
 
 

@@ -8,7 +8,7 @@ nothing that a user wrote does.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
@@ -16,10 +16,13 @@ import numpy as np
 
 from spark_jobs.database import Connection
 from spark_jobs.errors import JobError, Problem
+from spark_jobs.fields import iso_time
 from spark_jobs.ranges import Dot, Longs, Mark, Ranges
 
 # Participants a statement: SQLite takes a million characters, one takes up to 45.
 STATEMENT_ROWS = 4000
+# Ids whose times the store notes together, in its table `blocks`.
+BLOCK = 4096
 
 Item = TypeVar("Item")
 
@@ -52,6 +55,11 @@ class Gap:
     since: int
     until: int | None
     reason: str
+
+    def to_json(self) -> dict[str, Any]:
+        """The API's form."""
+        until = None if self.until is None else iso_time(self.until)
+        return {**asdict(self), "since": iso_time(self.since), "until": until}
 
 
 class Participant(NamedTuple):
@@ -149,6 +157,31 @@ class History:
         )
         order = np.argsort(ids)
         return ids[order], participants[order], heights[order]
+
+    def trace(self, vhost: str) -> int:
+        """The number of a virtual host's trace; raises JobError (not_found)."""
+        for row in self._connection.rows("SELECT id, vhost FROM traces"):
+            if row["vhost"] == vhost:
+                return int(row["id"])
+        raise JobError(Problem.not_found, f"Nothing was ever traced in virtual host {vhost}.")
+
+    def ids_between(self, trace: int, since: int, until: int) -> tuple[int, int] | None:
+        """First and last id of a trace that may be recorded in a time; None where there is none.
+
+        From ``since`` to before ``until``, in µs. The store notes the times of each `BLOCK` ids.
+        """
+        blocks = self._connection.rows(
+            "SELECT coalesce(min(number), -1) AS first, coalesce(max(number), -1) AS last"
+            f" FROM blocks WHERE latest >= {since} AND earliest < {until}"
+        )[0]
+        if blocks["first"] < 0:
+            return None
+        ids = self._connection.rows(
+            "SELECT coalesce(min(id), -1) AS first, coalesce(max(id), -1) AS last FROM events"
+            f" WHERE trace_id = {trace} AND id >= {blocks['first'] * BLOCK}"
+            f" AND id < {(blocks['last'] + 1) * BLOCK}"
+        )[0]
+        return None if ids["first"] < 0 else (ids["first"], ids["last"])
 
     def names(self, trace: int, numbers: Iterable[int]) -> Mapping[int, tuple[str, str]]:
         """Name and interval of participants."""

@@ -14,7 +14,6 @@ import os
 import queue
 import sys
 import threading
-from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 from spark_jobs.errors import JobError, Problem, SparkGoneError
@@ -90,7 +89,10 @@ class Worker:
     def _run(self, spark: SparkSession, database_url: str, message: Json) -> None:
         job = message["id"]
         try:
-            result = run_job(spark, database_url, message, self._reporter(job))
+            from spark_jobs.kinds import run_job  # heavy, and Spark should start meanwhile
+
+            kind, request = message["kind"], message["request"]
+            result = run_job(spark, database_url, kind, request, self._reporter(job))
         except SparkGoneError as error:
             self._say("error", id=job, problem=error.problem, reason=str(error))
             os._exit(SPARK_GONE)
@@ -116,26 +118,6 @@ class Worker:
         with self._answering:
             self._answers.write(json.dumps({"say": word, **facts}) + "\n")
             self._answers.flush()
-
-
-def run_job(spark: SparkSession, database_url: str, message: Json, report: Report) -> Json:
-    """Run one job of any kind; returns its summary."""
-    from spark_jobs.chain import ChainRequest, run
-    from spark_jobs.database import Database
-    from spark_jobs.formats import FORMATS
-
-    request = message["request"]
-    if message["kind"] != "chain":
-        raise JobError(Problem.bad_request, f"There are no {message['kind']} jobs.")
-    chain = ChainRequest(
-        database=Database.from_url(database_url),
-        from_id=request["from"],
-        to_id=request["to"],
-        output=Path(request["output"]),
-        format=FORMATS[request["format"]],
-        form=request.get("form"),
-    )
-    return run(spark, chain, report).to_json()
 
 
 def warm_up(spark: SparkSession, database_url: str) -> None:

@@ -8,14 +8,17 @@ event keeps the set of its causal past, which is what plans are checked against.
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, create_engine, insert
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from app.store.tables import channels, events, metadata, participants, traces
+from app.store.tables import blocks, channels, events, metadata, participants, traces
+from app.store.times import BLOCK
 from itc import IdPool, Stamp, pack
 
 NOON = 1_767_268_800_000_000  # 2026-01-01T12:00:00Z
@@ -134,6 +137,12 @@ class History:
                 connection.execute(insert(channels), [_channel(row) for row in active])
         rows = [{c.name: row.get(c.name) for c in events.columns} for row in self.rows]
         connection.execute(insert(events), rows)
+        connection.execute(insert(blocks), list(self._blocks()))
+
+    def _blocks(self) -> Iterator[dict[str, int]]:
+        for number, rows in groupby(self.rows, key=lambda row: row["id"] // BLOCK):
+            times = [row["recorded_at"] for row in rows]
+            yield {"number": number, "earliest": min(times), "latest": max(times)}
 
     def _trace(self, trace: int) -> dict[str, Any]:
         ids = [row["id"] for row in self.rows if row["trace_id"] == trace]

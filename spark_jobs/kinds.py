@@ -1,0 +1,53 @@
+"""The kinds of jobs, as the worker is asked for them: from a JSON request to a JSON result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from pyspark.sql import SparkSession
+
+from spark_jobs import chain, topology
+from spark_jobs.database import Database
+from spark_jobs.errors import JobError, Problem
+from spark_jobs.formats import FORMATS
+from spark_jobs.progress import Report
+
+Json: TypeAlias = dict[str, Any]
+Kind: TypeAlias = Callable[[SparkSession, Database, Json, Report], Json]
+
+
+def run_job(
+    spark: SparkSession, database_url: str, kind: str, request: Json, report: Report
+) -> Json:
+    """Run one job; raises JobError."""
+    if kind not in KINDS:
+        raise JobError(Problem.bad_request, f"There are no {kind} jobs.")
+    return KINDS[kind](spark, Database.from_url(database_url), request, report)
+
+
+def _chain(spark: SparkSession, database: Database, request: Json, report: Report) -> Json:
+    wanted = chain.ChainRequest(
+        database=database,
+        from_id=request["from"],
+        to_id=request["to"],
+        output=Path(request["output"]),
+        format=FORMATS[request["format"]],
+        form=request.get("form"),
+    )
+    return chain.run(spark, wanted, report).to_json()
+
+
+def _topology(spark: SparkSession, database: Database, request: Json, report: Report) -> Json:
+    wanted = topology.TopologyRequest(
+        database=database,
+        vhost=request["vhost"],
+        since=request["since"],
+        until=request["until"],
+        output=Path(request["output"]),
+    )
+    return topology.run(spark, wanted, report)
+
+
+KINDS: dict[str, Kind] = {"chain": _chain, "topology": _topology}

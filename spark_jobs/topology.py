@@ -1,0 +1,206 @@
+"""The topology job: who sent what where in a time, counted from events.
+
+Each event becomes some small rows: a publish by whom to which exchange, a copy from which exchange
+to which queue, a delivery from which publisher to which receiver with the time since its publish.
+Spark groups them in one pass. Times are those at the tap: from when the publish was traced to when
+the delivery was, for first deliveries alone, since redelivered and dead-lettered copies have waited
+for something else.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
+
+from spark_jobs.columns import MATCHES, TYPES
+from spark_jobs.database import Database
+from spark_jobs.errors import JobError, Problem
+from spark_jobs.executors import tasks_at_a_time
+from spark_jobs.export import write_file
+from spark_jobs.failures import explained
+from spark_jobs.fields import iso_time
+from spark_jobs.history import Gap, History
+from spark_jobs.progress import Meter, Report, silent
+from spark_jobs.slices import MOST_ROWS, Slice, spans
+from spark_jobs.source import read_slices
+
+Json: TypeAlias = dict[str, Any]
+
+COLUMNS = (
+    "type",
+    "match",
+    "recorded_at",
+    "exchange",
+    "queue",
+    "routed_queues",
+    "user",
+    "cause_user",
+    "cause_recorded_at",
+)
+KEYS = ("kind", "publisher", "exchange", "queue", "receiver")
+FLOWS = ", ".join(f"{key} string" for key in KEYS) + ", match string, wait bigint"
+SHARES = (0.5, 0.95, 0.99)
+# Bound of the answer, each of its three lists by itself: the busiest flows are kept.
+MOST_FLOWS = 5_000
+
+
+@dataclass(frozen=True)
+class TopologyRequest:
+    """The flows of a virtual host from ``since`` to before ``until`` (µs), as a JSON file."""
+
+    database: Database
+    vhost: str
+    since: int
+    until: int
+    output: Path
+
+
+def run(spark: SparkSession, request: TopologyRequest, report: Report = silent) -> Json:
+    """Count the flows, write them, and return what the file holds but for the lists."""
+    meter = Meter(report)
+    meter.enter("planning", 0.0)
+    with request.database.connect() as connection:
+        history = History(connection)
+        trace = history.trace(request.vhost)
+        ids = history.ids_between(trace, request.since, request.until)
+        gaps = history.gaps(trace, *ids) if ids else []
+        meter.enter("counting", 5.0)
+        lists = topology(spark, request, trace, ids)
+        if ids and not history.exists(ids[0]):
+            raise JobError(
+                Problem.not_found,
+                "The period was pruned while it was counted; ask for a later one.",
+            )
+    facts = _facts(request, gaps)
+    meter.enter("finishing", 99.0)
+    write_file(request.output, json.dumps({**facts, **lists}).encode() + b"\n")
+    return {
+        **facts,
+        "file": request.output.name,
+        **{name: len(rows) for name, rows in lists.items()},
+    }
+
+
+def topology(
+    spark: SparkSession, request: TopologyRequest, trace: int, ids: tuple[int, int] | None
+) -> dict[str, list[Json]]:
+    """Publishes, routes and deliveries, the busiest first."""
+    rows: list[Row] = []
+    if ids is not None:
+        count = max(tasks_at_a_time(spark), -(-(ids[1] - ids[0] + 1) // MOST_ROWS))
+        with explained():
+            rows = _grouped(_flows(spark, request, spans(trace, *ids, count))).collect()
+    kinds: dict[str, list[Json]] = {"publishes": [], "routes": [], "deliveries": []}
+    for row in rows:
+        kinds[row["kind"]].append(SHOWN[row["kind"]](row))
+    return {kind: _busiest(found) for kind, found in kinds.items()}
+
+
+def _flows(spark: SparkSession, request: TopologyRequest, slices: list[Slice]) -> DataFrame:
+    since, until = request.since, request.until
+
+    def flows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            rows = [
+                row
+                for event in batch.to_pylist()
+                if since <= event["recorded_at"] < until
+                for row in flows_of(event)
+            ]
+            columns = list(zip(*rows, strict=True)) or [()] * (len(KEYS) + 2)
+            types = [pa.string()] * (len(KEYS) + 1) + [pa.int64()]
+            arrays = [pa.array(c, t) for c, t in zip(columns, types, strict=True)]
+            yield pa.RecordBatch.from_arrays(arrays, names=[*KEYS, "match", "wait"])
+
+    frame = read_slices(spark, request.database, COLUMNS, slices)
+    return frame.mapInArrow(flows, FLOWS)
+
+
+def flows_of(event: Json) -> Iterator[tuple[str | int | None, ...]]:
+    """The rows that one event adds: (kind, publisher, exchange, queue, receiver, match, wait)."""
+    exchange, match = event["exchange"], MATCHES[event["match"]]
+    if TYPES[event["type"]] == "published":
+        queues = json.loads(event["routed_queues"] or "[]")
+        routed = "routed" if queues else "unroutable"
+        yield "publishes", event["user"], exchange, None, None, routed, None
+        for queue in queues:
+            yield "routes", None, exchange, queue, None, "routed", None
+        return
+    wait = None
+    if match == "routed" and event["cause_recorded_at"] is not None:
+        wait = max(0, event["recorded_at"] - event["cause_recorded_at"])
+    yield (
+        *("deliveries", event["cause_user"], exchange, event["queue"], event["user"]),
+        *(match, wait),
+    )
+    if match in ("dead_lettered", "unmatched"):
+        # No publish tells of these: the delivery itself says through which exchange it came.
+        yield "routes", None, exchange, event["queue"], None, match, None
+
+
+def _grouped(flows: DataFrame) -> DataFrame:
+    def counted(match: str) -> Any:
+        return F.sum(F.when(F.col("match") == match, 1).otherwise(0)).alias(match)
+
+    kinds = ("redelivered", "dead_lettered", "unmatched", "unroutable")
+    waits = F.percentile_approx("wait", list(SHARES), 10_000).alias("waits")
+    return flows.groupBy(*KEYS).agg(F.count("*").alias("messages"), *map(counted, kinds), waits)
+
+
+def _publish(row: Row) -> Json:
+    return {
+        "publisher": row["publisher"],
+        "exchange": row["exchange"],
+        "messages": row["messages"],
+        "unroutable": row["unroutable"],
+    }
+
+
+def _route(row: Row) -> Json:
+    return {
+        "exchange": row["exchange"],
+        "queue": row["queue"],
+        "messages": row["messages"],
+        "dead_lettered": row["dead_lettered"],
+        "unmatched": row["unmatched"],
+    }
+
+
+def _delivery(row: Row) -> Json:
+    waits = [wait / 1e6 for wait in row["waits"] or []]
+    named = dict(zip(("p50", "p95", "p99"), waits, strict=True)) if waits else None
+    return {
+        "publisher": row["publisher"],
+        "exchange": row["exchange"],
+        "queue": row["queue"],
+        "receiver": row["receiver"],
+        "messages": row["messages"],
+        "redelivered": row["redelivered"],
+        "dead_lettered": row["dead_lettered"],
+        "unmatched": row["unmatched"],
+        "seconds": named,
+    }
+
+
+SHOWN = {"publishes": _publish, "routes": _route, "deliveries": _delivery}
+
+
+def _busiest(rows: list[Json]) -> list[Json]:
+    return sorted(rows, key=lambda row: -row["messages"])[:MOST_FLOWS]
+
+
+def _facts(request: TopologyRequest, gaps: list[Gap]) -> Json:
+    return {
+        "vhost": request.vhost,
+        "since": iso_time(request.since),
+        "until": iso_time(request.until),
+        "complete": not gaps,
+        "gaps": [gap.to_json() for gap in gaps],
+    }
