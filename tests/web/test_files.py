@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import re
+from pathlib import Path
 
 import pytest
 
@@ -26,8 +27,8 @@ def test_everything_a_browser_loads_weighs_less_than_150_kb_gzipped() -> None:
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: str(path.relative_to(WEB)))
-def test_no_script_turns_data_into_markup_or_code(path: object) -> None:
-    text = path.read_text()  # type: ignore[attr-defined]
+def test_no_script_turns_data_into_markup_or_code(path: Path) -> None:
+    text = path.read_text()
     forbidden = r"innerHTML|outerHTML|insertAdjacentHTML|dangerouslySetInnerHTML|document\.write"
     assert not re.search(forbidden + r"|\beval\(|new Function|javascript:", text)
 
@@ -73,3 +74,12 @@ def test_every_script_is_asked_for_at_once_and_not_import_by_import() -> None:
     needed = [*SCRIPTS, *(WEB / "vendor").glob("*.js")]
     names = sorted(path.relative_to(WEB).as_posix() for path in needed)
     assert preloaded == [name for name in names if name != "app/main.js"]
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: str(path.relative_to(WEB)))
+def test_every_imported_name_is_used(path: Path) -> None:
+    text = path.read_text()
+    imports = re.findall(r"import (?:(\w+)|\{([^}]*)\}|\* as (\w+)) from [^;]+;", text)
+    rest = re.sub(r"import [^;]+;", "", text)
+    names = [name for found in imports for group in found for name in re.findall(r"\w+", group)]
+    assert [name for name in names if not re.search(rf"(?<!\w)(?<!\w\.){name}\b", rest)] == []

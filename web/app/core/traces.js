@@ -19,6 +19,13 @@ export const rateSamples = signal([]);
 let before = null; // the counters at the last poll, by vhost
 let seeded = false;
 
+/** The traced virtual host with the most events, or null: what is shown when none is chosen. */
+export function busiestVhost() {
+  const list = traces.value.data ?? [];
+  if (!list.length) return null;
+  return list.reduce((a, b) => (b.events > a.events ? b : a)).vhost;
+}
+
 export async function reloadTraces(abort) {
   try {
     const data = await api.traces(abort);
@@ -37,7 +44,7 @@ export function useTracesPolling() {
     let timer = 0;
     const run = async () => {
       if (!document.hidden) await reloadTraces(controller.signal);
-      if (!seeded) seed(controller.signal);
+      if (!seeded) seed(); // once, and not to be cut short by another choice of refresh
       seeded = true;
       if (every && !controller.signal.aborted) timer = setTimeout(run, every * 1000);
     };
@@ -71,20 +78,17 @@ function sample(list) {
 }
 
 /** Fills the plot's past from the newest events, as far back as one page of them reaches. */
-async function seed(abort) {
+async function seed() {
   const until = Date.now() / 1000;
   let since = until - SEED_SECONDS;
   let events;
   try {
-    events = await api.events(
-      {
-        since: new Date(since * 1000).toISOString(),
-        page_size: SEED_EVENTS,
-        payload: "none",
-        columns: "id,vhost,type,match,recorded_at",
-      },
-      abort,
-    );
+    events = await api.events({
+      since: new Date(since * 1000).toISOString(),
+      page_size: SEED_EVENTS,
+      payload: "none",
+      columns: "id,vhost,type,match,recorded_at",
+    });
   } catch {
     return; // the plot then starts empty; what is wrong shows where it matters
   }

@@ -4,7 +4,7 @@ import { href, vhost } from "../core/route.js";
 import { mayWrite, user } from "../core/session.js";
 import { reloadTraces, traces } from "../core/traces.js";
 import { Value } from "../ui/marks.js";
-import { Alert, Empty, Panel, pending } from "../ui/panel.js";
+import { Alert, Panel, pending } from "../ui/panel.js";
 import { GapsTable } from "./gaps-table.js";
 import { RatesPlot } from "./rates-plot.js";
 import { TraceButton } from "./trace-actions.js";

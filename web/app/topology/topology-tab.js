@@ -4,7 +4,7 @@ import { api } from "../core/api.js";
 import { count, dateTime, seconds } from "../core/format.js";
 import { useResource } from "../core/resource.js";
 import { href, patch, route, vhost } from "../core/route.js";
-import { traces } from "../core/traces.js";
+import { busiestVhost } from "../core/traces.js";
 import { Choice, Empty, Panel, pending } from "../ui/panel.js";
 import { Value } from "../ui/marks.js";
 import { FIELDS, flowsOf } from "./flows.js";
@@ -19,8 +19,7 @@ const BY = [
 ];
 
 export function TopologyTab() {
-  const known = traces.value.data;
-  const name = vhost.value ?? [...(known ?? [])].sort((a, b) => b.events - a.events)[0]?.vhost;
+  const name = vhost.value ?? busiestVhost();
   const { params } = route.value;
   const amount = Number(params.newest) || AMOUNTS[0];
   const by = params.by === "participant" ? "participant" : "user";
