@@ -12,6 +12,7 @@ from fastapi import FastAPI
 
 from app.api.application import build
 from app.api.auth import Authenticator, BrokerAuthenticator, NobodyAsked
+from app.api.readiness import Readiness
 from app.api.services import Services
 from app.api.streams import Subscribers
 from app.api.tail import Tail
@@ -76,6 +77,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             subscribers=Subscribers(settings.live_subscribers),
             jobs=jobs,
             exports=exports,
+            readiness=Readiness(database=store.ping, broker=management.vhosts),
         )
 
 

@@ -21,7 +21,7 @@ from app.api.schemas import (
 )
 from app.api.services import Parts, Services
 from app.api.tail import TailQuery
-from app.api.views import event_detail, event_views, json_answer
+from app.api.views import event_detail, event_views, json_answer, page_view
 from app.errors import NotFoundError
 from app.store import EVERYTHING, NOTHING_LARGE, EventRow, Sort, Store, Walk, Wanted
 
@@ -55,20 +55,8 @@ async def list_events(query: Annotated[ListQuery, Query()], user: Reader, parts:
         descending=query.sort is None or query.sort_reverse,
         columns=query.store_columns,
     )
-    items = event_views(page.items, query.chosen)
-    if query.page is None:
-        return json_answer(items)
-    return json_answer(
-        {
-            "total_count": page.total_count,
-            "item_count": page.item_count,
-            "filtered_count": page.filtered_count,
-            "page": page.page,
-            "page_size": page.page_size,
-            "page_count": page.page_count,
-            "items": items,
-        }
-    )
+    view = page_view(page, query.chosen)
+    return json_answer(view if query.page is not None else view["items"])
 
 
 def _page_size(query: ListQuery, parts: Services) -> int:

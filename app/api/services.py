@@ -10,6 +10,7 @@ from fastapi import Depends, Request
 
 from app.api.auth import Authenticator
 from app.api.ports import BrokerUsers, TraceRegistry
+from app.api.readiness import Readiness
 from app.api.streams import Subscribers
 from app.api.tail import Tail
 from app.jobs.exports import Exports
@@ -35,6 +36,7 @@ class Services:
     subscribers: Subscribers
     jobs: JobManager
     exports: Exports
+    readiness: Readiness
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
 
 

@@ -16,7 +16,7 @@ from starlette.responses import Response
 
 from app.api.schemas import Event, iso_time
 from app.job import Job
-from app.store import EventRow, Quarantined, VectorEntry, Wanted
+from app.store import EventPage, EventRow, Quarantined, VectorEntry, Wanted
 from itc import encode
 
 COLUMNS = frozenset(Event.model_fields)
@@ -80,6 +80,19 @@ def event_views(
 ) -> list[dict[str, Any]]:
     """Several events."""
     return [event_view(row, columns) for row in rows]
+
+
+def page_view(page: EventPage, columns: Collection[str] | None) -> dict[str, Any]:
+    """A page in RabbitMQ's envelope."""
+    return {
+        "total_count": page.total_count,
+        "item_count": page.item_count,
+        "filtered_count": page.filtered_count,
+        "page": page.page,
+        "page_size": page.page_size,
+        "page_count": page.page_count,
+        "items": event_views(page.items, columns),
+    }
 
 
 def event_detail(row: EventRow, vector: Iterable[VectorEntry]) -> dict[str, Any]:

@@ -28,6 +28,10 @@ for module in (local, traces, events, chains, jobs):
     module.add_to(app)
 
 
+# What an error of the service's own parts ends the process with; the first that fits.
+_EXITS = ((SettingsError, Exit.usage), (OutageError, Exit.unavailable), (ItcError, Exit.failure))
+
+
 def main() -> None:
     """The console script: any error on purpose is one line and an exit code."""
     try:
@@ -35,15 +39,9 @@ def main() -> None:
     except CommandError as error:
         complain(str(error))
         sys.exit(error.code)
-    except SettingsError as error:
-        complain(str(error))
-        sys.exit(Exit.usage)
-    except OutageError as error:
-        complain(str(error))
-        sys.exit(Exit.unavailable)
     except ItcError as error:
         complain(str(error))
-        sys.exit(Exit.failure)
+        sys.exit(next(code for kind, code in _EXITS if isinstance(error, kind)))
     except (KeyboardInterrupt, BrokenPipeError):
         sys.stderr.close()  # Ctrl-C and `| head` are no failures to report
         sys.exit(Exit.failure)

@@ -14,6 +14,7 @@ from fastapi import FastAPI
 
 from app.api.application import build
 from app.api.auth import Authenticator, BrokerAuthenticator, NobodyAsked
+from app.api.readiness import Readiness
 from app.api.services import Services
 from app.api.streams import Subscribers
 from app.api.tail import Tail
@@ -71,6 +72,7 @@ class World:
                 subscribers=self.subscribers,
                 jobs=jobs,
                 exports=Exports(self.settings.exports),
+                readiness=Readiness(database=store.ping, broker=self.broker.vhosts),
             )
             self.stop = services.stopping.set
             yield services

@@ -1,0 +1,51 @@
+"""Whether what the service depends on answers."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from app.api.schemas import Condition
+from app.errors import ItcError
+
+logger = logging.getLogger(__name__)
+
+_PATIENCE_SECONDS = 5.0
+_BELIEVED_SECONDS = 1.0
+
+
+class Readiness:
+    """Asks each dependency, and believes the answers for a second.
+
+    Anybody may ask for them, as often as they please; the broker and the database shall not
+    notice.
+    """
+
+    def __init__(self, **questions: Callable[[], Awaitable[Any]]) -> None:
+        """``questions`` by name: each returns where all is well, and raises an `ItcError` else."""
+        self._questions = questions
+        self._known: dict[str, Condition] = {}
+        self._until = 0.0
+        self._asking = asyncio.Lock()
+
+    async def checks(self) -> dict[str, Condition]:
+        """Each dependency's condition."""
+        async with self._asking:
+            if time.monotonic() >= self._until:
+                asked = (_condition(name, ask()) for name, ask in self._questions.items())
+                self._known = dict(zip(self._questions, await asyncio.gather(*asked), strict=True))
+                self._until = time.monotonic() + _BELIEVED_SECONDS
+            return self._known
+
+
+async def _condition(name: str, question: Awaitable[Any]) -> Condition:
+    try:
+        async with asyncio.timeout(_PATIENCE_SECONDS):
+            await question
+    except (ItcError, TimeoutError) as error:
+        logger.warning("not ready: %s: %s", name, error or "no answer in time")
+        return "unavailable"
+    return "ok"
