@@ -34,7 +34,7 @@ bench: ## measure: the figures in README come from here
 	@tools/install test
 	$(python) -m bench
 
-soak: ## hours of traffic with faults, watched for growth and loss
+soak: ## ten minutes of traffic, watched for growth, lag and loss
 	@tools/install test
 	$(python) -m bench.soak
 

@@ -157,7 +157,9 @@ class Load:
                     await message.nack(requeue=True)
                     return
                 answer = aio_pika.Message(message.body + queue.encode())
-                await channel.default_exchange.publish(answer, "answers", mandatory=False)
+                # Nobody is bound there: a queue that nobody empties would fill the memory of copies.
+                topic = await channel.get_exchange("amq.topic", ensure=False)
+                await topic.publish(answer, "answer", mandatory=False)
                 await message.ack()
 
         return take
@@ -204,11 +206,11 @@ async def drill(
                 await load.stop()
                 store = await Store.open(database_url)
                 try:
-                    await _settled(store, records)
+                    await settled(store, records)
                     code = await asyncio.to_thread(service.end, signal.SIGTERM)
                     if code != 0:
                         raise RuntimeError(f"a graceful stop ended with {code}")
-                    return judged(kills, await _stored(store), records)
+                    return judged(kills, await stored_events(store), records)
                 finally:
                     await store.close()
             finally:
@@ -224,7 +226,7 @@ async def _kill(service: Service, *, early: bool) -> None:
     service.start()
 
 
-async def _settled(store: Store, records: list[Record]) -> None:
+async def settled(store: Store, records: list[Record]) -> None:
     """Wait until the store has caught up with the oracle, or does not move any more."""
     loop = asyncio.get_running_loop()
     deadline, before, still_since = loop.time() + SETTLE_SECONDS, (-1, -1), loop.time()
@@ -237,7 +239,8 @@ async def _settled(store: Store, records: list[Record]) -> None:
         await asyncio.sleep(0.2)
 
 
-async def _stored(store: Store) -> list[EventRow]:
+async def stored_events(store: Store) -> list[EventRow]:
+    """All events, oldest first."""
     found: list[EventRow] = []
     while page := await store.events(
         EventFilter(), after=found[-1].id if found else 0, limit=1_000
