@@ -84,7 +84,7 @@ const litEdge = (edges, marks) =>
 function strokeArrows(context, scene, style, n, far) {
   const { edges, view, laneOf, model, marks } = scene;
   const { participant } = model;
-  const heads = view.rowPixels > 5 && !far;
+  const heads = view.rowPixels > 5 && n < MOST_HEADS && !far;
   context.beginPath();
   for (let k = 0; k < n; k += 1) {
     const e = found[k];
@@ -113,6 +113,7 @@ function bulge(context, x, y1, y2, out) {
 }
 
 const HEAD = 7;
+const MOST_HEADS = 800; // among more, heads are specks that double the work
 
 function head(context, x1, y1, x2, y2) {
   const length = Math.hypot(x2 - x1, y2 - y1);
