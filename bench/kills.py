@@ -157,7 +157,7 @@ class Load:
                     await message.nack(requeue=True)
                     return
                 answer = aio_pika.Message(message.body + queue.encode())
-                # Nobody is bound there: a queue that nobody empties would fill the memory of copies.
+                # Nobody is bound there: in a queue that nobody empties copies would pile up.
                 topic = await channel.get_exchange("amq.topic", ensure=False)
                 await topic.publish(answer, "answer", mandatory=False)
                 await message.ack()
