@@ -22,6 +22,7 @@ from app.broker.source import TraceSource
 from app.jobs.exports import Exports
 from app.jobs.manager import JobManager
 from app.jobs.process import SparkProcess
+from app.jobs.topologies import Topologies
 from app.settings import Settings
 from app.store import Store, Trace, migrate
 from app.traces.feed import Feed
@@ -77,6 +78,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             subscribers=Subscribers(settings.live_subscribers),
             jobs=jobs,
             exports=exports,
+            topologies=Topologies(settings.data_dir.absolute() / "topologies"),
             readiness=Readiness(database=store.ping, broker=management.vhosts),
         )
 

@@ -19,6 +19,7 @@ from app.api import (
     openapi,
     problems,
     service,
+    topology,
     traces,
 )
 from app.api.bodies import BoundedBody
@@ -35,6 +36,7 @@ ROUTERS = (
     live.router,
     chains.router,
     jobs.router,
+    topology.router,
     service.router,
     metrics.router,
     health.router,

@@ -6,7 +6,7 @@ import asyncio
 import re
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Path, Request, Response
+from fastapi import APIRouter, Path, Response
 from pydantic import WithJsonSchema
 from starlette.responses import FileResponse
 
@@ -14,14 +14,13 @@ from app.api.auth import Reader, User, Writer
 from app.api.events import visible_event
 from app.api.openapi import READING, READING_ONE, WRITING, answers, link
 from app.api.paths import Name
-from app.api.problems import FailedJobError
-from app.api.schemas import ChainSummary, Format, Job, iso_time
+from app.api.schemas import ChainSummary, Format, iso_time
 from app.api.schemas import Export as ExportModel
 from app.api.services import Parts, Services
-from app.api.views import job_view, json_answer
+from app.api.submitting import ACCEPTED, Prefer, submitted
+from app.api.views import json_answer
 from app.errors import BadRequestError, ConflictError, NotFoundError
-from app.job import ENDED, JobState
-from app.job import Job as JobRecord
+from app.job import Json
 from app.jobs.exports import Export, checked_name, format_rows
 from app.jobs.requests import JobRequest
 from app.store import NOTHING_LARGE
@@ -45,16 +44,6 @@ File = Annotated[
         openapi_examples={"default": {"value": "order.jsonl"}},
     ),
 ]
-Prefer = Annotated[
-    str | None,
-    Header(
-        description="`respond-async` answers at once with the job, `wait=N` after N seconds.",
-        openapi_examples={"default": {"value": "respond-async"}},
-    ),
-]
-
-_ASYNC = re.compile(r"(?:^|,)\s*respond-async\s*(?:,|;|$)", re.IGNORECASE)
-_WAIT = re.compile(r"(?:^|,)\s*wait\s*=\s*([0-9]{1,9})\s*(?:,|;|$)", re.IGNORECASE)
 
 
 @router.put(
@@ -66,13 +55,7 @@ _WAIT = re.compile(r"(?:^|,)\s*wait\s*=\s*([0-9]{1,9})\s*(?:,|;|$)", re.IGNORECA
         **answers(500),
         200: {"model": ChainSummary, "description": "The events are concurrent: no chain."},
         201: {"links": link("get_job", job_id="$response.body#/job")},
-        202: {
-            "model": Job,
-            "description": "It takes longer than the client waits for.",
-            "links": link("get_job", job_id="$response.body#/id")
-            | link("follow_job", job_id="$response.body#/id")
-            | link("cancel_job", job_id="$response.body#/id"),
-        },
+        **ACCEPTED,
     },
 )
 async def make_export(
@@ -81,7 +64,6 @@ async def make_export(
     file: File,
     user: Writer,
     parts: Parts,
-    request: Request,
     prefer: Prefer = None,
 ) -> Response:
     """Run the chain job and write the export.
@@ -89,11 +71,7 @@ async def make_export(
     The same request while one runs joins it. A client that goes away leaves the job running.
     """
     wanted = await _chain_request(from_, to, file, user, parts)
-    patience = _patience(prefer, parts.settings.wait_seconds_max)
-    job = await parts.jobs.submit(wanted)
-    if patience != 0:
-        job = await _waited(parts, job, patience)
-    return _chain_answer(job, applied=patience is not None)
+    return await submitted(wanted, prefer, parts, _chain_answer)
 
 
 async def _chain_request(from_: int, to: int, file: str, user: User, parts: Services) -> JobRequest:
@@ -106,39 +84,10 @@ async def _chain_request(from_: int, to: int, file: str, user: User, parts: Serv
     return parts.exports.request(one.vhost, from_, to, file, user.name)
 
 
-def _patience(prefer: str | None, most: float) -> float | None:
-    """Seconds that the client waits for the end of the job; None: as long as it takes."""
-    if prefer is None:
-        return None
-    if waiting := _WAIT.search(prefer):
-        return min(float(waiting[1]), most)
-    return 0.0 if _ASYNC.search(prefer) else None
-
-
-async def _waited(parts: Services, job: JobRecord, seconds: float | None) -> JobRecord:
-    """The job at its end, or as it stands after the time or when the service stops."""
-    waiting = asyncio.ensure_future(parts.jobs.wait(job.id, seconds))
-    stopping = asyncio.ensure_future(parts.stopping.wait())
-    try:
-        await asyncio.wait({waiting, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        return waiting.result() if waiting.done() else await parts.jobs.job(job.id)
-    finally:
-        waiting.cancel()
-        stopping.cancel()
-
-
-def _chain_answer(job: JobRecord, applied: bool) -> Response:
-    headers = {"preference-applied": "respond-async"} if applied else {}
-    if job.state not in ENDED:
-        location = f"/itc_db/jobs/{job.id}"
-        return json_answer(job_view(job), 202, {**headers, "location": location})
-    if job.state is JobState.cancelled:
-        raise ConflictError(f"job {job.id} was cancelled")
-    if job.result is None:
-        raise FailedJobError(job.error or "the job failed")
-    if job.result["file"] is None:
-        return json_answer(job.result)
-    return json_answer(job.result, 201, {"location": job.result["location"]})
+async def _chain_answer(result: Json) -> Response:
+    if result["file"] is None:
+        return json_answer(result)
+    return json_answer(result, 201, {"location": result["location"]})
 
 
 @router.get(

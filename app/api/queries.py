@@ -33,7 +33,8 @@ def _iso_text(value: object) -> object:
     return value
 
 
-def _microseconds(time: datetime) -> int:
+def microseconds(time: datetime) -> int:
+    """Microseconds since the epoch; a time without an offset is UTC."""
     since = (time if time.tzinfo else time.replace(tzinfo=UTC)) - _EPOCH
     return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
 
@@ -109,8 +110,8 @@ class Filter(BaseModel):
             routing_key=self.routing_key,
             participant=self.participant,
             redelivered=self.redelivered,
-            since=None if self.since is None else _microseconds(self.since),
-            until=None if self.until is None else _microseconds(self.until),
+            since=None if self.since is None else microseconds(self.since),
+            until=None if self.until is None else microseconds(self.until),
             q=self.q,
             use_regex=self.use_regex,
         )

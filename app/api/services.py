@@ -15,6 +15,7 @@ from app.api.streams import Subscribers
 from app.api.tail import Tail
 from app.jobs.exports import Exports
 from app.jobs.manager import JobManager
+from app.jobs.topologies import Topologies
 from app.settings import Settings
 from app.store import Store
 
@@ -36,6 +37,7 @@ class Services:
     subscribers: Subscribers
     jobs: JobManager
     exports: Exports
+    topologies: Topologies
     readiness: Readiness
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
 

@@ -20,6 +20,7 @@ from app.api.streams import Subscribers
 from app.api.tail import Tail
 from app.jobs.exports import Exports
 from app.jobs.manager import JobManager
+from app.jobs.topologies import Topologies
 from app.server import Server, bind, configuration
 from app.settings import Settings
 from app.store import Store
@@ -72,6 +73,7 @@ class World:
                 subscribers=self.subscribers,
                 jobs=jobs,
                 exports=Exports(self.settings.exports),
+                topologies=Topologies(self.settings.data_dir / "topologies"),
                 readiness=Readiness(database=store.ping, broker=self.broker.vhosts),
             )
             self.stop = services.stopping.set

@@ -10,8 +10,8 @@ import httpx
 import pytest
 from httpx_sse import aconnect_sse
 
-from app.api.chains import _patience
 from app.api.schemas import ChainSummary, Export, Job
+from app.api.submitting import patience_of
 from app.errors import OutageError
 from tests.api.conftest import World, connected, make_world
 from tests.api.story import AUDITED, INVOICED, ORDERED
@@ -258,4 +258,4 @@ async def test_formats_are_listed(client: httpx.AsyncClient) -> None:
     ],
 )
 def test_a_preference_is_a_time(prefer: str | None, seconds: float | None) -> None:
-    assert _patience(prefer, 60.0) == seconds
+    assert patience_of(prefer, 60.0) == seconds

@@ -19,7 +19,6 @@ LISTS = "lists"  # what a user may not see is left out of the answer, not refuse
 # (method, route) → (a request, the right it needs, what a user without the virtual host gets)
 TRACE = "/itc_db/{vhost}/undefined/undefined/undefined"
 CHAIN = "/itc_db/undefined/{from}/{to}/{file}"
-CHAIN_MADE = "an export that is there"
 ROUTES: dict[tuple[str, str], tuple[str, str, int | str]] = {
     ("PUT", TRACE): ("/itc_db/%2F/undefined/undefined/undefined", WRITE, 404),
     ("GET", TRACE): ("/itc_db/%2F/undefined/undefined/undefined", READ, 404),
@@ -44,19 +43,27 @@ ROUTES: dict[tuple[str, str], tuple[str, str, int | str]] = {
     ("GET", "/itc_db/jobs/{job_id}"): ("/itc_db/jobs/1", READ, 404),
     ("DELETE", "/itc_db/jobs/{job_id}"): ("/itc_db/jobs/1", WRITE, 404),
     ("GET", "/itc_db/jobs/{job_id}/progress"): ("/itc_db/jobs/1/progress", READ, 404),
+    ("PUT", "/itc_db/topology"): ("/itc_db/topology?vhost=/", WRITE, 404),
+    ("GET", "/itc_db/topology"): ("/itc_db/topology?vhost=/", READ, 404),
     ("GET", "/itc_db/whoami"): ("/itc_db/whoami", READ, LISTS),
     ("GET", "/metrics"): ("/metrics", READ, LISTS),
     ("GET", "/health/live"): ("/health/live", OPEN, LISTS),
     ("GET", "/health/ready"): ("/health/ready", OPEN, LISTS),
 }
 
-PATHS = {TRACE: ROUTES["PUT", TRACE][0], CHAIN_MADE: ROUTES["GET", CHAIN][0]}
+# What has to be there before it can be asked for, stopped or removed.
+PATHS = {
+    "a trace": ROUTES["PUT", TRACE][0],
+    "an export": ROUTES["GET", CHAIN][0],
+    "a topology": ROUTES["GET", "/itc_db/topology"][0],
+}
 
 # What a request that is granted is answered with, where that is not 200.
 SUCCESS = {
     ("PUT", TRACE): 204,  # it runs
     ("DELETE", TRACE): 204,
     ("PUT", CHAIN): 201,
+    ("PUT", "/itc_db/topology"): 201,
     ("DELETE", CHAIN): 204,
     ("DELETE", "/itc_db/jobs/{job_id}"): 409,  # it has ended
 }
@@ -98,8 +105,8 @@ async def statuses(
     """The status of every route; before each, ``maker`` makes what it may ask for."""
     found = {}
     for (method, route), (path, _, _) in ROUTES.items():
-        for made in (TRACE, CHAIN_MADE):
-            assert (await client.put(PATHS[made], headers=maker)).status_code in (201, 204)
+        for made in PATHS.values():
+            assert (await client.put(made, headers=maker)).status_code in (201, 204)
         async with client.stream(method, path, headers=headers) as answer:  # some never end
             found[method, route] = answer.status_code
     return found
@@ -153,8 +160,8 @@ async def test_a_virtual_host_that_one_does_not_see_is_not_there(
 async def test_lists_tell_nothing_of_a_virtual_host_that_one_does_not_see(
     client: httpx.AsyncClient,
 ) -> None:
-    for path in (TRACE, CHAIN_MADE):
-        await client.put(PATHS[path], headers=basic("admin", "secret"))
+    for path in PATHS.values():
+        await client.put(path, headers=basic("admin", "secret"))
     for path, _, unseen in ROUTES.values():
         if unseen == LISTS and "live" not in path:
             answer = await client.get(path, headers=basic("stranger", "secret"))

@@ -1,0 +1,94 @@
+"""Having a job done for a client, who waits for it as long as it prefers."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any
+
+from fastapi import Header, Response
+
+from app.api.openapi import link
+from app.api.problems import FailedJobError
+from app.api.schemas import Job as JobModel
+from app.api.services import Services
+from app.api.views import job_view, json_answer
+from app.errors import ConflictError
+from app.job import ENDED, Job, JobState, Json
+from app.jobs.requests import JobRequest
+
+Prefer = Annotated[
+    str | None,
+    Header(
+        description="`respond-async` answers at once with the job, `wait=N` after N seconds.",
+        openapi_examples={"default": {"value": "respond-async"}},
+    ),
+]
+
+_ASYNC = re.compile(r"(?:^|,)\s*respond-async\s*(?:,|;|$)", re.IGNORECASE)
+_WAIT = re.compile(r"(?:^|,)\s*wait\s*=\s*([0-9]{1,9})\s*(?:,|;|$)", re.IGNORECASE)
+
+# The answer to a client that does not wait for the end, for a route's ``responses``.
+ACCEPTED: dict[int | str, dict[str, Any]] = {
+    202: {
+        "model": JobModel,
+        "description": "It takes longer than the client waits for.",
+        "links": link("get_job", job_id="$response.body#/id")
+        | link("follow_job", job_id="$response.body#/id")
+        | link("cancel_job", job_id="$response.body#/id"),
+    }
+}
+
+
+async def submitted(
+    request: JobRequest,
+    prefer: str | None,
+    parts: Services,
+    answer: Callable[[Json], Awaitable[Response]],
+) -> Response:
+    """Submit a job and wait; what ``answer`` makes of its result, or the job with 202.
+
+    Raises `FailedJobError` where it fails, `ConflictError` where somebody cancels it.
+    """
+    patience = patience_of(prefer, parts.settings.wait_seconds_max)
+    job = await parts.jobs.submit(request)
+    if patience != 0:
+        job = await _waited(parts, job, patience)
+    response = await answer(_result(job)) if job.state in ENDED else _accepted(job)
+    if patience is not None:
+        response.headers["preference-applied"] = "respond-async"
+    return response
+
+
+def patience_of(prefer: str | None, most: float) -> float | None:
+    """Seconds that the client waits for the end of the job; None: as long as it takes."""
+    if prefer is None:
+        return None
+    if waiting := _WAIT.search(prefer):
+        return min(float(waiting[1]), most)
+    return 0.0 if _ASYNC.search(prefer) else None
+
+
+async def _waited(parts: Services, job: Job, seconds: float | None) -> Job:
+    """The job at its end, or as it stands after the time or when the service stops."""
+    waiting = asyncio.ensure_future(parts.jobs.wait(job.id, seconds))
+    stopping = asyncio.ensure_future(parts.stopping.wait())
+    try:
+        await asyncio.wait({waiting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        return waiting.result() if waiting.done() else await parts.jobs.job(job.id)
+    finally:
+        waiting.cancel()
+        stopping.cancel()
+
+
+def _result(job: Job) -> Json:
+    if job.state is JobState.cancelled:
+        raise ConflictError(f"job {job.id} was cancelled")
+    if job.result is None:
+        raise FailedJobError(job.error or "the job failed")
+    return job.result
+
+
+def _accepted(job: Job) -> Response:
+    return json_answer(job_view(job), 202, {"location": f"/itc_db/jobs/{job.id}"})

@@ -1,0 +1,66 @@
+"""Topology: who sent what where in a time."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Response
+
+from app.api.auth import Reader, Writer
+from app.api.openapi import READING_ONE, WRITING, answers
+from app.api.queries import Moment, microseconds
+from app.api.schemas import Topology
+from app.api.services import Parts
+from app.api.submitting import ACCEPTED, Prefer, submitted
+from app.api.views import json_answer
+from app.errors import NotFoundError
+from app.job import Json
+
+router = APIRouter(tags=["topology"], prefix="/itc_db/topology")
+
+_PERIOD = 3_600_000_000  # µs that are counted when nothing is said
+
+Vhost = Annotated[str, Query(max_length=4_096, description="Of this virtual host.")]
+Since = Annotated[Moment | None, Query(description="Counted from this time on.")]
+Until = Annotated[Moment | None, Query(description="Counted before this time.")]
+
+
+@router.put(
+    "",
+    status_code=201,
+    response_model=Topology,
+    responses={**WRITING, **answers(500), **ACCEPTED},
+)
+async def count_topology(
+    user: Writer,
+    parts: Parts,
+    vhost: Vhost,
+    since: Since = None,
+    until: Until = None,
+    prefer: Prefer = None,
+) -> Response:
+    """Count who sends what where, as a job; the hour before now, unless told otherwise."""
+    user.must_see(vhost, "trace")
+    if await parts.store.find_trace(vhost) is None:
+        raise NotFoundError("no such trace")
+    end = time.time_ns() // 1_000 if until is None else microseconds(until)
+    start = max(0, end - _PERIOD) if since is None else microseconds(since)
+    request = parts.topologies.request(vhost, start, end, user.name)
+
+    async def answer(result: Json) -> Response:
+        await asyncio.to_thread(parts.topologies.forget_old, vhost)
+        return json_answer(await asyncio.to_thread(parts.topologies.get, vhost, start, end), 201)
+
+    return await submitted(request, prefer, parts, answer)
+
+
+@router.get("", response_model=Topology, responses=READING_ONE)
+async def get_topology(
+    user: Reader, parts: Parts, vhost: Vhost, since: Since = None, until: Until = None
+) -> Response:
+    """What was counted for a time, or last."""
+    user.must_see(vhost, "trace")
+    bounds = (None if bound is None else microseconds(bound) for bound in (since, until))
+    return json_answer(await asyncio.to_thread(parts.topologies.get, vhost, *bounds))

@@ -1,0 +1,55 @@
+"""Topology over HTTP, with Spark's place taken by a fake."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from app.api.schemas import Topology
+from tests.api.conftest import World
+
+URL = "/itc_db/topology"
+
+
+async def test_a_topology_is_counted_and_kept(client: httpx.AsyncClient) -> None:
+    period = {"vhost": "/", "since": "2026-01-02T03:00:00Z", "until": "2026-01-02T04:00:00Z"}
+    missing = await client.get(URL, params={"vhost": "/"})
+    counted = await client.put(URL, params=period)
+    last = await client.get(URL, params={"vhost": "/"})
+    same = await client.get(URL, params=period)
+    other = await client.get(URL, params={**period, "until": "2026-01-02T05:00:00Z"})
+    topology = Topology.model_validate(counted.json())
+
+    assert (missing.status_code, counted.status_code, other.status_code) == (404, 201, 404)
+    assert counted.json() == last.json() == same.json()
+    assert topology.since == "2026-01-02T03:00:00.000000Z"
+    assert [flow.publisher for flow in topology.deliveries] == ["shop", None]
+
+
+async def test_an_hour_is_counted_when_nothing_is_said(
+    world: World, client: httpx.AsyncClient
+) -> None:
+    accepted = await client.put(URL, params={"vhost": "/"}, headers={"prefer": "respond-async"})
+    request = accepted.json()["request"]
+
+    assert accepted.status_code == 202
+    assert request["until"] - request["since"] == 3_600_000_000
+
+
+@pytest.mark.parametrize(
+    ("parameters", "status"),
+    [
+        ({}, 400),
+        ({"vhost": "/", "since": "2026-01-02", "until": "2026-01-01"}, 400),
+        ({"vhost": "/", "since": "1960-01-01", "until": "1961-01-01"}, 400),
+        ({"vhost": "shop"}, 404),
+        ({"vhost": "secret"}, 404),
+    ],
+)
+async def test_what_cannot_be_counted_is_refused(
+    world: World, client: httpx.AsyncClient, parameters: dict[str, str], status: int
+) -> None:
+    answer = await client.put(URL, params=parameters)
+
+    assert answer.status_code == status
+    assert world.spark.runs == 0
