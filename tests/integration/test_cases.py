@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import Any, NamedTuple
 
 import aio_pika
@@ -180,8 +181,12 @@ async def delivered_too_often(clients: Clients) -> None:
     )
     await clients.queue("dead")
     await clients.send()
-    await (await clients.take()).nack(requeue=True)
-    await (await clients.take()).nack(requeue=True)
+    # By death: newer brokers do not count what a client puts back itself.
+    for _ in range(2):
+        connection = await clients.connect()
+        queue = await (await connection.channel()).get_queue("q")
+        await until(partial(queue.get, fail=False), "a message in q")
+        await connection.close()
     await (await clients.take("dead")).ack()
 
 
