@@ -40,7 +40,7 @@ from app.tracker import (
     Tracker,
     Unreadable,
 )
-from tools.servers import Broker, PostgresServer, RabbitNode, free_port, port_answers, wait_until
+from tools.servers import Broker, PostgresServer, RabbitNode, free_port, wait_until
 
 CHECKOUT = Path(__file__).parents[1]
 QUEUES = ("red", "green")
@@ -89,10 +89,15 @@ class Service:
         )
 
     async def listening(self) -> None:
-        """Wait until it answers."""
-        await asyncio.to_thread(
-            wait_until, lambda: port_answers(self.port), START_SECONDS, "the service's start"
-        )
+        """Wait until it answers; it takes its port long before."""
+        await asyncio.to_thread(wait_until, self._answers, START_SECONDS, "the service's start")
+
+    def _answers(self) -> bool:
+        place = f"http://127.0.0.1:{self.port}/health/live"
+        try:
+            return httpx.get(place, trust_env=False, timeout=1).is_success
+        except httpx.HTTPError:
+            return False
 
     async def trace(self, vhost: str) -> None:
         """Have it trace a virtual host."""
