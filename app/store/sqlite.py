@@ -186,7 +186,16 @@ def _set_up(connection: DBAPIConnection, entry: ConnectionPoolEntry) -> None:
 
 
 def _set_up_file(connection: DBAPIConnection, entry: ConnectionPoolEntry) -> None:
-    _set(connection, _OF_FILE)
+    # SQLite waits its turn for everything but the switch to WAL, which fails at once where another
+    # connection makes it in the same moment.
+    until = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            return _set(connection, _OF_FILE)
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                raise
+            time.sleep(0.01)
 
 
 def _set(connection: DBAPIConnection, pragmas: Iterable[str]) -> None:
