@@ -148,8 +148,8 @@ def _verdict(recorded: Recorded, summary: dict[str, Any], faults: list[str]) -> 
 
 
 def _stay(stage: Stage, printer: Printer) -> None:
-    printer.step("everything stays up until Ctrl-C")
     try:
+        printer.step("everything stays up until Ctrl-C")
         code = stage.service.wait()
     except KeyboardInterrupt:
         printer.line()
