@@ -13,7 +13,7 @@ from typing import Annotated
 from urllib.parse import quote, unquote_to_bytes
 
 from fastapi import Request
-from pydantic import AfterValidator
+from pydantic import AfterValidator, Field
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.api.problems import problem
@@ -27,7 +27,11 @@ def unescape(segment: str) -> str:
     return segment.replace("%2F", "/").replace("%25", "%")
 
 
-Name = Annotated[str, AfterValidator(unescape)]
+# What no name on the broker holds, and PostgreSQL cannot.
+WITHOUT_NUL = r"^[^\x00]*$"
+
+Name = Annotated[str, Field(pattern=WITHOUT_NUL), AfterValidator(unescape)]
+Text = Annotated[str, Field(max_length=4_096, pattern=WITHOUT_NUL)]
 
 
 def encode_name(name: str) -> str:

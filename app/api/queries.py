@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from app.api.auth import User
+from app.api.paths import Text
 from app.api.schemas import EventType as TypeWord
 from app.api.schemas import MatchKind
 from app.api.views import COLUMNS, wanted_columns
@@ -51,7 +52,6 @@ def _known(name: str) -> str:
     return name
 
 
-Text = Annotated[str, Field(max_length=4_096)]
 Number = Annotated[int, Field(ge=0, le=2**63 - 1)]
 Column = Annotated[
     str,

@@ -10,6 +10,7 @@ from fastapi import APIRouter, Query, Response
 
 from app.api.auth import Reader, Writer
 from app.api.openapi import READING_ONE, WRITING, answers
+from app.api.paths import Text
 from app.api.queries import Moment, microseconds
 from app.api.schemas import Topology
 from app.api.services import Parts
@@ -22,7 +23,7 @@ router = APIRouter(tags=["topology"], prefix="/itc_db/topology")
 
 _PERIOD = 3_600_000_000  # µs that are counted when nothing is said
 
-Vhost = Annotated[str, Query(max_length=4_096, description="Of this virtual host.")]
+Vhost = Annotated[Text, Query(description="Of this virtual host.")]
 Since = Annotated[Moment | None, Query(description="Counted from this time on.")]
 Until = Annotated[Moment | None, Query(description="Counted before this time.")]
 

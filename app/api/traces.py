@@ -9,7 +9,7 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from app.api.auth import Reader, User, Writer
 from app.api.bodies import json_body, optional_body
 from app.api.openapi import READING, READING_ONE, WRITING
-from app.api.paths import Name
+from app.api.paths import Name, Text
 from app.api.schemas import ParticipantInfo, PruneResult, Quarantined, Trace, TraceRequest
 from app.api.services import Parts, Services
 from app.api.views import json_answer, quarantined_view
@@ -76,7 +76,7 @@ async def visible_traces(user: User, parts: Services) -> list[TraceStatus]:
 async def prune_events(
     user: Writer,
     parts: Parts,
-    vhost: Annotated[str, Query(max_length=4_096, description="Of this virtual host.")],
+    vhost: Annotated[Text, Query(description="Of this virtual host.")],
     keep_events: Annotated[
         int | None, Query(ge=1, le=2**31 - 1, description="How many of the newest stay.")
     ] = None,
@@ -102,7 +102,7 @@ async def prune_events(
 async def list_participants(
     user: Reader,
     parts: Parts,
-    vhost: Annotated[str, Query(max_length=4_096, description="Of this virtual host.")],
+    vhost: Annotated[Text, Query(description="Of this virtual host.")],
     before: Annotated[
         int | None, Query(ge=1, le=2**63 - 1, description="Only those last seen before this event.")
     ] = None,
@@ -120,9 +120,7 @@ async def list_participants(
 async def list_quarantine(
     user: Reader,
     parts: Parts,
-    vhost: Annotated[
-        str | None, Query(max_length=4_096, description="Of this virtual host.")
-    ] = None,
+    vhost: Annotated[Text | None, Query(description="Of this virtual host.")] = None,
     before: Annotated[int | None, Query(ge=1, le=2**31 - 1, description="An id, for more.")] = None,
     limit: Limit = 100,
 ) -> Response:
