@@ -26,19 +26,21 @@ from pyspark.sql import SparkSession
 if __name__ == "__main__":  # spark-submit puts this file's folder on the path, not the package's
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
+from spark_jobs.archived import Archive
 from spark_jobs.database import Database
 from spark_jobs.errors import JobError, Problem
-from spark_jobs.executors import rendered, scan, tasks_at_a_time
+from spark_jobs.executors import rendered, tasks_at_a_time
 from spark_jobs.export import manifest_of, write_file, written_aside
+from spark_jobs.finding import Found, find_stored
+from spark_jobs.finding_archived import find_archived
 from spark_jobs.formats import FORMATS, Format, format_of
 from spark_jobs.formats.chain import Chain, Lane
 from spark_jobs.formats.renderers import RENDERERS
 from spark_jobs.history import History
-from spark_jobs.plan import Form, Plan, make_plan
+from spark_jobs.plan import Form
 from spark_jobs.progress import Meter, Report, silent
-from spark_jobs.ranges import Longs, Range, Ranges
+from spark_jobs.ranges import Longs, Ranges
 from spark_jobs.session import SparkSettings, open_session, submitted_session
-from spark_jobs.slices import Slice, cut
 
 # A format with clocks holds one number an event; ShiViz itself gives up well before this.
 CLOCKED_EVENTS = 200_000
@@ -46,7 +48,10 @@ CLOCKED_EVENTS = 200_000
 
 @dataclass(frozen=True)
 class ChainRequest:
-    """The chain between two events of a store, as a file of one format."""
+    """The chain between two events of a store, as a file of one format.
+
+    ``archives`` is the folder of archives to look into for events that the store has no more.
+    """
 
     database: Database
     from_id: int
@@ -54,6 +59,7 @@ class ChainRequest:
     output: Path
     format: Format
     form: Form | None = None
+    archives: Path | None = None
 
 
 @dataclass
@@ -111,90 +117,102 @@ class _Job:
         self._watch = Stopwatch()
 
     def run(self, history: History) -> Summary:
-        request, meter = self._request, self._meter
-        meter.enter("planning", 0.0)
-        plan = make_plan(history, request.from_id, request.to_id, request.form)
-        summary = self._summary(history, plan)
-        if plan.is_empty:
+        self._meter.enter("planning", 0.0)
+        found = self._find(history)
+        summary = self._summary(found)
+        if not found.ranges:
             summary.seconds = self._watch.lap("plan")
             return summary
-        ranges = plan.ranges
-        if ranges is None:
-            ranges = scan(self._spark, request.database, plan, meter)
-        summary.events = sum(each.events for each in ranges)
-        summary.participants = len(ranges)
-        slices = cut(history, plan.start.trace, ranges, tasks_at_a_time(self._spark))
-        chain = self._chain(history, plan, ranges, summary)
+        chain = self._chain(found, summary)
         self._watch.lap("plan")
-        meter.enter("reading", 5.0)
-        meter.expect(summary.events)
-        self._write(history, plan, slices, chain, summary)
+        self._meter.enter("reading", 5.0)
+        self._meter.expect(found.events)
+        self._write(found, chain, summary)
         return summary
 
-    def _summary(self, history: History, plan: Plan) -> Summary:
-        gaps = history.gaps(plan.start.trace, plan.start.id, plan.end.id)
+    def _find(self, history: History) -> Found:
+        request = self._request
+        ends = request.from_id, request.to_id
+        archive = request.archives and _archive_of(request.archives, history, ends)
+        if archive:
+            tasks = tasks_at_a_time(self._spark)
+            return find_archived(archive, request.database, history, ends, tasks, self._meter)
+        return find_stored(self._spark, request.database, history, ends, request.form, self._meter)
+
+    def _summary(self, found: Found) -> Summary:
         return Summary(
-            vhost=plan.start.vhost,
+            vhost=found.vhost,
             from_id=self._request.from_id,
             to_id=self._request.to_id,
-            relation=plan.relation.value,
+            relation=found.relation.value,
             format=self._request.format.name,
-            plan={"form": plan.form, "reason": plan.reason},
-            gaps=[gap.to_json() for gap in gaps],
+            plan={"form": found.form, "reason": found.reason},
+            gaps=[gap.to_json() for gap in found.gaps],
+            events=found.events,
+            participants=len(found.ranges),
         )
 
-    def _chain(
-        self, history: History, plan: Plan, ranges: Sequence[Range], summary: Summary
-    ) -> Chain:
+    def _chain(self, found: Found, summary: Summary) -> Chain:
         """What the format wants to know beforehand."""
         known = summary.to_json()
         facts = {name: known[name] for name in FACTS}
         if not self._renderer.lanes:
             return Chain(facts)
-        names = history.names(plan.start.trace, [each.participant for each in ranges])
+        names = found.names()
         lanes = {
             each.participant: Lane(each.participant, *names[each.participant], each.low)
-            for each in ranges
+            for each in found.ranges
         }
-        arrays = Ranges.of(ranges)
-        return Chain(facts, arrays, lanes, self._heights(history, plan, arrays, summary.events))
+        return Chain(facts, Ranges.of(found.ranges), lanes, self._heights(found))
 
-    def _heights(
-        self, history: History, plan: Plan, ranges: Ranges, events: int
-    ) -> dict[int, Longs]:
+    def _heights(self, found: Found) -> dict[int, Longs]:
         if not self._renderer.heights:
             return {}
-        if events > CLOCKED_EVENTS:
+        if found.events > CLOCKED_EVENTS:
             raise JobError(
                 Problem.bad_request,
-                f"The chain has {events} events and {self._request.format.extension} takes at"
-                f" most {CLOCKED_EVENTS}; ask for .jsonl or .parquet, or for a shorter chain.",
+                f"The chain has {found.events} events and {self._request.format.extension} takes"
+                f" at most {CLOCKED_EVENTS}; ask for .jsonl or .parquet, or for a shorter chain.",
             )
-        _, participants, heights = history.members(plan.start.trace, ranges)
-        return {number: heights[participants == number] for number in ranges.participants.tolist()}
+        return found.heights()
 
-    def _write(
-        self,
-        history: History,
-        plan: Plan,
-        slices: Sequence[Slice],
-        chain: Chain,
-        summary: Summary,
-    ) -> None:
-        request, meter = self._request, self._meter
-        with written_aside(request.output) as file:
-            chunks = rendered(self._spark, request.database, self._renderer, chain, slices, meter)
+    def _write(self, found: Found, chain: Chain, summary: Summary) -> None:
+        output, database, meter = self._request.output, self._request.database, self._meter
+        with written_aside(output) as file:
+            chunks = rendered(self._spark, database, self._renderer, chain, found.slices, meter)
             self._renderer.write(file, chunks, chain)
-            check_whole(history, plan, summary.events, meter.rows_written)
-            summary.file, summary.bytes, summary.sha256 = (
-                request.output.name,
-                file.bytes,
-                file.sha256,
-            )
+            check_whole(found, meter.rows_written)
+            summary.file, summary.bytes, summary.sha256 = output.name, file.bytes, file.sha256
             summary.seconds = self._watch.lap("spark")
             manifest = {**summary.to_json(), "versions": versions()}
-            write_file(manifest_of(request.output), json.dumps(manifest, indent=1).encode() + b"\n")
+            write_file(manifest_of(output), json.dumps(manifest, indent=1).encode() + b"\n")
             meter.enter("finishing", 99.0)
+
+
+def _archive_of(root: Path, history: History, ends: tuple[int, int]) -> Archive | None:
+    """The archive that the chain begins in; None where the store has all of it.
+
+    Raises JobError for an event that is in neither, and for events of two virtual hosts.
+    """
+    first_id, last_id = sorted(ends)
+    if first_id == last_id or history.find(first_id):
+        return None  # whatever is wrong with the other, the planner says it
+    archive = Archive.holding(root, first_id)
+    if archive is None:
+        return None
+    last = history.find(last_id)
+    if last is None and not archive.has(last_id):
+        other = Archive.holding(root, last_id)
+        if other is None:
+            raise JobError(Problem.not_found, f"There is no event {last_id}, archived or not.")
+        last = other.trace, other.vhost
+    if last is not None and last[0] != archive.trace:
+        raise JobError(
+            Problem.bad_request,
+            f"Event {first_id} is of virtual host {archive.vhost} and event {last_id} of"
+            f" {last[1]}: a chain lies within one.",
+        )
+    return archive
 
 
 # What formats may put into the file: known before the first event is read.
@@ -216,21 +234,13 @@ class Stopwatch:
         return {**self._laps, "total": round(now - self._began, 3)}
 
 
-def check_whole(history: History, plan: Plan, expected: int, written: int) -> None:
-    """Raise JobError unless the store still had every event of the chain when it was read.
-
-    Retention takes the smallest ids first, so where the first event still is, all were.
-    """
-    if not history.exists(plan.start.id):
-        raise JobError(
-            Problem.not_found,
-            f"Event {plan.start.id} was pruned while its chain was read, so nothing was written;"
-            " choose a later event.",
-        )
-    if written != expected:
+def check_whole(found: Found, written: int) -> None:
+    """Raise JobError unless every event of the chain was still there when it was read."""
+    found.check()
+    if written != found.events:
         raise JobError(
             Problem.failed,
-            f"The chain has {expected} events by their numbers, and {written} of them could be"
+            f"The chain has {found.events} events by their numbers, and {written} of them could be"
             " read: the store is half-written or damaged. Nothing was written.",
         )
 
@@ -273,6 +283,7 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--output", type=Path, required=True, help="file to write")
     parser.add_argument("--format", choices=FORMATS, help="default: by the file's extension")
     parser.add_argument("--form", choices=("ranges", "scan"), help="default: the cheaper")
+    parser.add_argument("--archives", type=Path, help="folder of archives to look into as well")
     parser.add_argument("--master", default=os.environ.get("ITC_SPARK_MASTER", "local[*]"))
     parser.add_argument("--remote", default=os.environ.get("ITC_SPARK_REMOTE"))
     parser.add_argument("--memory", default=os.environ.get("ITC_SPARK_MEMORY", "1g"))
@@ -303,7 +314,13 @@ def _request(options: argparse.Namespace) -> ChainRequest:
         raise JobError(Problem.bad_request, f"No format writes that file; there are {known}.")
     database = Database.from_url(options.database_url)
     return ChainRequest(
-        database, options.from_id, options.to_id, options.output, chosen, options.form
+        database=database,
+        from_id=options.from_id,
+        to_id=options.to_id,
+        output=options.output,
+        format=chosen,
+        form=options.form,
+        archives=options.archives,
     )
 
 

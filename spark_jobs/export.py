@@ -73,14 +73,14 @@ def written_aside(target: Path) -> Iterator[HashedFile]:
         JobError: the disk is full, or the folder cannot be written.
     """
     aside = target.with_name(f".{target.name}.{secrets.token_hex(6)}{LEFTOVER}")
-    with _explained(target):
+    with disk_explained(target):
         target.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with _explained(target), aside.open("xb") as raw:
+        with disk_explained(target), aside.open("xb") as raw:
             yield HashedFile(raw)
             raw.flush()
             os.fsync(raw.fileno())
-        with _explained(target):
+        with disk_explained(target):
             aside.replace(target)
             _sync_folder(target.parent)
     finally:
@@ -94,7 +94,8 @@ def write_file(target: Path, content: bytes) -> None:
 
 
 @contextmanager
-def _explained(target: Path) -> Iterator[None]:
+def disk_explained(target: Path) -> Iterator[None]:
+    """Turn what the disk under a file says into a sentence."""
     try:
         yield
     except OSError as error:

@@ -89,6 +89,14 @@ class History:
             raise JobError(Problem.not_found, f"There is no event {event_id} in the store.")
         return Event(**rows[0])
 
+    def find(self, event_id: int) -> tuple[int, str] | None:
+        """The trace and the virtual host of an event; None where there is no such event."""
+        rows = self._connection.rows(
+            "SELECT e.trace_id AS trace, t.vhost FROM events e JOIN traces t ON t.id = e.trace_id"
+            f" WHERE e.id = {int(event_id)}"
+        )
+        return (rows[0]["trace"], rows[0]["vhost"]) if rows else None
+
     def exists(self, event_id: int) -> bool:
         """Whether the store still has an event."""
         return bool(self._connection.rows(f"SELECT id FROM events WHERE id = {int(event_id)}"))
@@ -182,6 +190,27 @@ class History:
             f" AND id < {(blocks['last'] + 1) * BLOCK}"
         )[0]
         return None if ids["first"] < 0 else (ids["first"], ids["last"])
+
+    def prefix_before(self, trace: int, before: int, after_id: int) -> tuple[int, int, int] | None:
+        """What a trace stored after an id and up to the first event recorded at ``before`` (µs).
+
+        First id, last id and number of events; None where there are none.
+        """
+        block = self._connection.rows(
+            f"SELECT coalesce(min(number), -1) AS first FROM blocks WHERE latest >= {before}"
+        )[0]["first"]
+        end = -1
+        if block >= 0:
+            end = self._connection.rows(
+                f"SELECT coalesce(min(id), -1) AS first FROM events WHERE trace_id = {trace}"
+                f" AND id >= {block * BLOCK} AND recorded_at >= {before}"
+            )[0]["first"]
+        found = self._connection.rows(
+            "SELECT coalesce(min(id), -1) AS first, coalesce(max(id), -1) AS last,"
+            f" count(*) AS events FROM events WHERE trace_id = {trace} AND id > {after_id}"
+            + (f" AND id < {end}" if end >= 0 else "")
+        )[0]
+        return (found["first"], found["last"], found["events"]) if found["events"] else None
 
     def names(self, trace: int, numbers: Iterable[int]) -> Mapping[int, tuple[str, str]]:
         """Name and interval of participants."""

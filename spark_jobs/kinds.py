@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from pyspark.sql import SparkSession
 
-from spark_jobs import chain, topology
+from spark_jobs import archive, chain, topology
 from spark_jobs.database import Database
 from spark_jobs.errors import JobError, Problem
 from spark_jobs.formats import FORMATS
@@ -35,8 +35,19 @@ def _chain(spark: SparkSession, database: Database, request: Json, report: Repor
         output=Path(request["output"]),
         format=FORMATS[request["format"]],
         form=request.get("form"),
+        archives=Path(request["archives"]) if request.get("archives") else None,
     )
     return chain.run(spark, wanted, report).to_json()
+
+
+def _archive(spark: SparkSession, database: Database, request: Json, report: Report) -> Json:
+    wanted = archive.ArchiveRequest(
+        database=database,
+        vhost=request["vhost"],
+        before=request["before"],
+        root=Path(request["archives"]),
+    )
+    return archive.run(spark, wanted, report)
 
 
 def _topology(spark: SparkSession, database: Database, request: Json, report: Report) -> Json:
@@ -50,4 +61,4 @@ def _topology(spark: SparkSession, database: Database, request: Json, report: Re
     return topology.run(spark, wanted, report)
 
 
-KINDS: dict[str, Kind] = {"chain": _chain, "topology": _topology}
+KINDS: dict[str, Kind] = {"chain": _chain, "topology": _topology, "archive": _archive}

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from pyspark.sql.datasource import InputPartition
 
+from spark_jobs.archived import Archive
 from spark_jobs.history import History, members_of
 from spark_jobs.ranges import Longs, Range, Ranges
 
@@ -31,7 +32,7 @@ LISTED = 4_000_000
 class Slice(InputPartition):
     """A partition: the events of one trace with ids in a span, of the ranges alone where given.
 
-    ``by_ranges`` says which way they are read.
+    ``by_ranges`` says which way they are read, ``archive`` holds them where the store does not.
     """
 
     trace: int
@@ -39,6 +40,7 @@ class Slice(InputPartition):
     last_id: int
     ranges: Ranges | None = None
     by_ranges: bool = False
+    archive: Archive | None = None
 
     def condition(self) -> str:
         """The statement's WHERE clause; spans of ids still hold events outside the ranges."""
@@ -96,12 +98,12 @@ def _listed(
             trace,
             int(ids[part][0]),
             int(ids[part][-1]),
-            _ranges(ids[part], participants[part], heights[part]),
+            ranges_of(ids[part], participants[part], heights[part]),
             by_ranges=True,
         )
 
 
-def _ranges(ids: Longs, participants: Longs, heights: Longs) -> Ranges:
+def ranges_of(ids: Longs, participants: Longs, heights: Longs) -> Ranges:
     """The ranges of listed events: each participant's first and last."""
     order = np.lexsort((heights, participants))
     numbers, firsts = np.unique(participants[order], return_index=True)

@@ -15,10 +15,19 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
+from spark_jobs.archived import Archive
 from spark_jobs.columns import restore, select, spark_schema
 from spark_jobs.database import Database
 from spark_jobs.slices import Slice
 
+# What is read of an event's cause: the cause's own columns.
+CAUSE_COLUMNS = {
+    "cause_participant": "participant",
+    "cause_height": "height",
+    "cause_seq": "seq",
+    "cause_recorded_at": "recorded_at",
+    "cause_user": "user",
+}
 NAME = "itc_events"
 BATCH_ROWS = 2000
 
@@ -33,21 +42,55 @@ def read_slices(
 
 def read(database: Database, columns: Sequence[str], part: Slice) -> Iterator[pa.RecordBatch]:
     """One slice's events in batches, by id."""
-    needed = columns
-    if part.ranges is not None and not part.by_ranges:
-        needed = tuple(dict.fromkeys((*columns, "participant", "height")))
-    statement = f"{select(needed, database.dialect)} {part.condition()} ORDER BY e.id"
+    if part.ranges is None or part.by_ranges:
+        yield from _stored(database, columns, part)
+        return
+    needed = tuple(dict.fromkeys((*columns, "participant", "height")))
+    for batch in _stored(database, needed, part):
+        held = part.ranges.hold(
+            batch.column("participant").to_numpy(), batch.column("height").to_numpy()
+        )
+        if held.any():
+            yield batch.filter(pa.array(held)).select(list(columns))
+
+
+def _stored(database: Database, columns: Sequence[str], part: Slice) -> Iterator[pa.RecordBatch]:
+    """What the slice's condition selects, wherever it is stored."""
+    archive = part.archive
+    if archive is not None and part.last_id <= archive.through:
+        yield from archive.read(columns, part.first_id, part.last_id)
+        return
+    if archive is not None:
+        columns = _with_cause(columns)
+    statement = f"{select(columns, database.dialect)} {part.condition()} ORDER BY e.id"
     for raw in database.query(statement, BATCH_ROWS):
-        if raw.num_rows == 0:  # SQLite's driver makes up the types of no rows
-            continue
-        batch = restore(raw, needed)
-        if needed is not columns and part.ranges is not None:
-            held = part.ranges.hold(
-                batch.column("participant").to_numpy(), batch.column("height").to_numpy()
-            )
-            batch = batch.filter(pa.array(held)).select(list(columns))
-        if batch.num_rows:
-            yield batch
+        if raw.num_rows:  # SQLite's driver makes up the types of no rows
+            batch = restore(raw, columns)
+            yield batch if archive is None else _with_archived_causes(batch, archive)
+
+
+def _with_cause(columns: Sequence[str]) -> Sequence[str]:
+    """The columns, and the cause's id where anything of a cause is asked for."""
+    if any(name in CAUSE_COLUMNS for name in columns):
+        return tuple(dict.fromkeys((*columns, "cause_id")))
+    return columns
+
+
+def _with_archived_causes(batch: pa.RecordBatch, archive: Archive) -> pa.RecordBatch:
+    """The batch with what the archive knows of causes that are in the store no more."""
+    asked = [name for name in batch.schema.names if name in CAUSE_COLUMNS]
+    if not asked:
+        return batch
+    causes = batch.column("cause_id").to_pylist()
+    gone = [each for each in causes if each is not None and each <= archive.through]
+    found = archive.lookup([CAUSE_COLUMNS[name] for name in asked], gone)
+    columns = batch.to_pydict()
+    for name in asked:
+        known = zip(causes, columns[name], strict=True)
+        columns[name] = [
+            found[cause][CAUSE_COLUMNS[name]] if cause in found else value for cause, value in known
+        ]
+    return pa.RecordBatch.from_pydict(columns, schema=batch.schema)
 
 
 def _source(database: Database, columns: tuple[str, ...], slices: list[Slice]) -> type[DataSource]:

@@ -53,6 +53,11 @@ class History:
         self.actors[trace].append(actor)
         return actor
 
+    def leave(self, actor: Actor, trace: int = 1) -> None:
+        """All of a participant's events were pruned: its interval may go to another."""
+        height = self.rows[actor.events[-1] - 1]["height"]
+        self._pools[trace].give_back(actor.interval, height)
+
     def publish(self, actor: Actor, trace: int = 1, **fields: Any) -> int:
         """A published event of the actor; returns its id."""
         return self._add(trace, actor, None, {"type": 0, "match": 0, "queue": None, **fields})

@@ -1,0 +1,153 @@
+"""The archive job: a trace's oldest events as Parquet, a folder a day, so that they can be pruned.
+
+Executors read the events in the order of ids, with all that belongs to them; the driver writes
+files of one day each. They count from the moment the manifest names them: a job that breaks off
+leaves files that nobody reads, which the next one removes.
+"""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+
+from spark_jobs.archived import Archive, Part
+from spark_jobs.columns import COLUMNS, arrow_schema
+from spark_jobs.database import Database
+from spark_jobs.errors import JobError, Problem
+from spark_jobs.executors import rendered, tasks_at_a_time
+from spark_jobs.export import disk_explained
+from spark_jobs.formats.chain import Chain, Renderer, write_chunks
+from spark_jobs.history import History
+from spark_jobs.progress import Meter, Report, silent
+from spark_jobs.slices import rows_per_slice, spans
+
+Json: TypeAlias = dict[str, Any]
+
+ALL = tuple(COLUMNS)
+DAY = 86_400_000_000  # µs
+ROW_GROUP = 50_000
+UNFINISHED = ".part-"
+
+
+@dataclass(frozen=True)
+class ArchiveRequest:
+    """A virtual host's events from before ``before`` (µs) that are not archived yet."""
+
+    database: Database
+    vhost: str
+    before: int
+    root: Path
+
+
+def run(spark: SparkSession, request: ArchiveRequest, report: Report = silent) -> Json:
+    """Archive; returns what was added and up to which id everything is archived."""
+    meter = Meter(report)
+    meter.enter("planning", 0.0)
+    with request.database.connect() as connection:
+        history = History(connection)
+        trace = history.trace(request.vhost)
+        archive = Archive.at(request.root, request.vhost, trace)
+        span = history.prefix_before(trace, request.before, archive.through)
+        if span is None:
+            return _summary(request, archive, ())
+        first_id, last_id, events = span
+        count = -(-events // rows_per_slice(history.row_bytes(trace, first_id, last_id), events, 1))
+        slices = spans(trace, first_id, last_id, max(count, tasks_at_a_time(spark)))
+        meter.enter("reading", 5.0)
+        meter.expect(events)
+        chunks = rendered(spark, request.database, RAW, Chain(), slices, meter)
+        parts = _written(archive.folder, (b for chunk in chunks for b in pa.ipc.open_stream(chunk)))
+        if meter.rows_written != events:
+            raise JobError(
+                Problem.failed,
+                f"{events} events were to be archived and {meter.rows_written} could be read: the"
+                " trace is being pruned, or its store is damaged. Nothing was archived.",
+            )
+        gaps = {gap.id: gap for gap in (*archive.gaps, *history.gaps(trace, 0, last_id))}
+    whole = replace(
+        archive, through=last_id, parts=archive.parts + parts, gaps=tuple(gaps.values())
+    )
+    whole.save()
+    return _summary(request, whole, parts)
+
+
+def _summary(request: ArchiveRequest, archive: Archive, added: tuple[Part, ...]) -> Json:
+    return {
+        "vhost": request.vhost,
+        "through": archive.through,
+        "events": sum(part.events for part in added),
+        "files": len(added),
+        "bytes": sum(part.bytes for part in added),
+    }
+
+
+def _render(batch: pa.RecordBatch, chain: Chain) -> bytes:
+    del chain
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, arrow_schema(ALL)) as stream:
+        stream.write_batch(batch.cast(arrow_schema(ALL)))
+    return bytes(sink.getvalue())
+
+
+RAW = Renderer(ALL, _render, write_chunks)
+
+
+def _written(folder: Path, batches: Iterable[pa.RecordBatch]) -> tuple[Part, ...]:
+    """Write the batches, and put the files into place when all of them are whole."""
+    with disk_explained(folder / "events"):
+        folder.mkdir(parents=True, exist_ok=True)
+        for leftover in folder.glob(f"{UNFINISHED}*"):
+            shutil.rmtree(leftover)
+        aside = folder / f"{UNFINISHED}{secrets.token_hex(6)}"
+        aside.mkdir()
+        try:
+            parts = tuple(_files(aside, batches))
+            for part in parts:
+                target = folder / part.file
+                target.parent.mkdir(exist_ok=True)
+                (aside / part.file).replace(target)
+        finally:
+            shutil.rmtree(aside, ignore_errors=True)
+    return parts
+
+
+def _files(folder: Path, batches: Iterable[pa.RecordBatch]) -> Iterator[Part]:
+    """One file for each run of events of one day."""
+    days = (piece for batch in batches for piece in _by_day(batch))
+    waiting = next(days, None)
+    while waiting is not None:
+        day, batch = waiting
+        part = folder / "writing.parquet"
+        first_id, events = batch.column("id")[0].as_py(), 0
+        with pq.ParquetWriter(part, arrow_schema(ALL), compression="zstd") as writer:
+            while waiting is not None and waiting[0] == day:
+                batch = waiting[1]
+                writer.write_batch(batch, row_group_size=ROW_GROUP)
+                events += batch.num_rows
+                last_id = batch.column("id")[-1].as_py()
+                waiting = next(days, None)
+        name = f"day={day}/{first_id}-{last_id}.parquet"
+        (folder / name).parent.mkdir(exist_ok=True)
+        part.replace(folder / name)
+        yield Part(name, first_id, last_id, events, (folder / name).stat().st_size)
+
+
+def _by_day(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """The batch in pieces whose events are of one day each, still by id."""
+    days = pc.divide(batch.column("recorded_at"), DAY).to_numpy()
+    begin = 0
+    for end in range(1, len(days) + 1):
+        if end == len(days) or days[end] != days[begin]:
+            at = datetime.fromtimestamp(int(days[begin]) * 86_400, UTC)
+            yield f"{at:%Y-%m-%d}", batch.slice(begin, end - begin)
+            begin = end

@@ -1,0 +1,112 @@
+"""Reading an archive: what the archive job wrote of a virtual host, partitioned by day.
+
+An archive holds a prefix of its trace: every event up to ``through``, whole rows with what belongs
+to their channels, participants and causes. Only files that its manifest names are of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from spark_jobs.columns import arrow_schema
+from spark_jobs.export import write_file
+from spark_jobs.history import Gap
+
+MANIFEST = "manifest.json"
+
+
+@dataclass(frozen=True)
+class Part:
+    """One Parquet file: where in the archive, the span of its ids, how many events, its bytes."""
+
+    file: str
+    first_id: int
+    last_id: int
+    events: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Archive:
+    """One virtual host's archive; small, and travels to executors."""
+
+    folder: Path
+    vhost: str
+    trace: int
+    through: int = 0
+    parts: tuple[Part, ...] = ()
+    gaps: tuple[Gap, ...] = ()
+
+    @classmethod
+    def at(cls, root: Path, vhost: str, trace: int) -> Archive:
+        """The archive of a virtual host under a folder of archives; empty where there is none."""
+        folder = root / hashlib.sha256(vhost.encode()).hexdigest()[:32]
+        return cls.load(folder) or cls(folder, vhost, trace)
+
+    @classmethod
+    def load(cls, folder: Path) -> Archive | None:
+        """The archive in a folder; None where there is none."""
+        try:
+            manifest = json.loads((folder / MANIFEST).read_bytes())
+        except FileNotFoundError:
+            return None
+        return cls(
+            folder,
+            manifest["vhost"],
+            manifest["trace"],
+            manifest["through"],
+            tuple(Part(**part) for part in manifest["parts"]),
+            tuple(Gap(**gap) for gap in manifest["gaps"]),
+        )
+
+    @classmethod
+    def holding(cls, root: Path, event_id: int) -> Archive | None:
+        """The archive under a folder of archives that has an event."""
+        folders = sorted(root.iterdir()) if root.is_dir() else []
+        archives = (cls.load(folder) for folder in folders)
+        return next((each for each in archives if each and each.has(event_id)), None)
+
+    def save(self) -> None:
+        """Make this what the archive holds."""
+        facts: dict[str, Any] = asdict(self)
+        del facts["folder"]
+        write_file(self.folder / MANIFEST, json.dumps(facts, indent=1).encode() + b"\n")
+
+    def has(self, event_id: int) -> bool:
+        """Whether an event is in the archive."""
+        return any(batch.num_rows for batch in self.read(("id",), event_id, event_id))
+
+    def read(self, columns: Sequence[str], first_id: int, last_id: int) -> Iterator[pa.RecordBatch]:
+        """The events of a span of ids in batches, by id."""
+        for part in self.parts:
+            if part.first_id <= last_id and part.last_id >= first_id:
+                file = ds.dataset(str(self.folder / part.file), format="parquet")
+                span = (ds.field("id") >= first_id) & (ds.field("id") <= last_id)
+                for batch in file.to_batches(columns=list(columns), filter=span, use_threads=False):
+                    if batch.num_rows:
+                        yield batch.cast(arrow_schema(columns))
+
+    def lookup(self, columns: Sequence[str], ids: Sequence[int]) -> dict[int, dict[str, Any]]:
+        """Some columns of single events by their id; those that are not here are left out."""
+        found = {}
+        for part in self.parts:
+            wanted = [each for each in ids if part.first_id <= each <= part.last_id]
+            if wanted:
+                file = ds.dataset(str(self.folder / part.file), format="parquet")
+                table = file.to_table(["id", *columns], filter=ds.field("id").isin(wanted))
+                found.update({row["id"]: row for row in table.to_pylist()})
+        return found
+
+    @property
+    def row_bytes(self) -> int:
+        """About how many bytes an event takes in memory: files are some times smaller."""
+        events = sum(part.events for part in self.parts)
+        return 4 * sum(part.bytes for part in self.parts) // max(events, 1)

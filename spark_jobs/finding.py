@@ -1,0 +1,98 @@
+"""Finding a chain: its ranges and the slices to read it in, from the store or from an archive too.
+
+What comes out is the same either way, so that whatever makes an export of it need not know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import SparkSession
+
+from itc import Relation
+from spark_jobs.database import Database
+from spark_jobs.errors import JobError, Problem
+from spark_jobs.executors import scan, tasks_at_a_time
+from spark_jobs.history import Gap, History
+from spark_jobs.plan import Form, Plan, make_plan
+from spark_jobs.progress import Meter
+from spark_jobs.ranges import Longs, Range, Ranges
+from spark_jobs.slices import Slice, cut
+
+
+@dataclass(frozen=True)
+class Found:
+    """A chain, or that there is none.
+
+    Attributes:
+        vhost: whose events they are.
+        relation: of the request's ``from`` to its ``to``.
+        form: how the chain was found; ``reason`` why so.
+        gaps: in which something of it may be missing.
+        ranges: its events of each participant; empty where the two events are concurrent.
+        slices: to read it in, by id.
+        names: looks up the name and the interval of its participants.
+        heights: looks up the heights of its events of each participant, ascending.
+        check: raises JobError where something of it went away meanwhile.
+    """
+
+    vhost: str
+    relation: Relation
+    form: str
+    reason: str
+    gaps: Sequence[Gap]
+    ranges: Sequence[Range]
+    slices: Sequence[Slice]
+    names: Callable[[], Mapping[int, tuple[str, str]]]
+    heights: Callable[[], dict[int, Longs]]
+    check: Callable[[], None]
+
+    @property
+    def events(self) -> int:
+        """How many events it has."""
+        return sum(each.events for each in self.ranges)
+
+
+def find_stored(
+    spark: SparkSession,
+    database: Database,
+    history: History,
+    ends: tuple[int, int],
+    form: Form | None,
+    meter: Meter,
+) -> Found:
+    """The chain between two events that are in the store, and with them all between them."""
+    plan = make_plan(history, *ends, form)
+    trace = plan.start.trace
+    ranges: Sequence[Range] = []
+    if not plan.is_empty:
+        ranges = scan(spark, database, plan, meter) if plan.ranges is None else plan.ranges
+    arrays = Ranges.of(ranges)
+    return Found(
+        vhost=plan.start.vhost,
+        relation=plan.relation,
+        form=plan.form,
+        reason=plan.reason,
+        gaps=history.gaps(trace, plan.start.id, plan.end.id),
+        ranges=ranges,
+        slices=cut(history, trace, ranges, tasks_at_a_time(spark)) if ranges else [],
+        names=lambda: history.names(trace, arrays.participants.tolist()),
+        heights=lambda: by_participant(arrays.participants, *history.members(trace, arrays)[1:]),
+        check=lambda: _check_not_pruned(history, plan),
+    )
+
+
+def by_participant(numbers: Iterable[int], participants: Longs, heights: Longs) -> dict[int, Longs]:
+    """Heights by participant, in the order in which they come."""
+    return {int(number): heights[participants == number] for number in numbers}
+
+
+def _check_not_pruned(history: History, plan: Plan) -> None:
+    # Retention takes the smallest ids first: where the first event still is, all still are.
+    if not history.exists(plan.start.id):
+        raise JobError(
+            Problem.not_found,
+            f"Event {plan.start.id} was pruned while its chain was read, so nothing was written;"
+            " choose a later event.",
+        )

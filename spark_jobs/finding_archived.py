@@ -1,0 +1,133 @@
+"""Finding a chain that begins in an archive: its span is followed event by event (`links`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain as chained
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+
+from itc import Relation
+from spark_jobs.archived import Archive
+from spark_jobs.database import Database
+from spark_jobs.errors import JobError, Problem
+from spark_jobs.finding import Found, by_participant
+from spark_jobs.history import Gap, History
+from spark_jobs.links import Span, chain_of, ranges_of
+from spark_jobs.progress import Meter
+from spark_jobs.ranges import Flags, Longs, Range
+from spark_jobs.slices import Slice, rows_per_slice
+from spark_jobs.slices import ranges_of as ranges_in
+from spark_jobs.source import read
+
+COLUMNS = ("id", "participant", "height", "seq", "cause_id")
+# A span is held in the driver: 80 bytes an event while it is followed.
+MOST_EVENTS = 20_000_000
+REASON = "The chain begins in the archive, so causes were followed event by event."
+
+
+def find_archived(
+    archive: Archive,
+    database: Database,
+    history: History,
+    ends: tuple[int, int],
+    tasks: int,
+    meter: Meter,
+) -> Found:
+    """The chain between two events of one trace, of which the earlier is archived."""
+    first_id, last_id = sorted(ends)
+    meter.enter("following", 2.0)
+    span = _span(archive, database, first_id, last_id)
+    chain = chain_of(span)
+    ranges = ranges_of(span, chain)
+    relation = Relation.before if ends[0] == first_id else Relation.after
+    gaps = {gap.id: gap for gap in (*archive.gaps, *history.gaps(archive.trace, first_id, last_id))}
+    return Found(
+        vhost=archive.vhost,
+        relation=relation if ranges else Relation.concurrent,
+        form="links",
+        reason=REASON,
+        gaps=[gap for gap in gaps.values() if _reaches_into(gap, first_id, last_id)],
+        ranges=ranges,
+        slices=list(_slices(archive, span, chain, tasks)),
+        names=lambda: _names(archive, history, ranges),
+        heights=lambda: _heights(archive, history, span, chain, ranges),
+        check=lambda: None,
+    )
+
+
+def _span(archive: Archive, database: Database, first_id: int, last_id: int) -> Span:
+    """Everything from the first event to the last, from the archive and then from the store."""
+    archived = archive.read(COLUMNS, first_id, min(last_id, archive.through))
+    live: Iterator[pa.RecordBatch] = iter(())
+    if last_id > archive.through:
+        live = read(database, COLUMNS, Slice(archive.trace, archive.through + 1, last_id))
+    batches: list[pa.RecordBatch] = []
+    events = 0
+    for batch in chained(archived, live):
+        batches.append(batch)
+        events += batch.num_rows
+        if events > MOST_EVENTS:
+            raise JobError(
+                Problem.bad_request,
+                f"More than {MOST_EVENTS} events lie between the two, too many to follow for a"
+                " chain that begins in the archive; choose nearer ones.",
+            )
+    table = pa.Table.from_batches(batches)
+    causes = table.column("cause_id").fill_null(0)
+    table = table.set_column(table.column_names.index("cause_id"), "cause_id", causes)
+    return Span(*(table.column(name).to_numpy() for name in COLUMNS))
+
+
+def _reaches_into(gap: Gap, first_id: int, last_id: int) -> bool:
+    """The rule of `History.gaps`."""
+    return gap.after_event_id < last_id and (
+        gap.before_event_id is None or gap.before_event_id > first_id
+    )
+
+
+def _slices(archive: Archive, span: Span, chain: Flags, tasks: int) -> Iterator[Slice]:
+    """Slices of the chain, none of them across the archive's end."""
+    ids = span.ids[chain]
+    if not len(ids):
+        return
+    participants, heights = span.participants[chain], span.heights[chain]
+    rows = rows_per_slice(archive.row_bytes, len(ids), tasks)
+    archived = int(np.searchsorted(ids, archive.through, "right"))
+    for begin, end in ((0, archived), (archived, len(ids))):
+        for at in range(begin, end, rows):
+            part = slice(at, min(at + rows, end))
+            yield Slice(
+                archive.trace,
+                int(ids[part][0]),
+                int(ids[part][-1]),
+                ranges_in(ids[part], participants[part], heights[part]),
+                archive=archive,
+            )
+
+
+def _names(
+    archive: Archive, history: History, ranges: Sequence[Range]
+) -> Mapping[int, tuple[str, str]]:
+    """Names and intervals, from the store and for those who are not there any more from events."""
+    names = dict(history.names(archive.trace, [each.participant for each in ranges]))
+    missing = [each.first_id for each in ranges if each.participant not in names]
+    rows = archive.lookup(("participant", "participant_name", "interval"), missing).values()
+    return names | {row["participant"]: (row["participant_name"], row["interval"]) for row in rows}
+
+
+def _heights(
+    archive: Archive, history: History, span: Span, chain: Flags, ranges: Sequence[Range]
+) -> dict[int, Longs]:
+    intervals = sorted(interval for _, interval in _names(archive, history, ranges).values())
+    for one, other in pairwise(intervals):
+        if other.startswith(one):
+            raise JobError(
+                Problem.bad_request,
+                "Participants of this chain had the same place in the clocks, one after the other,"
+                " so it has no vector clocks. Ask for another format.",
+            )
+    numbers = [each.participant for each in ranges]
+    return by_participant(numbers, span.participants[chain], span.heights[chain])

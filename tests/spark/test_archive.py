@@ -1,0 +1,231 @@
+"""Archived events make the same chains as before they were archived, intervals reused or not."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow.dataset as ds
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_jobs.archived import Archive
+from spark_jobs.chain import ChainRequest, Summary, run
+from spark_jobs.database import Database
+from spark_jobs.errors import JobError, Problem
+from spark_jobs.formats import FORMATS
+from spark_jobs.kinds import run_job
+from spark_jobs.links import Span, chain_of
+from spark_jobs.progress import Progress, Report, silent
+from tests.spark.histories import NOON, History, random_history
+
+CUT = 240
+DAY = 86_400_000_000
+
+
+@dataclass(frozen=True)
+class Pruned:
+    """A history of which the first events were archived and then pruned."""
+
+    history: History
+    url: str
+    archives: Path
+    whole: str = ""  # a copy in which nothing was pruned
+
+
+def history_with_reuse(rng: random.Random) -> History:
+    """Two halves; who took no part in the second gave its interval to others who do."""
+    history = random_history(rng, CUT, present=8, churn=0.05)
+    first = [actor for actor in history.actors[1] if actor.events]
+    staying, leaving = first[:3], first[3:]
+    crossing = [history.publish(actor) for actor in staying]
+    for actor in staying:  # deliveries that were stored before their publish was pruned
+        history.receive(actor, rng.choice(crossing))
+    for actor in leaving:
+        history.leave(actor)
+    acting = [*staying, *(history.join() for _ in range(6))]
+    published: list[int] = []
+    for _ in range(240):
+        actor = rng.choice(acting)
+        if published and rng.random() < 0.6:
+            history.receive(actor, rng.choice(published[-10:]))
+        else:
+            published.append(history.publish(actor))
+    for row in history.rows:  # three days
+        row["recorded_at"] = NOON + row["id"] * DAY // 200
+    return history
+
+
+def prune(path: Path, through: int) -> None:
+    """What retention does to the tables that chains read."""
+    with sqlite3.connect(path) as connection:
+        connection.execute("DELETE FROM events WHERE id <= ?", (through,))
+        connection.execute("DELETE FROM participants WHERE last_event_id <= ?", (through,))
+        connection.execute(
+            "DELETE FROM channels WHERE participant NOT IN (SELECT number FROM participants)"
+        )
+        connection.execute("DELETE FROM blocks WHERE (number + 1) * 4096 <= ?", (through,))
+
+
+def archive(
+    spark: SparkSession, url: str, archives: Path, before: int, report: Report = silent
+) -> dict[str, object]:
+    request = {"vhost": "/", "before": before, "archives": str(archives)}
+    return run_job(spark, url, "archive", request, report)
+
+
+@pytest.fixture(scope="module")
+def pruned(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Pruned:
+    folder = tmp_path_factory.mktemp("archive")
+    history = history_with_reuse(random.Random(3))
+    intervals = [actor.interval for actor in history.actors[1]]
+    assert len(set(intervals)) < len(intervals), "nothing was reused"
+    url = history.write(folder / "store.db")
+    first = archive(spark, url, folder / "archives", NOON + DAY // 2)
+    second = archive(spark, url, folder / "archives", NOON + CUT * DAY // 200 + 1)
+    assert first["events"] == 99
+    assert (first["through"], second["through"]) == (99, CUT)
+    prune(folder / "store.db", CUT)
+    return Pruned(history, url, folder / "archives")
+
+
+@pytest.fixture(scope="module")
+def plain(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Pruned:
+    """Nothing reused, so that clocks tell the same before and after."""
+    folder = tmp_path_factory.mktemp("plain")
+    history = random_history(random.Random(11), 480, present=5, churn=0.05)
+    whole, url = history.write(folder / "whole.db"), history.write(folder / "store.db")
+    archive(spark, url, folder / "archives", history.rows[CUT]["recorded_at"])
+    prune(folder / "store.db", CUT)
+    return Pruned(history, url, folder / "archives", whole)
+
+
+Export = Callable[..., Summary]
+
+
+@pytest.fixture
+def export(spark: SparkSession, pruned: Pruned, tmp_path: Path) -> Export:
+    def exported(first: int, last: int, format: str = "jsonl") -> Summary:
+        request = ChainRequest(
+            Database.from_url(pruned.url),
+            first,
+            last,
+            tmp_path / f"chain.{format}",
+            FORMATS[format],
+            archives=pruned.archives,
+        )
+        return run(spark, request)
+
+    return exported
+
+
+def crossing(pruned: Pruned, rng: random.Random) -> tuple[int, int]:
+    """An archived event, and a stored one that it led to."""
+    last = rng.randrange(CUT + 60, len(pruned.history.rows) + 1)
+    firsts = [each for each in pruned.history.past[last] if each <= CUT]
+    return rng.choice(firsts), last
+
+
+def test_following_links_gives_the_truth(pruned: Pruned) -> None:
+    """Without Spark: every pair of a sample, where clocks would be wrong after reuse."""
+    rng, history = random.Random(5), pruned.history
+    for _ in range(300):
+        first, last = sorted(rng.sample(range(1, len(history.rows) + 1), 2))
+        rows = history.rows[first - 1 : last]
+        columns = ("id", "participant", "height", "seq", "cause_id")
+        span = Span(*(np.array([row[name] or 0 for row in rows], np.int64) for name in columns))
+        assert set(span.ids[chain_of(span)].tolist()) == history.chain(first, last)
+
+
+def test_a_chain_over_archived_and_stored_events_is_whole(
+    pruned: Pruned, export: Export, tmp_path: Path
+) -> None:
+    rng = random.Random(7)
+    for _ in range(5):
+        first, last = crossing(pruned, rng)
+        summary = export(first, last)
+        assert summary.plan["form"] == "links"
+        assert summary.relation == "before"
+        assert summary.events == len(pruned.history.chain(first, last))
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_the_file_is_the_one_of_before_archiving(
+    spark: SparkSession, plain: Pruned, tmp_path: Path, format: str
+) -> None:
+    first, last = 20, max(range(CUT + 50, 480), key=lambda each: len(plain.history.past[each]))
+    assert len(plain.history.chain(first, last)) > 50
+    digests = set()
+    for url, archives in ((plain.whole, None), (plain.url, plain.archives)):
+        database, target = Database.from_url(url), tmp_path / f"chain.{format}"
+        request = ChainRequest(database, first, last, target, FORMATS[format], archives=archives)
+        digests.add(run(spark, request).sha256)
+    assert len(digests) == 1
+
+
+def test_a_chain_within_the_archive(pruned: Pruned, export: Export) -> None:
+    last = max(range(1, CUT + 1), key=lambda each: len(pruned.history.past[each]))
+    first = min(pruned.history.past[last])
+    assert export(first, last).events == len(pruned.history.chain(first, last))
+    assert export(last, first).relation == "after"
+
+
+def test_concurrent_events_over_the_border(pruned: Pruned, export: Export) -> None:
+    last = CUT + 30
+    first = next(each for each in range(1, CUT) if each not in pruned.history.past[last])
+    summary = export(first, last)
+    assert (summary.relation, summary.file) == ("concurrent", None)
+
+
+def test_participants_of_one_interval_have_no_vector_clocks(pruned: Pruned, export: Export) -> None:
+    actors = {actor.number: actor.interval for actor in pruned.history.actors[1]}
+
+    def shared(first: int, last: int) -> bool:
+        chain = pruned.history.chain(first, last)
+        numbers = {pruned.history.rows[each - 1]["participant"] for each in chain}
+        return len({actors[number] for number in numbers}) < len(numbers)
+
+    rng = random.Random(1)
+    first, last = next(ends for _ in range(500) if shared(*(ends := crossing(pruned, rng))))
+    with pytest.raises(JobError, match="same place") as caught:
+        export(first, last, "shiviz")
+    assert caught.value.problem is Problem.bad_request
+
+
+def test_an_id_in_neither_place_is_unknown(pruned: Pruned, export: Export) -> None:
+    with pytest.raises(JobError, match="no event 99999"):
+        export(5, 99_999)
+    with pytest.raises(JobError, match="same"):
+        export(5, 5)
+
+
+def test_the_archive_is_partitioned_by_day_and_read_by_others(pruned: Pruned) -> None:
+    folder = Archive.at(pruned.archives, "/", 1).folder
+    table = ds.dataset(str(folder), partitioning="hive", exclude_invalid_files=True).to_table()
+    days = set(table.column("day").to_pylist())
+    assert days == {"2026-01-01", "2026-01-02"}
+    assert sorted(table.column("id").to_pylist()) == list(range(1, CUT + 1))
+
+
+def test_nothing_more_to_archive_is_said(spark: SparkSession, pruned: Pruned) -> None:
+    again = archive(spark, pruned.url, pruned.archives, NOON)
+    assert (again["events"], again["through"]) == (0, CUT)
+
+
+def test_an_archive_that_breaks_off_holds_what_it_held(spark: SparkSession, tmp_path: Path) -> None:
+    url = random_history(random.Random(2), 300, present=3, churn=0.1).write(tmp_path / "s.db")
+
+    def stop(progress: Progress) -> None:
+        if progress.rows_read:
+            raise JobError(Problem.cancelled, "The job was cancelled.")
+
+    with pytest.raises(JobError, match="cancelled"):
+        archive(spark, url, tmp_path / "archives", NOON + DAY, stop)
+    assert Archive.at(tmp_path / "archives", "/", 1).through == 0
+    assert archive(spark, url, tmp_path / "archives", NOON + DAY)["events"] == 300
+    folder = Archive.at(tmp_path / "archives", "/", 1).folder
+    assert not list(folder.glob(".part-*"))
