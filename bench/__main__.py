@@ -1,0 +1,39 @@
+"""Every benchmark in turn, with the machine it ran on: ``python -m bench`` (``make bench``).
+
+Each is a module with a ``main`` of its own and runs as a process of its own; see there for what
+its figures mean. ``--quick`` takes fewer rounds and smaller stores: to see that all of it works.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+
+FULL: tuple[tuple[str, ...], ...] = (
+    ("bench.clock",),
+    ("bench.ingest",),
+    ("bench.chain", "{folder}"),
+)
+QUICK: tuple[tuple[str, ...], ...] = (("bench.ingest", "20000", "1"),)
+
+
+def main() -> int:
+    """Run them; the number of those that failed."""
+    sys.stdout.write(
+        f"{platform.platform()}, Python {platform.python_version()}, {os.cpu_count()} cores\n"
+    )
+    failed = 0
+    for module, *arguments in QUICK if "--quick" in sys.argv[1:] else FULL:
+        sys.stdout.write(f"\n## {module}\n\n")
+        sys.stdout.flush()
+        with tempfile.TemporaryDirectory(prefix="rabbitmq-itc-bench-") as folder:
+            command = [argument.format(folder=folder) for argument in arguments]
+            failed += subprocess.run([sys.executable, "-m", module, *command]).returncode != 0
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(main())
