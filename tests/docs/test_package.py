@@ -22,8 +22,10 @@ FILES = ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE")
 
 def _pip(*words: object) -> None:
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    # PYTHONPATH, which Spark's tests set, would show pip the checkout as installed already.
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run(
-        [*pip, *map(str, words)], capture_output=True, text=True, timeout=120, cwd="/"
+        [*pip, *map(str, words)], capture_output=True, text=True, timeout=120, cwd="/", env=env
     )
     assert done.returncode == 0, done.stdout + done.stderr
 
