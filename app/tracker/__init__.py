@@ -17,7 +17,7 @@ from app.tracker.events import (
 )
 from app.tracker.participants import Policy
 from app.tracker.records import Channel, Deliver, Publish, Record, Unreadable
-from app.tracker.tracker import Bounds, Counters, Totals, Tracker, type_of
+from app.tracker.tracker import Bounds, Counters, Totals, Tracker
 
 __all__ = [
     "Bounds",
@@ -40,5 +40,4 @@ __all__ = [
     "Totals",
     "Tracker",
     "Unreadable",
-    "type_of",
 ]

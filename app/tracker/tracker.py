@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
-from app.tracker.events import Checkpoint, EventType, Match, Restored, StampedEvent
+from app.tracker.events import Checkpoint, Match, Restored, StampedEvent
 from app.tracker.fingerprint import fingerprint
 from app.tracker.matching import Matcher
 from app.tracker.participants import Participants, Policy
@@ -233,8 +233,3 @@ class Tracker:
         self.counters.received += 1
         if name := _COUNTED.get(match):
             setattr(self.counters, name, getattr(self.counters, name) + 1)
-
-
-def type_of(record: Record) -> EventType:
-    """Return the event type a record leads to."""
-    return EventType.published if isinstance(record, Publish) else EventType.received
