@@ -101,9 +101,16 @@ class Service:
 
     async def trace(self, vhost: str) -> None:
         """Have it trace a virtual host."""
+        await self._ask("PUT", vhost)
+
+    async def stop_trace(self, vhost: str) -> None:
+        """Have it stop the trace, which empties the trace queue into the store."""
+        await self._ask("DELETE", vhost)
+
+    async def _ask(self, method: str, vhost: str) -> None:
         place = f"http://127.0.0.1:{self.port}/itc_db/{vhost}/undefined/undefined/undefined"
-        async with httpx.AsyncClient(trust_env=False, timeout=30) as client:
-            (await client.put(place)).raise_for_status()
+        async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
+            (await client.request(method, place)).raise_for_status()
 
     def end(self, number: signal.Signals) -> int:
         """Send it a signal, and wait for its end; gives its exit code."""

@@ -3,6 +3,9 @@
 Each worker is sequential: one connection with one channel, prefetch 1, one message at a time. It
 counts its own events, a publish or a delivery each, and sends what it knows along in a header. So
 its clocks are the definition of causality, made without the service and without its theory.
+
+The topology is random: direct, fanout, topic and headers exchanges, the default one, one exchange
+bound to another, and an alternate exchange for what no binding of the first takes.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from typing import TypeAlias
 import aio_pika
 from aio_pika import ExchangeType, Message
 from aio_pika.abc import AbstractChannel, AbstractExchange, AbstractQueue
+from pamqp.common import FieldTable
 
 from app.store import EventRow
 from app.tracker import EventType
@@ -27,6 +31,7 @@ EXCHANGES = {
     "topic": ExchangeType.TOPIC,
     "headers": ExchangeType.HEADERS,
 }
+SPARED = "direct with an alternate"  # what nobody is bound for goes to the fanout exchange
 KEYS = ("a.one", "a.two", "b.one")
 
 
@@ -57,7 +62,7 @@ class Worker:
             message_id=identity,
             headers={"clock": json.dumps(self.clock), "colour": random_.choice(("red", "blue"))},
         )
-        name = random_.choice(["", *EXCHANGES])
+        name = random_.choice(["", SPARED, *EXCHANGES])
         key = random_.choice(self._queues if name == "" else KEYS)
         exchange: AbstractExchange = self._channel.default_exchange
         if name:
@@ -102,6 +107,10 @@ async def work(url: str, seed: int, workers: int, actions: int) -> dict[str, Clo
 async def _topology(channel: AbstractChannel, random_: random.Random) -> list[str]:
     names = [f"q{n}" for n in range(random_.randint(3, 8))]
     exchanges = [await channel.declare_exchange(n, kind) for n, kind in EXCHANGES.items()]
+    spare: FieldTable = {"alternate-exchange": "fanout"}
+    exchanges.append(await channel.declare_exchange(SPARED, ExchangeType.DIRECT, arguments=spare))
+    source, target = random_.sample(exchanges, 2)
+    await target.bind(source, random_.choice(KEYS))
     for name in names:
         queue = await channel.declare_queue(name)
         for exchange in random_.sample(exchanges, random_.randint(1, len(exchanges))):
@@ -115,7 +124,7 @@ async def _topology(channel: AbstractChannel, random_: random.Random) -> list[st
 
 def event_name(event: EventRow) -> str:
     """What a stored event is called in the clients' history."""
-    identity = event.properties["message_id"]
+    identity = (event.properties or {})["message_id"]
     if event.type is EventType.published:
         return f"published {identity}"
     return f"received {identity} {event.queue}"

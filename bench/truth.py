@@ -1,0 +1,105 @@
+"""Does the service tell the truth? Its relation of two events against the clients' own clocks.
+
+    python -m bench.truth [PAIRS]        100,000 by default, in each of five workloads
+
+3 to 50 sequential clients (`bench.workload`) keep vector clocks of their own. For pairs of stored
+events, drawn at random, the stamps must stand to each other as those clocks do. The number of
+disagreements must be 0, and every event of the clients' must be stored once and no other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from app.store import EventRow, Store
+from bench.kills import Service, stored_events
+from bench.workload import Clock, event_name, relation, work
+from itc import compare
+from tools.servers import Broker, RabbitNode
+
+PAIRS = 100_000
+# Clients, and what each does.
+WORKLOADS = ((3, 1_500), (8, 600), (16, 300), (32, 150), (50, 100))
+
+
+class Verdict(NamedTuple):
+    """What came out. ``relations`` says how often each one was seen; the rest but pairs is 0."""
+
+    events: int
+    pairs: int
+    relations: dict[str, int]
+    disagreements: list[tuple[str, str, str]]  # two events, and what the service says of them
+    missing: int  # events of the clients' that are not stored, or stored ones that nobody made
+
+    @property
+    def wrong(self) -> int:
+        """How much is wrong."""
+        return len(self.disagreements) + self.missing
+
+
+def judged(events: Sequence[EventRow], history: dict[str, Clock], pairs: int, seed: int) -> Verdict:
+    """Compare the relations of so many random pairs."""
+    names = [event_name(event) for event in events]
+    stored, made = Counter(names), Counter(list(history))
+    missing = (stored - made) + (made - stored)
+    known = [(event, name) for event, name in zip(events, names, strict=True) if name in history]
+    relations: Counter[str] = Counter()
+    disagreements = []
+    sample = random.Random(seed)
+    for _ in range(pairs):
+        (a, a_name), (b, b_name) = sample.choice(known), sample.choice(known)
+        service_says = compare(a.stamp, b.stamp).name
+        relations[service_says] += 1
+        if service_says != relation(history[a_name], history[b_name]):
+            disagreements.append((a_name, b_name, service_says))
+    return Verdict(len(events), pairs, dict(relations), disagreements, missing.total())
+
+
+async def trial(broker: Broker, folder: Path, workers: int, actions: int, pairs: int) -> Verdict:
+    """Run one workload before a service of its own, and judge what that stored."""
+    url = f"sqlite:///{folder / 'itc.db'}"
+    service = Service(broker, url, folder)
+    with broker.fresh_vhost("truth") as vhost:
+        service.start()
+        try:
+            await service.listening()
+            await service.trace(vhost)
+            history = await work(broker.amqp_url(vhost), workers, workers, actions)
+            await service.stop_trace(vhost)  # which empties the trace queue into the store
+            store = await Store.open(url)
+            try:
+                return judged(await stored_events(store), history, pairs, seed=workers)
+            finally:
+                await store.close()
+        finally:
+            service.end(signal.SIGTERM)
+
+
+async def main(pairs: int) -> int:
+    """Run all workloads on a private broker; gives how much was wrong."""
+    given = Broker.from_environment(os.environ)
+    wrong = compared = 0
+    with given or RabbitNode() as broker:
+        for workers, actions in WORKLOADS:
+            with tempfile.TemporaryDirectory() as place:
+                verdict = await trial(broker, Path(place), workers, actions, pairs)
+            print(f"{workers} clients, {verdict.events} events:", verdict.relations, flush=True)
+            for each in verdict.disagreements[:10]:
+                print("  disagreement:", *each)
+            wrong += verdict.wrong
+            compared += verdict.pairs
+    print(f"{compared} pairs compared, {wrong} disagreements or missing events")
+    return wrong
+
+
+if __name__ == "__main__":
+    sys.exit(asyncio.run(main(int(sys.argv[1]) if len(sys.argv) > 1 else PAIRS)) > 0)
