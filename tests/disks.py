@@ -1,0 +1,39 @@
+"""Small disks of the tests' own, to be filled."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+_STEP = 4096
+
+
+@contextmanager
+def small_disk(place: Path, megabytes: int) -> Iterator[Path]:
+    """A disk of that size, mounted in a new folder; where that is not permitted, a skip."""
+    place.mkdir()
+    options = ["-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", str(place)]
+    try:
+        done = subprocess.run(["mount", *options], capture_output=True, text=True, check=False)
+    except FileNotFoundError as error:
+        pytest.skip(f"a disk to be filled needs the program mount: {error}")
+    if done.returncode:
+        pytest.skip(f"a disk to be filled needs the right to mount one: {done.stderr.strip()}")
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+def fill(disk: Path) -> Path:
+    """Take all the space of a disk; removing the file that this gives makes room again."""
+    filler = disk / "filler"
+    with filler.open("wb", buffering=0) as file:
+        while free := os.statvfs(disk).f_bavail * os.statvfs(disk).f_frsize:
+            file.write(bytes(max(_STEP, min(free, 1 << 20) // _STEP * _STEP)))
+    return filler
