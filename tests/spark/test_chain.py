@@ -23,6 +23,7 @@ from spark_jobs.plan import Form, make_plan
 from spark_jobs.progress import Progress, Report, silent
 from spark_jobs.slices import Slice, cut
 from spark_jobs.source import read, read_slices
+from tests.disks import fill, small_disk
 from tests.spark.conftest import Stored
 from tests.spark.histories import History, random_history
 
@@ -189,6 +190,21 @@ def test_a_store_that_goes_away_in_mid_job_fails_it(export: Exported, tmp_path: 
         export(url, 5, 40, report=away)
     assert caught.value.problem is Problem.outage
     assert files(tmp_path) == []
+
+
+def test_a_full_disk_fails_the_job_in_a_sentence_and_leaves_no_part_of_a_file(
+    export: Exported, tmp_path: Path
+) -> None:
+    url = line_of_events(tmp_path / "store.db")
+    with small_disk(tmp_path / "exports", megabytes=1) as disk:
+        filler = fill(disk)
+        with pytest.raises(JobError, match=r"The disk of .* is full; free some space") as caught:
+            export(url, 5, 40)
+        assert caught.value.problem is Problem.outage
+        assert files(tmp_path) == [filler]
+        filler.unlink()
+        export(url, 5, 40)
+        assert ids_in(disk / "5-40.jsonl") == list(range(5, 41))
 
 
 def test_a_store_without_tables_is_told_from_one_that_is_damaged(
