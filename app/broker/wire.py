@@ -184,15 +184,26 @@ class LateContentHeader(ContentHeader):
         self._properties = value
 
     def headers(self) -> dict[str, Any]:
-        """Decode the ``headers`` property alone, by `decode_table`; empty where there is none."""
+        """Decode the ``headers`` property alone, by `decode_table`; empty where there is none.
+
+        :raises UnreadableTableError: for bytes that are no content header, or no table in one.
+        """
+        try:
+            at = self._headers_at()
+        except (IndexError, StructError) as error:
+            raise UnreadableTableError(f"not a content header: {error!r}") from error
+        return {} if at is None else decode_table(self.raw, at)
+
+    def _headers_at(self) -> int | None:
+        """Where the table of headers begins."""
         flags = _FLAGS(self.raw, _HEADER.size)[0]
-        at = _HEADER.size + 2
         if not flags & _HEADERS:
-            return {}
+            return None
+        at = _HEADER.size + 2
         for skipped in (_CONTENT_TYPE, _CONTENT_ENCODING):
             if flags & skipped:
                 at += 1 + self.raw[at]
-        return decode_table(self.raw, at)
+        return at
 
 
 def _late_header(frame_data: bytes) -> ContentHeader:

@@ -1,0 +1,172 @@
+"""Whatever bytes a trace message is made of, the service goes on.
+
+    python -m bench.fuzz [INPUTS]         200,000 by default
+
+An input is a content header as it comes off the wire, with a routing key and a body. hypothesis
+makes trace messages, right ones and odd ones, and each is damaged in many ways: bytes changed, put
+in, left out, repeated, cut off. Each goes the whole way that rubbish on ``amq.rabbitmq.trace``
+would go: the frame reader, the parser, the digest by which a message is recognised when it comes
+again, the tracker, and what the store keeps of it as JSON.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, TypeAlias
+
+import msgspec
+import pamqp.encode
+import pamqp.frame
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pamqp.commands import Basic
+from pamqp.header import ContentHeader
+
+from app.broker.firehose import parse
+from app.broker.wire import LateContentHeader, install_tolerant_decoding
+from app.traces.resume import digest
+from app.tracker import Bounds, Policy, Tracker, Unreadable
+
+INPUTS = 200_000
+DAMAGED = 20  # of each message
+_BASIC = 60  # AMQP's class of messages
+_FRAME_END = b"\xce"
+
+Message: TypeAlias = tuple[str, bytes, bytes]  # routing key, content header, body
+
+_plain: st.SearchStrategy[Any] = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**63), 2**63 - 1),
+    st.floats(width=32),
+    st.text(max_size=12),
+    st.binary(max_size=8).map(bytearray),
+)
+_anything = st.recursive(
+    _plain,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=4), st.dictionaries(st.text(max_size=8), inner, max_size=4)
+    ),
+    max_leaves=10,
+)
+_deaths = st.lists(
+    st.fixed_dictionaries(
+        {"queue": _anything, "exchange": _anything, "routing-keys": st.lists(_anything, max_size=2)}
+    ),
+    max_size=2,
+)
+_names = st.lists(st.text(max_size=12), max_size=3)
+_right = st.fixed_dictionaries(
+    {
+        "exchange_name": st.text(max_size=12),
+        "node": st.just("rabbit@fuzz"),
+        "vhost": st.just("/"),
+        "connection": st.sampled_from(("127.0.0.1:1 -> 127.0.0.1:2", "")),
+        "user": st.text(max_size=4),
+        "channel": st.integers(0, 65_535),
+        "routing_keys": _names,
+        "routed_queues": _names,
+        "redelivered": st.integers(0, 1),
+        "properties": st.fixed_dictionaries(
+            {"headers": st.dictionaries(st.text(max_size=8), _anything, max_size=3)},
+            optional={"message_id": st.text(max_size=6), "expiration": _anything},
+        )
+        | _deaths.map(lambda deaths: {"headers": {"x-death": deaths}}),
+    }
+)
+_fields = ("exchange_name", "channel", "routing_keys", "routed_queues", "properties", "other")
+_odd: st.SearchStrategy[dict[str, Any]] = st.just({}) | st.dictionaries(
+    st.sampled_from(_fields), _anything, max_size=2
+)
+_keys = st.sampled_from(("publish.x", "deliver.q", "publish.", "rubbish")) | st.text(max_size=12)
+
+
+@st.composite
+def messages(draw: st.DrawFn) -> Message:
+    """A trace message, right but for what is odd on purpose."""
+    table = {**draw(_right), **draw(_odd)}
+    header = ContentHeader(0, 5, Basic.Properties(headers=table)).marshal()
+    return draw(_keys), header, draw(st.binary(max_size=12))
+
+
+def damaged(header: bytes, chance: random.Random) -> Iterator[bytes]:
+    """The header as it is, and `DAMAGED` less one times damaged."""
+    yield header
+    for _ in range(DAMAGED - 1):
+        broken = bytearray(header)
+        for _ in range(chance.choice((1, 1, 1, 4))):
+            start = chance.randrange(len(broken) + 1)
+            end = start + chance.choice((0, 1, 1, 4))
+            part = bytes(broken[start:end])
+            # As many other bytes leave the lengths around them right, and reach further in.
+            other = chance.randbytes(len(part))
+            more = chance.randbytes(chance.randint(1, 4))
+            broken[start:end] = chance.choice((other, other, other, more, part * 2, b""))
+        cut = chance.randrange(len(broken) + 1)
+        yield bytes(broken[: chance.choice((None, None, None, None, cut))])
+
+
+def survives(message: Message, tracker: Tracker) -> str:
+    """Take a message the whole way; gives what it was taken for. Raises where something breaks."""
+    routing_key, payload, body = message
+    if len(payload) < 12:  # class, weight and the body's size: what frames are built by
+        return "no header"
+    frame = b"\x02\0\x01" + len(payload).to_bytes(4, "big") + payload + _FRAME_END
+    _, _, header = pamqp.frame.unmarshal(frame)
+    if not isinstance(header, LateContentHeader):
+        raise TypeError(f"{header!r} was decoded at once")
+    record = parse(routing_key, header.headers, body, 0)
+    digest(record)
+    if isinstance(record, Unreadable):
+        msgspec.json.encode(record)
+        record.headers.encode()
+        return "quarantined"
+    for event in tracker.apply(record, 0):
+        msgspec.json.encode(event.record)
+    tracker.checkpoint()
+    return type(record).__name__.lower()
+
+
+def fuzz(inputs: int, *, repeatable: bool = False) -> Counter[str]:
+    """Try so many inputs or fewer, others each time; gives how many were taken for what.
+
+    Fewer where hypothesis has seen all that it can make. ``repeatable`` ones are always the same.
+    """
+    install_tolerant_decoding()
+    outcomes: Counter[str] = Counter()
+
+    @settings(
+        max_examples=-(-inputs // DAMAGED),
+        derandomize=repeatable,
+        database=None,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(messages(), st.integers(0, 2**32))
+    def whatever_comes_is_survived(message: Message, seed: int) -> None:
+        routing_key, header, body = message
+        tracker = Tracker(Policy.channel, Bounds(copies=100, handovers=100))
+        for broken in damaged(header, random.Random(seed)):
+            outcomes[survives((routing_key, broken, body), tracker)] += 1
+
+    whatever_comes_is_survived()
+    return outcomes
+
+
+def main(inputs: int) -> int:
+    """Run until so many inputs were tried; gives 0 as nothing broke."""
+    tried = 0
+    total: Counter[str] = Counter()
+    while tried < inputs:  # hypothesis ends a run early where it has seen all that it can make
+        total += fuzz(inputs - tried)
+        tried = total.total()
+    print(f"{tried} inputs, none broke anything: {dict(total)}")
+    return os.EX_OK
+
+
+if __name__ == "__main__":
+    sys.exit(main(int(sys.argv[1]) if len(sys.argv) > 1 else INPUTS))

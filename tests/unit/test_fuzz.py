@@ -1,0 +1,18 @@
+"""A few of the inputs that ``python -m bench.fuzz`` tries by the hundred thousand."""
+
+from __future__ import annotations
+
+from app.tracker import Bounds, Policy, Tracker
+from bench.fuzz import fuzz, survives
+
+
+def test_damaged_trace_messages_are_records_or_quarantined() -> None:
+    outcomes = fuzz(2_000, repeatable=True)
+    assert {"publish", "deliver", "quarantined"} <= outcomes.keys()
+
+
+def test_a_content_header_that_is_cut_off_is_quarantined() -> None:
+    flagged = bytes([0, 60, *bytes(10), 0b1110_0000, 0])
+    for length in range(12, len(flagged) + 1):
+        message = ("publish.x", flagged[:length], b"body")
+        assert survives(message, Tracker(Policy.channel, Bounds())) == "quarantined"
