@@ -19,6 +19,7 @@ from app.api.tail import Tail
 from app.broker.consumer import Firehose
 from app.broker.management import ManagementApi
 from app.broker.source import TraceSource
+from app.jobs.archives import Archives
 from app.jobs.exports import Exports
 from app.jobs.manager import JobManager
 from app.jobs.process import SparkProcess
@@ -63,7 +64,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         registry = TraceRegistry(store, source, _pipeline(settings), elsewhere)
         await registry.resume()
         stack.push_async_callback(registry.shutdown, settings.shutdown_seconds)
-        exports = Exports(settings.exports)
+        exports = Exports(settings.exports, settings.archives)
         jobs = _jobs(settings, store)
         await asyncio.to_thread(exports.sweep)
         await jobs.start()
@@ -79,6 +80,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             jobs=jobs,
             exports=exports,
             topologies=Topologies(settings.data_dir.absolute() / "topologies"),
+            archives=Archives(settings.archives),
             readiness=Readiness(database=store.ping, broker=management.vhosts),
         )
 

@@ -157,6 +157,11 @@ class Settings(BaseSettings):
     export_dir: Path | None = Field(
         default=None, description="Folder of the exports; unset: `exports` under `ITC_DATA_DIR`."
     )
+    archive_dir: Path | None = Field(
+        default=None,
+        description="Folder of the archives, which Spark's executors have to see under the same"
+        " path; unset: `archives` under `ITC_DATA_DIR`.",
+    )
 
     # The service
     host: str = Field(default="127.0.0.1", description="Address to listen on.")
@@ -364,6 +369,11 @@ class Settings(BaseSettings):
     def exports(self) -> Path:
         """The folder of the exports, with the default filled in."""
         return self.export_dir or self.data_dir.absolute() / "exports"
+
+    @property
+    def archives(self) -> Path:
+        """The folder of the archives, with the default filled in."""
+        return (self.archive_dir or self.data_dir / "archives").absolute()
 
     def portable(self) -> dict[str, Any]:
         """All of it as JSON-safe values, passwords too: for a process of our own, by its stdin."""

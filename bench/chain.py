@@ -45,13 +45,21 @@ Result = TypeVar("Result")
 
 def stored(folder: Path, events: int) -> Database:
     """The store of so many events, made where it is not there."""
-    path = folder / f"s{events}.db"
+    path = folder / f"{name_of(events)}.db"
     if not path.exists():
         part = path.with_suffix(".part")
         speed = asyncio.run(build(f"sqlite:///{part}", events))
         part.rename(path)
         print(f"made {path}: {speed:,.0f} events/s", file=sys.stderr)
     return Database.from_url(f"sqlite:///{path}")
+
+
+def name_of(events: int) -> str:
+    """100k, 5m: what a store of so many events is called."""
+    for unit, word in ((1_000_000, "m"), (1_000, "k")):
+        if events % unit == 0:
+            return f"{events // unit}{word}"
+    return str(events)
 
 
 def timed(work: Callable[[], Result], rounds: int = ROUNDS) -> tuple[float, Result]:

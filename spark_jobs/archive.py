@@ -25,7 +25,7 @@ from spark_jobs.columns import COLUMNS, arrow_schema
 from spark_jobs.database import Database
 from spark_jobs.errors import JobError, Problem
 from spark_jobs.executors import rendered, tasks_at_a_time
-from spark_jobs.export import disk_explained
+from spark_jobs.export import disk_explained, sync
 from spark_jobs.formats.chain import Chain, Renderer, write_chunks
 from spark_jobs.history import History
 from spark_jobs.progress import Meter, Report, silent
@@ -57,6 +57,7 @@ def run(spark: SparkSession, request: ArchiveRequest, report: Report = silent) -
         history = History(connection)
         trace = history.trace(request.vhost)
         archive = Archive.at(request.root, request.vhost, trace)
+        archive.check_of(history, trace)
         span = history.prefix_before(trace, request.before, archive.through)
         if span is None:
             return _summary(request, archive, ())
@@ -73,9 +74,19 @@ def run(spark: SparkSession, request: ArchiveRequest, report: Report = silent) -
                 f"{events} events were to be archived and {meter.rows_written} could be read: the"
                 " trace is being pruned, or its store is damaged. Nothing was archived.",
             )
+        newest = history.newest_until(trace, last_id)
         gaps = {gap.id: gap for gap in (*archive.gaps, *history.gaps(trace, 0, last_id))}
+    if newest is None or newest[0] != last_id:
+        raise JobError(
+            Problem.failed,
+            f"Event {last_id} was pruned while it was archived; nothing was archived. Ask again.",
+        )
     whole = replace(
-        archive, through=last_id, parts=archive.parts + parts, gaps=tuple(gaps.values())
+        archive,
+        through=last_id,
+        until=newest[1],
+        parts=archive.parts + parts,
+        gaps=tuple(gaps.values()),
     )
     whole.save()
     return _summary(request, whole, parts)
@@ -116,6 +127,7 @@ def _written(folder: Path, batches: Iterable[pa.RecordBatch]) -> tuple[Part, ...
                 target = folder / part.file
                 target.parent.mkdir(exist_ok=True)
                 (aside / part.file).replace(target)
+                sync(target.parent)
         finally:
             shutil.rmtree(aside, ignore_errors=True)
     return parts
@@ -138,6 +150,7 @@ def _files(folder: Path, batches: Iterable[pa.RecordBatch]) -> Iterator[Part]:
                 waiting = next(days, None)
         name = f"day={day}/{first_id}-{last_id}.parquet"
         (folder / name).parent.mkdir(exist_ok=True)
+        sync(part)  # what is archived may be pruned, and is nowhere else then
         part.replace(folder / name)
         yield Part(name, first_id, last_id, events, (folder / name).stat().st_size)
 

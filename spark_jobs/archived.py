@@ -17,8 +17,9 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from spark_jobs.columns import arrow_schema
+from spark_jobs.errors import JobError, Problem
 from spark_jobs.export import write_file
-from spark_jobs.history import Gap
+from spark_jobs.history import Gap, History
 
 MANIFEST = "manifest.json"
 
@@ -36,12 +37,16 @@ class Part:
 
 @dataclass(frozen=True)
 class Archive:
-    """One virtual host's archive; small, and travels to executors."""
+    """One virtual host's archive; small, and travels to executors.
+
+    It holds the events up to the id ``through``, which was recorded at ``until`` (µs).
+    """
 
     folder: Path
     vhost: str
     trace: int
     through: int = 0
+    until: int = 0
     parts: tuple[Part, ...] = ()
     gaps: tuple[Gap, ...] = ()
 
@@ -63,6 +68,7 @@ class Archive:
             manifest["vhost"],
             manifest["trace"],
             manifest["through"],
+            manifest["until"],
             tuple(Part(**part) for part in manifest["parts"]),
             tuple(Gap(**gap) for gap in manifest["gaps"]),
         )
@@ -73,6 +79,32 @@ class Archive:
         folders = sorted(root.iterdir()) if root.is_dir() else []
         archives = (cls.load(folder) for folder in folders)
         return next((each for each in archives if each and each.has(event_id)), None)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every file is there, as long as it was when it was written."""
+        try:
+            return all(
+                (self.folder / part.file).stat().st_size == part.bytes for part in self.parts
+            )
+        except OSError:
+            return False
+
+    def fits(self, newest: tuple[int, int] | None) -> bool:
+        """Whether it is a store's own, by the newest event up to ``through`` there (id and time).
+
+        Ids are given out anew by another store, and by one that a backup was restored to.
+        """
+        return newest is None or newest == (self.through, self.until)
+
+    def check_of(self, history: History, trace: int) -> None:
+        """Raise JobError (bad_request) where the archive is another store's."""
+        if self.trace != trace or not self.fits(history.newest_until(trace, self.through)):
+            raise JobError(
+                Problem.bad_request,
+                f"The archive of {self.vhost} in {self.folder} is of another store, or the store"
+                " was restored from a backup since; move that folder away and ask again.",
+            )
 
     def save(self) -> None:
         """Make this what the archive holds."""

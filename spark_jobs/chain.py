@@ -200,6 +200,7 @@ def _archive_of(root: Path, history: History, ends: tuple[int, int]) -> Archive 
     archive = Archive.holding(root, first_id)
     if archive is None:
         return None
+    archive.check_of(history, archive.trace)
     last = history.find(last_id)
     if last is None and not archive.has(last_id):
         other = Archive.holding(root, last_id)

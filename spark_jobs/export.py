@@ -82,7 +82,7 @@ def written_aside(target: Path) -> Iterator[HashedFile]:
             os.fsync(raw.fileno())
         with disk_explained(target):
             aside.replace(target)
-            _sync_folder(target.parent)
+            sync(target.parent)
     finally:
         aside.unlink(missing_ok=True)
 
@@ -108,8 +108,9 @@ def _sentence(error: OSError, folder: Path) -> str:
     return f"The export could not be written in {folder}: {error.strerror or error}."
 
 
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
+def sync(path: Path) -> None:
+    """Make a file, or a folder's names, last through a loss of power."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

@@ -212,6 +212,14 @@ class History:
         )[0]
         return (found["first"], found["last"], found["events"]) if found["events"] else None
 
+    def newest_until(self, trace: int, event_id: int) -> tuple[int, int] | None:
+        """Id and time (µs) of a trace's newest event that is not above an id; None without one."""
+        rows = self._connection.rows(
+            f"SELECT id, recorded_at FROM events WHERE trace_id = {trace} AND id <= {event_id}"
+            " ORDER BY id DESC LIMIT 1"
+        )
+        return (rows[0]["id"], rows[0]["recorded_at"]) if rows else None
+
     def names(self, trace: int, numbers: Iterable[int]) -> Mapping[int, tuple[str, str]]:
         """Name and interval of participants."""
         found = {}

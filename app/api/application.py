@@ -10,6 +10,7 @@ from fastapi import Depends, FastAPI
 from starlette.middleware.cors import CORSMiddleware
 
 from app.api import (
+    archive,
     chains,
     events,
     health,
@@ -37,6 +38,7 @@ ROUTERS = (
     chains.router,
     jobs.router,
     topology.router,
+    archive.router,
     service.router,
     metrics.router,
     health.router,

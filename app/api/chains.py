@@ -77,11 +77,21 @@ async def make_export(
 async def _chain_request(from_: int, to: int, file: str, user: User, parts: Services) -> JobRequest:
     """The job, once nothing speaks against it; raises what does."""
     checked_name(file)
-    one = await visible_event(parts.store, from_, user, NOTHING_LARGE)
-    other = await visible_event(parts.store, to, user, NOTHING_LARGE)
-    if one.vhost != other.vhost:
+    one = await _vhost_of(from_, user, parts)
+    if one != await _vhost_of(to, user, parts):
         raise BadRequestError("these events are of two virtual hosts: no chain leads across")
-    return parts.exports.request(one.vhost, from_, to, file, user.name)
+    return parts.exports.request(one, from_, to, file, user.name)
+
+
+async def _vhost_of(event_id: int, user: User, parts: Services) -> str:
+    """The virtual host of an event that the user may see, stored or archived."""
+    try:
+        return (await visible_event(parts.store, event_id, user, NOTHING_LARGE)).vhost
+    except NotFoundError:
+        vhost = await asyncio.to_thread(parts.archives.vhost_of, event_id)
+        if vhost is None or not user.sees(vhost):
+            raise
+        return vhost
 
 
 async def _chain_answer(result: Json) -> Response:

@@ -67,12 +67,14 @@ class TraceRegistry(Protocol):
         *,
         keep_events: int | None = None,
         keep_seconds: float | None = None,
+        through: int | None = None,
         dry_run: bool = False,
     ) -> Pruned:
         """Remove all events of a trace but the newest, or say how many would go.
 
-        Without a bound the service's own retention counts. Raises `BadRequestError` where there
-        is none either, `NotFoundError` where there never was such a trace.
+        Nothing goes whose id is above ``through``. Without a bound the service's own retention
+        counts. Raises `BadRequestError` where there is none either, `NotFoundError` where there
+        never was such a trace.
         """
         ...
 

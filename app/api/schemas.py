@@ -378,6 +378,28 @@ class Topology(Model):
     deliveries: list[DeliveryFlow]
 
 
+class ArchiveSummary(Model):
+    """What a job has archived, and up to which event everything is."""
+
+    job: int
+    vhost: str
+    through: int
+    events: int
+    files: int
+    bytes: int
+
+
+class Archive(Model):
+    """What of a virtual host is archived: every event up to ``through``, recorded at ``until``."""
+
+    vhost: str
+    through: int
+    until: Time
+    events: int
+    files: int
+    bytes: int
+
+
 JobState = Literal["queued", "running", "succeeded", "failed", "cancelled"]
 
 

@@ -13,6 +13,7 @@ from app.api.ports import BrokerUsers, TraceRegistry
 from app.api.readiness import Readiness
 from app.api.streams import Subscribers
 from app.api.tail import Tail
+from app.jobs.archives import Archives
 from app.jobs.exports import Exports
 from app.jobs.manager import JobManager
 from app.jobs.topologies import Topologies
@@ -38,6 +39,7 @@ class Services:
     jobs: JobManager
     exports: Exports
     topologies: Topologies
+    archives: Archives
     readiness: Readiness
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
 

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
+from app.api.archive import archived_through
 from app.api.auth import Reader, User, Writer
 from app.api.bodies import json_body, optional_body
 from app.api.openapi import READING, READING_ONE, WRITING
@@ -83,14 +84,17 @@ async def prune_events(
     keep_days: Annotated[
         float | None, Query(gt=0, le=36_600, description="Of which age at most events stay.")
     ] = None,
+    archived: Annotated[bool, Query(description="Only what is archived goes.")] = False,
     dry_run: Annotated[bool, Query(description="Only say what would go.")] = False,
 ) -> PruneResult:
     """Remove the oldest events of a trace; without a bound, by the service's own retention."""
     user.must_see(vhost, "trace")
+    through = await archived_through(vhost, parts) if archived else None
     pruned = await parts.traces.prune(
         vhost,
         keep_events=keep_events,
         keep_seconds=None if keep_days is None else keep_days * 86_400,
+        through=through,
         dry_run=dry_run,
     )
     return PruneResult(

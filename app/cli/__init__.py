@@ -11,7 +11,7 @@ import sys
 
 import typer
 
-from app.cli import chains, events, jobs, local, traces
+from app.cli import chains, events, jobs, local, pipeline, traces
 from app.cli.exits import CommandError, Exit
 from app.cli.output import complain
 from app.errors import ItcError, OutageError, SettingsError
@@ -24,7 +24,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for module in (local, traces, events, chains, jobs):
+for module in (local, traces, events, chains, jobs, pipeline):
     module.add_to(app)
 
 

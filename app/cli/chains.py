@@ -11,13 +11,13 @@ from typing import Annotated, Any
 
 import httpx
 import typer
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from app.cli.client import Client, segment
 from app.cli.events import end_by_relation
 from app.cli.exits import CommandError, Exit
-from app.cli.options import Json, RequireComplete, Url, User
-from app.cli.output import as_json, complain, err, printable, say, table
+from app.cli.following import followed, say_job, submit
+from app.cli.options import Json, RequireComplete, Url, User, Wait
+from app.cli.output import as_json, say, table
 
 export = typer.Typer(help="The files that chains were written to.", no_args_is_help=True)
 
@@ -29,9 +29,6 @@ Output = Annotated[
 ]
 
 STDOUT = Path("-")
-
-_POLL_SECONDS = 1.0
-_ENDED = ("succeeded", "failed", "cancelled")
 
 
 def add_to(app: typer.Typer) -> None:
@@ -49,9 +46,7 @@ def chain(
     from_: From,
     to: To,
     file: FileName = "chain.jsonl",
-    wait: Annotated[
-        bool, typer.Option("--wait/--no-wait", help="Wait for the end, or print the job's number.")
-    ] = True,
+    wait: Wait = True,
     output: Output = None,
     require_complete: RequireComplete = False,
     json: Json = False,
@@ -64,14 +59,10 @@ def chain(
     """
     client = Client.from_environment(url, user)
     path = export_path(from_, to, file)
-    answer = client.send("PUT", path, headers={"prefer": "respond-async"})
-    if answer.status_code == httpx.codes.ACCEPTED:
-        if not wait:
-            _say_job(answer.json(), json)
-            return
-        summary = _followed(client, answer.json()["id"])
-    else:
-        summary = answer.json()
+    job = submit(client, path)
+    if not wait:
+        return say_job(job, json)
+    summary = followed(client, job)
     if output == STDOUT:
         pass  # the export alone: whatever reads it expects nothing else
     elif json:
@@ -80,59 +71,7 @@ def chain(
         _say_summary(summary)
     if output is not None and summary["file"]:
         _download(client, path, output)
-    end_by_relation(summary, require_complete)
-
-
-def _say_job(job: dict[str, Any], json: bool) -> None:
-    as_json(job) if json else say(str(job["id"]))
-
-
-def _followed(client: Client, job_id: int) -> dict[str, Any]:
-    """Wait for a job's end; gives its result."""
-    job = _with_progress(client, job_id)
-    if job["state"] == "succeeded":
-        result: dict[str, Any] = job["result"]
-        return result
-    raise CommandError(Exit.failure, f"job {job_id} {job['state']}: {job['error'] or 'no reason'}")
-
-
-def _with_progress(client: Client, job_id: int) -> dict[str, Any]:
-    if not err.is_terminal:
-        return _watch(client, job_id, _LineProgress())
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:.0f} %"))
-    with Progress(*columns, TimeElapsedColumn(), console=err, transient=True) as progress:
-        return _watch(client, job_id, _BarProgress(progress))
-
-
-class _LineProgress:
-    """One line on stderr for each stage: what a log of a pipe can hold."""
-
-    def __init__(self) -> None:
-        self._stage: str | None = None
-
-    def show(self, job: dict[str, Any]) -> None:
-        stage = job["stage"] or job["state"]
-        if stage != self._stage:
-            self._stage = stage
-            complain(f"job {job['id']}: {stage}, {job['percent']:.0f} %")
-
-
-class _BarProgress:
-    def __init__(self, progress: Progress) -> None:
-        self._progress = progress
-        self._task: TaskID = progress.add_task("waiting", total=100)
-
-    def show(self, job: dict[str, Any]) -> None:
-        stage = printable(job["stage"] or job["state"])
-        self._progress.update(self._task, completed=job["percent"], description=stage)
-
-
-def _watch(client: Client, job_id: int, progress: _LineProgress | _BarProgress) -> dict[str, Any]:
-    while True:
-        job: dict[str, Any] = client.get(f"/itc_db/jobs/{job_id}", wait=_POLL_SECONDS)
-        progress.show(job)
-        if job["state"] in _ENDED:
-            return job
+    return end_by_relation(summary, require_complete)
 
 
 def _say_summary(summary: dict[str, Any]) -> None:

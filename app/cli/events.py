@@ -159,6 +159,9 @@ def prune(
     keep_days: Annotated[
         float | None, typer.Option(help="Of which age at most events stay.")
     ] = None,
+    archived: Annotated[
+        bool, typer.Option("--archived", help="Only what is archived goes.")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
     json: Json = False,
     url: Url = None,
@@ -169,7 +172,9 @@ def prune(
     chosen = {"keep_events": keep_events, "keep_days": keep_days}
     parameters = {name: value for name, value in chosen.items() if value is not None}
     answer = client.send(
-        "DELETE", "/itc_db", params={"vhost": vhost, "dry_run": dry_run, **parameters}
+        "DELETE",
+        "/itc_db",
+        params={"vhost": vhost, "archived": archived, "dry_run": dry_run, **parameters},
     ).json()
     if json:
         as_json(answer)

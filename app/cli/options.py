@@ -20,6 +20,9 @@ User = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
+Wait = Annotated[
+    bool, typer.Option("--wait/--no-wait", help="Wait for the end, or print the job's number.")
+]
 RequireComplete = Annotated[
     bool,
     typer.Option("--require-complete", help="End with 7 where the answer spans a gap."),

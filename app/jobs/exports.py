@@ -75,8 +75,10 @@ def checked_name(file: str) -> Format:
 class Exports:
     """The exports under one folder."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, archives: Path) -> None:
+        """Exports in ``folder``; chains are looked for in the folder ``archives`` too."""
         self._folder = folder
+        self._archives = archives
 
     def request(
         self, vhost: str, from_id: int, to_id: int, file: str, owner: str, form: str | None = None
@@ -94,7 +96,12 @@ class Exports:
             return {**result, "location": location if result["file"] else None}
 
         ends: Json = {"from": from_id, "to": to_id}
-        work = {**ends, "output": str(self._path(from_id, to_id, file)), "format": wanted.name}
+        work = {
+            **ends,
+            "output": str(self._path(from_id, to_id, file)),
+            "format": wanted.name,
+            "archives": str(self._archives),
+        }
         return JobRequest(
             kind="chain",
             vhost=vhost,

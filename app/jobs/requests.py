@@ -18,7 +18,7 @@ class JobRequest(msgspec.Struct, frozen=True):
     """One job to be.
 
     Attributes:
-        kind: what the worker runs: ``chain``.
+        kind: what the worker runs: ``chain``, ``topology`` or ``archive``.
         vhost: whose events it reads; says who may see it.
         owner: the user who asks; waiting jobs are taken in turns between users.
         shown: the request as ``GET /itc_db/jobs`` shows it. Two requests of one kind that show

@@ -46,13 +46,15 @@ async def plan(
     *,
     keep_events: int | None,
     older_than: int | None,
+    through: int | None,
     at_most: int | None,
 ) -> PrunePlan | None:
     """What has to go for the newest ``keep_events`` to stay, and what is ``older_than`` (µs).
 
+    Nothing goes whose id is above ``through``, without other bounds everything up to it.
     ``at_most`` bounds the number of events. None where nothing has to go.
     """
-    before_id = await _before_id(connection, trace_id, keep_events, older_than, at_most)
+    before_id = await _before_id(connection, trace_id, keep_events, older_than, through, at_most)
     going = select(func.count(), func.max(events.c.id)).where(*_prefix(trace_id, before_id))
     number, last = (await connection.execute(going)).one()
     if not number:
@@ -99,6 +101,7 @@ async def _before_id(
     trace_id: int,
     keep_events: int | None,
     older_than: int | None,
+    through: int | None,
     at_most: int | None,
 ) -> int:
     """The id before which everything has to go."""
@@ -107,7 +110,7 @@ async def _before_id(
     if found is None:
         raise NotFoundError(f"no trace has the number {trace_id}")
     stored, last = found
-    end = last + 1
+    end: int = last + 1
     ids = select(events.c.id).where(events.c.trace_id == trace_id).order_by(events.c.id).limit(1)
 
     async def first_of(query: Select[int]) -> int:
@@ -117,6 +120,10 @@ async def _before_id(
     # From here on nothing is looked at behind the events that may go: the cost is theirs alone.
     if at_most is not None:
         end = await first_of(ids.offset(at_most))
+    if through is not None:
+        end = min(end, through + 1)
+        if keep_events is None and older_than is None:
+            return end
     before_id = 0
     if keep_events is not None:
         excess = max(0, stored - keep_events)
@@ -125,7 +132,7 @@ async def _before_id(
     if older_than is not None:
         young = ids.where(events.c.recorded_at >= older_than, events.c.id < end)
         before_id = max(before_id, await first_of(young))
-    return before_id
+    return min(before_id, end)
 
 
 async def _remove_participants(connection: AsyncConnection, trace_id: int, before_id: int) -> int:

@@ -325,10 +325,12 @@ class Store:
         *,
         keep_events: int | None = None,
         older_than: int | None = None,
+        through: int | None = None,
         at_most: int | None = None,
     ) -> PrunePlan | None:
         """What has to go for the newest ``keep_events`` to stay, and what is ``older_than`` (µs).
 
+        Nothing goes whose id is above ``through``, without other bounds everything up to it.
         ``at_most`` bounds the number of events. None where nothing has to go. A plan that is not
         carried out is the dry run. Raises `NotFoundError`.
         """
@@ -337,6 +339,7 @@ class Store:
             trace_id,
             keep_events=keep_events,
             older_than=older_than,
+            through=through,
             at_most=at_most,
         )
 

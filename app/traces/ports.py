@@ -80,6 +80,7 @@ class TraceStore(Protocol):
         *,
         keep_events: int | None,
         older_than: int | None,
+        through: int | None,
         at_most: int | None,
     ) -> PrunePlan | None: ...
     async def prune(self, plan: PrunePlan, checkpoint: Checkpoint) -> None: ...

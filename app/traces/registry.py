@@ -117,17 +117,18 @@ class TraceRegistry:
         *,
         keep_events: int | None = None,
         keep_seconds: float | None = None,
+        through: int | None = None,
         dry_run: bool = False,
     ) -> Pruned:
         """Remove events of a trace but for the newest, now; or only say how many would go.
 
-        Without either bound the service's own retention counts. A trace that runs pauses meanwhile;
-        its queue goes on collecting.
+        Nothing goes whose id is above ``through``. Without any bound the service's own retention
+        counts. A trace that runs pauses meanwhile; its queue goes on collecting.
 
         :raises BadRequestError: where there is no bound at all.
         :raises NotFoundError: where there never was such a trace.
         """
-        retention = Retention(keep_events, keep_seconds)
+        retention = Retention(keep_events, keep_seconds, through=through)
         retention = retention if retention.is_on else self._settings.retention
         if not retention.is_on:
             raise BadRequestError("say how many events to keep, or for how long")

@@ -14,16 +14,22 @@ AT_MOST = 20_000
 
 
 class Retention(msgspec.Struct, frozen=True):
-    """What is kept: the newest events by number, by age (seconds), or all (None)."""
+    """What is kept: the newest events by number, by age (seconds), or all (None).
+
+    ``through`` is an id above which nothing goes, whatever the others say: what is archived ends
+    there. Alone it lets everything up to it go.
+    """
 
     keep_events: int | None = None
     keep_seconds: float | None = None
     check_seconds: float = 600.0
+    through: int | None = None
 
     @property
     def is_on(self) -> bool:
         """Whether anything is ever removed."""
-        return self.keep_events is not None or self.keep_seconds is not None
+        bounds = (self.keep_events, self.keep_seconds, self.through)
+        return any(bound is not None for bound in bounds)
 
     def older_than(self) -> int | None:
         """Return the time (µs) before which events go."""
@@ -48,6 +54,7 @@ async def preview(store: TraceStore, trace_id: int, retention: Retention) -> Pru
         trace_id,
         keep_events=retention.keep_events,
         older_than=retention.older_than(),
+        through=retention.through,
         at_most=None,
     )
     return Pruned(plan.events, len(plan.participants)) if plan else Pruned()
@@ -65,6 +72,7 @@ async def retain(
         trace_id,
         keep_events=retention.keep_events,
         older_than=retention.older_than(),
+        through=retention.through,
         at_most=AT_MOST,
     ):
         tracker.forget_before(plan.before_id)

@@ -18,6 +18,7 @@ from app.api.readiness import Readiness
 from app.api.services import Services
 from app.api.streams import Subscribers
 from app.api.tail import Tail
+from app.jobs.archives import Archives
 from app.jobs.exports import Exports
 from app.jobs.manager import JobManager
 from app.jobs.topologies import Topologies
@@ -72,8 +73,9 @@ class World:
                 tail=Tail(store, self.traces.feed),
                 subscribers=self.subscribers,
                 jobs=jobs,
-                exports=Exports(self.settings.exports),
+                exports=Exports(self.settings.exports, self.settings.archives),
                 topologies=Topologies(self.settings.data_dir / "topologies"),
+                archives=Archives(self.settings.archives),
                 readiness=Readiness(database=store.ping, broker=self.broker.vhosts),
             )
             self.stop = services.stopping.set

@@ -6,8 +6,11 @@ import asyncio
 import base64
 import hashlib
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from app.api.schemas import iso_time
 from app.broker.management import BrokerUser
@@ -26,7 +29,12 @@ from app.traces.feed import Feed
 from app.traces.retention import Pruned
 from app.traces.status import TraceState, TraceStatus, Work
 from app.tracker import Counters
+from spark_jobs.archived import Archive, Part
 from spark_jobs.export import manifest_of
+
+# Ids that the archive job has archived, and when the last of them was recorded.
+ARCHIVED = (1, 2)
+ARCHIVED_UNTIL = 1_767_323_046_000_000
 
 MADE_AT = 1_767_323_045_678_901  # 2026-01-02T03:04:05.678901Z
 
@@ -113,6 +121,7 @@ class FakeTraces:
     vhosts: frozenset[str]
     running: dict[str, TraceStatus] = field(default_factory=dict)
     pruned: list[tuple[str, int | None, float | None, bool]] = field(default_factory=list)
+    through: list[int | None] = field(default_factory=list)
     feed: WatchedFeed = field(default_factory=WatchedFeed)
 
     async def start(self, vhost: str, policy: str | None) -> bool:
@@ -136,12 +145,14 @@ class FakeTraces:
         *,
         keep_events: int | None = None,
         keep_seconds: float | None = None,
+        through: int | None = None,
         dry_run: bool = False,
     ) -> Pruned:
-        if keep_events is None and keep_seconds is None:
+        if keep_events is None and keep_seconds is None and through is None:
             raise BadRequestError("say how many events to keep, or for how long")
         await self.status(vhost)
         self.pruned.append((vhost, keep_events, keep_seconds, dry_run))
+        self.through.append(through)
         return Pruned(3, 1)
 
     async def status(self, vhost: str) -> TraceStatus:
@@ -207,6 +218,8 @@ class FakeSpark:
             raise self.fail
         if kind == "topology":
             return await asyncio.to_thread(self._count, work)
+        if kind == "archive":
+            return await asyncio.to_thread(self._archive, work)
         ordered = self.relation != "concurrent"
         summary = {
             "from": work["from"],
@@ -227,6 +240,20 @@ class FakeSpark:
         if ordered:
             summary |= await asyncio.to_thread(self._write, Path(work["output"]))
         return summary
+
+    @staticmethod
+    def _archive(work: Json) -> Json:
+        """As if the two events of `ARCHIVED` had been archived, and nothing is again."""
+        had = Archive.at(Path(work["archives"]), work["vhost"], 1)
+        if had.through:
+            return {"vhost": had.vhost, "through": had.through, "events": 0, "files": 0, "bytes": 0}
+        name = "day=2026-01-02/1-2.parquet"
+        (had.folder / name).parent.mkdir(parents=True)
+        pq.write_table(pa.table({"id": ARCHIVED}), had.folder / name)
+        size = (had.folder / name).stat().st_size
+        part = Part(name, ARCHIVED[0], ARCHIVED[-1], len(ARCHIVED), size)
+        replace(had, through=ARCHIVED[-1], until=ARCHIVED_UNTIL, parts=(part,)).save()
+        return {"vhost": had.vhost, "through": 2, "events": 2, "files": 1, "bytes": size}
 
     @staticmethod
     def _count(work: Json) -> Json:

@@ -252,6 +252,46 @@ async def test_old_events_are_pruned(run: Command, world: World) -> None:
     assert world.traces.pruned == [("/", 4, None, True), ("/", None, 43_200.0, False)]
 
 
+async def test_old_events_are_archived_and_then_pruned(run: Command, world: World) -> None:
+    await run("trace", "start", "/")
+    nothing = await run("prune", "/", "--archived")
+    archived = await run("archive", "/", "--keep-days", 7)
+    again = await run("archive", "/", "--before", "2026-01-03", "--json")
+    later = await run("archive", "/", "--keep-days", 7, "--no-wait")
+    reader = await run("archive", "/", "--keep-days", 7, ITC_USER="watcher")
+    unbounded = await run("archive", "/")
+    pruned = await run("prune", "/", "--archived")
+
+    assert archived.out.startswith("2 events archived in 1 files, ")
+    assert archived.out.endswith("; all up to event 2 are archived\n")
+    assert "job 1: " in archived.err
+    assert (again.json["events"], again.json["through"]) == (0, 2)
+    assert later.out == "3\n"
+    assert (nothing.code, reader.code) == (Exit.not_found, Exit.not_authorised)
+    assert unbounded.code == Exit.usage
+    assert pruned.code == 0
+    assert world.traces.through == [2]
+
+
+async def test_who_sends_what_where_is_counted_and_shown(run: Command) -> None:
+    nothing = await run("topology", "/")
+    counted = await run("topology", "/", "--count")
+    shown = await run("topology", "/")
+    as_json = await run("topology", "/", "--json")
+    elsewhen = await run("topology", "/", "--since", "2026-01-02")
+
+    assert (nothing.code, elsewhen.code) == (Exit.not_found, Exit.not_found)
+    assert counted.out == shown.out
+    title, head, first, unmatched = shown.out.splitlines()
+    assert title.startswith("/ from ")
+    assert title.endswith(", complete")
+    assert head.split()[:4] == ["PUBLISHER", "EXCHANGE", "QUEUE", "RECEIVER"]
+    assert first.split()[:8] == ["shop", "orders", "billing", "billing", "1", "0", "0", "0"]
+    assert first.split()[8:] == ["1.000"] * 3
+    assert unmatched.split() == ["?", "orders", "billing", "billing", "1", "0", "0", "1"]
+    assert [flow["messages"] for flow in as_json.json["deliveries"]] == [1, 1]
+
+
 async def test_what_the_broker_was_told_does_not_reach_the_terminal(
     run: Command, world: World
 ) -> None:

@@ -45,6 +45,8 @@ ROUTES: dict[tuple[str, str], tuple[str, str, int | str]] = {
     ("GET", "/itc_db/jobs/{job_id}/progress"): ("/itc_db/jobs/1/progress", READ, 404),
     ("PUT", "/itc_db/topology"): ("/itc_db/topology?vhost=/", WRITE, 404),
     ("GET", "/itc_db/topology"): ("/itc_db/topology?vhost=/", READ, 404),
+    ("PUT", "/itc_db/archive"): ("/itc_db/archive?vhost=/&keep_days=1", WRITE, 404),
+    ("GET", "/itc_db/archive"): ("/itc_db/archive?vhost=/", READ, 404),
     ("GET", "/itc_db/whoami"): ("/itc_db/whoami", READ, LISTS),
     ("GET", "/metrics"): ("/metrics", READ, LISTS),
     ("GET", "/health/live"): ("/health/live", OPEN, LISTS),
@@ -56,6 +58,7 @@ PATHS = {
     "a trace": ROUTES["PUT", TRACE][0],
     "an export": ROUTES["GET", CHAIN][0],
     "a topology": ROUTES["GET", "/itc_db/topology"][0],
+    "an archive": ROUTES["PUT", "/itc_db/archive"][0],
 }
 
 # What a request that is granted is answered with, where that is not 200.
@@ -106,7 +109,7 @@ async def statuses(
     found = {}
     for (method, route), (path, _, _) in ROUTES.items():
         for made in PATHS.values():
-            assert (await client.put(made, headers=maker)).status_code in (201, 204)
+            assert (await client.put(made, headers=maker)).is_success
         async with client.stream(method, path, headers=headers) as answer:  # some never end
             found[method, route] = answer.status_code
     return found

@@ -66,6 +66,26 @@ async def test_what_is_too_old_goes_up_to_the_first_that_is_not(
     assert await store.plan_prune(trace_id, older_than=time) is None
 
 
+@pytest.mark.parametrize(
+    ("keep", "first"),
+    [
+        ({}, 61),
+        ({"keep_events": 150}, 51),
+        ({"keep_events": 20}, 61),
+        ({"older_than": BEGINNING + 10**12}, 61),
+        ({"older_than": BEGINNING - 10**9}, 1),
+    ],
+)
+@pytest.mark.parametrize("at_most", [None, 25])
+async def test_nothing_goes_beyond_an_id_that_is_named(
+    store: Store, trace_id: int, keep: dict[str, int], first: int, at_most: int | None
+) -> None:
+    history = await _stored(store, trace_id, seed=6)
+    while plan := await store.plan_prune(trace_id, through=60, at_most=at_most, **keep):
+        await _prune(store, history, plan)
+    assert await _ids(store) == list(range(first, 201))
+
+
 async def test_a_plan_alone_changes_nothing(store: Store, trace_id: int) -> None:
     await _stored(store, trace_id, seed=3)
     plan = await store.plan_prune(trace_id, keep_events=10)

@@ -211,6 +211,36 @@ def test_the_archive_is_partitioned_by_day_and_read_by_others(pruned: Pruned) ->
     assert sorted(table.column("id").to_pylist()) == list(range(1, CUT + 1))
 
 
+def test_an_archive_of_another_store_is_left_alone(spark: SparkSession, tmp_path: Path) -> None:
+    """A store that a backup was restored to gives the same ids to other events."""
+    archives = tmp_path / "archives"
+    one, other = (random_history(random.Random(seed), 60, 3, 0.1) for seed in (1, 2))
+    for row in other.rows:
+        row["recorded_at"] += 7
+    archive(spark, one.write(tmp_path / "one.db"), archives, NOON + DAY)
+    url = other.write(tmp_path / "other.db")
+    with pytest.raises(JobError, match="of another store") as caught:
+        archive(spark, url, archives, NOON + DAY)
+    assert caught.value.problem is Problem.bad_request
+    prune(tmp_path / "other.db", 30)
+    request = ChainRequest(
+        Database.from_url(url), 5, 50, tmp_path / "c.jsonl", FORMATS["jsonl"], archives=archives
+    )
+    with pytest.raises(JobError, match="of another store"):
+        run(spark, request)
+    assert not (tmp_path / "c.jsonl").exists()
+
+
+def test_a_cut_file_is_noticed(spark: SparkSession, tmp_path: Path) -> None:
+    url = random_history(random.Random(4), 60, 3, 0.1).write(tmp_path / "s.db")
+    archive(spark, url, tmp_path / "archives", NOON + DAY)
+    found = Archive.at(tmp_path / "archives", "/", 1)
+    assert found.is_whole
+    file = found.folder / found.parts[0].file
+    file.write_bytes(file.read_bytes()[:-1])
+    assert not found.is_whole
+
+
 def test_nothing_more_to_archive_is_said(spark: SparkSession, pruned: Pruned) -> None:
     again = archive(spark, pruned.url, pruned.archives, NOON)
     assert (again["events"], again["through"]) == (0, CUT)

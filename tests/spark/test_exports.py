@@ -16,7 +16,7 @@ from spark_jobs.export import manifest_of, write_file, written_aside
 
 @pytest.fixture
 def exports(tmp_path: Path) -> Exports:
-    return Exports(tmp_path / "exports")
+    return Exports(tmp_path / "exports", tmp_path / "archives")
 
 
 def put(exports: Exports, file: str, from_id: int = 1, to_id: int = 2, vhost: str = "/") -> Path:

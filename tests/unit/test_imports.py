@@ -21,8 +21,14 @@ MAY_IMPORT = {
     "app.tracker": ("itc",),
     "app.broker": ("app.errors", "app.tracker"),
     "app.store": ("app.errors", "app.job", "app.tracker", "itc"),
-    # What an export is called and what lies beside it; neither loads Spark.
-    "app.jobs": ("app.errors", "app.job", "spark_jobs.export", "spark_jobs.formats"),
+    # What an export is called, what lies beside it, what is archived; none of them loads Spark.
+    "app.jobs": (
+        "app.errors",
+        "app.job",
+        "spark_jobs.archived",
+        "spark_jobs.export",
+        "spark_jobs.formats",
+    ),
     # Traces know the store's and the tracker's values; broker and store come as ports.
     "app.traces": ("app.errors", "app.store", "app.tracker", "itc"),
     "app.api": (

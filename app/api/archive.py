@@ -1,0 +1,92 @@
+"""Archives: have a virtual host's oldest events archived, so that they may be pruned."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Response
+
+from app.api.auth import Reader, Writer
+from app.api.openapi import READING_ONE, WRITING, answers
+from app.api.paths import Text
+from app.api.queries import Moment, microseconds
+from app.api.schemas import Archive, ArchiveSummary
+from app.api.services import Parts, Services
+from app.api.submitting import ACCEPTED, Prefer, submitted
+from app.api.views import json_answer
+from app.errors import BadRequestError, NotFoundError
+from app.job import Json
+from app.store import NOTHING_LARGE, EventFilter
+
+router = APIRouter(tags=["archive"], prefix="/itc_db/archive")
+
+_DAY = 86_400_000_000  # µs
+
+Vhost = Annotated[Text, Query(description="Of this virtual host.")]
+Before = Annotated[Moment | None, Query(description="What was recorded before this time.")]
+KeepDays = Annotated[
+    float | None, Query(gt=0, le=36_600, description="What is older than so many days.")
+]
+
+
+@router.put(
+    "",
+    status_code=201,
+    response_model=ArchiveSummary,
+    responses={
+        **WRITING,
+        **answers(500),
+        **ACCEPTED,
+        200: {"model": ArchiveSummary, "description": "There was nothing more to archive."},
+    },
+)
+async def archive_events(
+    user: Writer,
+    parts: Parts,
+    vhost: Vhost,
+    before: Before = None,
+    keep_days: KeepDays = None,
+    prefer: Prefer = None,
+) -> Response:
+    """Archive a virtual host's oldest events, as a job; they stay stored until they are pruned."""
+    user.must_see(vhost, "trace")
+    if await parts.store.find_trace(vhost) is None:
+        raise NotFoundError("no such trace")
+    request = parts.archives.request(vhost, _bound(before, keep_days), user.name)
+    return await submitted(request, prefer, parts, _answer)
+
+
+def _bound(before: Moment | None, keep_days: float | None) -> int:
+    if (before is None) == (keep_days is None):
+        raise BadRequestError("say what to archive: by before, or by keep_days")
+    if before is not None:
+        return microseconds(before)
+    return time.time_ns() // 1_000 - int((keep_days or 0) * _DAY)
+
+
+async def _answer(result: Json) -> Response:
+    return json_answer(result, 201 if result["events"] else 200)
+
+
+@router.get("", response_model=Archive, responses=READING_ONE)
+async def get_archive(user: Reader, parts: Parts, vhost: Vhost) -> Archive:
+    """What of a virtual host is archived."""
+    user.must_see(vhost, "archive")
+    found = await asyncio.to_thread(parts.archives.get, vhost)
+    return Archive.model_validate(found)
+
+
+async def archived_through(vhost: str, parts: Services) -> int:
+    """The id up to which a virtual host's events are archived, and are those that are stored.
+
+    Raises `NotFoundError` where nothing is archived, `ConflictError` where the archive is damaged
+    or of another store.
+    """
+    archived = await asyncio.to_thread(parts.archives.get, vhost)
+    rows = await parts.store.events(
+        EventFilter(vhost=vhost), before=archived.through + 1, limit=1, columns=NOTHING_LARGE
+    )
+    newest = (rows[0].id, rows[0].recorded_at) if rows else None
+    return await asyncio.to_thread(parts.archives.prunable, vhost, newest)

@@ -1,0 +1,77 @@
+"""Having a job done by the service, and waiting for its end with a word on how far it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+from app.cli.client import Client
+from app.cli.exits import CommandError, Exit
+from app.cli.output import as_json, complain, err, printable, say
+
+_POLL_SECONDS = 1.0
+_ENDED = ("succeeded", "failed", "cancelled")
+
+
+def submit(client: Client, path: str, **parameters: Any) -> dict[str, Any]:
+    """Ask for a job; gives it as it stands. Parameters that are None are left out."""
+    chosen = {name: value for name, value in parameters.items() if value is not None}
+    headers = {"prefer": "respond-async"}
+    job: dict[str, Any] = client.send("PUT", path, params=chosen, headers=headers).json()
+    return job
+
+
+def say_job(job: dict[str, Any], json: bool) -> None:
+    """The job's number, or all of it, for who does not wait."""
+    as_json(job) if json else say(str(job["id"]))
+
+
+def followed(client: Client, job: dict[str, Any]) -> dict[str, Any]:
+    """Wait for a job's end and show how far it is; gives its result."""
+    job = _with_progress(client, job["id"])
+    if job["state"] == "succeeded":
+        result: dict[str, Any] = job["result"]
+        return result
+    raise CommandError(
+        Exit.failure, f"job {job['id']} {job['state']}: {job['error'] or 'no reason'}"
+    )
+
+
+def _with_progress(client: Client, job_id: int) -> dict[str, Any]:
+    if not err.is_terminal:
+        return _watch(client, job_id, _LineProgress())
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:.0f} %"))
+    with Progress(*columns, TimeElapsedColumn(), console=err, transient=True) as progress:
+        return _watch(client, job_id, _BarProgress(progress))
+
+
+class _LineProgress:
+    """One line on stderr for each stage: what a log of a pipe can hold."""
+
+    def __init__(self) -> None:
+        self._stage: str | None = None
+
+    def show(self, job: dict[str, Any]) -> None:
+        stage = job["stage"] or job["state"]
+        if stage != self._stage:
+            self._stage = stage
+            complain(f"job {job['id']}: {stage}, {job['percent']:.0f} %")
+
+
+class _BarProgress:
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._task: TaskID = progress.add_task("waiting", total=100)
+
+    def show(self, job: dict[str, Any]) -> None:
+        stage = printable(job["stage"] or job["state"])
+        self._progress.update(self._task, completed=job["percent"], description=stage)
+
+
+def _watch(client: Client, job_id: int, progress: _LineProgress | _BarProgress) -> dict[str, Any]:
+    while True:
+        job: dict[str, Any] = client.get(f"/itc_db/jobs/{job_id}", wait=_POLL_SECONDS)
+        progress.show(job)
+        if job["state"] in _ENDED:
+            return job

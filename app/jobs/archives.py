@@ -1,0 +1,96 @@
+"""The folder of archives: each virtual host's oldest events as Parquet, which may be pruned then.
+
+Everything here blocks on the disk: call it in a thread.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from app.errors import BadRequestError, ConflictError, NotFoundError
+from app.job import Json
+from app.jobs.requests import JobRequest
+
+if TYPE_CHECKING:
+    from spark_jobs.archived import Archive
+
+
+class Archived(msgspec.Struct, frozen=True):
+    """What is archived: all up to the id ``through``, recorded at ``until`` (µs)."""
+
+    vhost: str
+    through: int
+    until: int
+    events: int
+    files: int
+    bytes: int
+
+
+class Archives:
+    """The archives under one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def request(self, vhost: str, before: int, owner: str) -> JobRequest:
+        """The job that archives what was recorded before ``before`` (µs) and is not archived yet.
+
+        Raises `BadRequestError` for a time that is none.
+        """
+        if before <= 0:
+            raise BadRequestError("nothing was recorded before 1970")
+        shown: Json = {"vhost": vhost, "before": before}
+        return JobRequest(
+            kind="archive",
+            vhost=vhost,
+            owner=owner,
+            shown=shown,
+            work={**shown, "archives": str(self._folder)},
+        )
+
+    def get(self, vhost: str) -> Archived:
+        """What of a virtual host is archived; raises `NotFoundError` where nothing is."""
+        archive = self._archive(vhost)
+        return Archived(
+            vhost=vhost,
+            through=archive.through,
+            until=archive.until,
+            events=sum(part.events for part in archive.parts),
+            files=len(archive.parts),
+            bytes=sum(part.bytes for part in archive.parts),
+        )
+
+    def prunable(self, vhost: str, newest: tuple[int, int] | None) -> int:
+        """The id up to which a virtual host's events may be pruned, since they are archived.
+
+        ``newest`` is the newest stored event that is not above what is archived, by id and time.
+        Raises `NotFoundError` where nothing is archived, `ConflictError` where the archive is
+        damaged or of another store.
+        """
+        archive = self._archive(vhost)
+        if not archive.is_whole:
+            raise ConflictError(f"files of the archive of {vhost} are missing or cut short")
+        if not archive.fits(newest):
+            raise ConflictError(f"the archive of {vhost} is of another store: move it away")
+        return archive.through
+
+    def vhost_of(self, event_id: int) -> str | None:
+        """Whose event is archived under an id; None where none is."""
+        if not self._folder.is_dir():
+            return None
+        from spark_jobs.archived import Archive  # loads Arrow, which few services need
+
+        archive = Archive.holding(self._folder, event_id)
+        return archive.vhost if archive else None
+
+    def _archive(self, vhost: str) -> Archive:
+        if self._folder.is_dir():
+            from spark_jobs.archived import Archive
+
+            archive = Archive.at(self._folder, vhost, 0)
+            if archive.through:
+                return archive
+        raise NotFoundError(f"nothing of {vhost} is archived")
