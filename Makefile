@@ -34,8 +34,10 @@ bench: ## measure: the figures in README come from here
 	@tools/install test
 	$(python) -m bench
 
-soak: ## ten minutes of traffic, watched for growth, lag and loss
+soak: ## what takes long: damaged messages, clocks against clients' own, ten minutes of traffic
 	@tools/install test
+	$(python) -m bench.fuzz
+	$(python) -m bench.truth
 	$(python) -m bench.soak
 
 test-rabbitmq4: ## the integration tests against a newer RabbitMQ

@@ -1,14 +1,15 @@
 """Kill the service with SIGKILL at random moments under load; then count what is wrong.
 
-    python -m bench.kills [KILLS]        20 by default, on SQLite and then on PostgreSQL
+    python -m bench.kills [KILLS] [--processes N]
 
-The judge is a second consumer of the firehose, with a queue of its own, that nobody kills: the
-store must hold the same multiset of events, each with the stamp, the cause and the place that a
-tracker gives it which is fed the same sequence without a crash. All figures must be 0.
+20 kills by default, on SQLite and then on PostgreSQL. With processes of their own for the traces
+(`ITC_TRACE_PROCESSES`) every second kill hits one of those, and the service lives on. `bench.judge`
+says what is wrong; all its figures must be 0.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import contextlib
 import os
@@ -17,53 +18,28 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections import Counter, defaultdict, deque
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
 
 import aio_pika
 import httpx
 from aio_pika.abc import AbstractIncomingMessage
 
-from app.broker.consumer import Firehose
-from app.store import EventFilter, EventRow, Store
-from app.tracker import (
-    Bounds,
-    Channel,
-    Deliver,
-    EventType,
-    Policy,
-    Publish,
-    Record,
-    Tracker,
-    Unreadable,
-)
+from app.store import Store
+from bench.judge import Report, judged, oracle, settled
 from tools.servers import Broker, PostgresServer, RabbitNode, free_port, wait_until
 
 CHECKOUT = Path(__file__).parents[1]
+PUBLISHERS = 3
 QUEUES = ("red", "green")
-SETTLE_SECONDS = 90.0
 START_SECONDS = 60.0
-
-Key: TypeAlias = tuple[EventType, Channel, str | None, bool, bytes]
-
-
-class Report(NamedTuple):
-    """What came out; all but the first two must be 0."""
-
-    kills: int
-    events: int
-    lost: int
-    doubled: int
-    wrong_stamps: int
+TRACE_PROCESS = b"app.trace_process"
 
 
 class Service:
     """``rabbitmq-itc serve`` as a process of its own."""
 
-    def __init__(self, broker: Broker, database_url: str, folder: Path) -> None:
+    def __init__(self, broker: Broker, database_url: str, folder: Path, processes: int = 0) -> None:
         self.port = free_port()
         self._log = (folder / "service.log").open("ab")
         self._environment = {
@@ -75,6 +51,7 @@ class Service:
             "ITC_AUTH": "none",
             "ITC_PORT": str(self.port),
             "ITC_BATCH_SECONDS": "0.02",
+            "ITC_TRACE_PROCESSES": str(processes),
         }
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -112,6 +89,17 @@ class Service:
         async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
             (await client.request(method, place)).raise_for_status()
 
+    def trace_processes(self) -> list[int]:
+        """Its children that run traces."""
+        if self.process is None:
+            return []
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
+        return [
+            int(pid)
+            for pid in children.read_text().split()
+            if TRACE_PROCESS in Path(f"/proc/{pid}/cmdline").read_bytes()
+        ]
+
     def end(self, number: signal.Signals) -> int:
         """Send it a signal, and wait for its end; gives its exit code."""
         if self.process is None:
@@ -123,7 +111,11 @@ class Service:
 
 
 class Load:
-    """Clients that publish, consume, answer and sometimes put a message back."""
+    """Clients that publish, consume, answer and sometimes put a message back.
+
+    Each of the publishers sends a message every ``pause`` seconds. It goes to two queues, and each
+    delivery is answered: three publishes and two deliveries, five events.
+    """
 
     def __init__(self, url: str, pause: float) -> None:
         self._url = url
@@ -140,7 +132,7 @@ class Load:
             there = await channel.declare_queue(queue)
             await there.bind("amq.fanout")
             await there.consume(self._answering(channel, queue))
-        for _ in range(3):
+        for _ in range(PUBLISHERS):
             self._tasks.append(asyncio.create_task(self._publish(await self._channel())))
 
     async def stop(self) -> None:
@@ -156,11 +148,14 @@ class Load:
 
     async def _publish(self, channel: aio_pika.abc.AbstractChannel) -> None:
         fanout = await channel.get_exchange("amq.fanout", ensure=False)
+        now = asyncio.get_running_loop().time
+        due = now()
         while True:
             self._number += 1
             body = b"%d" % self._number
             await fanout.publish(aio_pika.Message(body), "", mandatory=False)
-            await asyncio.sleep(self._pause)
+            due += self._pause
+            await asyncio.sleep(due - now())
 
     def _answering(self, channel: aio_pika.abc.AbstractChannel, queue: str):  # type: ignore[no-untyped-def]
         async def take(message: AbstractIncomingMessage) -> None:
@@ -177,34 +172,17 @@ class Load:
         return take
 
 
-@asynccontextmanager
-async def oracle(broker: Broker, vhost: str) -> AsyncIterator[list[Record]]:
-    """A consumer of its own; the list grows while the block runs."""
-    records: list[Record] = []
-    firehose = Firehose(broker.amqp_url("/"), queue_max_bytes=1 << 30, queue="oracle")
-    async with firehose.open(vhost, 2_000, quorum=False) as stream:
-
-        async def listen() -> None:
-            while True:
-                for each in await stream.batch(1_000, 0.1):
-                    if isinstance(each.message, Unreadable):
-                        raise TypeError(each.message.reason)
-                    records.append(each.message)
-                    await stream.acknowledge(each.tag)
-
-        task = asyncio.create_task(listen())
-        try:
-            yield records
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-
-
 async def drill(
-    broker: Broker, database_url: str, kills: int, folder: Path, *, pause: float = 0.01
+    broker: Broker,
+    database_url: str,
+    kills: int,
+    folder: Path,
+    *,
+    pause: float = 0.01,
+    processes: int = 0,
 ) -> Report:
     """Run the drill on an empty database; gives what came out."""
-    service = Service(broker, database_url, folder)
+    service = Service(broker, database_url, folder, processes)
     with broker.fresh_vhost("kills") as vhost:
         async with oracle(broker, vhost) as records:
             service.start()
@@ -214,15 +192,19 @@ async def drill(
                 load = Load(broker.amqp_url(vhost), pause)
                 await load.start()
                 for number in range(kills):
-                    await _kill(service, early=number % 5 == 4)
+                    if processes and number % 2:
+                        await _kill_a_process(service)
+                    else:
+                        await _kill(service, early=number % 5 == 4)
                 await load.stop()
+                await service.listening()
                 store = await Store.open(database_url)
                 try:
                     await settled(store, records)
                     code = await asyncio.to_thread(service.end, signal.SIGTERM)
                     if code != 0:
                         raise RuntimeError(f"a graceful stop ended with {code}")
-                    return judged(kills, await stored_events(store), records)
+                    return await judged(kills, store, records)
                 finally:
                     await store.close()
             finally:
@@ -238,89 +220,18 @@ async def _kill(service: Service, *, early: bool) -> None:
     service.start()
 
 
-async def settled(store: Store, records: list[Record]) -> None:
-    """Wait until the store has caught up with the oracle, or does not move any more."""
-    loop = asyncio.get_running_loop()
-    deadline, before, still_since = loop.time() + SETTLE_SECONDS, (-1, -1), loop.time()
-    while loop.time() < deadline:
-        now = (await store.count(EventFilter()), len(records))
-        if now != before:
-            before, still_since = now, loop.time()
-        if loop.time() - still_since > (2 if now[0] == now[1] else 20):
-            return
-        await asyncio.sleep(0.2)
-
-
-async def stored_events(store: Store) -> list[EventRow]:
-    """All events, oldest first."""
-    found: list[EventRow] = []
-    while page := await store.events(
-        EventFilter(), after=found[-1].id if found else 0, limit=1_000
-    ):
-        found += page
-    return found
-
-
-def judged(kills: int, stored: list[EventRow], records: list[Record]) -> Report:
-    """Compare the store with what the oracle saw."""
-    seen: defaultdict[Key, deque[Record]] = defaultdict(deque)
-    for record in records:
-        seen[_key(record)].append(record)
-    wanted = Counter({key: len(found) for key, found in seen.items()})
-    present = Counter(_key_of(event) for event in stored)
-    in_order = [seen[_key_of(e)].popleft() for e in stored if seen[_key_of(e)]]
-    wrong = len(stored)
-    if len(in_order) == len(stored):
-        wrong = _wrong_stamps(stored, in_order)
-    return Report(
-        kills,
-        len(stored),
-        lost=(wanted - present).total(),
-        doubled=(present - wanted).total(),
-        wrong_stamps=wrong,
+async def _kill_a_process(service: Service) -> None:
+    """Kill a process that runs traces, at a random moment; the service starts another."""
+    await service.listening()
+    await asyncio.sleep(random.uniform(0.1, 1.5))
+    await asyncio.to_thread(
+        wait_until, lambda: bool(service.trace_processes()), START_SECONDS, "a trace process"
     )
+    for pid in service.trace_processes()[:1]:
+        os.kill(pid, signal.SIGKILL)
 
 
-def _wrong_stamps(stored: list[EventRow], records: list[Record]) -> int:
-    tracker = Tracker(Policy.channel, Bounds())
-    wrong = 0
-    for event, record in zip(stored, records, strict=True):
-        (right,) = tracker.apply(record, event.recorded_at)
-        right.reference.id = event.id
-        tracker.checkpoint()
-        cause = right.cause.id if right.cause else None
-        wrong += (
-            event.stamp.trees(),
-            event.participant,
-            event.seq,
-            event.lamport,
-            event.match,
-            event.cause,
-        ) != (
-            right.stamp.trees(),
-            right.participant,
-            right.seq,
-            right.lamport,
-            right.match,
-            cause,
-        )
-    return wrong
-
-
-def _key(record: Record) -> Key:
-    if isinstance(record, Publish):
-        return EventType.published, record.channel, None, False, record.body
-    if isinstance(record, Deliver):
-        return EventType.received, record.channel, record.queue, record.redelivered, record.body
-    raise TypeError(record)
-
-
-def _key_of(event: EventRow) -> Key:
-    channel = Channel(event.node, event.connection, event.channel, event.user)
-    return event.type, channel, event.queue, event.redelivered, event.payload or b""
-
-
-async def main(kills: int) -> int:
+async def main(kills: int, processes: int) -> int:
     """Run it on both databases, on private servers; gives how much was wrong."""
     wrong = 0
     given = Broker.from_environment(os.environ)
@@ -333,11 +244,20 @@ async def main(kills: int) -> int:
                 ("SQLite", f"sqlite:///{folders[0] / 'itc.db'}", folders[0]),
                 ("PostgreSQL", url, folders[1]),
             ):
-                report = await drill(broker, address, kills, folder)
+                report = await drill(broker, address, kills, folder, processes=processes)
                 print(name, report, flush=True)
                 wrong += report.lost + report.doubled + report.wrong_stamps
     return wrong
 
 
+def arguments() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(prog="python -m bench.kills")
+    parser.add_argument("kills", nargs="?", type=int, default=20)
+    parser.add_argument("--processes", type=int, default=0, help="as ITC_TRACE_PROCESSES")
+    return parser.parse_args()
+
+
 if __name__ == "__main__":
-    sys.exit(asyncio.run(main(int(sys.argv[1]) if len(sys.argv) > 1 else 20)) > 0)
+    given = arguments()
+    sys.exit(asyncio.run(main(given.kills, given.processes)) > 0)

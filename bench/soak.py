@@ -1,13 +1,16 @@
 """Steady traffic for a long time: does memory stay flat, the lag bounded, the store complete?
 
-    python -m bench.soak [SECONDS]        600 by default
+    python -m bench.soak [SECONDS] [--rate MESSAGES]     600 s of 1,000 messages a second by default
 
-Prints resident memory and lag as they go, and at the end the slope of memory after the first
-quarter, which is warm-up. The judge of completeness is that of `bench.kills`.
+Prints resident memory and lag as they go, and at the end the slope of memory after warm-up. That
+is over when the memories with a bound are full: 20,000 remembered deliveries, and the 64 MiB of
+pages that SQLite's writer keeps, which takes about 250 bytes an event. The judge of completeness
+is `bench.judge`.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import os
 import signal
@@ -15,28 +18,39 @@ import statistics
 import sys
 import tempfile
 from pathlib import Path
+from typing import NamedTuple
 
 import httpx
 
 from app.store import Store
-from bench.kills import Load, Service, judged, oracle, settled, stored_events
+from bench.judge import judged, oracle, settled
+from bench.kills import PUBLISHERS, Load, Service
 from tools.servers import Broker, RabbitNode
 
 LOOK_SECONDS = 5.0
-# Three publishers; each message goes to two queues and each delivery is answered: five events.
-PAUSE_SECONDS = 0.01
+WARM_EVENTS = 300_000
+PUBLISHED_OF_ONE = 3  # a message and the answers to its two deliveries
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
-async def main(seconds: float) -> int:
+class Look(NamedTuple):
+    """How the service stood: seconds since the beginning, MiB resident, events, messages queued."""
+
+    at: float
+    memory: float
+    events: int
+    lag: int
+
+
+async def main(seconds: float, rate: float) -> int:
     """Run it on private servers; gives 0 where all is right."""
     given = Broker.from_environment(os.environ)
     with tempfile.TemporaryDirectory() as place, given or RabbitNode() as broker:
-        return await soak(broker, Path(place), seconds)
+        return await soak(broker, Path(place), seconds, rate)
 
 
-async def soak(broker: Broker, folder: Path, seconds: float) -> int:
-    """Run it in a folder."""
+async def soak(broker: Broker, folder: Path, seconds: float, rate: float) -> int:
+    """Run it in a folder; gives how many events are lost, doubled or wrong."""
     url = f"sqlite:///{folder / 'itc.db'}"
     service = Service(broker, url, folder)
     with broker.fresh_vhost("soak") as vhost:
@@ -45,37 +59,57 @@ async def soak(broker: Broker, folder: Path, seconds: float) -> int:
             try:
                 await service.listening()
                 await service.trace(vhost)
-                load = Load(broker.amqp_url(vhost), PAUSE_SECONDS)
+                load = Load(broker.amqp_url(vhost), PUBLISHERS * PUBLISHED_OF_ONE / rate)
                 await load.start()
                 curve = await _watched(service, seconds)
                 await load.stop()
                 store = await Store.open(url)
                 try:
                     await settled(store, records)
-                    report = judged(0, await stored_events(store), records)
+                    report = await judged(0, store, records)
                 finally:
                     await store.close()
             finally:
                 service.end(signal.SIGTERM)
-    warm = curve[len(curve) // 4 :]
-    slope = statistics.linear_regression(*zip(*warm, strict=True)).slope
-    print(f"memory after warm-up: {slope * 3600:+.1f} MiB an hour")
-    print(f"{report.events / seconds:.0f} events/s; {report}")
+    print(*summary(curve), report, sep="\n")
     return report.lost + report.doubled + report.wrong_stamps
 
 
-async def _watched(service: Service, seconds: float) -> list[tuple[float, float]]:
-    """Print and collect (seconds, MiB)."""
-    curve = []
+def summary(curve: list[Look]) -> list[str]:
+    """What the curve says, in lines."""
+    warm = [look for look in curve if look.events >= WARM_EVENTS]
+    lines = [f"{curve[-1].events / curve[-1].at:.0f} events/s"]
+    if len(warm) > 1:
+        slope = statistics.linear_regression([e.at for e in warm], [e.memory for e in warm]).slope
+        lines.append(
+            f"memory after warm-up, from {warm[0].at:.0f} s on: {slope * 3600:+.1f} MiB an hour, "
+            f"{min(e.memory for e in warm):.1f} to {max(e.memory for e in warm):.1f} MiB"
+        )
+    else:
+        lines.append(f"no slope: warm-up takes {WARM_EVENTS} events")
+    lags = [look.lag for look in curve]
+    middle = f"{statistics.median(lags):.0f}"
+    lines.append(
+        f"lag: {middle} messages at the median, {max(lags)} at most, {lags[-1]} at the end"
+    )
+    return lines
+
+
+async def _watched(service: Service, seconds: float) -> list[Look]:
+    """Print and collect how the service stands."""
+    curve: list[Look] = []
     loop = asyncio.get_running_loop()
     begin = loop.time()
-    async with httpx.AsyncClient(trust_env=False, timeout=30) as client:
-        while (now := loop.time() - begin) < seconds:
-            curve.append((now, _resident(service)))
-            traces = (await client.get(f"http://127.0.0.1:{service.port}/itc_db/traces")).json()
-            lag = traces[0].get("lag") if isinstance(traces, list) and traces else None
-            print(f"{now:6.0f} s  {curve[-1][1]:7.1f} MiB  lag {lag}", flush=True)
+    async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
+        while not curve or curve[-1].at < seconds:
             await asyncio.sleep(LOOK_SECONDS)
+            (trace,) = (await client.get(f"http://127.0.0.1:{service.port}/itc_db/traces")).json()
+            look = Look(loop.time() - begin, _resident(service), trace["events"], trace["lag"] or 0)
+            print(
+                f"{look.at:6.0f} s  {look.memory:7.1f} MiB  {look.events:9} events  lag {look.lag}"
+            )
+            sys.stdout.flush()
+            curve.append(look)
     return curve
 
 
@@ -86,4 +120,8 @@ def _resident(service: Service) -> float:
 
 
 if __name__ == "__main__":
-    sys.exit(asyncio.run(main(float(sys.argv[1]) if len(sys.argv) > 1 else 600)) > 0)
+    parser = argparse.ArgumentParser(prog="python -m bench.soak")
+    parser.add_argument("seconds", nargs="?", type=float, default=600.0)
+    parser.add_argument("--rate", type=float, default=1_000.0, help="messages published a second")
+    given = parser.parse_args()
+    sys.exit(asyncio.run(main(given.seconds, given.rate)) > 0)

@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from app.store import EventRow, Store
-from bench.kills import Service, stored_events
+from bench.judge import stored_events
+from bench.kills import Service
 from bench.workload import Clock, event_name, relation, work
 from itc import compare
 from tools.servers import Broker, RabbitNode
@@ -77,7 +78,8 @@ async def trial(broker: Broker, folder: Path, workers: int, actions: int, pairs:
             await service.stop_trace(vhost)  # which empties the trace queue into the store
             store = await Store.open(url)
             try:
-                return judged(await stored_events(store), history, pairs, seed=workers)
+                events = [event async for event in stored_events(store)]
+                return judged(events, history, pairs, seed=workers)
             finally:
                 await store.close()
         finally:

@@ -1,0 +1,140 @@
+"""The judge of what the service stored: a second consumer of the firehose, that nobody disturbs.
+
+It has a queue of its own. The store must hold the same multiset of events, each with the stamp,
+the cause and the place that a tracker gives it which is fed the same sequence without a crash.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict, deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import NamedTuple, TypeAlias
+
+from app.broker.consumer import Firehose
+from app.store import EventFilter, EventRow, Store
+from app.tracker import (
+    Bounds,
+    Channel,
+    Deliver,
+    EventType,
+    Policy,
+    Publish,
+    Record,
+    Tracker,
+    Unreadable,
+)
+from tools.servers import Broker
+
+SETTLE_SECONDS = 300.0
+STILL_SECONDS = 30.0  # without any move: nothing more will come
+
+Key: TypeAlias = tuple[EventType, Channel, str | None, bool, bytes]
+
+
+class Report(NamedTuple):
+    """What came out; all but the first two must be 0."""
+
+    kills: int
+    events: int
+    lost: int
+    doubled: int
+    wrong_stamps: int
+
+
+@asynccontextmanager
+async def oracle(broker: Broker, vhost: str) -> AsyncIterator[list[Record]]:
+    """A consumer of its own; the list grows while the block runs."""
+    records: list[Record] = []
+    firehose = Firehose(broker.amqp_url("/"), queue_max_bytes=1 << 30, queue="oracle")
+    async with firehose.open(vhost, 2_000, quorum=False) as stream:
+
+        async def listen() -> None:
+            while True:
+                for each in await stream.batch(1_000, 0.1):
+                    if isinstance(each.message, Unreadable):
+                        raise TypeError(each.message.reason)
+                    records.append(each.message)
+                    await stream.acknowledge(each.tag)
+
+        task = asyncio.create_task(listen())
+        try:
+            yield records
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+
+async def settled(store: Store, records: list[Record]) -> None:
+    """Wait until the store has caught up with the oracle, or does not move any more."""
+    loop = asyncio.get_running_loop()
+    deadline, before, still_since = loop.time() + SETTLE_SECONDS, (-1, -1), loop.time()
+    while loop.time() < deadline:
+        now = (await store.count(EventFilter()), len(records))
+        if now != before:
+            before, still_since = now, loop.time()
+        if loop.time() - still_since > (2 if now[0] == now[1] else STILL_SECONDS):
+            return
+        await asyncio.sleep(0.2)
+
+
+async def stored_events(store: Store) -> AsyncIterator[EventRow]:
+    """All events, oldest first, a page at a time."""
+    last = 0
+    while page := await store.events(EventFilter(), after=last, limit=1_000):
+        for event in page:
+            yield event
+        last = page[-1].id
+
+
+async def judged(kills: int, store: Store, records: list[Record]) -> Report:
+    """Compare the store with what the oracle saw."""
+    expected: defaultdict[Key, deque[Record]] = defaultdict(deque)
+    for record in records:
+        expected[_key(record)].append(record)
+    tracker = Tracker(Policy.channel, Bounds())
+    events = doubled = wrong = 0
+    async for event in stored_events(store):
+        events += 1
+        same = expected.get(_key_of(event))
+        if same:
+            wrong += _is_wrong(event, same.popleft(), tracker)
+        else:
+            doubled += 1
+    return Report(kills, events, sum(map(len, expected.values())), doubled, wrong)
+
+
+def _is_wrong(event: EventRow, record: Record, tracker: Tracker) -> bool:
+    """Whether an event is not what the tracker makes of its record, which comes next."""
+    (right,) = tracker.apply(record, event.recorded_at)
+    right.reference.id = event.id
+    tracker.checkpoint()
+    return (
+        event.stamp.trees(),
+        event.participant,
+        event.seq,
+        event.lamport,
+        event.match,
+        event.cause,
+    ) != (
+        right.stamp.trees(),
+        right.participant,
+        right.seq,
+        right.lamport,
+        right.match,
+        right.cause.id if right.cause else None,
+    )
+
+
+def _key(record: Record) -> Key:
+    if isinstance(record, Publish):
+        return EventType.published, record.channel, None, False, record.body
+    if isinstance(record, Deliver):
+        return EventType.received, record.channel, record.queue, record.redelivered, record.body
+    raise TypeError(record)
+
+
+def _key_of(event: EventRow) -> Key:
+    channel = Channel(event.node, event.connection, event.channel, event.user)
+    return event.type, channel, event.queue, event.redelivered, event.payload or b""
