@@ -1,0 +1,132 @@
+"""Retention in the middle of a run: what stays is related as ever, reused ids confuse nothing."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.tracker import Bounds, Match, Policy, StampedEvent, Tracker
+from itc import Relation, compare
+from tests.unit.broker_model import Broker
+
+QUEUES = ("red", "green")
+NAMES = ("ann", "bob", "cid")
+STEPS_OF_A_GENERATION = 6  # then other channels come, and the ones before fall silent
+
+
+@st.composite
+def runs_of_short_lives(draw: st.DrawFn) -> Broker:
+    """A random run in which new participants come all the time, and old messages stay queued."""
+    broker = Broker(queues={name: deque() for name in QUEUES})
+    for step in range(draw(st.integers(10, 60))):
+        who = draw(st.sampled_from(NAMES)) + str(step // STEPS_OF_A_GENERATION)
+        full = [name for name, queue in broker.queues.items() if queue]
+        if not full or draw(st.booleans()):
+            queues = draw(st.lists(st.sampled_from(QUEUES), unique=True, max_size=2))
+            broker.publish(who, queues, b"%d" % step, message_id=str(step))
+            continue
+        queue = draw(st.sampled_from(full))
+        _, message = broker.deliver(who, queue)
+        if draw(st.integers(0, 3)) == 0:
+            broker.requeue(queue, message)
+    return broker
+
+
+def played(broker: Broker, keeps: list[tuple[int, int]]) -> tuple[list[StampedEvent], int]:
+    """Stamp a run, forgetting in between; gives all events, and the id before which none is left.
+
+    Each of ``keeps`` says after how many more events retention comes, and how many stay then.
+    """
+    tracker = Tracker(Policy.channel, Bounds())
+    events: list[StampedEvent] = []
+    begin = 1
+    due = dict(_due(keeps))
+    for number, record in enumerate(broker.records, 1):
+        (event,) = tracker.apply(record, number)
+        event.reference.id = number
+        events.append(event)
+        if number in due:
+            begin = max(begin, number + 1 - due[number])
+            tracker.checkpoint()
+            gone = tracker.forget_before(begin)
+            stored = {each.participant for each in events[begin - 1 :]}
+            assert stored.isdisjoint(gone)
+            assert tracker.participants == len(stored)
+    return events, begin
+
+
+def _due(keeps: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    at, due = 0, []
+    for more, stay in keeps:
+        at += more
+        due.append((at, stay))
+    return due
+
+
+retention = st.lists(st.tuples(st.integers(1, 15), st.integers(0, 12)), min_size=1, max_size=6)
+
+
+@given(runs_of_short_lives(), retention)
+def test_what_stays_is_related_as_its_histories_say(
+    broker: Broker, keeps: list[tuple[int, int]]
+) -> None:
+    events, begin = played(broker, keeps)
+    for b in range(begin - 1, len(events)):
+        for a in range(begin - 1, b):
+            expected = Relation.before if a in broker.history[b] else Relation.concurrent
+            assert compare(events[a].stamp, events[b].stamp) is expected
+            dot = events[b].stamp.height_at(events[a].stamp.interval) >= events[a].height
+            assert dot is (expected is Relation.before)
+
+
+@given(runs_of_short_lives(), retention)
+def test_no_two_owners_of_what_is_stored_share_a_piece_of_an_id(
+    broker: Broker, keeps: list[tuple[int, int]]
+) -> None:
+    events, begin = played(broker, keeps)
+    owners = {(e.participant, e.stamp.interval) for e in events[begin - 1 :]}
+    assert len({participant for participant, _ in owners}) == len(owners)
+    for participant, interval in owners:
+        for other, piece in owners - {(participant, interval)}:
+            assert not interval.startswith(piece), (participant, other)
+
+
+@given(runs_of_short_lives(), retention)
+def test_a_number_is_never_given_twice_and_seq_begins_anew_with_each(
+    broker: Broker, keeps: list[tuple[int, int]]
+) -> None:
+    events, _ = played(broker, keeps)
+    seqs: dict[int, list[int]] = {}
+    channels: dict[int, set[str]] = {}
+    for event in events:
+        seqs.setdefault(event.participant, []).append(event.seq)
+        channels.setdefault(event.participant, set()).add(event.record.channel.user)
+    assert all(each == list(range(1, len(each) + 1)) for each in seqs.values())
+    assert all(len(each) == 1 for each in channels.values())
+
+
+@given(runs_of_short_lives(), retention)
+def test_retention_changes_no_match_but_those_whose_publish_went(
+    broker: Broker, keeps: list[tuple[int, int]]
+) -> None:
+    whole, _ = played(broker, [])
+    events, _ = played(broker, keeps)
+    for event, without in zip(events, whole, strict=True):
+        if event.cause is not None and without.cause is not None:
+            assert (event.match, event.cause.id) == (without.match, without.cause.id)
+        else:
+            assert event.match in (without.match, Match.unmatched)
+
+
+def test_ids_are_reused_in_these_runs() -> None:
+    """The runs are worth something: intervals do go from one participant to another."""
+    broker = Broker(queues={name: deque() for name in QUEUES})
+    for step in range(60):
+        broker.publish(f"ann{step // STEPS_OF_A_GENERATION}", [], b"%d" % step)
+    events, _ = played(broker, [(10, 1)] * 6)
+    owners: dict[str, set[int]] = {}
+    for event in events:
+        owners.setdefault(event.stamp.interval, set()).add(event.participant)
+    assert max(map(len, owners.values())) > 1
