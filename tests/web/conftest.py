@@ -9,11 +9,15 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from tests.web.browser import launch, watch
 from tests.web.fake_server import Server, running
 from tests.web.world import World, demo_world
+
+# How long a condition is waited for: a loaded machine is slow, and no failure.
+PATIENCE_MS = 60_000
+expect.set_options(timeout=PATIENCE_MS)
 
 ARTEFACTS = Path(__file__).resolve().parents[2] / "artefacts" / "web"
 
@@ -68,7 +72,7 @@ def open_page(browser: Browser) -> Iterator[OpenPage]:
         )
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(10_000)
+        page.set_default_timeout(PATIENCE_MS)
         watch(page, server.url, complaints)
         page.goto(f"{server.url}/icon.svg")
         if user is not None:

@@ -13,7 +13,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.web.browser import watch
-from tests.web.conftest import sign_in
+from tests.web.conftest import PATIENCE_MS, sign_in
 from tools.demo.pipeline import Outcome, Pipeline
 from tools.demo.stage import Stage, raised
 from tools.servers import Broker, free_port
@@ -64,7 +64,7 @@ def opened(browser: Browser, stage: Stage, complaints: list[str], theme: str) ->
         color_scheme="dark" if theme == "dark" else "light",
     )
     page = context.new_page()
-    page.set_default_timeout(15_000)
+    page.set_default_timeout(PATIENCE_MS)
     watch(page, stage.client.url, complaints)
     page.goto(stage.client.url)
     sign_in(page, stage.broker.user, stage.broker.password)

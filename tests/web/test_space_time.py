@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.web import history
 from tests.web.conftest import OpenPage
@@ -140,6 +140,34 @@ def test_no_effect_stands_above_its_cause(demo: Server, open_page: OpenPage, kin
     assert wrong == 0
 
 
+def press(page: Page, *keys: str) -> None:
+    """Presses keys with nothing drawn in between."""
+    page.evaluate(
+        """keys => { for (const key of keys) document.body.dispatchEvent(
+             new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true })) }""",
+        keys,
+    )
+
+
+class Held:
+    """Requests that get no answer until they are let go."""
+
+    def __init__(self) -> None:
+        self.routes: list[Route] = []
+        self.open = False
+
+    def __call__(self, route: Route) -> None:
+        if self.open:
+            route.continue_()
+        else:
+            self.routes.append(route)
+
+    def let_go(self) -> None:
+        self.open = True
+        for route in self.routes:
+            route.continue_()
+
+
 IN_SIGHT = "parseInt(document.querySelector('.diagram .rows-foot').innerText.replace(',', ''))"
 
 
@@ -162,6 +190,62 @@ def test_a_linked_event_is_shown_lit_and_its_neighbours_are_a_key_away(
     page.keyboard.press("ArrowUp")
     before = world.events[first_effect - 1].prev
     expect(page.locator(".drawer h2")).to_have_text(f"#{before}")
+
+
+def test_keys_are_obeyed_quicker_than_the_page_is_drawn(
+    demo: Server, open_page: OpenPage, world: World
+) -> None:
+    event = next(e for e in world.events[700:] if e.match == "routed")
+    first_effect = next(e.id for e in world.events if e.cause == event.cause)
+    page = open_page(demo, f"{SPACE_TIME}&event={event.id}")
+    expect(page.locator(".diagram-legend")).to_contain_text("past")
+    press(page, "ArrowLeft", "ArrowRight", "ArrowUp")
+    before = world.events[first_effect - 1].prev
+    expect(page.locator(".drawer h2")).to_have_text(f"#{before}")
+
+
+def test_keys_lead_to_what_is_not_fetched_yet(
+    serve: Callable[[World], Server], open_page: OpenPage
+) -> None:
+    world = demo_world(8_000)
+    server = serve(world)
+    # Far from both ends; only the five hundred events to either side of it come at once.
+    cause, effect = next(
+        (e.cause, e.id) for e in world.events[4_000:] if e.cause and e.id - e.cause > 20
+    )
+    first_effect = next(e.id for e in world.events if e.cause == cause)
+    page = open_page(server, "#/jobs")
+    window = "**/itc_db?*page_size=500*"
+    page.route(window, held := Held())
+    page.evaluate(f"location.hash = '{SPACE_TIME}&rows=time&event={effect}'")
+    expect(page.locator(".drawer h2")).to_have_text(f"#{effect}")
+    for key, event_id in {
+        "ArrowLeft": cause,
+        "ArrowRight": first_effect,
+        "ArrowUp": world.events[first_effect - 1].prev,
+        "ArrowDown": first_effect,
+    }.items():
+        page.keyboard.press(key)
+        expect(page.locator(".drawer h2")).to_have_text(f"#{event_id}")
+    held.let_go()
+    expect(page.locator(".diagram-legend")).to_contain_text("past")
+
+
+def test_an_event_chosen_while_others_are_fetched_is_gone_to_all_the_same(
+    serve: Callable[[World], Server], open_page: OpenPage
+) -> None:
+    world = demo_world(40_000)
+    page = open_page(serve(world), "#/jobs")
+    window = "**/itc_db?*after=20000*"
+    page.route(window, held := Held())
+    with page.expect_request(window):
+        page.evaluate(f"location.hash = '{SPACE_TIME}&rows=time&event=20000'")
+    expect(page.locator(".drawer h2")).to_have_text("#20000")
+    page.evaluate("location.hash = location.hash.replace('event=20000', 'event=1000')")
+    expect(page.locator(".drawer h2")).to_have_text("#1000")
+    held.let_go()
+    expect(page.locator(".diagram-legend")).to_contain_text("past")
+    page.wait_for_function("() => /at=(9|10)\\d\\d\\b/.test(location.hash)")
 
 
 def test_clicking_a_dot_chooses_its_event(demo: Server, open_page: OpenPage) -> None:

@@ -275,6 +275,7 @@ class World:
                     "queue": queue,
                     "state": state,
                     "deliveries": [self.event_json(e, payload=False) for e in mine],
+                    "dead_letters": [self.event_json(e, payload=False) for e in dead],
                     "dead_lettered_to": [e.queue for e in dead],
                 }
             )

@@ -1,5 +1,5 @@
 // The keys that work on every tab. A tab adds its own by `useKeys`.
-import { useEffect, useRef } from "../../vendor/hooks.js";
+import { useLayoutEffect, useRef } from "../../vendor/hooks.js";
 import { go, openEvent, patch, TABS } from "../core/route.js";
 import { helpOpen } from "./help.js";
 
@@ -10,7 +10,8 @@ const typing = (target) =>
 export function useKeys(keys) {
   const latest = useRef(keys);
   latest.current = keys;
-  useEffect(() => {
+  // Not after the paint: what can be seen already listens.
+  useLayoutEffect(() => {
     const listen = (event) => {
       if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
       if (typing(event.target) || document.querySelector("dialog[open]")) return;

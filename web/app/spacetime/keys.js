@@ -1,26 +1,43 @@
 // The keys of the diagram: steps along lanes and messages, zoom, pages.
-import { patch, route } from "../core/route.js";
+import { useMemo } from "../../vendor/hooks.js";
+import { openEvent, patch, route } from "../core/route.js";
 import { useKeys } from "../shell/keyboard.js";
-import { NONE } from "./model.js";
+import { attempt } from "../shell/notices.js";
+import { neighbour } from "./neighbours.js";
+
+/** Steps one after another, each from where the one before it has led. */
+function makeSteps(stage) {
+  const { scene, loader } = stage;
+  const choose = (id) => id != null && patch({ event: String(id) });
+  const step = async (way) => {
+    const from = openEvent.peek();
+    if (from) {
+      const id = await neighbour({ model: scene.model, vhost: stage.vhost }, Number(from), way);
+      // Whoever has chosen another one meanwhile wants that.
+      return openEvent.peek() === from && choose(id);
+    }
+    await loader.running;
+    const [first] = scene.inSight(1);
+    return first !== undefined && choose(scene.model.id[first]);
+  };
+  let last = Promise.resolve();
+  return (way) => () => {
+    last = last.then(() => stage.isOpen() && attempt(() => step(way)));
+  };
+}
 
 export function useDiagramKeys(stage) {
-  const { scene } = stage;
-  const { view } = scene;
-  const choose = (index) => index !== NONE && patch({ event: String(scene.model.id[index]) });
-  const from = () => (scene.selected !== NONE ? scene.selected : (scene.inSight(1)[0] ?? NONE));
-  const step = (next) => () => {
-    if (scene.selected === NONE) return choose(from());
-    return choose(next(scene.selected));
-  };
+  const { view } = stage.scene;
+  const step = useMemo(() => makeSteps(stage), [stage]);
   const move = (action) => () => {
     action();
     stage.redraw();
   };
   useKeys({
-    ArrowDown: step((i) => scene.model.after(i)),
-    ArrowUp: step((i) => scene.model.before[i]),
-    ArrowRight: step((i) => scene.model.firstEffect(i)),
-    ArrowLeft: step((i) => scene.model.cause[i]),
+    ArrowDown: step("next"),
+    ArrowUp: step("previous"),
+    ArrowRight: step("effect"),
+    ArrowLeft: step("cause"),
     "+": move(() => view.zoomRows(1.4)),
     "=": move(() => view.zoomRows(1.4)),
     "-": move(() => view.zoomRows(1 / 1.4)),

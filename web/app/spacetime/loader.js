@@ -15,6 +15,7 @@ export class Loader {
     this.onLoad = onLoad;
     this.abort = new AbortController();
     this.busy = false;
+    this.running = null; // what `busy` waits for
     this.atOldest = false;
     this.atNewest = false;
     this.error = null;
@@ -30,7 +31,7 @@ export class Loader {
 
   /** The newest events, or those round `anchor`, in place of what is loaded. */
   open(anchor) {
-    return this.alone(async () => {
+    const fill = async () => {
       this.model.clear();
       if (anchor) {
         const [older, newer] = await Promise.all([
@@ -46,12 +47,13 @@ export class Loader {
         this.atOldest = newest.length < PAGE;
         this.model.append(newest.reverse());
       }
-    });
+    };
+    return this.alone(fill, { wait: true });
   }
 
-  older(pages = PAGES_AT_A_TIME) {
+  older(pages = PAGES_AT_A_TIME, { wait = false } = {}) {
     if (this.atOldest || this.isFull()) return false;
-    return this.alone(async () => {
+    const fill = async () => {
       let events = [];
       let first = this.model.id[0];
       for (let n = 0; n < pages && !this.atOldest; n += 1) {
@@ -62,18 +64,20 @@ export class Loader {
         first = events[0].id;
       }
       this.model.prepend(events);
-    });
+    };
+    return this.alone(fill, { wait });
   }
 
-  newer(pages = PAGES_AT_A_TIME) {
+  newer(pages = PAGES_AT_A_TIME, { wait = false } = {}) {
     if (this.atNewest || this.isFull()) return false;
-    return this.alone(async () => {
+    const fill = async () => {
       for (let n = 0; n < pages && !this.atNewest; n += 1) {
         const page = await this.fetch({ after: this.model.id[this.model.length - 1] });
         this.atNewest = page.length < PAGE;
         this.model.append(page);
       }
-    });
+    };
+    return this.alone(fill, { wait });
   }
 
   /** Loads backwards until there are `events` or no older ones. */
@@ -81,18 +85,19 @@ export class Loader {
     const most = Math.min(events, MOST_EVENTS);
     while (this.canGoOn() && !this.atOldest && this.model.length < most) {
       const missing = Math.ceil((most - this.model.length) / PAGE);
-      if (!(await this.older(Math.min(PAGES_IN_A_RUN, missing)))) return;
+      if (!(await this.older(Math.min(PAGES_IN_A_RUN, missing), { wait: true }))) return;
     }
   }
 
-  /** Loads on to an event, either way, as long as that takes at most `most` events more. */
-  async reach(id, most) {
+  /** Loads on to an event, either way, while that is `wanted` and at most `most` events more. */
+  async reach(id, most, wanted = () => true) {
     const { model } = this;
     const enough = model.length + most;
-    while (this.canGoOn() && model.length && model.length < enough) {
+    while (this.canGoOn() && wanted() && model.length && model.length < enough) {
       const before = id < model.id[0];
       if (!before && id <= model.id[model.length - 1]) return;
-      if (!(await (before ? this.older(PAGES_IN_A_RUN) : this.newer(PAGES_IN_A_RUN)))) return;
+      const more = before ? "older" : "newer";
+      if (!(await this[more](PAGES_IN_A_RUN, { wait: true }))) return;
     }
   }
 
@@ -104,20 +109,29 @@ export class Loader {
     return !this.abort.signal.aborted && !this.error;
   }
 
-  /** One request at a time; the answer to a second one is that the first still runs. */
-  async alone(action) {
-    if (this.busy) return false;
+  /**
+   * One at a time: what comes second waits its turn where somebody asked for it, and is dropped
+   * (false) where it was only the sight coming near an edge.
+   */
+  async alone(action, { wait }) {
+    while (wait && this.busy) await this.running;
+    if (this.busy || this.abort.signal.aborted) return false;
     this.busy = true;
+    this.running = this.run(action);
+    return this.running;
+  }
+
+  async run(action) {
     this.onLoad({ began: true });
+    this.error = null;
     try {
       await action();
-      this.error = null;
     } catch (error) {
-      if (this.abort.signal.aborted) return false;
       this.error = error;
     }
     this.busy = false;
+    if (this.abort.signal.aborted) return false;
     this.onLoad({ began: false });
-    return true;
+    return !this.error;
   }
 }

@@ -1,4 +1,4 @@
-import { useEffect, useMemo, useRef, useState } from "../../vendor/hooks.js";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
 import { plural } from "../core/format.js";
 import { shownTheme } from "../core/preferences.js";
@@ -154,7 +154,8 @@ function useSelection(stage, params) {
     const ends = wanted === "chain" && a && b ? [Number(a), Number(b)] : [];
     scene.missing = ends.filter((id) => model.length && model.indexOf(id) === NONE);
   };
-  useEffect(() => {
+  // Before the browser paints: what stands beside the diagram and what is lit in it are of one event.
+  useLayoutEffect(() => {
     stage.relight();
     if (!first.current && params.event) goTo(stage, Number(params.event));
     first.current = false;

@@ -20,6 +20,7 @@ export function makeStage(name, changed) {
   let opened = false;
   const stage = {
     scene,
+    vhost: name,
     palette: palette(),
     redraw: () => {},
     relight: () => {},
@@ -31,6 +32,7 @@ export function makeStage(name, changed) {
       const { at, event } = route.peek().params;
       return stage.loader.open(Number(at ?? event) || null);
     },
+    isOpen: () => !stage.loader.abort.signal.aborted,
     close() {
       clearTimeout(timer);
       stage.loader.close();
@@ -84,14 +86,18 @@ export function makeStage(name, changed) {
   return stage;
 }
 
-/** Brings an event into sight: a little way is loaded through, further off the span begins anew. */
+/**
+ * Brings the chosen event into sight: a little way is loaded through, further off the span begins
+ * anew. Another choice meanwhile ends it.
+ */
 export async function goTo(stage, id) {
   const { scene, loader } = stage;
-  const loaded = scene.model.indexOf(id) !== NONE;
-  if (!loaded) await loader.reach(id, NEARBY_EVENTS);
-  if (scene.model.indexOf(id) === NONE) await loader.open(id);
-  const index = scene.model.indexOf(id);
-  if (index === NONE) return; // of another virtual host
-  scene.reveal(index, { centre: !loaded });
+  const missing = () => scene.model.indexOf(id) === NONE;
+  const stillChosen = () => Number(route.peek().params.event) === id;
+  const centre = missing();
+  if (missing()) await loader.reach(id, NEARBY_EVENTS, stillChosen);
+  if (missing() && stillChosen()) await loader.open(id);
+  if (missing() || !stillChosen()) return; // of another virtual host, or no longer wanted
+  scene.reveal(scene.model.indexOf(id), { centre });
   stage.redraw();
 }
