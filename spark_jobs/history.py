@@ -13,6 +13,7 @@ from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+import pyarrow as pa
 
 from spark_jobs.database import Connection
 from spark_jobs.errors import JobError, Problem
@@ -150,6 +151,13 @@ class History:
         )
         for row in rows:
             yield row["participant"], Mark(row["height"], row["seq"], row["id"], row["clock"])
+
+    def clocks(self, trace: int, first_id: int, last_id: int) -> Iterator[pa.RecordBatch]:
+        """Id, participant, height, seq and clock of every event of a span of ids."""
+        return self._connection.query(
+            "SELECT id, participant, height, seq, clock FROM events"
+            f" WHERE trace_id = {trace} AND id BETWEEN {first_id} AND {last_id}"
+        )
 
     def members(self, trace: int, ranges: Ranges) -> tuple[Longs, Longs, Longs]:
         """Ids, participants and heights of all events in the ranges, by id."""

@@ -5,7 +5,8 @@ between the two: whose upper bound, what ``to`` knows of them, is not above what
 has no part in it. For the rest there are two forms:
 
 - *ranges*: the planner finds both ends of each participant's range through the index on
-  (trace, participant, height). Costs some look-ups a participant, nothing an event.
+  (trace, participant, height). Costs some look-ups a participant, nothing an event. Where the span
+  is so short that its rows cost less than those look-ups, it reads them and compares, by itself.
 - *scan*: executors read ids and clocks of the whole span and compare them. Costs a little for
   each event of the span, next to nothing a participant: right for many short-lived ones.
 """
@@ -20,14 +21,18 @@ import numpy as np
 from itc import Relation, packed_height_at
 from spark_jobs.errors import JobError, Problem
 from spark_jobs.history import Event, History
-from spark_jobs.ranges import Range, Ranges, first_reached
+from spark_jobs.ranges import Range, Ranges, compare, first_reached, merge
 
 Form: TypeAlias = Literal["ranges", "scan"]
 
-# What a participant costs in look-ups, in rows that a scan compares in the same time (measured in
-# bench/chain.py: some 0.6 ms against 2 µs). Up to FEW participants nobody would notice.
-ROWS_PER_PARTICIPANT = 300
-FEW_PARTICIPANTS = 200
+# What a participant costs in look-ups, in rows that are compared in the same time. Measured on
+# SQLite, on two busy cores: with 64 participants 25 to 650 µs (it grows with the logarithm of the
+# answer) against 1 to 3 µs a row, so 10 to 400 rows; with up to 4,000 short-lived ones, whose
+# clocks are long, 55 to 180 µs against 5 to 14 µs, so 7 to 30 rows.
+ROWS_PER_PARTICIPANT = 50
+# A Spark job with no events takes 0.2 s: these take no longer without one.
+FEW_PARTICIPANTS = 1_500
+MOST_ROWS_READ = 20_000
 
 
 @dataclass(frozen=True)
@@ -122,13 +127,33 @@ def choose(participants: int, span: int, form: Form | None) -> tuple[Form, str]:
     facts = f"{participants} participants may have part in a span of {span} ids"
     if form is not None:
         return form, f"The form {form} was asked for; {facts}."
+    if span <= MOST_ROWS_READ:
+        return "ranges", f"A short span: {facts}."
     if participants <= FEW_PARTICIPANTS or participants * ROWS_PER_PARTICIPANT <= span:
         return "ranges", f"Few participants against the span: {facts}."
     return "scan", f"Many participants against the span: {facts}."
 
 
 def find_ranges(history: History, plan: Plan) -> list[Range]:
-    """The chain's range of each participant, both ends looked up through the index."""
+    """The chain's range of each participant, found by the planner alone."""
+    span = plan.end.id - plan.start.id + 1
+    if span <= min(len(plan.bounds) * ROWS_PER_PARTICIPANT, MOST_ROWS_READ):
+        return read_span(history, plan)
+    return look_up(history, plan)
+
+
+def read_span(history: History, plan: Plan) -> list[Range]:
+    """The ranges, by reading every row of a short span."""
+    found: list[Range] = []
+    for batch in history.clocks(plan.start.trace, plan.start.id, plan.end.id):
+        ids, participants, heights, seqs = (batch.column(k).to_numpy() for k in range(4))
+        clocks = batch.column(4).to_pylist()
+        found += compare(ids, participants, heights, seqs, clocks, plan.bounds, plan.start.dot)
+    return merge(found)
+
+
+def look_up(history: History, plan: Plan) -> list[Range]:
+    """The ranges, with both ends looked up through the index."""
     trace, start = plan.start.trace, plan.start.dot
     bounds = zip(plan.bounds.participants.tolist(), plan.bounds.high.tolist(), strict=True)
     tops = {

@@ -12,7 +12,7 @@ from itc import Relation
 from spark_jobs.database import Database
 from spark_jobs.errors import JobError, Problem
 from spark_jobs.history import History as Lookups
-from spark_jobs.plan import Plan, choose, make_plan
+from spark_jobs.plan import Plan, choose, look_up, make_plan, read_span
 from spark_jobs.ranges import Dot, Mark, Range, Ranges, compare, first_reached, merge
 from tests.spark.histories import History, random_history
 
@@ -73,6 +73,7 @@ def test_both_forms_give_the_true_chain(tmp_path: Path, seed: int, churn: float)
             assert ids_of(lookups, plan, plan.ranges) == truth
             assert sum(each.events for each in plan.ranges) == len(truth)
             assert scanned(database, plan) == plan.ranges
+            assert look_up(lookups, plan) == read_span(lookups, plan) == plan.ranges
     assert chains > 5
 
 
@@ -146,6 +147,8 @@ def test_bisection_looks_at_few_events_near_a_short_answer() -> None:
 
 def test_the_choice_weighs_participants_against_the_span() -> None:
     assert choose(64, 1_000, None)[0] == "ranges"
-    assert choose(1_000, 5_000_000, None)[0] == "ranges"
+    assert choose(10_000, 5_000_000, None)[0] == "ranges"
+    assert choose(5_000, 10_000, None)[0] == "ranges"
+    assert choose(5_000, 100_000, None)[0] == "scan"
     assert choose(100_000, 1_000_000, None)[0] == "scan"
     assert choose(100_000, 1_000_000, "ranges")[0] == "ranges"
