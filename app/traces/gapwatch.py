@@ -9,6 +9,7 @@ What is noticed while the database is away is kept and written as soon as it is 
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Sequence
 
@@ -42,6 +43,7 @@ class GapWatch:
         self._last_event_id = 0
         self._processed = 0  # trace messages since this object was made
         self._losses: list[_Loss] = []
+        self._writing = asyncio.Lock()
         self.well_until = 0  # when capture was seen to work last
 
     @property
@@ -58,12 +60,9 @@ class GapWatch:
         """
         self._last_event_id = last_event_id
         self.well_until = self.well_until or recorded_at
-        known = {loss.gap_id for loss in self._losses}
-        self._losses += [
-            _Loss(gap.reason, gap.since, gap.after_event_id, gap.id)
-            for gap in stored
-            if gap.until is None and gap.id not in known
-        ]
+        for gap in stored:
+            if gap.until is None:
+                self._adopt(gap)
         for loss in self._losses:
             self._end(loss, queued)
 
@@ -94,6 +93,11 @@ class GapWatch:
 
     async def write(self) -> None:
         """Bring the store up to date; raises `OutageError`, and may be called again."""
+        # The monitor and the consumer both come here: one loss is one gap all the same.
+        async with self._writing:
+            await self._write()
+
+    async def _write(self) -> None:
         for loss in list(self._losses):
             if loss.gap_id is None:
                 loss.gap_id = await self._store.open_gap(
@@ -107,6 +111,17 @@ class GapWatch:
                     loss.gap_id, before_event_id=self._last_event_id + 1, until=loss.until
                 )
                 self._losses.remove(loss)
+
+    def _adopt(self, gap: Gap) -> None:
+        """Go on with a stored gap, which may be a loss of ours whose answer never reached us."""
+        for loss in self._losses:
+            same = (loss.reason, loss.since, loss.after_event_id)
+            if loss.gap_id == gap.id:
+                return
+            if loss.gap_id is None and same == (gap.reason, gap.since, gap.after_event_id):
+                loss.gap_id = gap.id
+                return
+        self._losses.append(_Loss(gap.reason, gap.since, gap.after_event_id, gap.id))
 
     def _end(self, loss: _Loss, queued: int) -> None:
         loss.until = loss.until or time.time_ns() // 1000

@@ -6,8 +6,11 @@ import asyncio
 import sqlite3
 from pathlib import Path
 
+import msgspec
+
 from app.store import Store, migrate
-from app.traces.pipeline import PipelineSettings
+from app.traces.pipeline import FULL, PipelineSettings
+from app.traces.running import RunningTrace
 from app.traces.status import TraceState
 from app.tracker import Match
 from tests.integration.conftest import Service, until
@@ -102,6 +105,39 @@ async def test_a_locked_database_is_waited_for_without_loss(
     assert len(await service.stored(vhost, 10)) == 10
     status = await service.registry.status(vhost)
     assert (status.state, status.restarts, status.gaps) == (TraceState.running, 0, [])
+
+
+async def test_a_trace_queue_that_reached_its_limit_is_exactly_one_gap(
+    store: Store, rabbit: Broker, vhost: str, settings: PipelineSettings, tmp_path: Path
+) -> None:
+    # The limit counts bodies, and these have a few bytes each.
+    settings = msgspec.structs.replace(settings, prefetch=10, queue_max_bytes=500)
+    service = Service(store, rabbit, settings)
+    await service.running(vhost)
+    await send_and_receive(rabbit, vhost, 2, "before")
+    await service.stored(vhost, 4)
+    lock = sqlite3.connect(tmp_path / "itc.db", isolation_level=None)
+    lock.execute("BEGIN IMMEDIATE")  # so that the queue is not emptied
+    await send_and_receive(rabbit, vhost, 600, "many")
+    running = service.registry._running[vhost]
+    assert isinstance(running, RunningTrace)
+
+    async def noticed() -> bool:
+        return running.pipeline._gaps.is_open
+
+    await until(noticed, "the trace sees that its queue is full, and cannot store that yet")
+    lock.execute("ROLLBACK")
+    lock.close()
+    assert await gap_reasons(service, vhost, 1) == [FULL]
+    events = await service.events(vhost)
+    assert len(events) < 4 + 1_200  # something was lost indeed
+    (gap,) = (await service.registry.status(vhost)).gaps
+    assert 4 <= gap.after_event_id < (gap.before_event_id or 0) <= events[-1].id + 1
+    await send_and_receive(rabbit, vhost, 5, "later")
+    await service.stored(vhost, len(events) + 10)
+    assert len((await service.registry.status(vhost)).gaps) == 1
+    await service.registry.stop(vhost)
+    await service.close()
 
 
 async def test_a_database_that_was_stopped_is_waited_for_without_loss(
