@@ -31,6 +31,7 @@ from tools.servers import Broker, PostgresServer, RabbitNode, free_port, wait_un
 
 CHECKOUT = Path(__file__).parents[1]
 PUBLISHERS = 3
+CATCH_UP_SECONDS = 0.5  # what a publisher that was held up makes good, at most
 QUEUES = ("red", "green")
 START_SECONDS = 60.0
 TRACE_PROCESS = b"app.trace_process"
@@ -154,7 +155,7 @@ class Load:
             self._number += 1
             body = b"%d" % self._number
             await fanout.publish(aio_pika.Message(body), "", mandatory=False)
-            due += self._pause
+            due = max(due + self._pause, now() - CATCH_UP_SECONDS)
             await asyncio.sleep(due - now())
 
     def _answering(self, channel: aio_pika.abc.AbstractChannel, queue: str):  # type: ignore[no-untyped-def]

@@ -3,9 +3,10 @@
     python -m bench.soak [SECONDS] [--rate MESSAGES]     600 s of 1,000 messages a second by default
 
 Prints resident memory and lag as they go, and at the end the slope of memory after warm-up. That
-is over when the memories with a bound are full: 20,000 remembered deliveries, and the 64 MiB of
-pages that SQLite's writer keeps, which takes about 250 bytes an event. The judge of completeness
-is `bench.judge`.
+is over when everything with a bound has been full once: 20,000 remembered deliveries; the 64 MiB
+of pages that SQLite's writer keeps, which takes about 250 bytes an event; and the buffers behind a
+prefetch of 4,000 messages and batches of 1,000, to which end the service is stopped for some
+seconds now and then, and has to catch up. The judge of completeness is `bench.judge`.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ from tools.servers import Broker, RabbitNode
 
 LOOK_SECONDS = 5.0
 WARM_EVENTS = 300_000
+STOP_EVERY = 30.0  # seconds, while it warms up
+STOP_SECONDS = 8.0
 PUBLISHED_OF_ONE = 3  # a message and the answers to its two deliveries
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
@@ -100,9 +103,13 @@ async def _watched(service: Service, seconds: float) -> list[Look]:
     curve: list[Look] = []
     loop = asyncio.get_running_loop()
     begin = loop.time()
+    next_stop = begin + STOP_EVERY
     async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
         while not curve or curve[-1].at < seconds:
             await asyncio.sleep(LOOK_SECONDS)
+            if (not curve or curve[-1].events < WARM_EVENTS) and loop.time() >= next_stop:
+                await _stopped(service)
+                next_stop = loop.time() + STOP_EVERY
             (trace,) = (await client.get(f"http://127.0.0.1:{service.port}/itc_db/traces")).json()
             look = Look(loop.time() - begin, _resident(service), trace["events"], trace["lag"] or 0)
             print(
@@ -111,6 +118,16 @@ async def _watched(service: Service, seconds: float) -> list[Look]:
             sys.stdout.flush()
             curve.append(look)
     return curve
+
+
+async def _stopped(service: Service) -> None:
+    """Let a backlog come up: the service stands still, and goes on."""
+    if service.process is not None:
+        service.process.send_signal(signal.SIGSTOP)
+        try:
+            await asyncio.sleep(STOP_SECONDS)
+        finally:
+            service.process.send_signal(signal.SIGCONT)
 
 
 def _resident(service: Service) -> float:
