@@ -161,6 +161,12 @@ class Handler(BaseHTTPRequestHandler):
                 )
             case ("GET", "live"):
                 self.live(query)
+            case ("GET", "topology"):
+                if query["vhost"] not in world.topologies:
+                    raise not_found()
+                self.json(world.topologies[query["vhost"]])
+            case ("PUT", "topology"):
+                self.json(world.start_count(query["vhost"]), 202)
             case ("GET", "events", number):
                 event = world.event(number)
                 self.json(world.event_json(event) | {"clocks": world.clocks_json(event)})

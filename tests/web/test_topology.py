@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from playwright.sync_api import expect
 
 from tests.web.conftest import OpenPage
 from tests.web.fake_server import Server
+from tests.web.topologies import counted
+from tests.web.world import World, demo_world
 
 
 def test_flows_are_counted_from_the_events(demo: Server, open_page: OpenPage) -> None:
@@ -39,3 +43,42 @@ def test_dead_letters_and_unmatched_deliveries_are_in_the_picture(
 def test_a_virtual_host_without_events_says_so(demo: Server, open_page: OpenPage) -> None:
     page = open_page(demo, "#/topology?vhost=empty")
     expect(page.get_by_text("Nothing has flowed yet")).to_be_visible()
+
+
+def test_a_period_is_counted_by_a_job_and_shown_from_then_on(
+    serve: Callable[[World], Server], open_page: OpenPage
+) -> None:
+    world = demo_world(1500)
+    world.next_topology = counted(world, "/", 1, 900)
+    page = open_page(serve(world), "#/topology?vhost=%2F")
+    expect(page.get_by_text("from the newest 1,000 events")).to_be_visible()
+    page.get_by_role("button", name="Count the last hour").click()
+    expect(page.get_by_text("from all 900 events of")).to_be_visible()
+    table = page.get_by_role("group", name="Publishers to receivers")
+    first = world.next_topology["deliveries"][0]
+    cells = table.get_by_role("row").nth(1).get_by_role("cell").all_inner_texts()
+    assert cells[:5] == [
+        first["publisher"],
+        first["exchange"],
+        first["queue"],
+        first["receiver"],
+        str(first["messages"]),
+    ]
+    assert all(cell.endswith("s") for cell in cells[-3:])
+    page.reload()
+    expect(page.get_by_text("from all 900 events of")).to_be_visible()
+    page.get_by_label("From which events").select_option("newest 5,000")
+    expect(page.get_by_text("from the newest 1,500 events")).to_be_visible()
+
+
+def test_what_a_counted_period_lacks_is_said(
+    serve: Callable[[World], Server], open_page: OpenPage
+) -> None:
+    world = demo_world(1500)
+    gaps = world.traces["/"].gaps
+    world.topologies["/"] = counted(world, "/", 1, 900) | {"complete": False, "gaps": gaps}
+    page = open_page(serve(world), "#/topology?vhost=%2F")
+    expect(page.get_by_text("Events may be missing: the period holds 1 gap.")).to_be_visible()
+    page.locator("a.flow-node.queues").filter(has_text="mail.out").click()
+    expect(page.locator(".filter").filter(has_text="until")).to_be_visible()
+    expect(page.locator("tr.row").first).to_be_visible()

@@ -86,6 +86,8 @@ class World:
         self.jobs: dict[int, dict[str, Any]] = {}
         self.exports: dict[tuple[int, int, str], tuple[bytes, dict[str, Any]]] = {}
         self.quarantine: list[dict[str, Any]] = []
+        self.topologies: dict[str, dict[str, Any]] = {}
+        self.next_topology: dict[str, Any] = {}  # what a job that counts will have counted
         self.changed = threading.Condition()
         self.closing = threading.Event()
         self.requests = 0
@@ -390,30 +392,45 @@ class World:
         if extension is None:
             raise bad_request(f"no format has the extension of {file}")
         relation = self.relation(a, b)
-        with self.changed:
-            number = len(self.jobs) + 1
-            job = {
-                "id": number,
-                "kind": "chain",
-                "state": "queued",
-                "stage": None,
-                "percent": 0.0,
-                "vhost": a.vhost,
-                "rows_read": 0,
-                "rows_written": 0,
-                "created_at": now(),
-                "started_at": None,
-                "finished_at": None,
-                "request": {"from": a.id, "to": b.id, "file": file},
-                "result": None,
-                "error": None,
-            }
-            self.jobs[number] = job
+        job = self.new_job("chain", a.vhost, {"from": a.id, "to": b.id, "file": file})
         worker = threading.Thread(
             target=self.run_chain, args=(job, a, b, file, extension, relation), daemon=True
         )
         worker.start()
         return job
+
+    def start_count(self, vhost: str) -> dict[str, Any]:
+        job = self.new_job("topology", vhost, {"vhost": vhost, "since": 0, "until": 1})
+        threading.Thread(target=self.run_count, args=(job,), daemon=True).start()
+        return job
+
+    def run_count(self, job: dict[str, Any]) -> None:
+        self.update(job, state="running", started_at=now(), stage="counting", percent=40.0)
+        if self.closing.wait(self.job_seconds) or job["state"] == "cancelled":
+            return
+        self.topologies[job["vhost"]] = self.next_topology
+        self.update(job, state="succeeded", percent=100.0, finished_at=now(), result={})
+
+    def new_job(self, kind: str, vhost: str, request: dict[str, Any]) -> dict[str, Any]:
+        with self.changed:
+            number = len(self.jobs) + 1
+            self.jobs[number] = {
+                "id": number,
+                "kind": kind,
+                "state": "queued",
+                "stage": None,
+                "percent": 0.0,
+                "vhost": vhost,
+                "rows_read": 0,
+                "rows_written": 0,
+                "created_at": now(),
+                "started_at": None,
+                "finished_at": None,
+                "request": request,
+                "result": None,
+                "error": None,
+            }
+            return self.jobs[number]
 
     def run_chain(
         self, job: dict[str, Any], a: Event, b: Event, file: str, extension: str, relation: str

@@ -94,6 +94,13 @@ export const api = {
   formats: (signal) => getJson(path("formats"), signal),
   exports: (signal) => getJson(path("exports"), signal),
   deleteExport: (location) => request(relative(location), { method: "DELETE" }),
+  topology: (vhost, signal) => getJson(path("topology") + query({ vhost }), signal),
+  /** Has the last hour of a virtual host counted; gives the number of the job. */
+  countTopology: async (vhost) => {
+    const url = path("topology") + query({ vhost });
+    const headers = { prefer: "respond-async" };
+    return (await (await request(url, { method: "PUT", headers })).json()).id;
+  },
   jobs: (signal) => getJson(path("jobs"), signal),
   job: (id, signal) => getJson(path("jobs", id), signal),
   cancelJob: (id) => request(path("jobs", id), { method: "DELETE" }),

@@ -20,7 +20,7 @@ export function JobsTab() {
   const loaded = useResource(loadJobs, [], { every: busy ? BUSY_SECONDS : refreshSeconds.value });
   const list = loaded.data?.filter((job) => !vhost.value || job.vhost === vhost.value);
   return html`<div class="page-inner">
-    <div class="page-title"><h1>Jobs</h1><p>Chains are restored by jobs, so that a long one keeps nobody waiting.</p></div>
+    <div class="page-title"><h1>Jobs</h1><p>Chains are restored and topologies counted by jobs, so that a long one keeps nobody waiting.</p></div>
     <${Panel} title="Jobs" flush note="newest first">
       ${!list ? pending(loaded, "jobs") : list.length ? html`<${List} jobs=${list} reload=${loaded.reload} />` : html`<${NoJobs} />`}
     <//>
@@ -53,8 +53,7 @@ function List({ jobs, reload }) {
 }
 
 function Row({ job, reload }) {
-  const { request = {}, result } = job;
-  const pins = { a: String(request.from ?? ""), b: String(request.to ?? ""), job: String(job.id) };
+  const { result } = job;
   return html`<tr>
       <td class="nowrap">${job.id} <span class="soft">${job.kind}</span></td>
       <td><${StateMark} state=${job.state} /></td>
@@ -62,9 +61,7 @@ function Row({ job, reload }) {
         ? html`<span class="soft">${job.state === "succeeded" ? "done" : "–"}</span>`
         : html`<span class="small soft">${job.stage ?? "waiting"}</span>
             <progress max="100" value=${job.percent} aria-label=${`Progress of job ${job.id}`}></progress>`}</td>
-      <td class="name">${request.from
-        ? html`<a href=${href("chain", pins)}>#${request.from} – #${request.to}</a> <span class="soft"><${Value}>${request.file}<//></span>`
-        : html`<${Value}>${JSON.stringify(request)}<//>`}</td>
+      <td class="name"><${Request} job=${job} /></td>
       <td><${Value}>${job.vhost}<//></td>
       <td class="number">${count(result?.events ?? (job.rows_written || null))}</td>
       <td class="tabular">${dateTime(job.started_at ?? job.created_at)}</td>
@@ -72,6 +69,20 @@ function Row({ job, reload }) {
       <td class="end nowrap"><${Action} job=${job} reload=${reload} /></td>
     </tr>
     ${job.error && html`<tr class="under"><td colspan="9"><span class="small"><${Value}>${job.error}<//></span></td></tr>`}`;
+}
+
+function Request({ job }) {
+  const { kind, request = {}, vhost: name } = job;
+  if (kind === "chain") {
+    const pins = { a: String(request.from), b: String(request.to), job: String(job.id) };
+    return html`<a href=${href("chain", pins)}>#${request.from} – #${request.to}</a>
+      <span class="soft"><${Value}>${request.file}<//></span>`;
+  }
+  if (kind === "topology") {
+    const [since, until] = [request.since, request.until].map((micros) => dateTime(micros / 1000));
+    return html`<a href=${href("topology", { vhost: name })}>${since} to ${until}</a>`;
+  }
+  return html`<${Value}>${JSON.stringify(request)}<//>`;
 }
 
 function took(job) {

@@ -84,9 +84,11 @@ export function flowing(count, seconds) {
   return plural(count, "message");
 }
 
-/** The share-th part of the waits in order (0.5: half were shorter), or null without any. */
-export function quantile(waits, share) {
+/** `{p50, p95, p99}` in seconds of a node or link, or null where they are not known. */
+export function waitsOf({ seconds, waits }) {
+  if (seconds !== undefined) return seconds;
   if (!waits.length) return null;
   const sorted = [...waits].sort((a, b) => a - b);
-  return sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))];
+  const at = (share) => sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))];
+  return { p50: at(0.5), p95: at(0.95), p99: at(0.99) };
 }

@@ -38,6 +38,7 @@ function busiest(map) {
     count: rest.reduce((sum, node) => sum + node.count, 0),
     unmatched: rest.reduce((sum, node) => sum + node.unmatched, 0),
     waits: rest.flatMap((node) => node.waits),
+    seconds: rest.some((node) => node.seconds !== undefined) ? null : undefined,
   });
   return { nodes, keys: new Set(nodes.map((node) => node.key)) };
 }

@@ -4,13 +4,14 @@ import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "../../ven
 import { html } from "../core/html.js";
 import { compact, exchangeName, seconds, visible } from "../core/format.js";
 import { href } from "../core/route.js";
-import { COLUMNS, flowing, quantile } from "./flows.js";
+import { COLUMNS, flowing, waitsOf } from "./flows.js";
 import { arrange, NODE_HEIGHT } from "./layout.js";
 
 const TITLES = ["Publishers", "Exchanges", "Queues", "Receivers"];
 const LEAST_WIDTH = 720;
 
-export function FlowMap({ flows, vhost, by }) {
+/** `period` ({since, until}) goes along into the links to the events, where the flows are of one. */
+export function FlowMap({ flows, vhost, by, period = {} }) {
   const box = useRef(null);
   const [width, setWidth] = useState(0);
   const [lit, setLit] = useState(null);
@@ -35,7 +36,7 @@ export function FlowMap({ flows, vhost, by }) {
           <${Links} drawing=${drawing} width=${width} lit=${lit} />
           ${drawing.columns.map((nodes, n) =>
             nodes.map((node) => html`<${Node} key=${`${n}\n${node.key}`} node=${node} column=${n}
-              place=${drawing.place.get(`${n}\n${node.key}`)} flows=${flows} vhost=${vhost} by=${by} onLit=${setLit} />`),
+              place=${drawing.place.get(`${n}\n${node.key}`)} flows=${flows} vhost=${vhost} by=${by} period=${period} onLit=${setLit} />`),
           )}
         </div>`}
     </div>
@@ -47,9 +48,9 @@ function firstPlace({ columns, place }, n) {
   return node ? place.get(`${n}\n${node.key}`) : { x: 0, width: 0 };
 }
 
-function Node({ node, column, place, flows, vhost, by, onLit }) {
+function Node({ node, column, place, flows, vhost, by, period, onLit }) {
   const name = node.rest ? `${node.rest} more` : column === 1 ? exchangeName(node.key) : visible(node.key);
-  const median = quantile(node.waits, 0.5);
+  const median = waitsOf(node)?.p50 ?? null;
   const unmatched = node.unmatched ? `${compact(node.unmatched)} unmatched` : null;
   const notes = node.count
     ? [flowing(node.count, flows.seconds), median !== null && column >= 2 ? `p50 ${seconds(median)}` : null]
@@ -60,7 +61,7 @@ function Node({ node, column, place, flows, vhost, by, onLit }) {
     <span class="small soft cut">${unmatched && html`<span class="warn-text">${unmatched} · </span>`}${notes.filter(Boolean).join(" · ")}</span>`;
   if (node.rest) return html`<div class="flow-node ${COLUMNS[column]}" style=${style}>${inner}</div>`;
   return html`<a class="flow-node ${COLUMNS[column]}" style=${style} title=${name} ...${light}
-    href=${href("events", filterFor(column, node, vhost, by))}>${inner}</a>`;
+    href=${href("events", { ...filterFor(column, node, vhost, by), ...period })}>${inner}</a>`;
 }
 
 function filterFor(column, { key }, vhost, by) {

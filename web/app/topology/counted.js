@@ -1,0 +1,48 @@
+// What a topology job has counted, in the form of `flowsOf`: every event of a period, not the
+// newest few, so the percentiles are the job's own and those of several flows cannot be added up.
+import { toMicros } from "../core/format.js";
+import { COLUMNS } from "./flows.js";
+
+/** `topology` is the API's. Flows as in flows.js, with `deliveries` by publisher as well. */
+export function countedFlows(topology) {
+  const { publishes, routes, deliveries, since, until } = topology;
+  const nodes = Object.fromEntries(COLUMNS.map((name) => [name, new Map()]));
+  const links = [new Map(), new Map(), new Map()];
+  for (const flow of publishes) {
+    add(nodes.publishers, [flow.publisher], flow);
+    add(nodes.exchanges, [flow.exchange], flow);
+    add(links[0], [flow.publisher, flow.exchange], flow);
+  }
+  for (const flow of routes) {
+    add(nodes.exchanges, [flow.exchange], { messages: 0 });
+    add(nodes.queues, [flow.queue], { messages: 0 });
+    add(links[1], [flow.exchange, flow.queue], flow);
+  }
+  for (const flow of deliveries) {
+    add(nodes.queues, [flow.queue], flow);
+    add(nodes.receivers, [flow.receiver], flow);
+    add(links[2], [flow.queue, flow.receiver], flow);
+  }
+  return {
+    nodes,
+    links,
+    seconds: (toMicros(until) - toMicros(since)) / 1e6,
+    events: total(publishes) + total(deliveries),
+    deliveries,
+  };
+}
+
+const total = (flows) => flows.reduce((sum, flow) => sum + flow.messages, 0);
+
+function add(map, ends, { messages, unmatched = 0, seconds = null }) {
+  const key = ends.join("\n");
+  if (!map.has(key)) {
+    map.set(key, { key, from: ends[0], to: ends.at(-1), count: 0, unmatched: 0, waits: [], waited: 0 });
+  }
+  const entry = map.get(key);
+  entry.count += messages;
+  entry.unmatched += unmatched;
+  if (!seconds) return;
+  entry.waited += 1;
+  entry.seconds = entry.waited === 1 ? seconds : null;
+}
