@@ -57,6 +57,52 @@ async def test_a_file_is_asked_about_before_it_is_used_again(client: httpx.Async
     assert again.status_code == 304
 
 
+async def test_text_is_compressed_for_whoever_takes_that(client: httpx.AsyncClient) -> None:
+    file = FOLDER / "app" / "main.js"
+    packed = await client.get("/app/main.js", headers={"accept-encoding": "gzip, br"})
+    plain = await client.get("/app/main.js", headers={"accept-encoding": "identity"})
+
+    assert packed.headers["content-encoding"] == "gzip"
+    assert "content-encoding" not in plain.headers
+    assert packed.content == plain.content == file.read_bytes()
+    assert packed.headers["content-type"] == plain.headers["content-type"]
+    assert packed.headers["etag"] != plain.headers["etag"], "a cache must not mix them up"
+    assert packed.headers["vary"] == plain.headers["vary"] == "accept-encoding"
+    for answer, encoding in ((packed, "gzip"), (plain, "identity")):
+        headers = {"accept-encoding": encoding, "if-none-match": answer.headers["etag"]}
+        assert (await client.get("/app/main.js", headers=headers)).status_code == 304
+
+
+async def test_what_is_compressed_already_and_parts_of_a_file_stay_as_they_are(
+    client: httpx.AsyncClient,
+) -> None:
+    takes = {"accept-encoding": "gzip"}
+    font = await client.get("/vendor/inter.woff2", headers=takes)
+    part = await client.get("/index.html", headers=takes | {"range": "bytes=0-9"})
+
+    assert "content-encoding" not in font.headers
+    assert part.status_code == 206
+    assert part.content == (FOLDER / "index.html").read_bytes()[:10]
+
+
+async def test_a_changed_file_is_compressed_anew(world: World, tmp_path: Path) -> None:
+    page = tmp_path / "index.html"
+    page.write_text("first")
+    async with connected(build(world.settings, world.services, web=tmp_path)) as client:
+        first = await client.get("/", headers={"accept-encoding": "gzip"})
+        page.write_text("second one")
+        second = await client.get("/", headers={"accept-encoding": "gzip"})
+
+    assert (first.text, second.text) == ("first", "second one")
+
+
+async def test_no_answer_of_the_api_is_compressed(client: httpx.AsyncClient) -> None:
+    answer = await client.get("/openapi.json", headers={"accept-encoding": "gzip"})
+
+    assert len(answer.content) > 10_000
+    assert "content-encoding" not in answer.headers
+
+
 @pytest.mark.parametrize(
     "path",
     [

@@ -161,7 +161,7 @@ def main() -> None:
         loads = [first_row(browser, server) for _ in range(LOADS)]
         print(f"\nfirst table row, {STORED:,} events stored, nothing cached, median of {LOADS}:")
         print(f"  {statistics.median(load[0] for load in loads):.0f} ms")
-        print(f"  {loads[0][1] / 1000:.0f} kB in {loads[0][2]} answers, not compressed")
+        print(f"  {loads[0][1] / 1000:.0f} kB in {loads[0][2]} answers, files compressed, JSON not")
         print("\nspace-time diagram, 1300 x 760, milliseconds: median, 95 %")
         print("  events     near           lit            2,000 in sight all in sight   lay out")
         for size in SIZES:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import base64
 import contextlib
+import gzip
 import json
 import mimetypes
 import threading
@@ -290,7 +291,10 @@ class Handler(BaseHTTPRequestHandler):
             raise not_found()
         kind = {".js": "text/javascript", ".woff2": "font/woff2"}.get(path.suffix)
         kind = kind or mimetypes.guess_type(path.name)[0] or "application/octet-stream"
-        self.send(200, path.read_bytes(), kind)
+        body, headers = path.read_bytes(), {}
+        if path.suffix != ".woff2" and "gzip" in self.headers.get("accept-encoding", ""):
+            body, headers = gzip.compress(body), {"content-encoding": "gzip"}
+        self.send(200, body, kind, headers)
 
 
 class Server(ThreadingHTTPServer):
