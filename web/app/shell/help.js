@@ -41,7 +41,11 @@ const GROUPS = [
       [["→", "←"], "to its effect, to its cause"],
       [["+", "−"], "closer, further"],
       [["F"], "fit all that is loaded"],
+      [["[", "]"], "narrower, wider lanes"],
       [["PgDn", "PgUp"], "a screen on, back"],
+      [["Home", "End"], "oldest, newest that is loaded"],
+      [["L"], "list what is in sight"],
+      [["Space"], "follow new events or stop"],
     ],
   ],
 ];
