@@ -15,9 +15,13 @@ import tempfile
 FULL: tuple[tuple[str, ...], ...] = (
     ("bench.clock",),
     ("bench.ingest",),
+    ("bench.spread",),
     ("bench.chain", "{folder}"),
 )
-QUICK: tuple[tuple[str, ...], ...] = (("bench.ingest", "20000", "1"),)
+QUICK: tuple[tuple[str, ...], ...] = (
+    ("bench.ingest", "20000", "1"),
+    ("bench.spread", "5000", "1"),
+)
 
 
 def main() -> int:

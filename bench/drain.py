@@ -2,9 +2,11 @@
 
     python -m bench.drain ack AMQP_URL MANAGEMENT_URL VHOST QUEUE COUNT
     python -m bench.drain service AMQP_URL MANAGEMENT_URL VHOST QUEUE COUNT DATABASE_URL
+    python -m bench.drain spread AMQP_URL MANAGEMENT_URL VHOST,… QUEUE COUNT DATABASE_URL PROCESSES
 
 ``ack`` is the least a client can do: aio-pika's own consumer, acknowledging every 500 at once.
-``service`` is the whole of capture: parse, match, stamp, commit, acknowledge.
+``service`` is the whole of capture: parse, match, stamp, commit, acknowledge. ``spread`` is that of
+several virtual hosts at once, in the service's own process (0) or in so many others.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
+from collections.abc import Sequence
 
 import aio_pika
 import uvloop
@@ -21,7 +24,8 @@ from app.broker.consumer import Firehose
 from app.broker.management import ManagementApi
 from app.broker.source import TraceSource
 from app.garbage import tune_garbage_collection
-from app.settings import SecretUrl
+from app.main import open_services
+from app.settings import SecretUrl, Settings
 from app.store import Store, migrate
 from app.traces.pipeline import PipelineSettings
 from app.traces.registry import TraceRegistry
@@ -74,11 +78,31 @@ async def capture(
     return seconds
 
 
+async def spread(settings: Settings, vhosts: Sequence[str], count: int) -> float:
+    """Run a trace of each virtual host until ``count`` events of each are stored."""
+    async with open_services(settings) as services:
+        begin = time.perf_counter()
+        await asyncio.gather(*(services.traces.start(vhost, None) for vhost in vhosts))
+        await services.traces.subscribe().beyond(count * len(vhosts) - 1)
+        return time.perf_counter() - begin
+
+
 def main() -> None:
     """Drain as the arguments say."""
     how, amqp_url, management_url, vhost, queue, count, *database = sys.argv[1:]
     if how == "ack":
         seconds = uvloop.run(acknowledge(amqp_url, queue, int(count)))
+    elif how == "spread":
+        tune_garbage_collection()
+        database_url, processes = database
+        settings = Settings(
+            amqp_url=SecretUrl(amqp_url),
+            management_url=SecretUrl(management_url),
+            database_url=SecretUrl(database_url),
+            trace_queue=queue,
+            trace_processes=int(processes),
+        )
+        seconds = uvloop.run(spread(settings, vhost.split(","), int(count)))
     else:
         tune_garbage_collection()
         seconds = uvloop.run(capture(amqp_url, management_url, vhost, queue, int(count), *database))

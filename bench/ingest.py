@@ -1,8 +1,8 @@
 """How fast the service takes trace messages in: ``python -m bench.ingest [COUNT [ROUNDS]]``.
 
-The same backlog of real trace messages, in three trace queues, is drained by a client that only
-acknowledges, and by the whole service on SQLite and on PostgreSQL, one after another, each in a
-process of its own, in every round.
+The same backlog of real trace messages, in four trace queues, is drained by a client that only
+acknowledges, by the whole service on SQLite and on PostgreSQL, and by RabbitMQ's tracing plugin,
+one after another, each in a process of its own, in every round.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from bench import plugin
 from bench.backlog import fill
 from tools.servers import Broker, PostgresServer, RabbitNode
 
@@ -21,6 +22,7 @@ ROUNDS = 5
 COUNT = 100_000
 PARTICIPANTS = (4, 64)
 ACK, SQLITE, POSTGRES = "acknowledge only", "service on SQLite", "service on PostgreSQL"
+PLUGIN = f"{plugin.NAME}, to a file"
 
 
 def drained(broker: Broker, vhost: str, queue: str, count: int, database: str | None) -> float:
@@ -38,17 +40,19 @@ def drained(broker: Broker, vhost: str, queue: str, count: int, database: str | 
 
 
 def one_round(
-    broker: Broker, server: PostgresServer, participants: int, count: int
+    broker: RabbitNode, server: PostgresServer, participants: int, count: int
 ) -> dict[str, float]:
     """Fill and drain; return messages a second by who drained."""
     with (
         broker.fresh_vhost() as vhost,
         tempfile.TemporaryDirectory() as folder,
         server.fresh_database() as postgres,
+        plugin.suspended(broker, vhost) as log,
     ):
         databases = {ACK: None, SQLITE: f"sqlite:///{Path(folder) / 'itc.db'}", POSTGRES: postgres}
         asyncio.run(fill(broker, vhost, list(databases), participants, count))
-        return {name: drained(broker, vhost, name, count, url) for name, url in databases.items()}
+        seen = {name: drained(broker, vhost, name, count, url) for name, url in databases.items()}
+        return seen | {PLUGIN: plugin.drained(broker, log, count)}
 
 
 def table(participants: int, count: int, rounds: int) -> list[str]:
@@ -58,7 +62,7 @@ def table(participants: int, count: int, rounds: int) -> list[str]:
     return [
         f"| {participants} | {name} | {statistics.median(each[name] for each in seen):,.0f} "
         f"| {statistics.median(each[name] / each[ACK] for each in seen):.2f} |"
-        for name in (ACK, SQLITE, POSTGRES)
+        for name in (ACK, SQLITE, POSTGRES, PLUGIN)
     ]
 
 

@@ -1,0 +1,56 @@
+"""What RabbitMQ's own tracing plugin does with a backlog: each message a line of JSON in a file.
+
+The plugin takes live traffic only. So its consumer is suspended while the backlog gathers in its
+queue, and resumed to drain it: the same messages, at the same moment, as everybody else drains.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+from tools.servers import RabbitNode
+
+NAME = "rabbitmq_tracing"
+LOG = "bench"
+LOOK_SECONDS = 0.005
+PATIENCE_SECONDS = 300
+_CONSUMERS = (
+    "[sys:{action}(P) || P <- processes(),"
+    " {{rabbit_tracing_consumer, _, _}} <- [proc_lib:translate_initial_call(P)]]."
+)
+
+
+@contextmanager
+def suspended(broker: RabbitNode, vhost: str) -> Iterator[Path]:
+    """A trace of the plugin's that takes nothing yet; gives the file that it will write."""
+    broker.ctl("enable", NAME, tool="rabbitmq-plugins")
+    broker.api("PUT", "traces", vhost, LOG, json={"format": "json", "pattern": "#"})
+    try:
+        broker.ctl("eval", _CONSUMERS.format(action="suspend"))
+        yield broker.folder / "tracing" / f"{LOG}.log"
+    finally:
+        broker.api("DELETE", "traces", vhost, LOG)
+        broker.ctl("disable", NAME, tool="rabbitmq-plugins")
+
+
+def drained(broker: RabbitNode, file: Path, count: int) -> float:
+    """Let it go; return the messages a second from the first line to the last of ``count``."""
+    with ThreadPoolExecutor(1) as pool, file.open("rb") as lines:
+        resuming = pool.submit(broker.ctl, "eval", _CONSUMERS.format(action="resume"))
+        until = time.monotonic() + PATIENCE_SECONDS
+        first, begin, seen = 0, 0.0, 0
+        while seen < count:
+            if time.monotonic() > until:
+                raise TimeoutError(f"{NAME} wrote {seen} of {count} messages")
+            if new := lines.read().count(b"\n"):
+                seen += new
+                first, begin = (first, begin) if first else (seen, time.perf_counter())
+            else:
+                time.sleep(LOOK_SECONDS)
+        seconds = time.perf_counter() - begin
+        resuming.result()
+    return (seen - first) / seconds
