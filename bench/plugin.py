@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
-from tools.servers import RabbitNode
+from tools.servers import RabbitNode, wait_until
 
 NAME = "rabbitmq_tracing"
 LOG = "bench"
@@ -30,7 +30,9 @@ def suspended(broker: RabbitNode, vhost: str) -> Iterator[Path]:
     broker.ctl("enable", NAME, tool="rabbitmq-plugins")
     broker.api("PUT", "traces", vhost, LOG, json={"format": "json", "pattern": "#"})
     try:
-        broker.ctl("eval", _CONSUMERS.format(action="suspend"))
+        # The answer to PUT may come before its consumer is there.
+        suspend = _CONSUMERS.format(action="suspend")
+        wait_until(lambda: "ok" in broker.ctl("eval", suspend), 60, "the plugin's consumer")
         yield broker.folder / "tracing" / f"{LOG}.log"
     finally:
         broker.api("DELETE", "traces", vhost, LOG)
