@@ -210,10 +210,13 @@ EXECUTION = {
 
 def _configuration(settings: SparkSettings) -> dict[str, str]:
     logging = Path(__file__).with_name("log4j2.properties").as_uri()
+    temporary = f'"-Djava.io.tmpdir={tempfile.gettempdir()}"'  # Java itself heeds no TMPDIR
     configuration = {
         "spark.driver.memory": settings.memory,
         "spark.executor.memory": settings.memory,
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={logging} {JAVA_OPTIONS}",
+        "spark.driver.extraJavaOptions": (
+            f"-Dlog4j2.configurationFile={logging} {temporary} {JAVA_OPTIONS}"
+        ),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",

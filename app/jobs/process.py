@@ -1,7 +1,8 @@
 """The Spark process: started on first use, asked in lines of JSON, replaced when it dies.
 
 It runs in a session of its own, so that a Ctrl-C meant for the service does not reach it, and all
-that belongs to it (the JVM, Python workers) ends with one signal to its group.
+that belongs to it (the JVM, Python workers) ends with one signal to its group. It has a temporary
+folder of its own too, removed behind it however it ended.
 """
 
 from __future__ import annotations
@@ -10,8 +11,10 @@ import asyncio
 import contextlib
 import logging
 import os
+import shutil
 import signal
 import sys
+import tempfile
 from collections import deque
 from collections.abc import Sequence
 
@@ -88,6 +91,7 @@ class SparkProcess:
         }
         self._command = command
         self._process: asyncio.subprocess.Process | None = None
+        self._folder: str | None = None
         self._errors: asyncio.Task[None] | None = None
         self._last_words: deque[str] = deque(maxlen=20)
         self._using = asyncio.Lock()
@@ -132,12 +136,14 @@ class SparkProcess:
             return
         await self.stop()
         self._last_words.clear()
+        self._folder = folder = tempfile.mkdtemp(prefix="rabbitmq-itc-spark-")
         self._process = process = await asyncio.create_subprocess_exec(
             *self._command,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             limit=LINE_BYTES,
+            env={"SPARK_LOCAL_DIRS": folder, **os.environ, "TMPDIR": folder},
             start_new_session=True,
         )
         self._errors = asyncio.create_task(self._listen(process))
@@ -229,6 +235,8 @@ class SparkProcess:
         await process.wait()
         if self._errors is not None:
             await self._errors
+        if self._folder is not None:
+            await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
 
     async def _listen(self, process: asyncio.subprocess.Process) -> None:
         """Keep the last of what Spark prints, for the log where it dies."""

@@ -21,7 +21,8 @@ def run(message: dict[str, Any], settings: dict[str, Any]) -> None:
     job, kind, request = message["id"], message["kind"], message["request"]
     if kind == "echo":
         say("progress", id=job, stage="reading", percent=50.0, rows_read=1, rows_written=0)
-        say("done", id=job, result={"request": request, "settings": settings, "pid": os.getpid()})
+        facts = {"request": request, "settings": settings, "pid": os.getpid()}
+        say("done", id=job, result={**facts, "folder": os.environ["TMPDIR"]})
     elif kind == "fail":
         fail(job, request["problem"], request["reason"])
     elif kind == "die":

@@ -6,6 +6,8 @@ import csv
 import hashlib
 import json
 import re
+import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -161,6 +163,42 @@ def test_shiviz_reads_its_log_with_the_expression_on_the_first_line(
     assert_clocks_tell_the_truth(stored, clocks)
 
 
+# What ShiViz does with a log: the first line is the expression, and every match is an event.
+READ_BY_JAVASCRIPT = """
+const [expression, , ...lines] = require("fs").readFileSync(0, "utf8").split("\\n");
+const log = lines.join("\\n");
+const matches = [...log.matchAll(new RegExp(expression, "gm"))];
+const rest = matches.reduce((text, match) => text.replace(match[0], () => ""), log);
+console.log(JSON.stringify({
+  rest: rest.trim(),
+  events: matches.map(({ groups }) => ({ ...groups, clock: JSON.parse(groups.clock) })),
+}));
+"""
+
+
+@pytest.mark.skipif(not shutil.which("node"), reason="needs node")
+def test_shiviz_expression_is_javascripts_and_takes_the_whole_log(
+    export: Export, stored: Stored
+) -> None:
+    ran = subprocess.run(
+        ["node", "-e", READ_BY_JAVASCRIPT],
+        input=export("chain.shiviz").read_bytes(),
+        capture_output=True,
+        check=True,
+        timeout=120,
+    )
+    read = json.loads(ran.stdout)
+    assert read["rest"] == ""
+    assert [int(each["event"].split()[0]) for each in read["events"]] == sorted(stored.chain)
+    counts: dict[str, int] = {}
+    for each in read["events"]:
+        host, clock = each["host"], each["clock"]
+        counts[host] = counts.get(host, 0) + 1
+        assert clock[host] == counts[host], "a host's own clock counts one by one"
+        # What it knows of others has happened, and stands earlier in the log.
+        assert all(0 < known <= counts[other] for other, known in clock.items())
+
+
 def assert_clocks_tell_the_truth(stored: Stored, clocks: dict[int, dict[str, int]]) -> None:
     """Vector clocks order a sample of pairs as the causal pasts do."""
     ids = sorted(clocks)[::7]
@@ -217,7 +255,13 @@ def test_chrome_trace_events(export: Export, stored: Stored) -> None:
     found = {(slices[each]["args"]["cause_id"], each) for each in begun}
     assert found == arrows(stored)
     assert begun.keys() == ended.keys()
+    assert all({"ph", "name", "pid"} <= e.keys() for e in events)
+    assert all(e["bp"] == "e" for e in ended.values())
+    assert all(
+        (begun[n]["cat"], begun[n]["name"]) == (e["cat"], e["name"]) for n, e in ended.items()
+    )
     for cause, effect in found:
+        assert begun[effect]["ts"] <= ended[effect]["ts"]
         assert begun[effect]["ts"] == slices[cause]["ts"]
         assert begun[effect]["tid"] == slices[cause]["tid"]
         assert ended[effect]["ts"] == slices[effect]["ts"]

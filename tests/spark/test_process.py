@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import signal
+import socket
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -111,6 +112,21 @@ async def test_a_cancelled_call_cancels_the_job_and_keeps_the_process(
     assert (await process.run(2, "echo", {}, Reports()))["pid"] == pid
 
 
+@pytest.mark.parametrize("killed", [False, True])
+async def test_what_the_process_left_in_its_folder_goes_with_it(
+    process: SparkProcess, killed: bool
+) -> None:
+    folder = Path((await process.run(1, "echo", {}, Reports()))["folder"])
+    (folder / "blockmgr").mkdir()
+    (folder / "blockmgr" / "block").touch()
+    if killed:
+        with pytest.raises(OutageError):
+            await process.run(2, "die", {}, Reports())
+    else:
+        await process.stop()
+    assert not await asyncio.to_thread(folder.exists)
+
+
 async def test_a_process_that_cannot_start_says_why() -> None:
     process = SparkProcess("sqlite:///x", master="spark://dead", command=FAKE)
     with pytest.raises(OutageError, match="ITC_SPARK_MASTER"):
@@ -189,6 +205,38 @@ async def test_the_real_worker_runs_is_cancelled_killed_and_replaced(
             assert await inner.wait() == 0
     finally:
         await process.stop()
+
+
+@pytest.mark.parametrize(
+    ("java", "master", "reason"),
+    [
+        ('openjdk version "11.0.2"', "local[1]", "is 11; Spark needs 17 or newer. Install one"),
+        (None, "local[1]", "Java is missing: .* Install a runtime"),
+        ('openjdk version "17.0.2"', "spark://127.0.0.1:{port}", "No Spark master .* start it"),
+    ],
+)
+async def test_a_job_without_java_or_master_fails_with_advice_and_no_file(
+    stored: Stored,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    java: str | None,
+    master: str,
+    reason: str,
+) -> None:
+    (tmp_path / "java" / "bin").mkdir(parents=True)
+    if java is not None:
+        program = tmp_path / "java" / "bin" / "java"
+        program.write_text(f"#!/bin/sh\necho '{java}' >&2\n")
+        program.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "java"))
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]  # nobody listens there once it is closed
+    process = SparkProcess(stored.url, master=master.format(port=port))
+    target = tmp_path / "exports" / "chain.jsonl"
+    with pytest.raises(OutageError, match=reason):
+        await process.run(1, "chain", work(stored, target), Reports())
+    await process.stop()
+    assert not target.parent.exists()
 
 
 def test_the_command_line_tells_nothing_of_the_database(stored: Stored) -> None:
