@@ -44,7 +44,7 @@ QUESTIONS: dict[str, Question] = {
     "causes": lambda count, chance: f"/itc_db/events/{_late(count, chance)}/causes",
     "effects": lambda count, chance: f"/itc_db/events/{chance.randrange(1, count)}/effects",
     "event": lambda count, chance: f"/itc_db/events/{_late(count, chance)}",
-    "deliveries": lambda count, chance: f"/itc_db/events/{_late(count, chance)}/deliveries",
+    "deliveries": lambda count, chance: f"/itc_db/events/{_late(count, chance) | 1}/deliveries",
 }
 
 

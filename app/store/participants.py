@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 import msgspec
-from sqlalchemy import and_, select, tuple_
+from sqlalchemy import BigInteger, Integer, and_, column, select, values
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.events import EventRow
@@ -93,8 +93,8 @@ async def _channels(
             )
             .order_by(channels.c.number)
         )
-        for number, *values in await connection.execute(query):
-            found[number].append(ParticipantChannel(*values))
+        for number, *shown in await connection.execute(query):
+            found[number].append(ParticipantChannel(*shown))
     return found
 
 
@@ -108,19 +108,26 @@ async def vector(connection: AsyncConnection, event: EventRow) -> list[VectorEnt
     heights = await _heights(connection, event)
     found = []
     for start in range(0, len(heights), CHUNK):
+        # A table to join with, so that each is one look-up: for a list of pairs SQLite reads all of
+        # a participant's events.
+        known = (
+            values(column("number", Integer), column("height", BigInteger), literal_binds=True)
+            .data(heights[start : start + CHUNK])
+            .cte("known")
+        )
         query = (
             select(participants.c.number, participants.c.name, events.c.seq)
+            .select_from(known)
+            .join(participants, participants.c.number == known.c.number)
             .join(
                 events,
                 and_(
                     events.c.trace_id == participants.c.trace_id,
-                    events.c.participant == participants.c.number,
+                    events.c.participant == known.c.number,
+                    events.c.height == known.c.height,
                 ),
             )
-            .where(
-                participants.c.trace_id == event.trace_id,
-                tuple_(events.c.participant, events.c.height).in_(heights[start : start + CHUNK]),
-            )
+            .where(participants.c.trace_id == event.trace_id)
             .order_by(participants.c.number)
         )
         found += [VectorEntry(*row) for row in await connection.execute(query)]

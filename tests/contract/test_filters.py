@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from app.errors import BadRequestError
-from app.store import NOTHING_LARGE, EventFilter, Sort, Store, Wanted, sqlite
+from app.store import NOTHING_LARGE, EventFilter, Sort, Store, Wanted, queries, sqlite
 from app.tracker.events import EventType, Match, StampedEvent
 from app.tracker.records import Deliver, Publish
 from tests.contract.history import BEGINNING, EXCHANGES, KEYS, QUEUES, USERS, History
@@ -233,7 +233,11 @@ SORT_KEYS = {
 }
 
 
-async def test_pages_follow_their_order_and_count(store: Store, told: list[Told]) -> None:
+@pytest.mark.parametrize("deep", [0, 10**6], ids=["by arithmetic", "counted off"])
+async def test_pages_follow_their_order_and_count(
+    store: Store, told: list[Told], deep: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queries, "DEEP", deep)
     asked = [EVERYTHING, EventFilter(vhost="/"), EventFilter(type=EventType.received)]
     for sort, descending, wanted in itertools.product(Sort, (False, True), asked):
         chosen = [each for each in told if matches(wanted, each)]
@@ -355,4 +359,22 @@ async def test_a_page_from_the_middle_costs_what_the_first_one_does(
         first, middle = await cost(wanted, None), await cost(wanted, 3000)
         assert middle <= 2 * first, wanted
         assert first < 300, wanted  # that is half an instruction for each stored event
+
+    async def cost_of_page(number: int) -> int:
+        nonlocal steps
+        steps = 0
+        assert (await store.page(EVERYTHING, page=number, page_size=10)).item_count == 10
+        return steps
+
+    assert await cost_of_page(300) <= 2 * await cost_of_page(1)
+
+    async def cost_of_vector(event_id: int) -> int:
+        nonlocal steps
+        event = await store.event(event_id)
+        steps = 0
+        known = await store.vector(event)
+        assert known
+        return steps // len(known)
+
+    assert await cost_of_vector(6000) < 40  # of each participant; reading all its events is 1,000
     await store.close()
