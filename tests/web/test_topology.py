@@ -45,6 +45,22 @@ def test_a_virtual_host_without_events_says_so(demo: Server, open_page: OpenPage
     expect(page.get_by_text("Nothing has flowed yet")).to_be_visible()
 
 
+NOTE_EMPTINESS = """() => {
+  window.emptiness = 0;
+  new MutationObserver(() => {
+    if (document.body.innerText.includes("Nothing has flowed yet")) window.emptiness += 1;
+  }).observe(document.body, { childList: true, subtree: true, characterData: true });
+}"""
+
+
+def test_what_is_still_loading_is_never_called_empty(demo: Server, open_page: OpenPage) -> None:
+    page = open_page(demo, "#/overview")
+    page.evaluate(NOTE_EMPTINESS)
+    page.evaluate("location.hash = '#/topology?vhost=%2F'")
+    expect(page.locator("a.flow-node").first).to_be_visible()
+    assert page.evaluate("window.emptiness") == 0
+
+
 def test_a_period_is_counted_by_a_job_and_shown_from_then_on(
     serve: Callable[[World], Server], open_page: OpenPage
 ) -> None:

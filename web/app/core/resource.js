@@ -3,20 +3,18 @@
 import { useCallback, useEffect, useRef, useState } from "../../vendor/hooks.js";
 import { refreshSeconds } from "./preferences.js";
 
+const LOADING = { data: undefined, error: null, loading: true };
+
 /**
  * `load(signal)` gives a promise. Returns `{data, error, loading, reload}`; `data` is undefined
  * until the first answer for these `inputs`. `every` overrides the refresh in seconds (0: once).
  */
 export function useResource(load, inputs, { every } = {}) {
-  const [state, setState] = useState({ data: undefined, error: null, loading: true });
+  const [state, setState] = useState({ ...LOADING, inputs });
   const [turn, setTurn] = useState(0);
   const latest = useRef(load);
   latest.current = load;
   const seconds = every ?? refreshSeconds.value;
-
-  useEffect(() => {
-    setState({ data: undefined, error: null, loading: true });
-  }, inputs);
 
   useEffect(() => {
     const controller = new AbortController();
@@ -28,10 +26,13 @@ export function useResource(load, inputs, { every } = {}) {
       if (document.hidden && timer) return again();
       try {
         const data = await latest.current(controller.signal);
-        if (!controller.signal.aborted) setState({ data, error: null, loading: false });
+        if (!controller.signal.aborted) setState({ data, error: null, loading: false, inputs });
       } catch (error) {
         if (controller.signal.aborted) return;
-        setState((before) => ({ data: before.data, error, loading: false }));
+        setState((before) => {
+          const { data } = same(before.inputs, inputs) ? before : LOADING;
+          return { data, error, loading: false, inputs };
+        });
       }
       again();
     };
@@ -43,5 +44,8 @@ export function useResource(load, inputs, { every } = {}) {
   }, [...inputs, turn, seconds]);
 
   const reload = useCallback(() => setTurn((n) => n + 1), []);
-  return { ...state, reload };
+  // What is there for other inputs is never shown for these, not even until effects have run.
+  return { ...(same(state.inputs, inputs) ? state : LOADING), reload };
 }
+
+const same = (these, those) => these.every((each, i) => Object.is(each, those[i]));
