@@ -15,7 +15,7 @@ demo: ## trace a small order pipeline on a private broker and restore a chain fr
 test: ## run everything: check, then all tests, from quick to slow
 	@tools/install test
 	@$(MAKE) --no-print-directory check
-	$(python) -m pytest
+	$(python) -m pytest $(PYTEST_FLAGS)
 
 check: ## lint, format and types; container files
 	@tools/install test

@@ -38,6 +38,9 @@ class SchemaState(msgspec.Struct, frozen=True):
 async def migrate(database_url: str) -> SchemaState:
     """Bring the tables up to date, making the database file and its folder where there is none.
 
+    Several processes may call it at once, and one of them does it; within a process it is for one
+    caller at a time, because Alembic keeps what it works on in the process.
+
     :returns: the state before.
     Raises `SettingsError` where the tables are a newer program's, `OutageError`.
     """

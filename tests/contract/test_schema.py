@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import sys
 from pathlib import Path
+from typing import IO
 
 import asyncpg
 import pytest
@@ -64,10 +65,34 @@ async def test_a_new_database_is_migrated_once(empty_url: str) -> None:
     await store.close()
 
 
-async def test_several_may_migrate_at_once(empty_url: str) -> None:
-    states = await asyncio.gather(*(migrate(empty_url) for _ in range(6)))
-    assert sorted(state.found is None for state in states) == [False] * 5 + [True]
-    assert (await schema_state(empty_url)).is_current
+def test_several_processes_may_migrate_at_once(empty_url: str) -> None:
+    program = (
+        "import asyncio, sys, app.store\n"
+        "print('ready', flush=True)\n"
+        "sys.stdin.read()\n"
+        "print(asyncio.run(app.store.migrate(sys.argv[1])).found)"
+    )
+    command_line = (sys.executable, "-c", program, empty_url)
+    with contextlib.ExitStack() as stack:
+        started = [
+            stack.enter_context(
+                subprocess.Popen(
+                    command_line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+                )
+            )
+            for _ in range(4)
+        ]
+        said = [_pipe(process.stdout).readline() for process in started]
+        for process in started:
+            _pipe(process.stdin).close()
+        said += sorted(_pipe(process.stdout).read() for process in started)
+    assert said == ["ready\n"] * 4 + ["0001\n"] * 3 + ["None\n"]
+    assert asyncio.run(schema_state(empty_url)).is_current
+
+
+def _pipe(pipe: IO[str] | None) -> IO[str]:
+    assert pipe is not None
+    return pipe
 
 
 async def test_the_way_back_leaves_nothing(database_url: str) -> None:
