@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
+import pydot
 import pytest
 from pyspark.sql import SparkSession
 
@@ -22,6 +23,7 @@ from spark_jobs.chain import ChainRequest, run
 from spark_jobs.export import manifest_of
 from spark_jobs.fields import FIELDS
 from spark_jobs.formats import FORMATS, format_of
+from spark_jobs.formats.diagrams import _dot_text
 from spark_jobs.formats.renderers import RENDERERS
 from spark_jobs.formats.shiviz import EXPRESSION
 from tests.spark.conftest import Stored
@@ -215,22 +217,34 @@ def arrows(stored: Stored) -> set[tuple[int, int]]:
 
 
 def test_graphviz_has_the_chains_events_messages_and_orders(export: Export, stored: Stored) -> None:
-    text = export("chain.dot").read_text()
-    quoted = r'"(?:[^"\\\n]|\\.)*"'
-    nodes = dict(
-        re.findall(rf"^  subgraph cluster_\d+ {{ (p\d+_\d+) \[label=({quoted})\] }}$", text, re.M)
-    )
-    ids = {node: int(label[1:].split()[0]) for node, label in nodes.items()}
+    (graph,) = pydot.graph_from_dot_data(export("chain.dot").read_text()) or []
+    lanes = graph.get_subgraphs()
+    ids = {
+        node.get_name(): int(node.get_label().strip('"').split()[0])
+        for lane in lanes
+        for node in lane.get_nodes()
+    }
     assert sorted(ids.values()) == sorted(stored.chain)
-    messages = re.findall(rf"^  (\w+) -> (\w+) \[label={quoted}\]$", text, re.M)
-    assert {(ids[a], ids[b]) for a, b in messages} == arrows(stored)
-    orders = re.findall(r"^  (\w+) -> (\w+) \[style=dashed\]$", text, re.M)
     actors = {stored.history.rows[each - 1]["participant"] for each in stored.chain}
+    assert len({lane.get_name() for lane in lanes}) == len(actors)
+    assert sum(lane.get_label() is not None for lane in lanes) == len(actors), "each has a name"
+    edges = [
+        (ids[edge.get_source()], ids[edge.get_destination()], edge.get_style())
+        for edge in graph.get_edges()
+    ]
+    assert {(a, b) for a, b, style in edges if style is None} == arrows(stored)
+    orders = [(a, b) for a, b, style in edges if style == "dashed"]
     assert len(orders) == len(stored.chain) - len(actors)
-    assert all(ids[a] < ids[b] for a, b in orders)
-    lanes = re.findall(rf"^  subgraph cluster_\d+ {{ label={quoted} }}$", text, re.M)
-    statements = len(text.splitlines()) - 3
-    assert statements == len(lanes) + len(nodes) + len(messages) + len(orders)
+    assert all(a < b for a, b in orders)
+
+
+@pytest.mark.parametrize(
+    "text", ['a"b', "a\\", '\\"', "</b>&lt;", "{a|b}", "\u202eא\U0001f600", "\\N"]
+)
+def test_graphviz_reads_any_name_as_text(text: str) -> None:
+    (graph,) = pydot.graph_from_dot_data(f"digraph {{ a [label={_dot_text(text)}] }}") or []
+    (node,) = graph.get_nodes()
+    assert re.sub(r"\\(.)", r"\1", node.get_label()[1:-1]) == text
 
 
 def test_mermaid_has_a_line_an_event(export: Export, stored: Stored) -> None:
