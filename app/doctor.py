@@ -6,15 +6,19 @@ Each check stands for itself: one that fails stops no other, so that one run sho
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 from pathlib import Path
+from urllib.parse import unquote
 
 import msgspec
 
 from app.broker.login import sign_in
 from app.broker.management import ManagementApi, Permissions
+from app.broker.outages import VirtualHostError
 from app.errors import ItcError
 from app.main import management_api
 from app.settings import Settings
@@ -22,6 +26,7 @@ from app.store import Store, Trace, schema_state
 
 TRACE_EXCHANGE = "amq.rabbitmq.trace"
 LEAST_FREE_BYTES = 2**30
+MOST_VHOSTS_TRIED = 5
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -54,7 +59,7 @@ Check = Callable[[Settings, ManagementApi], Awaitable[Finding]]
 _ADVICE = {
     "broker": "is RabbitMQ running, with rabbitmq_management? Is ITC_MANAGEMENT_URL right?",
     "account": "check the user and password in ITC_AMQP_URL or ITC_MANAGEMENT_URL",
-    "amqp": "is ITC_AMQP_URL right, and may its user open the virtual host /?",
+    "amqp": "is ITC_AMQP_URL right, and has its user rights in any virtual host?",
     "store": "is ITC_DATABASE_URL right, and is the database running?",
     "java": "install a Java 17 runtime (Debian: openjdk-17-jre-headless), or set JAVA_HOME",
 }
@@ -86,8 +91,38 @@ async def _account(settings: Settings, management: ManagementApi) -> Finding:
 
 
 async def _amqp(settings: Settings, management: ManagementApi) -> Finding:
-    await sign_in(settings.amqp_url.reveal(), "/", settings.management_timeout_seconds)
-    return Finding("amqp", True, f"{settings.amqp_url.user} can sign in")
+    """Sign in where the account may: a broker need not have the virtual host ``/``."""
+    user, refusal = capturing_user(settings), None
+    for vhost in await _vhosts_to_try(settings, management):
+        try:
+            url, seconds = settings.amqp_url.reveal(), settings.management_timeout_seconds
+            await sign_in(url, vhost, seconds)
+        except VirtualHostError as error:
+            refusal = refusal or error
+        else:
+            return Finding("amqp", True, f"{user} can sign in, at virtual host {vhost}")
+    assert refusal is not None  # noqa: S101  there is always one to try
+    raise refusal
+
+
+async def _vhosts_to_try(settings: Settings, management: ManagementApi) -> list[str]:
+    """Some virtual hosts that should let the account in, the likeliest first; at least one."""
+    configured = unquote(settings.amqp_url.parts.path.removeprefix("/"))
+    present = await _vhosts_of(capturing_user(settings), management)
+    likely = sorted(present, key=lambda vhost: (vhost != configured, vhost != "/", vhost))
+    return likely[:MOST_VHOSTS_TRIED] or [configured or "/"]
+
+
+async def _vhosts_of(user: str, management: ManagementApi) -> frozenset[str]:
+    """Where a user has rights; where the broker won't say (LDAP, no administrator), all it shows.
+
+    Empty where the management API says nothing at all, which is another check's finding.
+    """
+    for question in (partial(management.vhosts_of, user), management.vhosts):
+        with contextlib.suppress(ItcError):
+            if found := await question():
+                return found
+    return frozenset()
 
 
 async def _schema(settings: Settings, management: ManagementApi) -> Finding:
@@ -115,10 +150,15 @@ async def _traces(settings: Settings, management: ManagementApi) -> AsyncIterato
         yield await _trace(trace, settings, management)
 
 
+def capturing_user(settings: Settings) -> str:
+    """The account of ``ITC_AMQP_URL``, which consumes; the management API's may be another."""
+    return settings.amqp_url.user or "guest"
+
+
 async def _trace(trace: Trace, settings: Settings, management: ManagementApi) -> Finding:
     subject = f"trace of {trace.vhost}"
     try:
-        permissions = await management.permissions(trace.vhost)
+        permissions = await management.permissions(trace.vhost, capturing_user(settings))
         states = await management.tracing(trace.vhost)
     except ItcError as error:
         advice = f"rabbitmqctl set_permissions -p {trace.vhost} … gives the account its rights"

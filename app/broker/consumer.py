@@ -26,10 +26,11 @@ from pamqp.commands import Basic
 from pamqp.common import FieldTable
 from yarl import URL
 
-from app.broker.connection import Gate, GatedConnection
+from app.broker.connection import GatedConnection
 from app.broker.firehose import TRACE_EXCHANGE, parse
+from app.broker.outages import Place, outage
 from app.broker.wire import LateContentHeader, install_tolerant_decoding
-from app.errors import OutageError, UndeliverableError
+from app.errors import OutageError
 from app.tracker import Deliver, Record, Unreadable
 
 TRACE_QUEUE = "itc.trace"
@@ -65,17 +66,23 @@ class TraceStream:
     """What the broker sends us of one virtual host, in batches."""
 
     def __init__(
-        self, channel: Channel, queue: str, own_connection: str, gate: Gate, limit: int | None
+        self,
+        channel: Channel,
+        queue: str,
+        connection: GatedConnection,
+        place: Place,
+        limit: int | None,
     ) -> None:
-        """Wrap an open channel; ``own_connection`` is the broker's name of our connection.
+        """Wrap an open channel of a connection to ``place``.
 
         After ``limit`` messages the stream has no more, whatever the queue holds. The broker was
         told a prefetch of as many.
         """
         self._channel = channel
         self._queue = queue
-        self._own_connection = own_connection
-        self._gate = gate
+        self._own_connection = connection.broker_name
+        self._gate = connection.gate
+        self._place = place
         self._waiting: deque[tuple[int, DeliveredMessage]] = deque()
         self._bytes = 0
         self._limit = limit
@@ -110,7 +117,7 @@ class TraceStream:
         self._check()
         if self._limit is not None and self._received < self._limit:
             return
-        with _outages():
+        with _outages(self._place):
             if self._limit is not None:
                 await self._channel.basic_cancel(self._queue)
             await self._channel.basic_ack(tag, multiple=True, wait=False)
@@ -120,7 +127,7 @@ class TraceStream:
         self._check()
         if self._limit is not None:
             return self._limit - self._received
-        with _outages():
+        with _outages(self._place):
             declared = await self._channel.queue_declare(self._queue, passive=True)
         return declared.message_count or 0
 
@@ -218,8 +225,8 @@ class Firehose:
         """
         connection = await self._connect(vhost)
         try:
-            with _outages():
-                stream = await self._consume(connection, prefetch, quorum, limit)
+            with _outages(self._place(vhost)):
+                stream = await self._consume(connection, vhost, prefetch, quorum, limit)
             yield stream
         finally:
             await _close(connection)
@@ -228,14 +235,14 @@ class Firehose:
         """Delete the trace queue of a virtual host, with what it holds."""
         connection = await self._connect(vhost)
         try:
-            with _outages():
+            with _outages(self._place(vhost)):
                 channel = await connection.channel(publisher_confirms=False)
                 await channel.queue_delete(self.queue)
         finally:
             await _close(connection)
 
     async def _connect(self, vhost: str) -> GatedConnection:
-        with _outages():
+        with _outages(self._place(vhost)):
             return await aio_pika.connect(
                 self._url.with_path("/" + quote(vhost, safe=""), encoded=True),
                 timeout=CONNECT_SECONDS,
@@ -244,8 +251,14 @@ class Firehose:
             )
 
     async def _consume(
-        self, connection: GatedConnection, prefetch: int, quorum: bool, limit: int | None
+        self,
+        connection: GatedConnection,
+        vhost: str,
+        prefetch: int,
+        quorum: bool,
+        limit: int | None,
     ) -> TraceStream:
+        place = self._place(vhost)
         queued = await _count_queued(connection, self.queue)
         channel = await connection.channel(publisher_confirms=False)
         if queued is None:
@@ -253,14 +266,14 @@ class Firehose:
         await channel.set_qos(prefetch_count=limit or prefetch)
         raw = await channel.get_underlay_channel()
         await raw.queue_bind(self.queue, TRACE_EXCHANGE, routing_key="#")
-        stream = TraceStream(raw, self.queue, connection.broker_name, connection.gate, limit)
+        stream = TraceStream(raw, self.queue, connection, place, limit)
         stream.queued_before = queued or 0
         stream.queue_is_new = queued is None
-        channel.close_callbacks.add(lambda _, error: stream.lose(_loss(error)))
-        connection.close_callbacks.add(lambda _, error: stream.lose(_loss(error)))
+        channel.close_callbacks.add(lambda _, error: stream.lose(outage(error, place)))
+        connection.close_callbacks.add(lambda _, error: stream.lose(outage(error, place)))
         raw.on_consumer_cancel_callbacks.add(
             lambda _: stream.lose(
-                OutageError(f"the broker ended our consumer: is {self.queue} deleted?")
+                OutageError(f"the broker ended our consumer: was {self.queue} or {vhost} deleted?")
             )
         )
         # Alone: until the broker has noticed that a connection before this one is dead, what that
@@ -270,6 +283,9 @@ class Firehose:
             self.queue, stream.on_message, consumer_tag=self.queue, exclusive=not quorum
         )
         return stream
+
+    def _place(self, vhost: str) -> Place:
+        return Place.of(self._url, vhost)
 
     def _arguments(self, quorum: bool) -> FieldTable:
         arguments: FieldTable = {"x-max-length-bytes": self._queue_max_bytes}
@@ -294,24 +310,12 @@ async def _count_queued(connection: AbstractConnection, name: str) -> int | None
     return queue.declaration_result.message_count or 0
 
 
-def _loss(error: BaseException | None) -> OutageError:
-    if isinstance(error, aiormq.exceptions.ConnectionInternalError):
-        return UndeliverableError("the broker broke the connection off: internal error")
-    return OutageError(f"the broker's connection was lost: {_words(error)}" if error else "closed")
-
-
-def _words(error: BaseException) -> str:
-    return " ".join(str(error).split())[:300] or type(error).__name__
-
-
 @contextmanager
-def _outages() -> Iterator[None]:
+def _outages(place: Place) -> Iterator[None]:
     try:
         yield
-    except aiormq.exceptions.ConnectionInternalError as error:
-        raise _loss(error) from error
     except _CONNECTION_ERRORS as error:
-        raise OutageError(f"the broker cannot be used: {_words(error)}") from error
+        raise outage(error, place) from error
 
 
 async def _close(connection: GatedConnection) -> None:

@@ -8,18 +8,20 @@ import aio_pika
 from aio_pika.exceptions import AMQPError
 from yarl import URL
 
-from app.errors import OutageError
+from app.broker.outages import Place, outage
 
 
 async def sign_in(amqp_url: str, vhost: str, seconds: float) -> None:
-    """Connect to a virtual host and leave again; raises `OutageError` with what went wrong."""
-    url = URL(amqp_url).with_path("/" + quote(vhost, safe=""), encoded=True)
+    """Connect to a virtual host and leave again.
+
+    :raises VirtualHostError: where the account is right, and may not enter this virtual host.
+    :raises OutageError: with what went wrong, and no password.
+    """
+    url = URL(amqp_url)
     try:
-        connection = await aio_pika.connect(url, timeout=seconds)
+        connection = await aio_pika.connect(
+            url.with_path("/" + quote(vhost, safe=""), encoded=True), timeout=seconds
+        )
         await connection.close()
     except (AMQPError, OSError, TimeoutError) as error:
-        # Not the library's text, which may hold the URL with its password.
-        raise OutageError(
-            f"no AMQP session at {url.host}:{url.port}, virtual host {vhost} "
-            f"({type(error).__name__})"
-        ) from error
+        raise outage(error, Place.of(url, vhost)) from error

@@ -66,6 +66,10 @@ class _Named(msgspec.Struct):
     name: str
 
 
+class _Permitted(msgspec.Struct):
+    vhost: str
+
+
 class _Binding(msgspec.Struct):
     destination: str
 
@@ -176,10 +180,19 @@ class ManagementApi:
         found = await self._as_service("GET", path, list[_Binding])
         return frozenset(binding.destination for binding in found)
 
-    async def permissions(self, vhost: str) -> Permissions:
-        """The service's own rights in a virtual host; `NotFoundError` where it has none."""
-        path = f"/api/permissions/{_segment(vhost)}/{_segment(self._user)}"
+    async def permissions(self, vhost: str, user: str | None = None) -> Permissions:
+        """A user's rights in a virtual host, the service's own where none is named.
+
+        `NotFoundError` where it has none.
+        """
+        path = f"/api/permissions/{_segment(vhost)}/{_segment(user or self._user)}"
         return await self._as_service("GET", path, Permissions)
+
+    async def vhosts_of(self, user: str) -> frozenset[str]:
+        """Virtual hosts in which a user has any rights; `NotFoundError` for an unknown user."""
+        path = f"/api/users/{_segment(user)}/permissions"
+        found = await self._as_service("GET", path, list[_Permitted])
+        return frozenset(permitted.vhost for permitted in found)
 
     async def tracing(self, vhost: str) -> dict[str, bool]:
         """Whether tracing is on, for each running node by name.

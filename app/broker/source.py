@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 
 from app.broker.consumer import Firehose, TraceStream
 from app.broker.management import ManagementApi
+from app.broker.outages import VirtualHostError
 from app.broker.undeliverable import undeliverable
 from app.errors import NotFoundError, OutageError
 from app.tracker import Unreadable
@@ -37,9 +38,14 @@ class TraceSource:
         quorum = await self._is_quorum(vhost)
         if quorum is None:
             quorum = sum(node.running for node in nodes) > 1
-        async with self._firehose.open(vhost, prefetch, quorum, limit) as stream:
-            stream.is_cluster = len(nodes) > 1
-            yield stream
+        try:
+            async with self._firehose.open(vhost, prefetch, quorum, limit) as stream:
+                stream.is_cluster = len(nodes) > 1
+                yield stream
+        except VirtualHostError as error:
+            if await self.has_vhost(vhost):
+                raise
+            raise _no_vhost(vhost) from error
 
     async def has_vhost(self, vhost: str) -> bool:
         """Whether the broker has this virtual host."""
@@ -51,7 +57,7 @@ class TraceSource:
             try:
                 return await self._management.set_tracing(vhost, True)
             except NotFoundError as error:
-                raise OutageError(f"the broker has no virtual host {vhost!r} now") from error
+                raise _no_vhost(vhost) from error
 
     async def switch_off(self, vhost: str) -> None:
         """Switch tracing off, unless somebody else's queue is bound to the trace exchange."""
@@ -86,3 +92,9 @@ class TraceSource:
     async def delete_queue(self, vhost: str) -> None:
         """Delete the trace queue with what it holds."""
         await self._firehose.delete_queue(vhost)
+
+
+def _no_vhost(vhost: str) -> OutageError:
+    return OutageError(
+        f"the broker has no virtual host {vhost} any more: make it again, or stop this trace"
+    )

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import traceback
 from collections import deque
 from collections.abc import Awaitable, Callable
 
-from app.errors import OutageError
+from app.errors import ItcError, OutageError
 from app.traces.status import TraceState
 
 log = logging.getLogger(__name__)
@@ -102,7 +103,7 @@ class Supervisor:
         self._pause_seconds = min(self._pause_seconds * 2, LONGEST_PAUSE_SECONDS)
 
     def _restart_after(self, failure: Exception) -> bool:
-        self.last_error = f"{type(failure).__name__}: {failure}"
+        self.last_error = _told(failure)
         self.restarts += 1
         self.waiting_for = None
         log.error("trace of %r failed", self._name, exc_info=failure)
@@ -111,3 +112,15 @@ class Supervisor:
         self.state = TraceState.failed
         log.error("trace of %r failed more often than is sensible and is given up", self._name)
         return False
+
+
+def _told(failure: Exception) -> str:
+    """What a user may read of a failure. Only our own errors are known to hold no secret."""
+    if isinstance(failure, ItcError):
+        return str(failure)
+    *_, (frame, line) = traceback.walk_tb(failure.__traceback__)
+    module = frame.f_globals.get("__name__", "?")
+    return (
+        f"an error in the service itself, {type(failure).__name__} at {module}:{line}; its log "
+        "says more. Please report it, and start the trace again"
+    )

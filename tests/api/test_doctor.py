@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
@@ -15,13 +17,20 @@ from tools.servers import Broker
 
 
 def settings_for(rabbit: Broker, folder: Path, **more: object) -> Settings:
-    return Settings(
-        _env_file=None,
-        amqp_url=rabbit.amqp_url(),
-        management_url=rabbit.management_url,
-        data_dir=folder,
-        **more,
-    )
+    given = {"amqp_url": rabbit.amqp_url(), "management_url": rabbit.management_url} | more
+    return Settings(_env_file=None, data_dir=folder, **given)
+
+
+@pytest.fixture
+def capturing(rabbit: Broker) -> Iterator[dict[str, str]]:
+    """Settings of an account for AMQP alone, without any rights yet; an administrator's beside."""
+    rabbit.add_user("capturer", "hush")
+    signed = f"://{quote(rabbit.user)}:{quote(rabbit.password)}@"
+    yield {
+        "amqp_url": rabbit.amqp_url("/", "capturer", "hush"),
+        "management_url": rabbit.management_url.replace("://", signed),
+    }
+    rabbit.delete_user("capturer")
 
 
 async def findings(settings: Settings) -> dict[str, Finding]:
@@ -58,6 +67,42 @@ async def test_what_a_trace_lacks_is_said(rabbit: Broker, vhost: str, tmp_path: 
     assert off.found.startswith("tracing is off on ")
     assert not unable.well
     assert unable.found == "no right to configure itc.trace"
+
+
+async def test_an_account_signs_in_where_it_may_and_need_not_enter_the_default_virtual_host(
+    rabbit: Broker, vhost: str, tmp_path: Path, capturing: dict[str, str]
+) -> None:
+    settings = settings_for(rabbit, tmp_path, **capturing)
+    nowhere = (await findings(settings))["amqp"]
+    rabbit.permit("capturer", vhost)
+    there = (await findings(settings))["amqp"]
+
+    assert not nowhere.well
+    assert "does not let user capturer into the virtual host" in nowhere.found
+    assert "rights in any virtual host" in nowhere.advice
+    assert (there.well, there.found) == (True, f"capturer can sign in, at virtual host {vhost}")
+
+
+async def test_a_wrong_password_is_found_without_showing_it(
+    rabbit: Broker, vhost: str, tmp_path: Path, capturing: dict[str, str]
+) -> None:
+    rabbit.permit("capturer", vhost)
+    capturing["amqp_url"] = rabbit.amqp_url("/", "capturer", "guessed")
+    found = await findings(settings_for(rabbit, tmp_path, **capturing))
+
+    assert found["amqp"].found.startswith("the broker refuses user capturer: check the name")
+    assert not any("guessed" in repr(finding) for finding in found.values())
+
+
+async def test_the_rights_that_count_are_those_of_the_account_that_consumes(
+    rabbit: Broker, vhost: str, tmp_path: Path, capturing: dict[str, str]
+) -> None:
+    settings = settings_for(rabbit, tmp_path, **capturing)
+    await trace(settings, vhost)
+    rabbit.permit("capturer", vhost, read="^itc")
+    found = (await findings(settings))[f"trace of {vhost}"]
+
+    assert (found.well, found.found) == (False, "no right to read amq.rabbitmq.trace")
 
 
 async def test_an_account_that_is_no_administrator_is_found(rabbit: Broker, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from app.errors import OutageError
+from app.errors import NotFoundError, OutageError
 from app.traces.feed import Feed
 from app.traces.rate import Rate
 from app.traces.status import TraceState
@@ -76,7 +76,30 @@ async def test_the_fourth_failure_marks_the_trace_failed_with_its_reason() -> No
     await supervisor.supervise()
     assert len(started) == 4
     assert (supervisor.state, supervisor.restarts) == (TraceState.failed, 4)
-    assert supervisor.last_error == "ValueError: a bug"
+    assert (supervisor.last_error or "").startswith(
+        f"an error in the service itself, ValueError at {__name__}:"
+    )
+
+
+@pytest.mark.parametrize(
+    ("failure", "told"),
+    [
+        (ValueError("amqp://shop:hush@broker"), "ValueError"),
+        (KeyError("hush"), "KeyError"),
+        (NotFoundError("no such trace"), "no such trace"),
+    ],
+)
+async def test_a_failure_is_told_without_a_text_that_may_hold_a_secret(
+    failure: Exception, told: str
+) -> None:
+    def leak(_: Supervisor) -> None:
+        raise failure
+
+    supervisor, _ = supervised(Clock(), iter([leak, end]))
+    await supervisor.supervise()
+
+    assert told in (supervisor.last_error or "")
+    assert "hush" not in (supervisor.last_error or "")
 
 
 async def test_failures_far_apart_are_each_restarted() -> None:

@@ -1,0 +1,173 @@
+"""What went wrong between us and the broker over AMQP, as a sentence for whoever can mend it.
+
+The client library's own texts never leave this module: they speak of frames and states, and what
+they quote is not ours to vet. The broker's reply texts name users, virtual hosts and queues alone;
+one without a sentence of its own is quoted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import socket
+import ssl
+from typing import NamedTuple
+
+from aiormq import exceptions
+from yarl import URL
+
+from app.errors import OutageError, UndeliverableError
+
+_QUOTED = 200  # characters of the broker's own words
+
+
+class VirtualHostError(OutageError):
+    """The broker takes the account, and does not let it into this virtual host."""
+
+
+class Place(NamedTuple):
+    """Where we connect to, and as whom; there is no password in it."""
+
+    address: str  # host:port
+    user: str
+    vhost: str
+
+    @classmethod
+    def of(cls, url: URL, vhost: str) -> Place:
+        """The place that an AMQP URL speaks of; its path is not looked at."""
+        port = url.port or (5671 if url.scheme == "amqps" else 5672)
+        return cls(f"{url.host_subcomponent}:{port}", url.user or "guest", vhost)
+
+
+_RIGHTS = "rabbitmqctl set_permissions -p {vhost} {user} gives it its rights"
+_BROKEN_OFF = (
+    "the connection to {address} broke off without a word: the broker was stopped or killed, the "
+    "network was cut, or this port of ITC_AMQP_URL is not the broker's"
+)
+_UNREACHED = "no connection to the broker at {address} (is ITC_AMQP_URL right?): "
+_NO_BROKER = "what listens at {address} speaks no AMQP 0.9.1: is the port of ITC_AMQP_URL right?"
+_NOT_LET_IN = (
+    "the broker does not let user {user} into the virtual host {vhost}: either that was deleted, "
+    "or the user has no rights in it; " + _RIGHTS
+)
+
+_NO_ENTRY = "vhost .* not found|access to vhost .* refused"
+
+# What the broker's reply text holds → what to say. The first that is found.
+_REPLIES = [
+    (
+        "vhost .* is (down|being deleted|deleted)",
+        "the virtual host {vhost} was deleted or stopped, and the broker closed our connection",
+    ),
+    (
+        "user .* is deleted",
+        "the broker's user {user} was deleted: make it again, or name another in ITC_AMQP_URL",
+    ),
+    (
+        "in exclusive use",
+        "another consumer has the trace queue of {vhost}: is there a second service with the same "
+        "ITC_TRACE_QUEUE? One that was just killed is let go of within a minute",
+    ),
+    (
+        "access to (queue|exchange|topic) .* refused",
+        "user {user} has too few rights in the virtual host {vhost}: it needs configure, write and "
+        "read on the trace queue and read on amq.rabbitmq.trace; " + _RIGHTS,
+    ),
+    ("no queue ", "the trace queue of {vhost} is gone: somebody deleted it"),
+    (
+        "Closed via management plugin",
+        "an operator closed our connection in the broker's management interface",
+    ),
+    ("shutdown", "the broker's node at {address} is stopping"),
+]
+
+# What kind of error it is → what to say, where there is no reply text. The first that fits.
+_KINDS: list[tuple[type[BaseException], str]] = [
+    (asyncio.CancelledError, "the broker at {address} sent no heartbeat any more: is it frozen, "
+     "or the network cut?"),
+    (
+        exceptions.ProbableAuthenticationError,
+        "the broker refuses user {user}: check the name and password in ITC_AMQP_URL",
+    ),
+    (
+        exceptions.AuthenticationError,
+        "the broker at {address} does not offer sign-in by name and password (PLAIN)",
+    ),
+    (
+        ssl.SSLCertVerificationError,
+        "the certificate of the broker at {address} is not trusted: is its authority known here "
+        "(cafile= in ITC_AMQP_URL), and is the host name right?",
+    ),
+    (ssl.SSLError, "no TLS with {address}: is that the broker's port for amqps?"),
+    (socket.gaierror, "the name in {address} has no address: is ITC_AMQP_URL right?"),
+    (
+        ConnectionRefusedError,
+        "nothing listens at {address}: is the broker running, and ITC_AMQP_URL right?",
+    ),
+    (TimeoutError, "the broker at {address} does not answer in time"),
+    (exceptions.IncompatibleProtocolError, _NO_BROKER),
+    (exceptions.ProtocolSyntaxError, _NO_BROKER),
+    (exceptions.ChannelInvalidStateError, "the connection to the broker at {address} is gone"),
+    (exceptions.AMQPConnectionError, _BROKEN_OFF),
+    (ConnectionError, _BROKEN_OFF),
+    (EOFError, _BROKEN_OFF),
+]  # fmt: skip
+
+
+def outage(error: BaseException | None, place: Place) -> OutageError:
+    """The outage that an error of the client library means; None is an end without one."""
+    if isinstance(error, exceptions.ConnectionInternalError):
+        return UndeliverableError("the broker broke the connection off: internal error")
+    if _is_not_let_in(error):
+        return VirtualHostError(_filled(_NOT_LET_IN, place))
+    return OutageError(_sentence(error, place))
+
+
+def _is_not_let_in(error: BaseException | None) -> bool:
+    """Whether the broker answered the opening of a virtual host with a farewell.
+
+    aiormq drops the broker's reason then, and tells of the frame that it had expected.
+    """
+    if isinstance(error, exceptions.InvalidFrameError):
+        return "Connection.OpenOk" in str(error)
+    return error is not None and bool(re.search(_NO_ENTRY, _reply_text(error)))
+
+
+def _sentence(error: BaseException | None, place: Place) -> str:
+    if error is None:
+        return _filled("the connection to the broker at {address} was closed", place)
+    reply = _reply_text(error)
+    for pattern, sentence in _REPLIES if reply else ():
+        if re.search(pattern, reply):
+            return _filled(sentence, place)
+    if reply:
+        return _filled("the broker at {address} closed the connection: ", place) + reply
+    origin = _origin(error)
+    for kind, sentence in _KINDS:
+        if isinstance(origin, kind):
+            return _filled(sentence, place)
+    return _filled(_UNREACHED, place) + _named(origin)
+
+
+def _reply_text(error: BaseException) -> str:
+    """The broker's own words, on one line; empty where it said nothing."""
+    spoken = isinstance(error, exceptions.ConnectionClosed | exceptions.ChannelClosed)
+    words = " ".join(str(error.args[-1]).split()) if spoken and error.args else ""
+    return words[:_QUOTED]
+
+
+def _origin(error: BaseException) -> BaseException:
+    """The system's error, which the library wraps into one of its own and which says more."""
+    cause = error.__cause__
+    return cause if isinstance(cause, OSError | EOFError) else error
+
+
+def _named(error: BaseException) -> str:
+    """The system's word for it; a name with several addresses gives an error without one."""
+    if isinstance(error, OSError):
+        return error.strerror or "it has several addresses, and none of them answers"
+    return type(error).__name__
+
+
+def _filled(sentence: str, place: Place) -> str:
+    return sentence.format_map(place._asdict())
