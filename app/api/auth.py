@@ -11,7 +11,6 @@ import base64
 import binascii
 import hashlib
 import hmac
-import ipaddress
 import secrets
 import time
 from collections import OrderedDict
@@ -21,8 +20,10 @@ from typing import Annotated, Protocol
 import msgspec
 from fastapi import Depends, Request
 
+from app.api.headers import was_forwarded
+from app.api.paths import unescape
 from app.api.ports import BrokerUsers
-from app.api.problems import SlowDownError
+from app.api.throttle import Attempt, SignInThrottle
 from app.errors import NotAuthenticatedError, NotAuthorisedError, NotFoundError
 from app.settings import is_loopback
 
@@ -30,9 +31,7 @@ READING_TAGS = frozenset({"monitoring", "administrator"})
 WRITING_TAG = "administrator"
 
 _LONGEST_AUTHORIZATION = 16_384  # a signed token with many scopes has some kilobytes
-_LONGEST_WAIT = 60.0  # seconds between sign-ins, however many have failed
-_FAILURES_FORGOTTEN_AFTER = 900.0  # seconds
-_ADDRESS_FACTOR = 10  # an address may be many users' (a proxy's), so it is allowed more
+_LOOK_AGAIN_SECONDS = 1.0  # between questions about a virtual host that a user may have got since
 _CONCURRENT_QUESTIONS = 16  # to the management API
 
 
@@ -66,15 +65,22 @@ class User(msgspec.Struct, frozen=True):
 class Authenticator(Protocol):
     """Turns what a request brought into a user."""
 
-    async def user(self, authorization: bytes | None, address: str) -> User:
-        """The user, or `NotAuthenticatedError`, `NotAuthorisedError`, `OutageError`."""
+    async def user(
+        self, authorization: bytes | None, address: str, vhost: str | None = None
+    ) -> User:
+        """The user, or `NotAuthenticatedError`, `NotAuthorisedError`, `OutageError`.
+
+        Where what is remembered of the user knows nothing of ``vhost``, the broker is asked again.
+        """
         ...
 
 
 class NobodyAsked:
     """``ITC_AUTH=none``: whoever can reach the loopback address is an administrator."""
 
-    async def user(self, authorization: bytes | None, address: str) -> User:
+    async def user(
+        self, authorization: bytes | None, address: str, vhost: str | None = None
+    ) -> User:
         """The same user for everybody."""
         return User("anonymous", frozenset({WRITING_TAG}), None)
 
@@ -98,41 +104,50 @@ class BrokerAuthenticator:
         self._loopback_users = frozenset(loopback_users)
         self._clock = clock
         self._key = secrets.token_bytes(32)
-        self._known: OrderedDict[bytes, tuple[float, User]] = OrderedDict()
+        self._known: OrderedDict[bytes, _Known] = OrderedDict()
         self._asking: dict[bytes, asyncio.Task[User]] = {}
         self._slots = asyncio.Semaphore(_CONCURRENT_QUESTIONS)
         self._throttle = SignInThrottle(failures, clock)
 
-    async def user(self, authorization: bytes | None, address: str) -> User:
+    async def user(
+        self, authorization: bytes | None, address: str, vhost: str | None = None
+    ) -> User:
         """The user behind an ``Authorization`` header's value."""
         if not authorization:
             raise NotAuthenticatedError("sign in with the name and password of a broker's user")
         if len(authorization) > _LONGEST_AUTHORIZATION:
             raise NotAuthenticatedError("these credentials are too long to be any")
         digest = hmac.digest(self._key, authorization, hashlib.sha256)
-        user = self._remembered(digest)
+        user = self._remembered(digest, vhost)
         if user is None:
-            claimed = claimed_user(authorization)
-            user = await self._ask_once(digest, authorization, claimed, address)
+            user = await self._ask_once(digest, authorization, address)
         if user.name in self._loopback_users and not is_loopback(address):
             raise NotAuthenticatedError(f"user {user.name} can only sign in from this machine")
         return user
 
-    def _remembered(self, digest: bytes) -> User | None:
-        known = self._known.get(digest)
-        if known is None or known[0] < self._clock():
+    def _remembered(self, digest: bytes, vhost: str | None) -> User | None:
+        """The user as the broker said, if that was lately enough for a question about ``vhost``.
+
+        A virtual host that was made a moment ago is not to be missing for as long as the rest is
+        believed; names that are guessed at are not to become a stream of questions either.
+        """
+        known, now = self._known.get(digest), self._clock()
+        if known is None or known.until < now:
             return None
         self._known.move_to_end(digest)
-        return known[1]
+        if vhost is None or known.user.sees(vhost) or now < known.look_again:
+            return known.user
+        known.look_again = now + _LOOK_AGAIN_SECONDS
+        return None
 
-    async def _ask_once(
-        self, digest: bytes, authorization: bytes, claimed: str, address: str
-    ) -> User:
+    async def _ask_once(self, digest: bytes, authorization: bytes, address: str) -> User:
         """A page sends many requests at once; all of them wait for one answer."""
         task = self._asking.get(digest)
         if task is None:
-            self._throttle.admit(claimed, address)
-            task = asyncio.create_task(self._ask(digest, authorization, claimed, address))
+            claimed = claimed_user(authorization)
+            # What the broker has taken before is no guess, and need not wait for those of others.
+            attempt = None if digest in self._known else self._throttle.admit(claimed, address)
+            task = asyncio.create_task(self._ask(digest, authorization, attempt))
             self._asking[digest] = task
             task.add_done_callback(lambda done: self._answered(digest, done))
         # Shielded: one client that goes away must not cancel the question of the others.
@@ -143,97 +158,47 @@ class BrokerAuthenticator:
         if not task.cancelled():
             task.exception()  # seen here too, for when every asker has gone away
 
-    async def _ask(self, digest: bytes, authorization: bytes, claimed: str, address: str) -> User:
+    async def _ask(self, digest: bytes, authorization: bytes, attempt: Attempt | None) -> User:
         try:
             async with self._slots:
                 broker_user = await self._broker.whoami(authorization)
                 vhosts = await self._broker.visible_vhosts(authorization)
         except NotAuthenticatedError:
+            self._known.pop(digest, None)
             raise
-        except Exception:
-            self._throttle.forgive(claimed, address)  # no failure of the user's
+        except NotAuthorisedError:
+            self._known.pop(digest, None)
+            if attempt:  # the right password
+                self._throttle.succeeded(attempt)
             raise
-        self._throttle.forgive(claimed, address)
+        except BaseException:
+            if attempt:
+                self._throttle.unanswered(attempt)
+            raise
+        if attempt:
+            self._throttle.succeeded(attempt)
         user = User(broker_user.name, broker_user.tags, vhosts)
-        self._known[digest] = (self._clock() + self._cache_seconds, user)
+        self._remember(digest, user)
+        return user
+
+    def _remember(self, digest: bytes, user: User) -> None:
+        until = self._clock() + self._cache_seconds
+        known = self._known.get(digest)
+        self._known[digest] = _Known(user, until, known.look_again if known else 0.0)
         self._known.move_to_end(digest)
         while len(self._known) > self._cache_users:
             self._known.popitem(last=False)
-        return user
 
 
-class SignInThrottle:
-    """Makes each further failed sign-in wait, for a user from an address and for an address.
+class _Known:
+    """What the broker said of some credentials, and till when it is believed."""
 
-    An attempt counts as failed until it is forgiven, so that a burst of guesses sent at once is
-    no way round. A user is never slowed by guesses from elsewhere, which would be a way to lock
-    somebody out. Holds at most ``capacity`` entries.
-    """
+    __slots__ = ("look_again", "until", "user")
 
-    def __init__(
-        self, failures: int, clock: Callable[[], float] = time.monotonic, capacity: int = 10_000
-    ) -> None:
-        self._failures = failures
-        self._clock = clock
-        self._capacity = capacity
-        self._entries: OrderedDict[tuple[str, str], _Failures] = OrderedDict()
-
-    def admit(self, user: str, address: str) -> None:
-        """Count an attempt; raises `SlowDownError` where it comes too early."""
-        keys = self._keys(user, address)
-        now = self._clock()
-        wait = max((self._entries[k].until - now for k, _ in keys if k in self._entries), default=0)
-        if wait > 0:
-            raise SlowDownError("too many failed sign-ins: wait before the next", wait)
-        for key, allowed in keys:
-            self._count(key, allowed, now)
-
-    def forgive(self, user: str, address: str) -> None:
-        """Take an attempt back: it was no failure."""
-        (own, _), (shared, _) = self._keys(user, address)
-        self._entries.pop(own, None)
-        if shared in self._entries:
-            self._entries[shared].count -= 1
-            self._entries[shared].until = 0.0
-
-    def _keys(self, user: str, address: str) -> list[tuple[tuple[str, str], int]]:
-        network = _network(address)
-        return [
-            ((network, user), self._failures),
-            ((network, ""), self._failures * _ADDRESS_FACTOR),
-        ]
-
-    def _count(self, key: tuple[str, str], allowed: int, now: float) -> None:
-        entry = self._entries.setdefault(key, _Failures())
-        if now - entry.last > _FAILURES_FORGOTTEN_AFTER:
-            entry.count = 0
-        entry.count += 1
-        entry.last = now
-        if entry.count >= allowed:
-            entry.until = now + min(2.0 ** min(entry.count - allowed, 16), _LONGEST_WAIT)
-        self._entries.move_to_end(key)
-        while len(self._entries) > self._capacity:
-            self._entries.popitem(last=False)
-
-
-class _Failures:
-    __slots__ = ("count", "last", "until")
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.last = 0.0
-        self.until = 0.0
-
-
-def _network(address: str) -> str:
-    """What one attacker has to himself: an IPv4 address, or an IPv6 network of 64 bits."""
-    try:
-        parsed = ipaddress.ip_address(address)
-    except ValueError:
-        return address
-    if parsed.version == 4:
-        return str(parsed)
-    return str(ipaddress.ip_network((parsed, 64), strict=False))
+    def __init__(self, user: User, until: float, look_again: float) -> None:
+        self.user = user
+        self.until = until
+        self.look_again = look_again  # from then on a missing virtual host is asked about
 
 
 def claimed_user(authorization: bytes) -> str:
@@ -254,19 +219,36 @@ def claimed_user(authorization: bytes) -> str:
     raise NotAuthenticatedError("credentials are Basic (name and password) or Bearer (a token)")
 
 
-async def signed_in(request: Request) -> User:
+async def signed_in(request: Request, vhost: str | None = None) -> User:
     """The user of a request; raises what the authenticator raises."""
     authenticator: Authenticator = request.app.state.services.authenticator
     headers = [value for name, value in request.scope["headers"] if name == b"authorization"]
     if len(headers) > 1:
         raise NotAuthenticatedError("one Authorization header, please")
+    return await authenticator.user(headers[0] if headers else None, client_of(request), vhost)
+
+
+def client_of(request: Request) -> str:
+    """The client's address; of one behind a proxy that nobody told us of, a word that is none.
+
+    A proxy on this machine would make everybody look like a local user, ``guest`` among them.
+    """
     address = request.client.host if request.client else ""
-    return await authenticator.user(headers[0] if headers else None, address)
+    if not is_loopback(address) or not was_forwarded(request.headers):
+        return address
+    proxies = request.app.state.services.settings.trusted_proxies
+    return address if any(map(is_loopback, proxies)) else f"behind {address}"
+
+
+def _asked_for(request: Request) -> str | None:
+    """The virtual host that a request names, in its path or in its query."""
+    name = request.path_params.get("vhost")
+    return request.query_params.get("vhost") if name is None else unescape(name)
 
 
 async def reader_of(request: Request) -> User:
     """The user of a request who may read; raises `NotAuthorisedError` for another."""
-    user = await signed_in(request)
+    user = await signed_in(request, _asked_for(request))
     if not user.may_read:
         raise NotAuthorisedError("reading needs the tag monitoring or administrator")
     return user
@@ -274,7 +256,7 @@ async def reader_of(request: Request) -> User:
 
 async def writer_of(request: Request) -> User:
     """The user of a request who may write; raises `NotAuthorisedError` for another."""
-    user = await signed_in(request)
+    user = await signed_in(request, _asked_for(request))
     if not user.may_write:
         raise NotAuthorisedError("starting, stopping, exporting and deleting needs administrator")
     return user

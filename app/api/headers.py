@@ -1,6 +1,8 @@
-"""The headers that every answer carries: how little a page of ours may load, who may frame it."""
+"""The headers that every answer carries, and those by which a proxy shows itself."""
 
 from __future__ import annotations
+
+from collections.abc import Container
 
 CONTENT_SECURITY_POLICY = "; ".join(
     [
@@ -27,3 +29,10 @@ SECURITY_HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "permissions-policy": "camera=(), geolocation=(), microphone=()",
 }
+
+_SET_BY_PROXIES = ("forwarded", "via", "x-forwarded-for", "x-real-ip")
+
+
+def was_forwarded(headers: Container[str]) -> bool:
+    """Whether a request came through a proxy that says so."""
+    return any(name in headers for name in _SET_BY_PROXIES)

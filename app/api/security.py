@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.api.headers import SECURITY_HEADERS
+from app.api.headers import SECURITY_HEADERS, was_forwarded
 from app.api.problems import problem
 from app.settings import is_loopback
 
@@ -82,7 +82,7 @@ class LoopbackHosts:
     """ASGI layer for a service that lets anybody in: it answers to loopback names only.
 
     Without it a page could give its own host name this machine's address (DNS rebinding) and
-    then read everything as its own origin.
+    then read everything as its own origin. What a proxy hands on comes from who knows where.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -91,8 +91,9 @@ class LoopbackHosts:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one connection, as ASGI has it."""
         if scope["type"] == "http":
-            host = Headers(scope=scope).get("host", "")
-            if not is_loopback(urlsplit(f"//{host}").hostname or ""):
+            headers = Headers(scope=scope)
+            host = urlsplit(f"//{headers.get('host', '')}").hostname or ""
+            if not is_loopback(host) or was_forwarded(headers):
                 reason = "with ITC_AUTH=none the service answers to localhost alone"
                 return await problem(403, "cross_origin", reason)(scope, receive, send)
         return await self._app(scope, receive, send)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
+import httpx
 import pytest
 
-from app.api.auth import BrokerAuthenticator, SignInThrottle, claimed_user
+from app.api.auth import BrokerAuthenticator, claimed_user
 from app.api.problems import SlowDownError
 from app.errors import NotAuthenticatedError, NotAuthorisedError, OutageError
-from tests.api.conftest import World, connected
+from tests.api.conftest import World, connected, make_world, served
 from tests.api.fakes import FakeBroker, basic
 
 
@@ -169,12 +171,97 @@ async def test_guessing_many_names_from_one_network_is_slowed(
     assert isinstance(outcomes[-1][0], SlowDownError)
 
 
-def test_the_throttle_holds_no_more_than_its_capacity(clock: Clock) -> None:
-    throttle = SignInThrottle(3, clock, capacity=10)
-    for number in range(1_000):
-        throttle.admit(f"user{number}", f"10.0.{number // 256}.{number % 256}")
+async def test_whoever_has_signed_in_before_does_not_wait_for_the_guesses_of_others(
+    authenticator: BrokerAuthenticator, broker: FakeBroker, clock: Clock
+) -> None:
+    await authenticator.user(RIGHT, "10.0.0.1")
+    clock.now += 11  # so that the broker is asked again
+    for number in range(60):
+        with pytest.raises((NotAuthenticatedError, SlowDownError)):
+            await authenticator.user(header(f"user{number}", "guess"), "10.0.0.1")
+    with pytest.raises(SlowDownError):
+        await authenticator.user(header("new", "guess"), "10.0.0.1")
 
-    assert len(throttle._entries) == 10
+    assert (await authenticator.user(RIGHT, "10.0.0.1")).name == "ops"
+
+
+async def test_a_password_that_was_changed_is_a_guess_from_then_on(
+    authenticator: BrokerAuthenticator, broker: FakeBroker, clock: Clock
+) -> None:
+    await authenticator.user(RIGHT, "10.0.0.1")
+    broker.accounts["ops"].password = "another"
+    clock.now += 11
+    for _ in range(1 + 3):
+        with pytest.raises(NotAuthenticatedError):
+            await authenticator.user(RIGHT, "10.0.0.1")
+    with pytest.raises(SlowDownError):
+        await authenticator.user(RIGHT, "10.0.0.1")
+
+
+async def test_a_virtual_host_that_was_just_made_is_seen_at_once(
+    authenticator: BrokerAuthenticator, broker: FakeBroker
+) -> None:
+    assert not (await authenticator.user(RIGHT, "10.0.0.1")).sees("new")
+    broker.add("ops", "secret", "monitoring", "/", "new")
+
+    assert not (await authenticator.user(RIGHT, "10.0.0.1")).sees("new")  # nobody spoke of it
+    assert (await authenticator.user(RIGHT, "10.0.0.1", "new")).sees("new")
+    assert (await authenticator.user(RIGHT, "10.0.0.1")).sees("new")
+    assert broker.questions == 2
+
+
+async def test_names_of_virtual_hosts_that_are_guessed_at_are_asked_about_once_a_second(
+    authenticator: BrokerAuthenticator, broker: FakeBroker, clock: Clock
+) -> None:
+    await authenticator.user(RIGHT, "10.0.0.1")
+    for _ in range(3):
+        guesses = [authenticator.user(RIGHT, "10.0.0.1", f"guess{n}") for n in range(100)]
+        assert not any(user.sees("guess0") for user in await asyncio.gather(*guesses))
+        clock.now += 1
+
+    assert broker.questions == 1 + 3
+
+
+async def test_what_is_seen_already_is_not_asked_about(
+    authenticator: BrokerAuthenticator, broker: FakeBroker
+) -> None:
+    for _ in range(3):
+        await authenticator.user(RIGHT, "10.0.0.1", "/")
+
+    assert broker.questions == 1
+
+
+async def test_looking_again_while_the_broker_is_away_says_so(
+    authenticator: BrokerAuthenticator, broker: FakeBroker
+) -> None:
+    await authenticator.user(RIGHT, "10.0.0.1")
+    broker.down = True
+    with pytest.raises(OutageError):
+        await authenticator.user(RIGHT, "10.0.0.1", "new")
+
+    assert (await authenticator.user(RIGHT, "10.0.0.1")).name == "ops"  # still believed
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("PUT", "/itc_db/n%2Few/undefined/undefined/undefined"),
+        ("GET", "/itc_db/participants?vhost=n/ew"),
+    ],
+)
+async def test_every_way_to_name_a_new_virtual_host_finds_it(
+    world: World, method: str, path: str
+) -> None:
+    async with connected(world.app(), auth=("admin", "secret")) as client:
+        assert (await client.get("/itc_db/traces")).status_code == 200  # from now on remembered
+        world.traces.vhosts |= {"n/ew"}
+        await world.store.create_trace("n/ew", "channel")
+        world.broker.add("admin", "secret", "administrator", "/", "shop", "n/ew")
+        known = await client.request(method, path)
+        unknown = await client.request(method, path.replace("ew", "ever"))
+
+    assert known.status_code in (200, 201)
+    assert unknown.status_code == 404
 
 
 async def test_a_user_without_tags_may_nothing(
@@ -198,6 +285,35 @@ async def test_guest_signs_in_from_this_machine_only(
     else:
         with pytest.raises(NotAuthenticatedError, match="only sign in from this machine"):
             await authenticator.user(header("guest", "guest"), address)
+
+
+@pytest.mark.parametrize(
+    ("settings", "headers", "status"),
+    [
+        ({}, {}, 200),
+        ({}, {"x-forwarded-for": "203.0.113.9"}, 401),
+        ({}, {"x-forwarded-for": "127.0.0.1"}, 401),
+        ({}, {"forwarded": "for=127.0.0.1"}, 401),
+        ({}, {"via": "1.1 proxy"}, 401),
+        ({"trusted_proxies": "127.0.0.1"}, {"x-forwarded-for": "203.0.113.9"}, 401),
+        # A proxy adds the address it was called from behind what the client had claimed.
+        ({"trusted_proxies": "127.0.0.1"}, {"x-forwarded-for": "127.0.0.1, 203.0.113.9"}, 401),
+        ({"trusted_proxies": "127.0.0.1"}, {"x-forwarded-for": "::1"}, 200),
+        ({"trusted_proxies": "10.0.0.1"}, {"x-forwarded-for": "::1"}, 401),  # no such proxy here
+    ],
+)
+async def test_guest_cannot_come_from_elsewhere_through_a_proxy_on_this_machine(
+    tmp_path: Path, settings: dict[str, str], headers: dict[str, str], status: int
+) -> None:
+    world = make_world(tmp_path, **settings)
+    world.broker.add("guest", "guest", "administrator", "/")
+    async with (
+        served(world.app(), world.settings) as url,
+        httpx.AsyncClient(base_url=url, auth=("guest", "guest")) as client,
+    ):
+        answer = await client.get("/itc_db/traces", headers=headers)
+
+    assert answer.status_code == status
 
 
 @pytest.mark.parametrize(
@@ -239,9 +355,23 @@ async def test_no_password_is_held(authenticator: BrokerAuthenticator) -> None:
         await authenticator.user(WRONG, "10.0.0.1")
 
     parts = {name: part for name, part in vars(authenticator).items() if name != "_broker"}
-    held = repr([parts, vars(authenticator._throttle)])
+    held = inside(parts)
+    assert "ops" in held
+    assert "'10.0.0.1'" in held
     for secret in ("secret", "guess", RIGHT.decode(), WRONG.decode()):
         assert secret not in held
+
+
+def inside(part: object) -> str:
+    """All that an object holds, however deep, as text."""
+    if isinstance(part, dict):
+        return "".join(inside(each) for pair in part.items() for each in pair)
+    if isinstance(part, tuple | list | set | frozenset):
+        return "".join(inside(each) for each in part)
+    if not type(part).__module__.startswith("app."):
+        return repr(part)
+    names = [*getattr(part, "__slots__", ()), *getattr(part, "__dict__", ())]
+    return "".join(inside(getattr(part, name)) for name in names)
 
 
 async def test_refusals_look_as_the_management_apis_do(world: World) -> None:

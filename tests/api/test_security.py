@@ -135,6 +135,16 @@ async def test_an_open_service_answers_to_no_other_name(tmp_path: Path, host: st
         assert (await client.get("/itc_db/traces", headers={"host": host})).status_code == 403
 
 
+@pytest.mark.parametrize("header", ["x-forwarded-for", "forwarded", "via", "x-real-ip"])
+async def test_an_open_service_answers_to_nobody_behind_a_proxy(
+    tmp_path: Path, header: str
+) -> None:
+    async with connected(make_world(tmp_path, auth="none").app()) as client:
+        answer = await client.get("/itc_db/traces", headers={header: "127.0.0.1"})
+
+    assert answer.status_code == 403
+
+
 async def test_a_large_body_is_refused(world: World, client: httpx.AsyncClient) -> None:
     answer = await client.put(TRACE, content=b" " * (world.settings.request_max_bytes + 1))
 

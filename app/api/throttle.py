@@ -1,0 +1,140 @@
+"""Slows down the guessing of passwords, without a way to lock anybody out from elsewhere."""
+
+from __future__ import annotations
+
+import ipaddress
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Generic, NamedTuple, TypeVar
+
+from app.api.problems import SlowDownError
+
+Key = TypeVar("Key")
+
+LONGEST_WAIT = 60.0  # seconds between sign-ins, however many have failed
+FORGOTTEN_AFTER = 900.0  # seconds
+ADDRESS_FACTOR = 10  # an address may be many users' (a proxy's), so it is allowed more
+
+
+class Attempt(NamedTuple):
+    """A sign-in that was let through, until it is known how it ended."""
+
+    user: str
+    network: str
+    wait: float  # what it made the network's next one wait for, a moment of the clock
+
+
+class SignInThrottle:
+    """Makes each further failed sign-in wait, for a user from an address and for an address.
+
+    An attempt counts as failed until it is known to be none, so that a burst of guesses sent at
+    once is no way round. A user is never slowed by guesses from elsewhere, which would be a way to
+    lock somebody out.
+
+    Users and addresses are counted apart, ``capacity`` of each. Beyond it the one whose last
+    failure is longest ago goes: to refuse everybody new would be another way to lock people out,
+    and whoever commands so many addresses that theirs is forgotten has as many first guesses as
+    addresses anyway.
+    """
+
+    def __init__(
+        self, failures: int, clock: Callable[[], float] = time.monotonic, capacity: int = 10_000
+    ) -> None:
+        self._clock = clock
+        self._users = _Failures[tuple[str, str]](failures, capacity)
+        self._networks = _Failures[str](failures * ADDRESS_FACTOR, capacity)
+
+    def admit(self, user: str, address: str) -> Attempt:
+        """Count an attempt; raises `SlowDownError` where it comes too early."""
+        network, now = network_of(address), self._clock()
+        key = (network, user)
+        wait = max(self._users.until(key), self._networks.until(network)) - now
+        if wait > 0:
+            raise SlowDownError("too many failed sign-ins: wait before the next", wait)
+        self._users.count(key, now)
+        return Attempt(user, network, self._networks.count(network, now))
+
+    def succeeded(self, attempt: Attempt) -> None:
+        """Forgive the user's failures from there, which were its own: it knows the password.
+
+        Those at other users' names stay, and so does the wait that they cause.
+        """
+        own = self._users.forget((attempt.network, attempt.user))
+        self._networks.take_back(attempt.network, own, attempt.wait)
+
+    def unanswered(self, attempt: Attempt) -> None:
+        """Take one attempt back: nobody said whether it was right."""
+        self._users.take_back((attempt.network, attempt.user), 1)
+        self._networks.take_back(attempt.network, 1, attempt.wait)
+
+
+class _Entry:
+    __slots__ = ("failures", "last", "until")
+
+    def __init__(self) -> None:
+        self.failures = 0
+        self.last = 0.0
+        self.until = 0.0
+
+
+class _Failures(Generic[Key]):
+    """Failures by key; from ``allowed`` on each further one doubles the wait."""
+
+    def __init__(self, allowed: int, capacity: int) -> None:
+        self._allowed = allowed
+        self._capacity = capacity
+        self._entries: OrderedDict[Key, _Entry] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def until(self, key: Key) -> float:
+        """When the next attempt may come."""
+        entry = self._entries.get(key)
+        return entry.until if entry else 0.0
+
+    def count(self, key: Key, now: float) -> float:
+        """Count one, and return when the next may come."""
+        entry = self._entries.setdefault(key, _Entry())
+        if now - entry.last > FORGOTTEN_AFTER:
+            entry.failures = 0
+        entry.failures += 1
+        entry.last = now
+        beyond = entry.failures - self._allowed
+        if beyond >= 0:
+            entry.until = now + min(2.0 ** min(beyond, 16), LONGEST_WAIT)
+        self._entries.move_to_end(key)
+        while len(self._entries) > self._capacity:
+            self._entries.popitem(last=False)
+        return entry.until
+
+    def forget(self, key: Key) -> int:
+        """Forget all of a key; gives how many there were."""
+        entry = self._entries.pop(key, None)
+        return entry.failures if entry else 0
+
+    def take_back(self, key: Key, number: int, wait: float | None = None) -> None:
+        """Take some back, and the wait that the last of them caused: ``wait`` says which.
+
+        Whoever was let in had waited already for what came before.
+        """
+        entry = self._entries.get(key)
+        if entry is None:
+            return
+        entry.failures = max(0, entry.failures - number)
+        if wait is None or entry.until == wait:
+            entry.until = 0.0
+
+
+def network_of(address: str) -> str:
+    """What one attacker has to himself: an IPv4 address, or an IPv6 network of 64 bits."""
+    try:
+        parsed = ipaddress.ip_address(address)
+    except ValueError:
+        return address
+    if parsed.version == 6 and parsed.ipv4_mapped:  # one socket that listens for both versions
+        parsed = parsed.ipv4_mapped
+    if parsed.version == 4:
+        return str(parsed)
+    return str(ipaddress.ip_network((parsed, 64), strict=False))
