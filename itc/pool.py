@@ -22,6 +22,7 @@ from itertools import pairwise
 from itc.errors import MalformedError, PoolError
 from itc.events import check_height
 from itc.ids import check_path
+from itc.stamp import Stamp, seed
 from itc.varint import append_varint, read_varint
 
 # Depth of a block's intervals below its root: block k has 2^bits of them under a prefix of k+1.
@@ -82,6 +83,18 @@ class IdPool:
             path = path[:-1]
         self._of_depth(len(path))[path] = height
         self._alive -= 1
+
+    def ground(self) -> Stamp:
+        """What every clock may know without knowing any dealt interval's owner.
+
+        An anonymous stamp that stands on each free interval where its last owners left it, and at 0
+        elsewhere. A clock joined with it is level there, however many owners' heights it held.
+        """
+        known = seed().peek()
+        for free in self._free:
+            for path, height in free.items():
+                known = known.join(Stamp.of_interval(path, height).peek())
+        return known
 
     def _pop_fitting(self, depth: int) -> tuple[str, int]:
         """Remove the smallest free interval of that depth or less, else the largest one."""

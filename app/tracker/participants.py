@@ -34,7 +34,18 @@ class Policy(enum.StrEnum):
 class Participant:
     """One participant's live state; `stamp` is that of its last event."""
 
-    __slots__ = ("base", "height", "interval", "lamport", "last", "name", "number", "seq", "stamp")
+    __slots__ = (
+        "base",
+        "ground",
+        "height",
+        "interval",
+        "lamport",
+        "last",
+        "name",
+        "number",
+        "seq",
+        "stamp",
+    )
 
     def __init__(self, number: int, name: str, interval: str, base: int) -> None:
         self.number = number
@@ -46,6 +57,12 @@ class Participant:
         self.lamport = 0
         self.height = base
         self.last: Reference | None = None
+        self.ground: Stamp | None = None
+
+    def stand_on(self, ground: Stamp) -> None:
+        """Let the clock be level wherever nobody is left that could be told apart there."""
+        if self.ground is not ground:
+            self.stamp, self.ground = self.stamp.join(ground), ground
 
     def advance(self, cause: Reference | None) -> Reference:
         """Stamp the participant's next event, and return the reference to it."""
@@ -85,6 +102,10 @@ class Participants:
     def __init__(self, policy: Policy, pool: IdPool | None = None) -> None:
         self._policy = policy
         self._pool = pool or IdPool()
+        # Clocks remember every owner that an interval had. Those of a free one have no event left
+        # that is compared with anything, so each participant levels them before it acts again;
+        # otherwise clocks would grow with every participant there ever was.
+        self._ground = self._pool.ground()
         self._by_channel: dict[Channel, tuple[int, Participant]] = {}
         self._by_name: dict[str, Participant] = {}
         self.next_participant = 1
@@ -121,7 +142,9 @@ class Participants:
         known = self._by_channel.get(channel)
         if known is None:
             known = self._by_channel[channel] = self._introduce(channel)
-        self._touched[known[1].number] = known[1]
+        participant = known[1]
+        participant.stand_on(self._ground)
+        self._touched[participant.number] = participant
         return known
 
     def retire_before(self, event_id: int) -> list[int]:
@@ -136,6 +159,8 @@ class Participants:
         for participant in gone:
             del self._by_name[participant.name]
             self._pool.give_back(participant.interval, participant.height)
+        if gone:
+            self._ground = self._pool.ground()
         numbers = {p.number for p in gone}
         self._by_channel = {
             channel: known

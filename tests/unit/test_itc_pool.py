@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from itc import IdPool, MalformedError, PoolError, TreeError
+from itc import IdPool, MalformedError, PoolError, Stamp, TreeError
 from itc.pool import depth_for
 
 STEPS = st.lists(st.tuples(st.booleans(), st.integers(0, 1000), st.integers(0, 9)), max_size=60)
@@ -59,6 +59,20 @@ def test_nothing_leaks(steps):
         checked.give_back(0, 0)
     highest = max([height for _, height in checked.left], default=0)
     assert checked.pool.dump() == bytes([0, 0, 0, highest])  # nobody alive; the whole is free
+
+
+@given(STEPS)
+def test_the_ground_is_where_owners_left_what_is_free_and_nothing_of_what_is_dealt(steps):
+    checked = Checked().play(steps)
+    ground = checked.pool.ground()
+    assert ground.is_anonymous
+    for path, _ in checked.dealt:
+        assert ground.join(Stamp.of_interval(path, 1)).height_at(path) == 1
+    for path, height in checked.left:
+        if not any(overlap(path, dealt) for dealt, _ in checked.dealt):
+            assert ground.height_at(path) >= height
+    path, base = checked.take()
+    assert base == ground.height_at(path), "who starts there has done nothing that others know"
 
 
 @given(STEPS, STEPS)

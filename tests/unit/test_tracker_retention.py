@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from app.tracker import Bounds, Match, Policy, StampedEvent, Tracker
 from itc import Relation, compare
+from itc.trees import RelativeTree
 from tests.unit.broker_model import Broker
 
 QUEUES = ("red", "green")
@@ -130,3 +131,21 @@ def test_ids_are_reused_in_these_runs() -> None:
     for event in events:
         owners.setdefault(event.stamp.interval, set()).add(event.participant)
     assert max(map(len, owners.values())) > 1
+
+
+def heights(tree: RelativeTree) -> int:
+    """How many heights an event tree is made of."""
+    return 1 if isinstance(tree, int) else heights(tree[1]) + heights(tree[2])
+
+
+def test_clocks_shrink_again_after_a_time_of_many_participants() -> None:
+    """Each takes what the one before sent, sends on and ends: 300 of them, and then a few."""
+    broker = Broker(queues={"queue": deque()})
+    for number in range(400):
+        if number:
+            broker.deliver(f"actor{number}", "queue")
+        broker.publish(f"actor{number}", ["queue"], b"%d" % number)
+    events, begin = played(broker, [(600, 20)] + [(20, 20)] * 8)
+    many, few = (heights(event.stamp.trees()[1]) for event in (events[598], events[-1]))
+    assert (many >= 300, len(events) - begin) == (True, 58)
+    assert few <= 60, "one for each that is stored, or went since, or is free"

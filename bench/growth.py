@@ -1,0 +1,146 @@
+"""What grows, and what does not: ``python -m bench.growth [EVENTS]``.
+
+Three tables. A long run whose participants come and go, with retention: clock, database file and
+memory of the process, which must all stay where they are. The bytes of a clock as it is stored, by
+the number of participants that talk to each other at random. And the tracker's memory for each
+participant, copy and delivery that it remembers, as Python's allocator counts it. Without a broker:
+the tracker and the store's own batch writer, in this process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import sys
+import tempfile
+import tracemalloc
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from app.garbage import tune_garbage_collection
+from app.store import Batch, Store, migrate
+from app.traces.retention import Retention, retain
+from app.tracker import Bounds, Channel, Policy, Publish, Record, StampedEvent, Tracker
+from bench.stores import FIRST_TIME, STEP, traffic
+from itc import pack
+
+PAGE = os.sysconf("SC_PAGESIZE")
+BATCH = 2_000
+
+SIZES = (4, 64, 1_000)
+ALIVE = 50
+MESSAGES_EACH = 40  # between one participant's end and the next one's: 12,500 in 1,000,000 events
+EVENTS = 1_000_000
+KEPT = 20_000
+WAITING = 100_000
+
+
+def stamped(tracker: Tracker, records: Iterable[Record], first: int = 0) -> Iterator[StampedEvent]:
+    """Feed a tracker, and yield what it has stamped."""
+    for number, record in enumerate(records, first):
+        yield from tracker.apply(record, FIRST_TIME + number * STEP)
+
+
+def clock_bytes(participants: int) -> float:
+    """Mean bytes of a clock, once everybody knows of everybody."""
+    tracker = Tracker(Policy.channel, Bounds())
+    warm_up, counted = 40 * participants, 20_000
+    events = stamped(tracker, traffic(warm_up + counted, participants))
+    sizes = [len(pack(event.stamp)) for event in itertools.islice(events, warm_up, None)]
+    return sum(sizes) / len(sizes)
+
+
+def bytes_of_participants(participants: int) -> tuple[float, float]:
+    """The tracker's memory for one of so many, and for one delivery that it remembers."""
+    few, many = 100, 10_000
+    least, most = (_bytes_of_tracker(participants, handovers) for handovers in (few, many))
+    return least / participants, (most - least) / (many - few)
+
+
+def _bytes_of_tracker(participants: int, handovers: int) -> int:
+    with _Allocated() as allocated:
+        tracker = Tracker(Policy.channel, Bounds(handovers=handovers))
+        for _ in stamped(tracker, traffic(max(40 * participants, 3 * handovers), participants)):
+            pass
+        return allocated.bytes()
+
+
+def bytes_of_a_copy() -> float:
+    """The tracker's memory for one copy that nobody has taken from its queue."""
+    channel = Channel("rabbit@bench", "10.0.0.1:40000 -> 10.0.9.1:5672", 1, "user")
+    with _Allocated() as allocated:
+        tracker = Tracker(Policy.channel, Bounds())
+        published = (
+            Publish(channel, "", ("queue",), ("queue",), {"message_id": str(number)}, b"payload")
+            for number in range(WAITING)
+        )
+        for _ in stamped(tracker, published):
+            pass
+        return allocated.bytes() / tracker.pending_copies
+
+
+class _Allocated:
+    """Bytes that were allocated since, and are still held."""
+
+    def __enter__(self) -> _Allocated:
+        tracemalloc.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        tracemalloc.stop()
+
+    def bytes(self) -> int:
+        return tracemalloc.get_traced_memory()[0]
+
+
+async def long_run(events: int) -> None:
+    """Participants come and go, the oldest events go: print how everything stands on the way."""
+    print("| events | participants | clock, bytes | database, MiB | process, MiB |")
+    print("|---|---|---|---|---|")
+    with tempfile.TemporaryDirectory(prefix="rabbitmq-itc-growth-") as folder:
+        file = Path(folder) / "itc.db"
+        url = f"sqlite:///{file}"
+        await migrate(url)
+        store = await Store.open(url)
+        trace = await store.create_trace("bench", Policy.channel)
+        tracker = Tracker(Policy.channel, Bounds())
+        sizes: list[int] = []
+        records = traffic(events, ALIVE, MESSAGES_EACH)
+        for done in range(BATCH, events + 1, BATCH):
+            batch = list(stamped(tracker, itertools.islice(records, BATCH), done - BATCH))
+            sizes += [len(pack(event.stamp)) for event in batch]
+            await store.append(trace.id, Batch(batch, tracker.checkpoint(), b""))
+            if done % (KEPT // 5) == 0:
+                await retain(store, trace.id, tracker, Retention(keep_events=KEPT))
+            if done % (events // 10) == 0:
+                print(
+                    f"| {done:,} | {tracker.participants:,} | {sum(sizes) / len(sizes):.1f} "
+                    f"| {file.stat().st_size / 2**20:.1f} | {_resident():.1f} |",
+                    flush=True,
+                )
+                sizes.clear()
+        await store.close()
+
+
+def _resident() -> float:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * PAGE / 2**20
+
+
+def main() -> None:
+    """Print the tables."""
+    tune_garbage_collection()
+    asyncio.run(long_run(int(sys.argv[1]) if sys.argv[1:] else EVENTS))
+    print("\n| participants | clock, bytes |\n|---|---|")
+    for size in SIZES:
+        print(f"| {size:,} | {clock_bytes(size):.0f} |", flush=True)
+    print("\n| held in memory for | bytes |\n|---|---|")
+    for size in SIZES:
+        participant, delivery = bytes_of_participants(size)
+        print(f"| a participant of {size:,} | {participant:,.0f} |")
+        print(f"| a delivery that may come again, with {size:,} | {delivery:,.0f} |", flush=True)
+    print(f"| a copy in a queue | {bytes_of_a_copy():,.0f} |")
+
+
+if __name__ == "__main__":
+    main()
