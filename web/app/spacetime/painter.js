@@ -43,6 +43,7 @@ export function paint(context, scene, palette) {
 
 function paintArrows(context, scene, palette, far) {
   const { edges, steps, view, marks } = scene;
+  if (far && !marks) return 0;
   let n = edges.within(view.top, view.bottom, found, far ? litEdge(edges, marks) : null);
   // Part of them would tell something untrue; from afar the pixels show what is lit.
   if (far && n === MOST_ARROWS) n = 0;
@@ -51,7 +52,7 @@ function paintArrows(context, scene, palette, far) {
   }
   if (marks) {
     const count = steps.within(view.top, view.bottom, found, litEdge(steps, marks));
-    if (count < MOST_ARROWS) strokeSteps(context, scene, palette, count);
+    if (count < MOST_ARROWS) paintSteps(context, scene, palette, count);
   }
   return n;
 }
@@ -70,7 +71,6 @@ function arrowStyles(palette, marked, n) {
 
 /** Which way two neighbouring events are lit together: an arrow is what both its ends are. */
 function markOf(marks, from, to) {
-  if (!marks) return 0;
   const a = marks[from];
   const b = marks[to];
   if (a === PAST && (b === PAST || b === SELF)) return PAST;
@@ -78,13 +78,14 @@ function markOf(marks, from, to) {
   return a === CHAIN && b === CHAIN ? CHAIN : 0;
 }
 
-const litEdge = (edges, marks) =>
-  marks ? (e) => markOf(marks, edges.from[e], edges.to[e]) !== 0 : () => false;
+const litEdge = (edges, marks) => (e) => markOf(marks, edges.from[e], edges.to[e]) !== 0;
 
 function strokeArrows(context, scene, style, n, far) {
   const { edges, view, laneOf, model, marks } = scene;
   const { participant } = model;
   const heads = view.rowPixels > 5 && n < MOST_HEADS && !far;
+  const out = Math.min(26, view.lanePixels * 0.4);
+  const offsets = hairlines(style.width, context.getTransform().a);
   context.beginPath();
   for (let k = 0; k < n; k += 1) {
     const e = found[k];
@@ -93,57 +94,78 @@ function strokeArrows(context, scene, style, n, far) {
     if (marks && markOf(marks, from, to) !== style.mark) continue;
     const x1 = view.x(laneOf[participant[from]]);
     const x2 = view.x(laneOf[participant[to]]);
+    if (Math.max(x1, x2) < GUTTER || Math.min(x1, x2) > view.width) continue;
     const y1 = view.y(edges.top[e]);
     const y2 = view.y(edges.bottom[e]);
-    context.moveTo(x1, y1);
-    if (x1 === x2) bulge(context, x1, y1, y2, Math.min(26, view.lanePixels * 0.4));
-    else context.lineTo(x2, y2);
-    if (heads && x1 !== x2) head(context, x1, y1, x2, y2);
+    if (x1 === x2) for (const offset of offsets) bulge(context, x1 + offset, y1, y2, out);
+    else arrow(context, x1, y1, x2, y2, offsets, heads);
   }
   context.globalAlpha = style.alpha;
   context.strokeStyle = style.color;
-  context.lineWidth = style.width;
+  context.lineWidth = Math.min(style.width, 1 / context.getTransform().a);
   context.stroke();
   context.globalAlpha = 1;
 }
 
+/**
+ * Without a graphics card a line wider than a pixel of the screen takes ten times as long as one
+ * that is not: a wide line is some of those side by side, at these distances from its middle.
+ */
+function hairlines(width, ratio) {
+  const count = Math.max(1, Math.round(width * ratio));
+  if (count === 1) return [0];
+  const spread = width - 1 / ratio;
+  return Array.from({ length: count }, (_, n) => spread * (n / (count - 1) - 0.5));
+}
+
 /** A message back to its own lane leaves it, or it could not be seen. */
 function bulge(context, x, y1, y2, out) {
+  context.moveTo(x, y1);
   context.bezierCurveTo(x + out, y1 + (y2 - y1) * 0.2, x + out, y2 - (y2 - y1) * 0.2, x, y2);
 }
 
 const HEAD = 7;
+const LEAST_WITH_HEAD = 18;
 const MOST_HEADS = 800; // among more, heads are specks that double the work
 
-function head(context, x1, y1, x2, y2) {
+function arrow(context, x1, y1, x2, y2, offsets, headed) {
   const length = Math.hypot(x2 - x1, y2 - y1);
-  if (length < 18) return;
   const ux = (x2 - x1) / length;
   const uy = (y2 - y1) / length;
-  const tx = x2 - ux * (DOT + 1);
-  const ty = y2 - uy * (DOT + 1);
-  context.moveTo(tx - HEAD * ux + HEAD * 0.45 * uy, ty - HEAD * uy - HEAD * 0.45 * ux);
-  context.lineTo(tx, ty);
-  context.lineTo(tx - HEAD * ux - HEAD * 0.45 * uy, ty - HEAD * uy + HEAD * 0.45 * ux);
+  for (const offset of offsets) {
+    const dx = -uy * offset;
+    const dy = ux * offset;
+    context.moveTo(x1 + dx, y1 + dy);
+    context.lineTo(x2 + dx, y2 + dy);
+    if (headed && length >= LEAST_WITH_HEAD) {
+      head(context, x2 + dx - ux * (DOT + 1), y2 + dy - uy * (DOT + 1), ux * HEAD, uy * HEAD);
+    }
+  }
 }
 
+/** A head with its point at (x, y); `bx` and `by` lead from its back to its point. */
+function head(context, x, y, bx, by) {
+  context.moveTo(x - bx + 0.45 * by, y - by - 0.45 * bx);
+  context.lineTo(x, y);
+  context.lineTo(x - bx - 0.45 * by, y - by + 0.45 * bx);
+}
+
+const STEP_WIDTH = 2.5;
+
 /** A participant's own steps between lit events: causality runs along the lanes, too. */
-function strokeSteps(context, scene, palette, n) {
+function paintSteps(context, scene, palette, n) {
   const { steps, view, laneOf, model, marks } = scene;
   const colors = { [PAST]: palette.past, [FUTURE]: palette.future, [CHAIN]: palette.chain };
-  context.lineWidth = 2.5;
   context.globalAlpha = 0.55;
   for (const [mark, color] of Object.entries(colors)) {
-    context.beginPath();
+    context.fillStyle = color;
     for (let k = 0; k < n; k += 1) {
       const e = found[k];
       if (markOf(marks, steps.from[e], steps.to[e]) !== Number(mark)) continue;
       const x = view.x(laneOf[model.participant[steps.to[e]]]);
-      context.moveTo(x, view.y(steps.top[e]));
-      context.lineTo(x, view.y(steps.bottom[e]));
+      const y = view.y(steps.top[e]);
+      context.fillRect(x - STEP_WIDTH / 2, y, STEP_WIDTH, view.y(steps.bottom[e]) - y);
     }
-    context.strokeStyle = color;
-    context.stroke();
   }
   context.globalAlpha = 1;
 }
@@ -157,8 +179,9 @@ function paintDots(context, scene, palette, first, last) {
   const half = stamps.size / 2;
   for (let k = first; k < last; k += 1) {
     const i = rows.order[k];
-    const lit = !marks || marks[i] ? LIT : 0;
     const x = Math.round(view.x(laneOf[participant[i]])) - half;
+    if (x > view.width || x + stamps.size < GUTTER) continue;
+    const lit = !marks || marks[i] ? LIT : 0;
     const y = Math.round(view.y(rows.y[i])) - half;
     context.drawImage(stamps.of(lit + received[i] * RECEIVED + match[i]), x, y, stamps.size, stamps.size);
   }

@@ -45,7 +45,7 @@ function draw(kind, palette, radius, size, ratio) {
   context.fillStyle = received ? palette.ground : tone;
   context.fill();
   if (received) ring(context, tone, match, radius);
-  return canvas;
+  return canvas.transferToImageBitmap();
 }
 
 function circle(context, radius) {
