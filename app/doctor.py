@@ -12,6 +12,7 @@ import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from pathlib import Path
+from platform import python_version
 from urllib.parse import unquote
 
 import msgspec
@@ -23,6 +24,7 @@ from app.errors import ItcError
 from app.main import management_api
 from app.settings import Settings
 from app.store import Store, Trace, schema_state
+from app.version import program_version
 
 TRACE_EXCHANGE = "amq.rabbitmq.trace"
 LEAST_FREE_BYTES = 2**30
@@ -40,6 +42,7 @@ class Finding(msgspec.Struct, frozen=True):
 
 async def examine(settings: Settings) -> AsyncIterator[Finding]:
     """All findings, one by one as they are made."""
+    yield Finding("program", True, f"rabbitmq-itc {program_version()}, Python {python_version()}")
     management = management_api(settings)
     try:
         for check in (_broker, _account, _amqp):

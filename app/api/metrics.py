@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from importlib.metadata import PackageNotFoundError, version
 
 import msgspec
 from fastapi import APIRouter, Request, Response
@@ -37,6 +36,7 @@ from app.api.openapi import READING
 from app.api.services import Parts, Services
 from app.job import Job, JobState
 from app.traces.status import TraceState, TraceStatus, Work
+from app.version import program_version
 
 router = APIRouter(tags=["service"])
 
@@ -281,10 +281,6 @@ def _jobs(jobs: Sequence[Job]) -> Metric:
 
 
 def _version() -> Metric:
-    try:
-        program = version("rabbitmq-itc")
-    except PackageNotFoundError:
-        program = "unknown"  # a checkout that was never installed
     family = GaugeMetricFamily("itc_build_info", "The program's version.", labels=["version"])
-    family.add_metric([program], 1)
+    family.add_metric([program_version()], 1)
     return family

@@ -13,16 +13,22 @@ import typer
 
 from app.cli import chains, events, jobs, local, pipeline, traces
 from app.cli.exits import CommandError, Exit
+from app.cli.options import Version
 from app.cli.output import complain
 from app.errors import ItcError, OutageError, SettingsError
 
 app = typer.Typer(
     name="rabbitmq-itc",
-    help="Did this message cause that one, and through which events?",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+@app.callback()
+def program(version: Version = False) -> None:
+    """Did this message cause that one, and through which events?"""
+
 
 for module in (local, traces, events, chains, jobs, pipeline):
     module.add_to(app)

@@ -2,10 +2,27 @@
 
 from __future__ import annotations
 
+import platform
 from typing import Annotated
 
 import typer
 
+from app.cli.output import say
+from app.version import PACKAGE, program_version
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        say(f"{PACKAGE} {program_version()} (Python {platform.python_version()})")
+        raise typer.Exit
+
+
+Version = Annotated[
+    bool,
+    typer.Option(
+        "--version", help="Show the program's version.", callback=_show_version, is_eager=True
+    ),
+]
 Url = Annotated[
     str | None,
     typer.Option("--url", envvar="ITC_URL", help="The service.", show_envvar=True),

@@ -10,6 +10,7 @@ import re
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -343,6 +344,14 @@ async def test_a_port_that_is_taken_is_said_in_one_line(tmp_path: Path) -> None:
     assert err.decode() == (
         f"cannot listen on 127.0.0.1:{port} (ITC_HOST, ITC_PORT): Address already in use\n"
     )
+
+
+async def test_the_version_is_the_installed_packages(tmp_path: Path) -> None:
+    process = await start("--version", env=environment(""), cwd=tmp_path)
+    out, _ = await asyncio.wait_for(process.communicate(), PATIENCE)
+
+    assert process.returncode == 0
+    assert out.decode().split()[:2] == ["rabbitmq-itc", version("rabbitmq-itc")]
 
 
 async def test_settings_are_shown_without_passwords(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 from urllib.parse import quote
 
@@ -53,6 +54,8 @@ async def test_all_is_well(rabbit: Broker, vhost: str, tmp_path: Path) -> None:
     found = await findings(settings)
 
     assert {subject for subject, finding in found.items() if not finding.well} == set()
+    assert found["program"].found.startswith(f"rabbitmq-itc {version('rabbitmq-itc')}, Python 3.")
+    assert rabbit.api("GET", "overview")["rabbitmq_version"] in found["broker"].found
     assert {"broker", "account", "amqp", "store", f"trace of {vhost}", "java"} <= set(found)
 
 

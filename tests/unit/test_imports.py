@@ -39,6 +39,7 @@ MAY_IMPORT = {
         "app.store",
         "app.traces",
         "app.tracker",
+        "app.version",
         "itc",
     ),
 }
