@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain as chained
-from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -121,13 +120,12 @@ def _names(
 def _heights(
     archive: Archive, history: History, span: Span, chain: Flags, ranges: Sequence[Range]
 ) -> dict[int, Longs]:
-    intervals = sorted(interval for _, interval in _names(archive, history, ranges).values())
-    for one, other in pairwise(intervals):
-        if other.startswith(one):
-            raise JobError(
-                Problem.bad_request,
-                "Participants of this chain had the same place in the clocks, one after the other,"
-                " so it has no vector clocks. Ask for another format.",
-            )
     numbers = [each.participant for each in ranges]
+    if len(history.names(archive.trace, numbers)) < len(numbers):
+        # Their intervals went back to the pool: to others, or to the ground that all clocks know.
+        raise JobError(
+            Problem.bad_request,
+            "Participants of this chain are not stored any more, so clocks no longer tell what"
+            " was known of them, and it has no vector clocks. Ask for another format.",
+        )
     return by_participant(numbers, span.participants[chain], span.heights[chain])
