@@ -1,7 +1,8 @@
 """Runs the web application: sockets, signals, and bounds that the HTTP server does not have.
 
-uvicorn takes a request's head in any size and at any pace; `GuardedProtocol` bounds both. Signals
-are taken here, so that a stop goes through the parts in order and exits with 0.
+uvicorn takes a request's head in any size, and lets it come and its answer be read at any pace;
+`GuardedProtocol` bounds that. Signals are taken here, so that a stop goes through the parts in
+order and exits with 0.
 """
 
 from __future__ import annotations
@@ -28,14 +29,24 @@ logger = logging.getLogger(__name__)
 
 _BACKLOG = 2_048
 _LONGEST_HEAD = 65_536
+LEAST_TAKEN = 16_384  # bytes; less than what is left when the transport asks for more
 _REQUESTS_END_WITHIN = 5.0  # seconds of a graceful stop that answers under way may take
 
 
 class GuardedProtocol(HttpToolsProtocol):
-    """uvicorn's HTTP/1.1 with a bound on a request's head, in bytes and in time."""
+    """uvicorn's HTTP/1.1 with bounds on a request's head and on how slowly an answer is read.
+
+    An answer that its client does not read lies in memory for as long as the client likes: asyncio
+    closes a connection only when all is sent. So a client that takes less than `LEAST_TAKEN` in
+    ``send_seconds`` is cut off. That is long, because the system takes more from us only when a
+    third of its own buffer is free, and that may be a megabyte.
+    """
 
     head_seconds: ClassVar[float] = 15.0
+    send_seconds: ClassVar[float] = 60.0
     _deadline: asyncio.TimerHandle | None = None
+    _slow: asyncio.TimerHandle | None = None
+    _unsent = 0
     _head_bytes = 0
     _in_head = True
 
@@ -47,7 +58,18 @@ class GuardedProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop the clock."""
         self._stop_clock()
+        self._stop_watching()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """Look from now on whether the client takes what is sent."""
+        super().pause_writing()
+        self._watch_sending()
+
+    def resume_writing(self) -> None:
+        """Look no more: nearly all is taken."""
+        self._stop_watching()
+        super().resume_writing()
 
     def on_message_begin(self) -> None:
         """Start the clock with the first byte of a further request."""
@@ -73,6 +95,23 @@ class GuardedProtocol(HttpToolsProtocol):
         self._head_bytes = 0
         if self._deadline is None:
             self._deadline = self.loop.call_later(self.head_seconds, self.transport.abort)
+
+    def _watch_sending(self) -> None:
+        self._stop_watching()
+        self._unsent = self.transport.get_write_buffer_size()
+        self._slow = self.loop.call_later(self.send_seconds, self._look_at_sending)
+
+    def _look_at_sending(self) -> None:
+        # What was added meanwhile hides what was taken; whoever adds waits for room first.
+        if self.transport.get_write_buffer_size() > self._unsent - LEAST_TAKEN:
+            self.transport.abort()
+        else:
+            self._watch_sending()
+
+    def _stop_watching(self) -> None:
+        if self._slow is not None:
+            self._slow.cancel()
+            self._slow = None
 
     def _stop_clock(self) -> None:
         if self._deadline is not None:

@@ -9,6 +9,7 @@ import logging
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
+from urllib.parse import quote
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -147,6 +148,7 @@ def _methods_at(request: Request) -> list[str]:
 
 
 def _bug(request: Request, error: Exception) -> Response:
-    logger.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    # Quoted again: a name in it is whatever the client sent.
+    logger.error("%s %s failed", request.method, quote(request.url.path), exc_info=error)
     # This answer leaves outside all layers, so it brings its headers along.
     return problem(500, "internal_error", "the service failed; its log says how", SECURITY_HEADERS)

@@ -28,7 +28,7 @@ from yarl import URL
 
 from app.broker.connection import GatedConnection
 from app.broker.firehose import TRACE_EXCHANGE, parse
-from app.broker.outages import Place, outage
+from app.broker.outages import Place, outage, shown
 from app.broker.wire import LateContentHeader, install_tolerant_decoding
 from app.errors import OutageError
 from app.tracker import Deliver, Record, Unreadable
@@ -273,7 +273,9 @@ class Firehose:
         connection.close_callbacks.add(lambda _, error: stream.lose(outage(error, place)))
         raw.on_consumer_cancel_callbacks.add(
             lambda _: stream.lose(
-                OutageError(f"the broker ended our consumer: was {self.queue} or {vhost} deleted?")
+                OutageError(
+                    f"the broker ended our consumer: was {self.queue} or {shown(vhost)} deleted?"
+                )
             )
         )
         # Alone: until the broker has noticed that a connection before this one is dead, what that

@@ -153,7 +153,7 @@ def _reply_text(error: BaseException) -> str:
     """The broker's own words, on one line; empty where it said nothing."""
     spoken = isinstance(error, exceptions.ConnectionClosed | exceptions.ChannelClosed)
     words = " ".join(str(error.args[-1]).split()) if spoken and error.args else ""
-    return words[:_QUOTED]
+    return shown(words[:_QUOTED])
 
 
 def _origin(error: BaseException) -> BaseException:
@@ -170,4 +170,9 @@ def _named(error: BaseException) -> str:
 
 
 def _filled(sentence: str, place: Place) -> str:
-    return sentence.format_map(place._asdict())
+    return sentence.format_map({name: shown(part) for name, part in place._asdict().items()})
+
+
+def shown(name: str) -> str:
+    """A name as a line of a log may hold it: whoever may make a virtual host picks its name."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in name)

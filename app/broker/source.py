@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 from app.broker.consumer import Firehose, TraceStream
 from app.broker.management import ManagementApi
-from app.broker.outages import VirtualHostError
+from app.broker.outages import VirtualHostError, shown
 from app.broker.undeliverable import undeliverable
 from app.errors import NotFoundError, OutageError
 from app.tracker import Unreadable
@@ -96,5 +96,5 @@ class TraceSource:
 
 def _no_vhost(vhost: str) -> OutageError:
     return OutageError(
-        f"the broker has no virtual host {vhost} any more: make it again, or stop this trace"
+        f"the broker has no virtual host {shown(vhost)} any more: make it again, or stop this trace"
     )

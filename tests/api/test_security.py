@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import json
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx
 import pytest
 
+from app.server import Server, bind, configuration
 from tests.api.conftest import World, connected, make_world, served
+from tests.api.fakes import basic
+from tests.api.story import SHOP, publish
 
 TRACE = "/itc_db/shop/undefined/undefined/undefined"
 SIGN_IN = ("admin", "secret")
@@ -252,3 +260,83 @@ async def test_a_head_without_end_is_refused(world: World) -> None:
         answer = await until_closed(url, head)
 
     assert answer == b"" or answer.startswith(b"HTTP/1.1 400 ")
+
+
+@asynccontextmanager
+async def impatient(world: World, seconds: float) -> AsyncIterator[tuple[Server, int]]:
+    """The server, giving slow readers so long; and its port."""
+    listener = bind(world.settings)
+    config = configuration(world.app(), world.settings)
+    assert isinstance(config.http, type)
+    config.http.send_seconds = seconds  # type: ignore[attr-defined]  # a class of this server alone
+    server = Server(config)
+    async with config.app.router.lifespan_context(config.app):  # type: ignore[union-attr]
+        task = asyncio.create_task(server.serve(sockets=[listener]))
+        try:
+            yield server, listener.getsockname()[1]
+        finally:
+            server.stop()
+            await task
+
+
+async def ask_for_much(world: World, port: int) -> socket.socket:
+    """A client that has asked for megabytes and whose system takes next to nothing of them."""
+    await world.tell(*[publish(SHOP, "news", body=b"x" * 1_000)] * 10_000)
+    client = socket.socket()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+    client.connect(("127.0.0.1", port))
+    [(name, value)] = basic(*SIGN_IN).items()
+    path = "/itc_db?page_size=10000"
+    client.sendall(f"GET {path} HTTP/1.1\r\nhost: x\r\n{name}: {value}\r\n\r\n".encode())
+    return client
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(60):
+        while not condition():  # noqa: ASYNC110  the server's numbers are no events
+            await asyncio.sleep(0.01)
+
+
+async def test_an_answer_that_nobody_reads_is_not_kept(tmp_path: Path) -> None:
+    world = make_world(tmp_path, page_size_max=10_000)
+    async with impatient(world, 0.2) as (server, port):
+        with await ask_for_much(world, port) as client:
+            await until(lambda: len(server.server_state.connections) == 1)
+            await until(lambda: not server.server_state.connections)
+            received = await asyncio.to_thread(_all_of, client)
+
+    assert received.startswith(b"HTTP/1.1 200")
+    length = int(received.partition(b"content-length: ")[2].partition(b"\r\n")[0])
+    assert len(received) < length
+
+
+async def test_a_slow_reader_gets_all_of_its_answer(tmp_path: Path) -> None:
+    world = make_world(tmp_path, page_size_max=10_000)
+    async with impatient(world, 60) as (_, port):
+        with await ask_for_much(world, port) as client:
+            head, _, body = (await asyncio.to_thread(_answer_of, client)).partition(b"\r\n\r\n")
+
+    assert head.startswith(b"HTTP/1.1 200")
+    assert len(json.loads(body)) == 10_000
+
+
+def _all_of(client: socket.socket) -> bytes:
+    """What there is to read until the server's end, however it comes."""
+    client.settimeout(60)
+    received = bytearray()
+    with contextlib.suppress(ConnectionResetError):
+        while part := client.recv(65_536):
+            received += part
+    return bytes(received)
+
+
+def _answer_of(client: socket.socket) -> bytes:
+    """One whole answer."""
+    client.settimeout(60)
+    received = bytearray()
+    while True:
+        received += client.recv(65_536)
+        head, gap, body = received.partition(b"\r\n\r\n")
+        length = head.partition(b"content-length: ")[2].partition(b"\r\n")[0]
+        if gap and len(body) >= int(length):
+            return bytes(received)

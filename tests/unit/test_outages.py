@@ -173,3 +173,12 @@ def test_a_name_in_braces_is_no_template() -> None:
     odd = Place("broker:5672", "{vhost}", "{address}{0}")
 
     assert "user {vhost} into the virtual host {address}{0}" in str(outage(at_opening(), odd))
+
+
+def test_a_name_cannot_write_a_line_of_the_log_or_to_the_terminal() -> None:
+    odd = Place("broker:5672", "\x1b[2Jshop", "a\nERROR app: forged")
+
+    said = str(outage(at_opening(), odd)) + str(outage(forced("x\x1b[31m"), odd))
+
+    assert said.isprintable()
+    assert "\\x1b[2Jshop" in said
