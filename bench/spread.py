@@ -1,12 +1,16 @@
 """What more processes bring: ``python -m bench.spread [COUNT [ROUNDS]]``.
 
 The same backlogs of four virtual hosts, stored by one process and by two, in turn, on both stores.
-The broker has its share of the same cores, so two processes cannot bring twice as much on two.
+The broker has its share of the same cores, so two processes cannot bring twice as much on two: what
+each message costs the broker and the service in computing stands beside it, and what a second
+process brings where nothing is done but computing.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -15,8 +19,10 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
+import msgspec
+
 from bench.backlog import fill
-from tools.servers import Broker, PostgresServer, RabbitNode
+from tools.servers import PostgresServer, RabbitNode
 
 COUNT = 25_000  # of each virtual host
 ROUNDS = 5
@@ -26,11 +32,20 @@ PROCESSES = {"one process": 0, "two processes": 2}
 STORES = ("SQLite", "PostgreSQL")
 
 
+class Drain(msgspec.Struct):
+    """How fast it went, and what it took to compute."""
+
+    rate: float  # messages a second
+    broker: float  # µs a message
+    service: float
+
+
 def drained(
-    broker: Broker, vhosts: Sequence[str], queue: str, count: int, rest: list[str]
-) -> float:
-    """Drain a queue of each virtual host in a child process; return the messages a second."""
+    broker: RabbitNode, vhosts: Sequence[str], queue: str, count: int, rest: list[str]
+) -> Drain:
+    """Drain a queue of each virtual host in a child process."""
     where = [broker.amqp_url("/"), broker.management_url, ",".join(vhosts), queue, str(count)]
+    of_broker, of_service = _cpu_of(broker.pid), _cpu_of_children()
     child = subprocess.run(
         [sys.executable, "-m", "bench.drain", "spread", *where, *rest],
         check=True,
@@ -38,11 +53,29 @@ def drained(
         text=True,
         timeout=600,
     )
-    return count * len(vhosts) / float(child.stdout)
+    messages = count * len(vhosts)
+    return Drain(
+        rate=messages / float(child.stdout),
+        broker=(_cpu_of(broker.pid) - of_broker) * 1e6 / messages,
+        service=(_cpu_of_children() - of_service) * 1e6 / messages,
+    )
 
 
-def one_round(broker: Broker, server: PostgresServer, count: int) -> dict[tuple[str, str], float]:
-    """Fill and drain; return messages a second by store and processes."""
+def _cpu_of(pid: int) -> float:
+    """Seconds that a process has computed."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _cpu_of_children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def one_round(
+    broker: RabbitNode, server: PostgresServer, count: int
+) -> dict[tuple[str, str], Drain]:
+    """Fill and drain; return how it went by store and processes."""
     with ExitStack() as stack, tempfile.TemporaryDirectory() as folder:
         vhosts = [stack.enter_context(broker.fresh_vhost()) for _ in range(VHOSTS)]
         cases = [(store, how) for store in STORES for how in PROCESSES]
@@ -58,20 +91,50 @@ def one_round(broker: Broker, server: PostgresServer, count: int) -> dict[tuple[
         return seen
 
 
+COMPUTE = """
+import time
+begin, rounds = time.monotonic(), 0
+while time.monotonic() - begin < 3:
+    sum(range(10_000))
+    rounds += 1
+print(rounds)
+"""
+
+
+def computed(processes: int) -> int:
+    """How many rounds of plain computing so many processes do together in some seconds."""
+    command = [sys.executable, "-c", COMPUTE]
+    children = [
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(processes)
+    ]
+    return sum(int(child.communicate()[0]) for child in children)
+
+
 def main() -> None:
     """Print the table."""
     count = int(sys.argv[1]) if len(sys.argv) > 1 else COUNT
     rounds = int(sys.argv[2]) if len(sys.argv) > 2 else ROUNDS
     with RabbitNode() as broker, PostgresServer() as server:
         seen = [one_round(broker, server, count) for _ in range(rounds)]
-    sys.stdout.write("| store | processes | messages/s | ratio |\n|---|---|---|---|\n")
+    ceiling = statistics.median(computed(2) / computed(1) for _ in range(rounds))
+    sys.stdout.write(
+        "| store | processes | messages/s | ratio | broker, µs a message | service, µs |\n"
+        "|---|---|---|---|---|---|\n"
+    )
     for store in STORES:
         for how in PROCESSES:
-            rate = statistics.median(each[store, how] for each in seen)
+            drains = [each[store, how] for each in seen]
+            rate = statistics.median(drain.rate for drain in drains)
             ratio = statistics.median(
-                each[store, how] / each[store, "one process"] for each in seen
+                each[store, how].rate / each[store, "one process"].rate for each in seen
             )
-            sys.stdout.write(f"| {store} | {how} | {rate:,.0f} | {ratio:.2f} |\n")
+            of_broker = statistics.median(drain.broker for drain in drains)
+            of_service = statistics.median(drain.service for drain in drains)
+            sys.stdout.write(
+                f"| {store} | {how} | {rate:,.0f} | {ratio:.2f} "
+                f"| {of_broker:.0f} | {of_service:.0f} |\n"
+            )
+    sys.stdout.write(f"| nothing but computing | two processes | | {ceiling:.2f} | | |\n")
 
 
 if __name__ == "__main__":
