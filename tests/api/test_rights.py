@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from pathlib import Path
 
 import httpx
 import pytest
-from fastapi.routing import APIRoute
+from starlette.routing import BaseRoute, Mount, Route
 
-from app.api.application import ROUTERS
+from app.api.application import build
+from app.main import web_folder
 from tests.api.conftest import World, connected, make_world, served
 from tests.api.fakes import basic
 
 OPEN, READ, WRITE = "open", "read", "write"
 LISTS = "lists"  # what a user may not see is left out of the answer, not refused
+SAME = "same"  # the answer is the same for everybody
 
 # (method, route) → (a request, the right it needs, what a user without the virtual host gets)
 TRACE = "/itc_db/{vhost}/undefined/undefined/undefined"
@@ -51,6 +53,7 @@ ROUTES: dict[tuple[str, str], tuple[str, str, int | str]] = {
     ("GET", "/metrics"): ("/metrics", READ, LISTS),
     ("GET", "/health/live"): ("/health/live", OPEN, LISTS),
     ("GET", "/health/ready"): ("/health/ready", OPEN, LISTS),
+    ("GET", "/openapi.json"): ("/openapi.json", OPEN, SAME),
 }
 
 # What has to be there before it can be asked for, stopped or removed.
@@ -115,15 +118,26 @@ async def statuses(
     return found
 
 
-def test_no_route_is_missing() -> None:
-    routes = {
-        (method, route.path)
-        for router in ROUTERS
-        for route in router.routes
-        if isinstance(route, APIRoute)
-        for method in route.methods
-    }
-    assert routes == set(ROUTES)
+def routes_of(routes: Iterable[BaseRoute]) -> Iterator[BaseRoute]:
+    """All routes, those of included routers too."""
+    for route in routes:
+        included = getattr(route, "original_router", None)
+        yield from routes_of(included.routes) if included else [route]
+
+
+def test_no_route_is_missing(world: World) -> None:
+    app = build(world.settings, world.services, web_folder())
+    routes, mounts = set(), []
+    for route in routes_of(app.routes):
+        if isinstance(route, Route):
+            routes |= {(method, route.path) for method in route.methods or ()}
+        else:
+            mounts.append(route)
+
+    assert routes - {("HEAD", "/openapi.json")} == set(ROUTES)
+    # Besides there are the dashboard's files, the same for everybody.
+    assert [mount.name for mount in mounts if isinstance(mount, Mount)] == ["dashboard"]
+    assert len(mounts) == 1
 
 
 @pytest.mark.parametrize("credentials", NOT_SIGNED_IN)
@@ -156,7 +170,7 @@ async def test_a_virtual_host_that_one_does_not_see_is_not_there(
     found = await statuses(client, basic("stranger", "secret"), basic("admin", "secret"))
 
     assert found == {
-        key: 200 if unseen == LISTS else unseen for key, (_, _, unseen) in ROUTES.items()
+        key: 200 if unseen in (LISTS, SAME) else unseen for key, (_, _, unseen) in ROUTES.items()
     }
 
 
@@ -182,7 +196,8 @@ async def test_nobody_is_let_in_while_the_broker_is_away(
         answer = await client.request(method, path, headers=basic("administrator", "secret"))
         found[method, route] = answer.status_code
 
-    assert found == {key: 200 if key[1] == "/health/live" else 503 for key in ROUTES}
+    needs_nobody = ("/health/live", "/openapi.json")
+    assert found == {key: 200 if key[1] in needs_nobody else 503 for key in ROUTES}
 
 
 async def test_metrics_are_open_where_the_settings_say_so(tmp_path: Path) -> None:
