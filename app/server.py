@@ -39,11 +39,14 @@ class GuardedProtocol(HttpToolsProtocol):
     An answer that its client does not read lies in memory for as long as the client likes: asyncio
     closes a connection only when all is sent. So a client that takes less than `LEAST_TAKEN` in
     ``send_seconds`` is cut off. That is long, because the system takes more from us only when a
-    third of its own buffer is free, and that may be a megabyte.
+    third of its own buffer is free, and that may be a megabyte. Where all together leave more than
+    ``unread_bytes`` unread, whoever has waited longest is cut off at once.
     """
 
     head_seconds: ClassVar[float] = 15.0
     send_seconds: ClassVar[float] = 60.0
+    unread_bytes: ClassVar[int] = 256 * 1024 * 1024
+    unread: ClassVar[dict[GuardedProtocol, None]] = {}  # in the order of their waiting
     _deadline: asyncio.TimerHandle | None = None
     _slow: asyncio.TimerHandle | None = None
     _unsent = 0
@@ -59,16 +62,20 @@ class GuardedProtocol(HttpToolsProtocol):
         """Stop the clock."""
         self._stop_clock()
         self._stop_watching()
+        self.unread.pop(self, None)
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
         """Look from now on whether the client takes what is sent."""
         super().pause_writing()
         self._watch_sending()
+        self.unread[self] = None
+        self._bound_unread()
 
     def resume_writing(self) -> None:
         """Look no more: nearly all is taken."""
         self._stop_watching()
+        self.unread.pop(self, None)
         super().resume_writing()
 
     def on_message_begin(self) -> None:
@@ -107,6 +114,16 @@ class GuardedProtocol(HttpToolsProtocol):
             self.transport.abort()
         else:
             self._watch_sending()
+
+    def _bound_unread(self) -> None:
+        sizes = {each: each.transport.get_write_buffer_size() for each in self.unread}
+        too_much = sum(sizes.values()) - self.unread_bytes
+        for each, size in sizes.items():
+            if too_much <= 0 or each is self:  # one alone may be as large as its page is
+                return
+            too_much -= size
+            del self.unread[each]
+            each.transport.abort()
 
     def _stop_watching(self) -> None:
         if self._slow is not None:
@@ -165,7 +182,8 @@ async def serve(app: FastAPI, settings: Settings, listener: socket.socket) -> No
 
 def configuration(app: FastAPI, settings: Settings) -> uvicorn.Config:
     """How uvicorn is to serve, with `GuardedProtocol`."""
-    protocol = type("Protocol", (GuardedProtocol,), {"head_seconds": settings.request_seconds})
+    own = {"head_seconds": settings.request_seconds, "unread": {}}
+    protocol = type("Protocol", (GuardedProtocol,), own)
     return uvicorn.Config(
         app,
         http=protocol,

@@ -320,6 +320,24 @@ async def test_a_slow_reader_gets_all_of_its_answer(tmp_path: Path) -> None:
     assert len(json.loads(body)) == 10_000
 
 
+async def test_answers_that_are_not_read_hold_no_more_than_a_bound(tmp_path: Path) -> None:
+    world = make_world(tmp_path, page_size_max=10_000)
+    async with impatient(world, 60) as (server, port):
+        protocol = server.config.http
+        protocol.unread_bytes = 1  # type: ignore[union-attr]
+        unread = protocol.unread  # type: ignore[union-attr]
+        with await ask_for_much(world, port) as first:
+            await until(lambda: len(unread) == 1)
+            [cut_off] = unread
+            with await ask_for_much(world, port) as second:
+                await until(lambda: cut_off not in unread and len(unread) == 1)
+                answer = await asyncio.to_thread(_answer_of, second)
+                left = await asyncio.to_thread(_all_of, first)
+
+    assert len(json.loads(answer.partition(b"\r\n\r\n")[2])) == 10_000
+    assert len(left) < len(answer)
+
+
 def _all_of(client: socket.socket) -> bytes:
     """What there is to read until the server's end, however it comes."""
     client.settimeout(60)
