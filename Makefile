@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 python := .venv/bin/python
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench soak test-rabbitmq4 clean
+.PHONY: help demo test check format bench soak examine test-rabbitmq4 clean
 
 help: ## say what there is
 	@sed -n 's/^\([a-z0-9-]*\):.* ## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 24
@@ -39,6 +39,10 @@ soak: ## what takes long: damaged messages, clocks against clients' own, ten min
 	$(python) -m bench.fuzz
 	$(python) -m bench.truth
 	$(python) -m bench.soak
+
+examine: ## thousands of requests from the OpenAPI document to a whole service
+	@tools/install test
+	SCHEMATHESIS_EXAMPLES=$${SCHEMATHESIS_EXAMPLES:-120} $(python) -m pytest -s tests/docs/test_examined.py
 
 test-rabbitmq4: ## the integration tests against a newer RabbitMQ
 	@tools/install test

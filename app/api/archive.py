@@ -9,9 +9,8 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Response
 
 from app.api.auth import Reader, Writer
-from app.api.openapi import READING_ONE, WRITING, answers
-from app.api.paths import Text
-from app.api.queries import Moment, microseconds
+from app.api.openapi import READING_ONE, WRITING, answers, example
+from app.api.queries import Moment, OfVhost, microseconds
 from app.api.schemas import Archive, ArchiveSummary
 from app.api.services import Parts, Services
 from app.api.submitting import ACCEPTED, Prefer, submitted
@@ -24,10 +23,15 @@ router = APIRouter(tags=["archive"], prefix="/itc_db/archive")
 
 _DAY = 86_400_000_000  # µs
 
-Vhost = Annotated[Text, Query(description="Of this virtual host.")]
 Before = Annotated[Moment | None, Query(description="What was recorded before this time.")]
 KeepDays = Annotated[
-    float | None, Query(gt=0, le=36_600, description="What is older than so many days.")
+    float | None,
+    Query(
+        gt=0,
+        le=36_600,
+        description="What is older than so many days.",
+        openapi_examples=example(30),
+    ),
 ]
 
 
@@ -45,7 +49,7 @@ KeepDays = Annotated[
 async def archive_events(
     user: Writer,
     parts: Parts,
-    vhost: Vhost,
+    vhost: OfVhost,
     before: Before = None,
     keep_days: KeepDays = None,
     prefer: Prefer = None,
@@ -71,7 +75,7 @@ async def _answer(result: Json) -> Response:
 
 
 @router.get("", response_model=Archive, responses=READING_ONE)
-async def get_archive(user: Reader, parts: Parts, vhost: Vhost) -> Archive:
+async def get_archive(user: Reader, parts: Parts, vhost: OfVhost) -> Archive:
     """What of a virtual host is archived."""
     user.must_see(vhost, "archive")
     found = await asyncio.to_thread(parts.archives.get, vhost)

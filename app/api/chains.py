@@ -8,11 +8,11 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Response
 from pydantic import WithJsonSchema
-from starlette.responses import FileResponse
 
 from app.api.auth import Reader, User, Writer
-from app.api.events import visible_event
-from app.api.openapi import READING, READING_ONE, WRITING, answers, link
+from app.api.downloads import Download
+from app.api.events import OtherId, visible_event
+from app.api.openapi import LOCATION, READING, READING_ONE, WRITING, answers, example, link
 from app.api.paths import Name
 from app.api.schemas import ChainSummary, Format, iso_time
 from app.api.schemas import Export as ExportModel
@@ -29,8 +29,16 @@ router = APIRouter(tags=["chains"])
 
 ONE_CHAIN = "/itc_db/undefined/{from}/{to}/{file}"
 
-From = Annotated[int, Path(alias="from", ge=1, le=2**63 - 1, description="One event's id.")]
-To = Annotated[int, Path(ge=1, le=2**63 - 1, description="The other's.")]
+From = Annotated[
+    int,
+    Path(
+        alias="from",
+        ge=1,
+        le=2**63 - 1,
+        description="One event's id.",
+        openapi_examples=example(1),
+    ),
+]
 # The names that `checked_name` lets through, for those who read the OpenAPI document.
 _EXTENSIONS = "|".join(re.escape(row["extension"]) for row in format_rows())
 _NAME = rf"^([A-Za-z0-9_-]+|[A-Za-z0-9_-][A-Za-z0-9._-]*({_EXTENSIONS}))$"
@@ -41,7 +49,7 @@ File = Annotated[
     Path(
         description="The export's name: 1 to 200 letters, digits, `.`, `_`, `-`, not beginning "
         "with a dot. Its extension picks the format, `.jsonl` where there is none.",
-        openapi_examples={"default": {"value": "order.jsonl"}},
+        openapi_examples=example("order.jsonl"),
     ),
 ]
 
@@ -54,13 +62,13 @@ File = Annotated[
         **WRITING,
         **answers(500),
         200: {"model": ChainSummary, "description": "The events are concurrent: no chain."},
-        201: {"links": link("get_job", job_id="$response.body#/job")},
+        201: {"headers": LOCATION, "links": link("get_job", job_id="$response.body#/job")},
         **ACCEPTED,
     },
 )
 async def make_export(
     from_: From,
-    to: To,
+    to: OtherId,
     file: File,
     user: Writer,
     parts: Parts,
@@ -102,21 +110,27 @@ async def _chain_answer(result: Json) -> Response:
 
 @router.get(
     ONE_CHAIN,
-    response_class=FileResponse,
+    response_class=Download,
     responses={
         **READING_ONE,
-        **answers(409),
+        **answers(409, 416),
         200: {"description": "The export, in its format.", "content": {"*/*": {}}},
+        206: {
+            "description": "The part of it that the header `Range` asks for.",
+            "content": {"*/*": {}},
+        },
     },
 )
-async def download_export(from_: From, to: To, file: File, user: Reader, parts: Parts) -> Response:
+async def download_export(
+    from_: From, to: OtherId, file: File, user: Reader, parts: Parts
+) -> Response:
     """Download an export."""
     export = await _visible_export(from_, to, file, user, parts)
-    return FileResponse(export.path, media_type=export.format.media_type, filename=export.file)
+    return Download(export.path, media_type=export.format.media_type, filename=export.file)
 
 
 @router.delete(ONE_CHAIN, status_code=204, responses=WRITING)
-async def delete_export(from_: From, to: To, file: File, user: Writer, parts: Parts) -> None:
+async def delete_export(from_: From, to: OtherId, file: File, user: Writer, parts: Parts) -> None:
     """Remove an export."""
     await _visible_export(from_, to, file, user, parts)
     await asyncio.to_thread(parts.exports.delete, from_, to, file)

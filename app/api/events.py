@@ -8,7 +8,7 @@ from fastapi import APIRouter, Path, Query, Response
 
 from app.api.auth import Reader, User
 from app.api.causality import CLOCK_ALONE, comparison, deliveries_view
-from app.api.openapi import READING, READING_ONE
+from app.api.openapi import READING, READING_ONE, example
 from app.api.queries import Form, ListQuery, WalkQuery
 from app.api.schemas import (
     Comparison,
@@ -27,7 +27,12 @@ from app.store import EVERYTHING, NOTHING_LARGE, EventRow, Sort, Store, Walk, Wa
 
 router = APIRouter(tags=["events"])
 
-EventId = Annotated[int, Path(ge=1, le=2**63 - 1, description="An event's id.")]
+EventId = Annotated[
+    int, Path(ge=1, le=2**63 - 1, description="An event's id.", openapi_examples=example(1))
+]
+OtherId = Annotated[
+    int, Path(ge=1, le=2**63 - 1, description="The other's.", openapi_examples=example(2))
+]
 
 
 @router.get(
@@ -128,7 +133,7 @@ async def get_deliveries(
 
 
 @router.get("/itc_db/compare/{a}/{b}", response_model=Comparison, responses=READING_ONE)
-async def compare_events(a: EventId, b: EventId, user: Reader, parts: Parts) -> Response:
+async def compare_events(a: EventId, b: OtherId, user: Reader, parts: Parts) -> Response:
     """How two events stand to each other, in a word and in a sentence."""
     one = await visible_event(parts.store, a, user, CLOCK_ALONE)
     other = await visible_event(parts.store, b, user, CLOCK_ALONE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Response
 
+from app.api.openapi import answers
 from app.api.schemas import Health
 from app.api.services import Parts
 from app.api.views import json_answer
@@ -11,7 +12,7 @@ from app.api.views import json_answer
 router = APIRouter(tags=["service"], prefix="/health")
 
 
-@router.get("/live", response_model=Health)
+@router.get("/live", response_model=Health, responses=answers(400))
 async def probe_live() -> Health:
     """The process answers."""
     return Health(status="ok", checks={})
@@ -20,7 +21,10 @@ async def probe_live() -> Health:
 @router.get(
     "/ready",
     response_model=Health,
-    responses={503: {"model": Health, "description": "Something is away: see `checks`."}},
+    responses={
+        **answers(400),
+        503: {"model": Health, "description": "Something is away: see `checks`."},
+    },
 )
 async def probe_ready(parts: Parts) -> Response:
     """The service can do its work: the database and the broker's management API answer."""

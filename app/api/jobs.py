@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Path, Query, Response
 
 from app.api.auth import Reader, User, Writer
-from app.api.openapi import READING, READING_ONE, WRITING
+from app.api.openapi import READING, READING_ONE, WRITING, example
 from app.api.schemas import Job as JobModel
 from app.api.services import Parts, Services
 from app.api.streams import HEARTBEAT_SECONDS, EventStream, described, heartbeat
@@ -20,7 +20,9 @@ from app.job import Job, JobState
 
 router = APIRouter(tags=["jobs"], prefix="/itc_db/jobs")
 
-JobId = Annotated[int, Path(ge=1, le=2**31 - 1, description="A job's number.")]
+JobId = Annotated[
+    int, Path(ge=1, le=2**31 - 1, description="A job's number.", openapi_examples=example(1))
+]
 StateWord = Literal["queued", "running", "succeeded", "failed", "cancelled"]
 
 

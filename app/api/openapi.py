@@ -17,22 +17,47 @@ _DESCRIPTIONS = {
     408: "The request's body takes too long.",
     409: "Right in itself, but not now.",
     413: "The request's body is too large.",
+    416: "The range lies behind the file's end.",
     429: "Slow down.",
     500: "The job failed: the reason is its own.",
     503: "The broker, its management API or the database is away.",
 }
+
+
+def _header(description: str) -> dict[str, Any]:
+    return {"description": description, "schema": {"type": "string"}}
+
+
+# By status, where the answer may carry one.
+_HEADERS = {
+    401: {
+        "www-authenticate": _header("`Basic`, or `Bearer` for a script; not with too few rights.")
+    },
+    429: {"retry-after": _header("Seconds, after failed sign-ins.")},
+}
+
+# Where an answer tells its result to be, for a route's ``responses``.
+LOCATION = {"location": _header("Where it is.")}
 
 _OPEN_PATHS = ("/health/", "/openapi.json")
 
 
 def answers(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Error answers of a route, for its ``responses``."""
-    return {status: {"model": Problem, "description": _DESCRIPTIONS[status]} for status in statuses}
+    return {
+        status: {
+            "model": Problem,
+            "description": _DESCRIPTIONS[status],
+            "headers": _HEADERS.get(status, {}),
+        }
+        for status in statuses
+    }
 
 
 READING = answers(400, 401, 429, 503)
 READING_ONE = answers(400, 401, 404, 429, 503)
-WRITING = answers(400, 401, 403, 404, 408, 409, 413, 429, 503)
+WRITING = answers(400, 401, 403, 404, 409, 429, 503)
+WITH_BODY = answers(408, 413)
 
 
 def install(app: FastAPI) -> None:
@@ -57,6 +82,7 @@ def _document(app: FastAPI) -> dict[str, Any]:
     for path, operations in document["paths"].items():
         for operation in operations.values():
             _mend_answers(operation["responses"])
+            _name_successes(operation["responses"], document["components"]["schemas"])
             if path.startswith(_OPEN_PATHS):
                 operation["security"] = []
     for name in ("HTTPValidationError", "ValidationError"):
@@ -79,6 +105,23 @@ def _mend_answers(answers: dict[str, Any]) -> None:
             # The framework takes an error to have the type of the success.
             [content] = answer["content"].values()
             answer["content"] = {"application/json": content}
+
+
+def _name_successes(answers: dict[str, Any], schemas: dict[str, Any]) -> None:
+    """Say of a success what it holds, where the framework says that it is one."""
+    for answer in answers.values():
+        if answer["description"] != "Successful Response":
+            continue
+        schema = answer.get("content", {}).get("application/json", {}).get("schema", {})
+        many = schema.get("type") == "array"
+        name = (schema["items"] if many else schema).get("$ref", "").rpartition("/")[2]
+        said = schemas[name]["description"] if name else "Done."
+        answer["description"] = f"Each: {said}" if many else said
+
+
+def example(value: object) -> dict[str, Any]:
+    """What a parameter may be, for its ``openapi_examples``."""
+    return {"default": {"value": value}}
 
 
 def link(operation: str, **parameters: str) -> dict[str, Any]:

@@ -6,9 +6,11 @@ import re
 from datetime import UTC, datetime
 from typing import Annotated, Literal
 
+from fastapi import Query
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from app.api.auth import User
+from app.api.openapi import example
 from app.api.paths import Text
 from app.api.schemas import EventType as TypeWord
 from app.api.schemas import MatchKind
@@ -66,6 +68,7 @@ Moment = Annotated[
     ),
 ]
 Columns = Annotated[list[Column], BeforeValidator(_split)]
+OfVhost = Annotated[Text, Query(description="Of this virtual host.", openapi_examples=example("/"))]
 
 
 class Filter(BaseModel):

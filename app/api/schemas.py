@@ -48,8 +48,8 @@ class Model(BaseModel):
 class Problem(Model):
     """An error."""
 
-    error: str = Field(examples=["bad_request"])
-    reason: str = Field(examples=["page_size: Input should be less than or equal to 500"])
+    error: str = Field(description="A word for programs.")
+    reason: str = Field(description="A sentence for people.")
 
 
 class Gap(Model):
@@ -94,7 +94,7 @@ class Trace(Model):
     events: int
     participants: int
     pending_copies: int
-    last_event_id: int | None
+    last_event_id: int = Field(description="0 before the first.")
     rate: float
     lag: int | None
     gaps: list[Gap]

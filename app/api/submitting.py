@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from fastapi import Header, Response
 
-from app.api.openapi import link
+from app.api.openapi import LOCATION, example, link
 from app.api.problems import FailedJobError
 from app.api.schemas import Job as JobModel
 from app.api.services import Services
@@ -22,7 +22,7 @@ Prefer = Annotated[
     str | None,
     Header(
         description="`respond-async` answers at once with the job, `wait=N` after N seconds.",
-        openapi_examples={"default": {"value": "respond-async"}},
+        openapi_examples=example("respond-async"),
     ),
 ]
 
@@ -34,6 +34,7 @@ ACCEPTED: dict[int | str, dict[str, Any]] = {
     202: {
         "model": JobModel,
         "description": "It takes longer than the client waits for.",
+        "headers": LOCATION,
         "links": link("get_job", job_id="$response.body#/id")
         | link("follow_job", job_id="$response.body#/id")
         | link("cancel_job", job_id="$response.body#/id"),

@@ -10,8 +10,7 @@ from fastapi import APIRouter, Query, Response
 
 from app.api.auth import Reader, Writer
 from app.api.openapi import READING_ONE, WRITING, answers
-from app.api.paths import Text
-from app.api.queries import Moment, microseconds
+from app.api.queries import Moment, OfVhost, microseconds
 from app.api.schemas import Topology
 from app.api.services import Parts
 from app.api.submitting import ACCEPTED, Prefer, submitted
@@ -23,7 +22,6 @@ router = APIRouter(tags=["topology"], prefix="/itc_db/topology")
 
 _PERIOD = 3_600_000_000  # µs that are counted when nothing is said
 
-Vhost = Annotated[Text, Query(description="Of this virtual host.")]
 Since = Annotated[Moment | None, Query(description="Counted from this time on.")]
 Until = Annotated[Moment | None, Query(description="Counted before this time.")]
 
@@ -37,7 +35,7 @@ Until = Annotated[Moment | None, Query(description="Counted before this time.")]
 async def count_topology(
     user: Writer,
     parts: Parts,
-    vhost: Vhost,
+    vhost: OfVhost,
     since: Since = None,
     until: Until = None,
     prefer: Prefer = None,
@@ -59,7 +57,7 @@ async def count_topology(
 
 @router.get("", response_model=Topology, responses=READING_ONE)
 async def get_topology(
-    user: Reader, parts: Parts, vhost: Vhost, since: Since = None, until: Until = None
+    user: Reader, parts: Parts, vhost: OfVhost, since: Since = None, until: Until = None
 ) -> Response:
     """What was counted for a time, or last."""
     user.must_see(vhost, "trace")

@@ -9,8 +9,9 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from app.api.archive import archived_through
 from app.api.auth import Reader, User, Writer
 from app.api.bodies import json_body, optional_body
-from app.api.openapi import READING, READING_ONE, WRITING
+from app.api.openapi import READING, READING_ONE, WITH_BODY, WRITING, example
 from app.api.paths import Name, Text
+from app.api.queries import OfVhost
 from app.api.schemas import ParticipantInfo, PruneResult, Quarantined, Trace, TraceRequest
 from app.api.services import Parts, Services
 from app.api.views import json_answer, quarantined_view
@@ -26,7 +27,7 @@ Vhost = Annotated[
     Name,
     Path(
         description="A virtual host's name, percent-encoded.",
-        openapi_examples={"default": {"summary": "the virtual host /", "value": "/"}},
+        openapi_examples=example("/"),
     ),
 ]
 
@@ -37,7 +38,12 @@ Limit = Annotated[int, Query(ge=1, le=1_000, description="Most in one answer.")]
     ONE_TRACE,
     status_code=201,
     response_class=Response,
-    responses={**WRITING, 204: {"description": "It runs already."}},
+    responses={
+        **WRITING,
+        **WITH_BODY,
+        201: {"description": "It is started."},
+        204: {"description": "It runs already."},
+    },
     openapi_extra=optional_body(TraceRequest),
 )
 async def start_trace(vhost: Vhost, user: Writer, parts: Parts, request: Request) -> Response:
@@ -77,9 +83,15 @@ async def visible_traces(user: User, parts: Services) -> list[TraceStatus]:
 async def prune_events(
     user: Writer,
     parts: Parts,
-    vhost: Annotated[Text, Query(description="Of this virtual host.")],
+    vhost: OfVhost,
     keep_events: Annotated[
-        int | None, Query(ge=1, le=2**31 - 1, description="How many of the newest stay.")
+        int | None,
+        Query(
+            ge=1,
+            le=2**31 - 1,
+            description="How many of the newest stay.",
+            openapi_examples=example(1_000),
+        ),
     ] = None,
     keep_days: Annotated[
         float | None, Query(gt=0, le=36_600, description="Of which age at most events stay.")
@@ -106,7 +118,7 @@ async def prune_events(
 async def list_participants(
     user: Reader,
     parts: Parts,
-    vhost: Annotated[Text, Query(description="Of this virtual host.")],
+    vhost: OfVhost,
     before: Annotated[
         int | None, Query(ge=1, le=2**63 - 1, description="Only those last seen before this event.")
     ] = None,

@@ -65,6 +65,20 @@ async def test_a_part_of_an_export_can_be_asked_for(client: httpx.AsyncClient) -
     assert (part.status_code, part.content) == (206, b'"id"')
 
 
+@pytest.mark.parametrize(
+    ("wrong", "status", "word"),
+    [("bytes=a-b", 400, "bad_request"), ("bytes=900-", 416, "range_not_satisfiable")],
+)
+async def test_a_part_that_cannot_be_is_refused_as_all_else(
+    client: httpx.AsyncClient, wrong: str, status: int, word: str
+) -> None:
+    await client.put(URL)
+    refused = await client.get(URL, headers={"range": wrong})
+
+    assert (refused.status_code, refused.json()["error"]) == (status, word)
+    assert refused.headers.get("content-range") == ("bytes */10" if status == 416 else None)
+
+
 async def test_concurrent_events_are_an_answer(world: World, client: httpx.AsyncClient) -> None:
     world.spark.relation = "concurrent"
     answer = await client.put(f"/itc_db/undefined/{INVOICED}/{AUDITED}/x.jsonl")

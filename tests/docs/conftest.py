@@ -8,8 +8,10 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -42,7 +44,7 @@ class Installation:
 
     def traced(self, vhost: str) -> None:
         """Start the trace of a virtual host, and wait until it runs."""
-        path = f"/itc_db/{vhost}/undefined/undefined/undefined"
+        path = trace_path(vhost)
         with self.http as http:
             http.put(path).raise_for_status()
             wait_until(lambda: http.get(path).json()["state"] == "running", 60, "the trace")
@@ -52,7 +54,7 @@ class Installation:
         self.traced(vhost)
         asyncio.run(_orders(self.broker.amqp_url(vhost), run_name))
         with self.http as http:
-            path = f"/itc_db/{vhost}/undefined/undefined/undefined"
+            path = trace_path(vhost)
             wait_until(lambda: http.get(path).json()["events"] >= EVENTS, 60, "the last event")
 
     def run(self, script: str, folder: Path, vhost: str) -> subprocess.CompletedProcess[str]:
@@ -82,6 +84,11 @@ class Installation:
         )
 
 
+def trace_path(vhost: str) -> str:
+    """Where the trace of a virtual host is."""
+    return f"/itc_db/{quote(vhost, safe='')}/undefined/undefined/undefined"
+
+
 async def _orders(url: str, run_name: str) -> None:
     async with asyncio.timeout(PIPELINE_SECONDS), Pipeline(lambda role: url, url, run_name) as shop:
         await shop.run()
@@ -99,19 +106,26 @@ def installation(
     rabbit: Broker, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Installation]:
     """The service, capturing as an account that may do what is documented, and no more."""
-    folder = tmp_path_factory.mktemp("service")
+    with installed(rabbit, tmp_path_factory.mktemp("service")) as running:
+        yield running
+
+
+@contextmanager
+def installed(broker: Broker, folder: Path, **more: str) -> Iterator[Installation]:
+    """The service beside a broker, with its data in ``folder``; ``more`` are settings."""
     user, password = CAPTURING
-    rabbit.add_user(user, password, ["administrator"])
-    rabbit.permit(user, "/", **documented_permissions())  # where `doctor` signs in
+    broker.add_user(user, password, ["administrator"])
+    broker.permit(user, "/", **documented_permissions())  # where `doctor` signs in
     port = free_port()
     private = {name: value for name, value in os.environ.items() if not name.startswith("ITC_")}
     settings = {
-        "ITC_AMQP_URL": rabbit.amqp_url("/", user, password),
-        "ITC_MANAGEMENT_URL": rabbit.management_url,
+        "ITC_AMQP_URL": broker.amqp_url("/", user, password),
+        "ITC_MANAGEMENT_URL": broker.management_url,
         "ITC_DATA_DIR": str(folder / "data"),
         "ITC_PORT": str(port),
         "ITC_SPARK_AT_BOOT": "true",
         "ITC_AUTH_CACHE_SECONDS": "0.01",  # each test makes a virtual host of its own
+        **more,
     }
     service = Child(
         "rabbitmq-itc serve",
@@ -122,18 +136,18 @@ def installation(
     )
     client = {
         "ITC_URL": f"http://127.0.0.1:{port}",
-        "ITC_USER": rabbit.user,
-        "ITC_PASSWORD": rabbit.password,
+        "ITC_USER": broker.user,
+        "ITC_PASSWORD": broker.password,
         "PATH": f"{PROGRAM.parent}:{CHECKOUT / 'deploy'}:{private['PATH']}",
     }
     environment = {**private, **settings, **client}
-    installed = Installation(rabbit, environment["ITC_URL"], environment)
+    running = Installation(broker, environment["ITC_URL"], environment)
     try:
-        service.wait_until(lambda: _is_ready(installed.url), READY_SECONDS, "being ready")
-        yield installed
+        service.wait_until(lambda: _is_ready(running.url), READY_SECONDS, "being ready")
+        yield running
     finally:
         service.stop()
-        rabbit.delete_user(user)
+        broker.delete_user(user)
 
 
 def _is_ready(url: str) -> bool:
@@ -149,4 +163,4 @@ def traceable(installation: Installation, vhost: str) -> Iterator[str]:
     installation.broker.permit(CAPTURING[0], vhost, **documented_permissions())
     yield vhost
     with installation.http as http:
-        http.delete(f"/itc_db/{vhost}/undefined/undefined/undefined")
+        http.delete(trace_path(vhost))

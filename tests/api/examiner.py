@@ -1,0 +1,34 @@
+"""Requests made from a service's own OpenAPI document, and what is wrong with their answers."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sys
+from pathlib import Path
+
+CONFIGURATION = Path(__file__).with_name("schemathesis.toml")
+_START = "from schemathesis.cli import schemathesis; schemathesis()"
+
+
+async def examine(url: str, credentials: str, folder: Path, examples: str) -> int:
+    """Send up to so many requests of each kind to every operation; gives how many were sent.
+
+    ``credentials`` are ``name:password``, ``folder`` is where the examiner leaves its notes. An
+    answer that the document does not describe fails, with all that the examiner says of it.
+    """
+    examiner = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", _START, "--config-file", CONFIGURATION, "--no-color"),
+        *("run", f"{url}/openapi.json", "--auth", credentials),
+        *("--max-examples", examples, "--generation-database", "none"),
+        *("--request-timeout", "240"),  # a job of Spark waits for those before it
+        cwd=folder,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    output = (await examiner.communicate())[0].decode()
+    (folder / "examined.txt").write_text(output)
+    assert examiner.returncode == 0, output
+    [generated] = re.findall(r"^\s*([0-9]+) generated", output, re.MULTILINE)
+    print(f"{generated} requests")
+    return int(generated)

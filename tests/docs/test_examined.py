@@ -1,0 +1,39 @@
+"""The OpenAPI document beside the whole service: a real broker, stored events, Spark's jobs."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.api.examiner import examine
+from tests.docs.conftest import Installation, installed
+from tools.servers import RabbitNode
+
+# A few hundred requests in `make test`; `make examine` asks for thousands.
+EXAMPLES = os.environ.get("SCHEMATHESIS_EXAMPLES", "1")
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Iterator[Installation]:
+    """A service beside a broker of its own: requests out of nowhere start and stop its traces."""
+    bounds = {
+        "ITC_WAIT_SECONDS_MAX": "0.05",
+        "ITC_SIGN_IN_FAILURES": "1000000000",  # wrong credentials are among what is tried
+        "ITC_AUTH_CACHE_SECONDS": "60",
+    }
+    with RabbitNode() as node, installed(node, tmp_path, **bounds) as running:
+        yield running
+
+
+@pytest.mark.timeout(7_200)
+async def test_requests_made_from_the_document_find_nothing(
+    own: Installation, tmp_path: Path
+) -> None:
+    await asyncio.to_thread(own.with_orders, "/", "1005")
+    credentials = f"{own.broker.user}:{own.broker.password}"
+
+    assert await examine(own.url, credentials, tmp_path, EXAMPLES) > 100
