@@ -77,10 +77,11 @@ function add(map, key, from, to, wait = null, unmatched = false) {
 }
 
 const LEAST_SECONDS = 5;
+const LEAST_RATE = 0.1;
 
-/** How often, or how many where the events span too little time for a rate to mean anything. */
+/** How often, or how many where the time is too short, or they too rare, for a rate to say much. */
 export function flowing(count, seconds) {
-  if (seconds >= LEAST_SECONDS) return rate(count / seconds);
+  if (seconds >= LEAST_SECONDS && count >= seconds * LEAST_RATE) return rate(count / seconds);
   return plural(count, "message");
 }
 

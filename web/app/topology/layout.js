@@ -2,29 +2,31 @@
 import { COLUMNS } from "./flows.js";
 
 export const MOST_NODES = 24;
-export const NODE_HEIGHT = 46;
 const NODE_GAP = 12;
+const NARROW = 190; // a node below this width has names and notes on two lines each
+const COLUMN_GAP = { wide: 70, narrow: 36 };
+const NODE_HEIGHT = { wide: 46, narrow: 80 };
 const SWEEPS = 6;
 const REST = "\u0000rest";
 
-/** `{columns: [[node]], links: [[link]], height, place: Map}`; a place is {x, y, width}. */
+/** `{columns: [[node]], links: [[link]], height, place: Map, narrow}`; a place is {x, y, width, height}. */
 export function arrange(flows, width) {
   const kept = COLUMNS.map((name) => busiest(flows.nodes[name]));
   const links = flows.links.map((map, n) => foldLinks(map, kept[n], kept[n + 1]));
   const columns = kept.map(({ nodes }) => nodes);
   untangle(columns, links);
-  const nodeWidth = Math.max(110, Math.min(230, (width - 3 * 70) / 4));
-  const height = Math.max(...columns.map((c) => c.length), 1) * (NODE_HEIGHT + NODE_GAP) - NODE_GAP;
+  const columnWidth = (gap) => Math.min(230, (width - 3 * gap) / 4);
+  const size = columnWidth(COLUMN_GAP.wide) < NARROW ? "narrow" : "wide";
+  const node = { width: columnWidth(COLUMN_GAP[size]), height: NODE_HEIGHT[size] };
+  const stacked = (count) => Math.max(count, 1) * (node.height + NODE_GAP) - NODE_GAP;
+  const height = stacked(Math.max(...columns.map((nodes) => nodes.length)));
   const place = new Map();
   columns.forEach((nodes, n) => {
-    const x = (n * (width - nodeWidth)) / 3;
-    const own = nodes.length * (NODE_HEIGHT + NODE_GAP) - NODE_GAP;
-    nodes.forEach((node, i) => {
-      const y = (height - own) / 2 + i * (NODE_HEIGHT + NODE_GAP);
-      place.set(`${n}\n${node.key}`, { x, y, width: nodeWidth });
-    });
+    const x = (n * (width - node.width)) / 3;
+    const top = (height - stacked(nodes.length)) / 2;
+    nodes.forEach(({ key }, i) => place.set(`${n}\n${key}`, { x, y: top + i * (node.height + NODE_GAP), ...node }));
   });
-  return { columns, links, height, place };
+  return { columns, links, height, place, narrow: size === "narrow" };
 }
 
 function busiest(map) {

@@ -5,7 +5,7 @@ import { html } from "../core/html.js";
 import { compact, exchangeName, seconds, visible } from "../core/format.js";
 import { href } from "../core/route.js";
 import { COLUMNS, flowing, waitsOf } from "./flows.js";
-import { arrange, NODE_HEIGHT } from "./layout.js";
+import { arrange } from "./layout.js";
 
 const TITLES = ["Publishers", "Exchanges", "Queues", "Receivers"];
 const LEAST_WIDTH = 720;
@@ -32,7 +32,7 @@ export function FlowMap({ flows, vhost, by, period = {} }) {
             return html`<span key=${title} style=${{ left: `${x}px`, width: `${w}px` }}>${title}</span>`;
           })}
         </div>
-        <div class="flow" style=${{ height: `${drawing.height}px`, width: `${width}px` }} onPointerLeave=${() => setLit(null)}>
+        <div class="flow ${drawing.narrow ? "narrow" : ""}" style=${{ height: `${drawing.height}px`, width: `${width}px` }} onPointerLeave=${() => setLit(null)}>
           <${Links} drawing=${drawing} width=${width} lit=${lit} />
           ${drawing.columns.map((nodes, n) =>
             nodes.map((node) => html`<${Node} key=${`${n}\n${node.key}`} node=${node} column=${n}
@@ -55,7 +55,7 @@ function Node({ node, column, place, flows, vhost, by, period, onLit }) {
   const notes = node.count
     ? [flowing(node.count, flows.seconds), median !== null && column >= 2 ? `p50 ${seconds(median)}` : null]
     : [column === 1 ? "no publish seen" : "no delivery seen"];
-  const style = { left: `${place.x}px`, top: `${place.y}px`, width: `${place.width}px`, height: `${NODE_HEIGHT}px` };
+  const style = { left: `${place.x}px`, top: `${place.y}px`, width: `${place.width}px`, height: `${place.height}px` };
   const light = { onPointerEnter: () => onLit({ column, key: node.key }), onFocus: () => onLit({ column, key: node.key }) };
   const inner = html`<bdi class="cut strong">${name}</bdi>
     <span class="small soft cut">${unmatched && html`<span class="warn-text">${unmatched} · </span>`}${notes.filter(Boolean).join(" · ")}</span>`;
@@ -93,8 +93,8 @@ const touches = (link, n, { column, key }) =>
 
 function curve(from, to) {
   const x1 = from.x + from.width;
-  const y1 = from.y + NODE_HEIGHT / 2;
-  const y2 = to.y + NODE_HEIGHT / 2;
+  const y1 = from.y + from.height / 2;
+  const y2 = to.y + to.height / 2;
   const bend = (to.x - x1) / 2;
   return `M${x1} ${y1}C${x1 + bend} ${y1} ${to.x - bend} ${y2} ${to.x} ${y2}`;
 }
