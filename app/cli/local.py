@@ -16,12 +16,15 @@ from app.cli.options import Json
 from app.cli.output import as_json, complain, printable, say, table
 from app.settings import Settings, load_settings, settings_table, unknown_variables
 
+# Below warnings they tell of every frame and every statement, with what is in it.
 _CHATTY = (
     "aio_pika",
     "aiormq",
+    "aiosqlite",
     "alembic",
     "httpcore",
     "httpx",
+    "pamqp",
     "sqlalchemy.engine",
     "uvicorn.error",
 )
