@@ -20,6 +20,7 @@ from pathlib import Path
 
 from app.garbage import tune_garbage_collection
 from app.store import Batch, Store, migrate
+from app.store.rows import event_rows
 from app.traces.retention import Retention, retain
 from app.tracker import Bounds, Channel, Policy, Publish, Record, StampedEvent, Tracker
 from bench.stores import FIRST_TIME, STEP, traffic
@@ -54,6 +55,7 @@ def clock_bytes(participants: int) -> float:
 def bytes_of_participants(participants: int) -> tuple[float, float]:
     """The tracker's memory for one of so many, and for one delivery that it remembers."""
     few, many = 100, 10_000
+    _bytes_of_tracker(2, few)  # what libraries allocate for themselves when first used
     least, most = (_bytes_of_tracker(participants, handovers) for handovers in (few, many))
     return least / participants, (most - least) / (many - few)
 
@@ -61,8 +63,10 @@ def bytes_of_participants(participants: int) -> tuple[float, float]:
 def _bytes_of_tracker(participants: int, handovers: int) -> int:
     with _Allocated() as allocated:
         tracker = Tracker(Policy.channel, Bounds(handovers=handovers))
-        for _ in stamped(tracker, traffic(max(40 * participants, 3 * handovers), participants)):
-            pass
+        records = traffic(max(40 * participants, 3 * handovers), participants)
+        while batch := list(stamped(tracker, itertools.islice(records, BATCH))):
+            event_rows(1, batch, 0)  # the store packs clocks, and leaves them with their events
+            del batch
         return allocated.bytes()
 
 

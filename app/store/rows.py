@@ -23,12 +23,13 @@ _PUBLISHED, _RECEIVED = int(EventType.published), int(EventType.received)
 
 
 def event_rows(trace_id: int, events: Iterable[StampedEvent], payload_max_bytes: int) -> list[Row]:
-    """Rows of ``events``; ids are those that their references hold by now."""
+    """Rows of ``events``; ids are those that their references hold by now, which get the clocks."""
     rows = []
     for event in events:
         record = event.record
         body = record.body
         size = len(body)
+        clock = event.reference.packed = pack(event.stamp)
         if isinstance(record, Publish):
             kind, queue, redelivered = _PUBLISHED, None, False
             routed_queues = _encode(record.routed_queues).decode()
@@ -46,7 +47,7 @@ def event_rows(trace_id: int, events: Iterable[StampedEvent], payload_max_bytes:
                 event.seq,
                 event.lamport,
                 event.height,
-                pack(event.stamp),
+                clock,
                 None if event.cause is None else event.cause.id,
                 event.recorded_at,
                 record.exchange,

@@ -29,6 +29,9 @@ Value = TypeVar("Value")
 # How far a redelivery looks back among equal messages: enough for any sensible prefetch.
 LOOK_BACK = 64
 
+# Most of what comes back does so before as many others were handed over.
+RECENT_HANDOVERS = 1_000
+
 
 class KeyedFifo(Generic[Value]):
     """A queue of numbered values that can be taken by key or by age.
@@ -73,6 +76,11 @@ class KeyedFifo(Generic[Value]):
             if len(held) == 1:
                 self._numbers[key] = held[0]
         return number, self._values.pop(number)[1]
+
+    def get(self, number: int) -> Value | None:
+        """Return the value of that number, where it is still held."""
+        held = self._values.get(number)
+        return held and held[1]
 
     def oldest(self) -> tuple[int, Value] | None:
         """Return the oldest value of all."""
@@ -131,7 +139,7 @@ class Matcher:
         """Fill the memories from a checkpoint; both lists oldest first."""
         self._next_copy = next_copy
         for copy in copies:
-            self._copies.add(copy.number, (copy.queue, copy.fingerprint), copy)
+            self._wait(copy)
         for handover in handovers:
             self.handed_over(handover.queue, handover.fingerprint, handover.cause)
 
@@ -139,7 +147,7 @@ class Matcher:
         """Remember one copy for each queue that a publish was routed to."""
         for queue in queues:
             copy = Copy(self._next_copy, queue, mark, cause, now)
-            self._copies.add(copy.number, (queue, mark), copy)
+            self._wait(copy)
             self._added[copy.number] = copy
             self._next_copy += 1
         self._drop_excess(now)
@@ -187,12 +195,15 @@ class Matcher:
         self._next_handover += 1
         if len(self._handovers) > self._most_handovers:
             self._handovers.take_oldest()
+        aged = self._handovers.get(self._next_handover - RECENT_HANDOVERS)
+        if aged is not None and not aged.waiting:
+            aged.rest()
 
     def forget_before(self, event_id: int) -> None:
         """Drop what refers to events with smaller ids, which retention has removed."""
         while (held := self._copies.oldest()) and _is_before(held[1].cause, event_id):
             self._copies.take_oldest()
-            self._left(held[0])
+            self._left(held[1])
         before, self._handovers = self._handovers, KeyedFifo()
         for (queue, mark), cause in before.items():
             if not _is_before(cause, event_id):
@@ -208,20 +219,25 @@ class Matcher:
         taken = self._copies.take(key)
         if taken is None:
             return None
-        self._left(taken[0])
+        self._left(taken[1])
         return taken[1].cause
 
-    def _left(self, number: int) -> None:
-        if self._added.pop(number, None) is None:
-            self._removed.append(number)
+    def _wait(self, copy: Copy) -> None:
+        self._copies.add(copy.number, (copy.queue, copy.fingerprint), copy)
+        copy.cause.waiting += 1
+
+    def _left(self, copy: Copy) -> None:
+        copy.cause.waiting -= 1
+        if self._added.pop(copy.number, None) is None:
+            self._removed.append(copy.number)
 
     def _drop_excess(self, now: int) -> None:
         while held := self._copies.oldest():
-            number, copy = held
+            _, copy = held
             if len(self._copies) <= self._most_copies and now - copy.recorded_at <= self._copy_age:
                 return
             self._copies.take_oldest()
-            self._left(number)
+            self._left(copy)
             self.copies_dropped += 1
 
     def _handed_over_before(self, key: Key) -> Reference | None:

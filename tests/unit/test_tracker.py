@@ -22,7 +22,9 @@ from app.tracker import (
     StampedEvent,
     Tracker,
 )
-from itc import Relation, compare
+from app.tracker.events import Reference
+from app.tracker.matching import RECENT_HANDOVERS
+from itc import Relation, compare, pack
 from tests.unit.broker_model import Broker, Message, channel
 
 QUEUES = ("red", "green", "blue")
@@ -47,6 +49,7 @@ class Store:
     def append(self, events: list[StampedEvent], checkpoint: Checkpoint) -> None:
         for event in events:
             event.reference.id = len(self.events) + 1
+            event.reference.packed = pack(event.stamp)
             self.events.append(event)
         removed = set(checkpoint.copies_removed)
         touched = {state.number for state in checkpoint.participants}
@@ -264,6 +267,27 @@ def test_a_participant_whose_events_are_gone_gives_its_id_to_the_next_above_its_
     assert third.stamp.interval == first[0].stamp.interval
     assert third.height > first[0].height
     assert compare(second[0].stamp, third.stamp) is Relation.concurrent
+
+
+def test_what_was_handed_over_long_ago_takes_little_memory_and_may_still_come_again() -> None:
+    store, tracker = Store(), Tracker(Policy.channel, Bounds())
+
+    def exchanged(number: int, *queues: str) -> Reference:
+        body = b"%d" % number
+        events = tracker.apply(publish(f"ann{number % 7}", *queues, body=body), number)
+        events += tracker.apply(deliver("bob", "red", body=body), number)
+        store.append(events, tracker.checkpoint())
+        return events[0].reference
+
+    first, elsewhere = exchanged(0, "red"), exchanged(1, "red", "green")
+    recent = [exchanged(2 + more, "red") for more in range(RECENT_HANDOVERS)][-1]
+    assert first.clock == store.events[0].stamp.peek()
+    assert first.clock is not first.clock, "made anew each time: it is held packed"
+    assert elsewhere.clock is elsewhere.clock, "green has not handed it over yet"
+    assert recent.clock is recent.clock
+    (again,) = tracker.apply(deliver("cid", "red", body=b"0", redelivered=True), 9_999)
+    assert (again.match, again.cause) == (Match.redelivered, first)
+    assert compare(store.events[0].stamp, again.stamp) is Relation.before
 
 
 WINDOW = Bounds(reorder_window=1_000)
