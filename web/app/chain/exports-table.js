@@ -52,7 +52,7 @@ function Row({ file }) {
     <td class="tabular">${dateTime(file.created_at)}</td>
     <td class="end nowrap">
       <button class="button small" aria-label=${`Download ${file.file}`}
-        onClick=${() => attempt(() => download(file.location, file.file))}><${Icon} name="download" />Download</button>
+        onClick=${() => attempt(() => download(file.location, file.file))}><${Icon} name="download" /><span class="roomy">Download</span></button>
       ${" "}
       <button class="button small icon danger" aria-label=${`Remove ${file.file}`} title="Remove"
         disabled=${!mayWrite.value} onClick=${remove}><${Icon} name="trash" /></button>

@@ -75,7 +75,7 @@ function Request({ job }) {
   const { kind, request = {}, vhost: name } = job;
   if (kind === "chain") {
     const pins = { a: String(request.from), b: String(request.to), job: String(job.id) };
-    return html`<a href=${href("chain", pins)}>#${request.from} – #${request.to}</a>
+    return html`<a href=${href("chain", pins)}>#${request.from} – #${request.to}</a>${" "}
       <span class="soft"><${Value}>${request.file}<//></span>`;
   }
   if (kind === "topology") {
@@ -102,5 +102,5 @@ function Action({ job, reload }) {
   if (!job.result?.location) return null;
   return html`<button class="button small" aria-label=${`Download ${job.result.file}`}
     onClick=${() => attempt(() => download(job.result.location, job.result.file))}>
-    <${Icon} name="download" />Download</button>`;
+    <${Icon} name="download" /><span class="roomy">Download</span></button>`;
 }
