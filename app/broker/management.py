@@ -151,12 +151,6 @@ class ManagementApi:
         """The nodes of the cluster, running or not."""
         return await self._as_service("GET", "/api/nodes?columns=name,running", list[Node])
 
-    async def connections(self, vhost: str) -> frozenset[str]:
-        """Names (``ip:port -> ip:port``) of the open connections of a virtual host."""
-        path = f"/api/vhosts/{_segment(vhost)}/connections?columns=name"
-        found = await self._as_service("GET", path, list[_Named])
-        return frozenset(connection.name for connection in found)
-
     async def queue(self, vhost: str, name: str) -> QueueInfo:
         """One queue's numbers. Raises `NotFoundError` where there is no such queue."""
         path = f"/api/queues/{_segment(vhost)}/{_segment(name)}"
@@ -204,7 +198,7 @@ class ManagementApi:
         states = {}
         for node, base_url in (await self._endpoints()).items():
             answer = await self._as_service("GET", path, dict[str, Any], base_url)
-            states[node] = bool(answer.get("tracing"))
+            states[node] = _tracing(answer, base_url)
         return states
 
     async def set_tracing(self, vhost: str, on: bool) -> list[str]:
@@ -218,7 +212,7 @@ class ManagementApi:
         changed = []
         for node, base_url in (await self._endpoints()).items():
             present = await self._as_service("GET", path, dict[str, Any], base_url)
-            if bool(present.get("tracing")) == on:
+            if _tracing(present, base_url) == on:
                 continue
             await self._request("PUT", base_url + path, json=_vhost_with_tracing(present, on))
             changed.append(node)
@@ -289,6 +283,17 @@ class ManagementApi:
             f"the broker's management API at {_host(str(response.url))} answers "
             f"{response.status_code}: {_reason(response)}"
         )
+
+
+def _tracing(vhost: dict[str, Any], base_url: str) -> bool:
+    """Whether tracing is on. Taken for off, what is not said would be a gap at every look."""
+    tracing = vhost.get("tracing")
+    if not isinstance(tracing, bool):
+        raise OutageError(
+            f"the broker's management API at {_host(base_url)} does not say whether the virtual "
+            "host is traced: is that node still starting?"
+        )
+    return tracing
 
 
 def _vhost_with_tracing(present: dict[str, Any], on: bool) -> dict[str, Any]:

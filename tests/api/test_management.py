@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import AsyncIterator
+from typing import Any
 
 import httpx
 import pytest
@@ -94,7 +95,6 @@ async def test_the_cluster_and_its_queues_are_seen(
         json={"routing_key": "#"},
     )
     assert await api.trace_queues(vhost) == {"orders/new"}
-    assert await api.connections(vhost) == frozenset()
     assert (await api.own_user()).name == rabbit.user
     assert (await api.permissions(vhost)).read == ".*"
 
@@ -157,6 +157,46 @@ async def test_an_answer_that_is_not_the_management_apis_is_an_outage(
     for raised in (by_user, by_service):
         assert "\n" not in str(raised.value)
         assert len(str(raised.value)) < 400
+
+
+def answering(answers: dict[str, Any]) -> ManagementApi:
+    """A management API that says this by path, and keeps no account of what is put."""
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        assert request.method == "GET"
+        return httpx.Response(200, json=answers[request.url.path])
+
+    return ManagementApi("http://one", "x", "y", transport=httpx.MockTransport(answer))
+
+
+@pytest.mark.parametrize("vhost", [{"name": "shop"}, {"tracing": "unknown"}, {"tracing": None}])
+async def test_tracing_that_a_node_does_not_speak_of_is_neither_on_nor_off(
+    vhost: dict[str, Any],
+) -> None:
+    api = answering({"/api/overview": {"node": "rabbit@one"}, "/api/vhosts/shop": vhost})
+    with pytest.raises(OutageError, match="http://one does not say whether the virtual host"):
+        await api.tracing("shop")
+    for on in (True, False):
+        with pytest.raises(OutageError, match="http://one does not say whether the virtual host"):
+            await api.set_tracing("shop", on)
+    await api.close()
+
+
+async def test_what_nodes_that_start_or_are_down_leave_out_is_a_state_of_its_own() -> None:
+    api = answering(
+        {
+            "/api/overview": {"node": "rabbit@one"},  # no version, no listeners, no statistics yet
+            "/api/nodes": [{"name": "rabbit@one", "running": True}, {"name": "rabbit@two"}],
+            "/api/queues/shop/itc.trace": {"name": "itc.trace", "state": "down"},
+            "/api/vhosts/shop": {"name": "shop", "tracing": True},
+        }
+    )
+    assert await api.version() == ""
+    assert [node.running for node in await api.nodes()] == [True, False]
+    queue = await api.queue("shop", "itc.trace")
+    assert (queue.type, queue.messages, queue.message_bytes) == ("classic", None, None)
+    assert await api.tracing("shop") == {"rabbit@one": True}
+    await api.close()
 
 
 async def test_a_slow_broker_is_an_outage() -> None:
