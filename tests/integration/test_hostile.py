@@ -88,6 +88,26 @@ async def test_what_is_no_trace_message_is_quarantined_with_its_reason(
     assert (await service.registry.status(vhost)).counters.quarantined == len(BROKEN)
 
 
+async def test_channel_0_which_mqtt_clients_act_on_is_a_channel_like_others(
+    service: Service, rabbit: Broker, vhost: str
+) -> None:
+    """Shown by hand: a broker has other protocols than AMQP 0.9.1 only where they are enabled."""
+    await service.running(vhost)
+    await open_the_trace_exchange(rabbit, vhost)
+    publish = {**GOOD, "channel": 0, "routed_queues": ["q"]}
+    deliver = {**GOOD, "channel": 0, "connection": "other", "redelivered": 0}
+    async with await aio_pika.connect(rabbit.amqp_url(vhost)) as connection:
+        exchange = await (await connection.channel()).get_exchange("rubbish")
+        for key, headers in (("publish.", publish), ("deliver.q", deliver)):
+            await exchange.publish(Message(b"body", headers=headers), key)
+    stored = await service.stored(vhost, 4)  # the showing is traced as well
+    published, received = (event for event in stored if event.node == GOOD["node"])
+    assert (published.channel, received.channel) == (0, 0)
+    assert (received.match, received.cause) == (Match.routed, published.id)
+    assert published.participant != received.participant
+    assert (await service.registry.status(vhost)).counters.quarantined == 0
+
+
 async def test_tables_too_deep_for_any_decoder_are_quarantined(
     service: Service, rabbit: Broker, vhost: str
 ) -> None:
