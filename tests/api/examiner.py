@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import sys
 from pathlib import Path
@@ -11,16 +12,22 @@ CONFIGURATION = Path(__file__).with_name("schemathesis.toml")
 _START = "from schemathesis.cli import schemathesis; schemathesis()"
 
 
-async def examine(url: str, credentials: str, folder: Path, examples: str) -> int:
+async def examine(url: str, credentials: str, folder: Path, few: int, *phases: str) -> int:
     """Send up to so many requests of each kind to every operation; gives how many were sent.
 
-    ``credentials`` are ``name:password``, ``folder`` is where the examiner leaves its notes. An
-    answer that the document does not describe fails, with all that the examiner says of it.
+    SCHEMATHESIS_EXAMPLES asks for more than those ``few``, and for others each time: without it a
+    run repeats the one before, and goes through these ``phases`` alone. ``credentials`` are
+    ``name:password``, ``folder`` is where the examiner leaves its notes. An answer that the
+    document does not describe fails, with all that the examiner says of it.
     """
+    asked = os.environ.get("SCHEMATHESIS_EXAMPLES")
     examiner = await asyncio.create_subprocess_exec(
         *(sys.executable, "-c", _START, "--config-file", CONFIGURATION, "--no-color"),
         *("run", f"{url}/openapi.json", "--auth", credentials),
-        *("--max-examples", examples, "--generation-database", "none"),
+        *("--max-examples", asked or str(few)),
+        *(("--generation-database", "none") if asked else ("--generation-deterministic",)),
+        *("--suppress-health-check", "all"),  # they measure the machine, not the service
+        *(("--phases", ",".join(phases)) if phases and not asked else ()),
         *("--request-timeout", "240"),  # a job of Spark waits for those before it
         cwd=folder,
         stdout=asyncio.subprocess.PIPE,
