@@ -304,6 +304,29 @@ def test_moving_up_loads_the_past_until_there_is_none(
     expect(page.get_by_label("Load more of the past")).to_be_disabled()
 
 
+def test_what_is_in_sight_stays_there_when_the_past_is_loaded_above_it(
+    demo: Server, open_page: OpenPage
+) -> None:
+    page = open_page(demo)
+    before, after = run(
+        page,
+        """
+        const { Scene } = await import("/app/spacetime/scene.js");
+        const scene = new Scene(new Model());
+        scene.view.resize(1300, 760);
+        scene.model.append(await page("after=700"));
+        scene.layOut();
+        scene.view.top = scene.rows.height / 2;
+        const before = scene.middle();
+        scene.model.prepend((await page("before=701")).reverse());
+        scene.layOut();
+        return [before, scene.middle()];
+        """,
+    )
+    assert after["id"] == before["id"]
+    assert after["fromTop"] == pytest.approx(before["fromTop"])
+
+
 def test_groups_fold_into_one_lane_and_that_is_in_the_address(
     demo: Server, open_page: OpenPage
 ) -> None:

@@ -32,6 +32,7 @@ export const FIELDS =
 export class Model {
   constructor() {
     this.length = 0;
+    this.prepended = 0; // in all: by so much has the first event's index grown
     this.capacity = 0;
     this.labels = [];
     this.labelNumbers = new Map();
@@ -72,6 +73,7 @@ export class Model {
       this[name] = column;
     }
     this.capacity = this.length = old + added;
+    this.prepended += added;
     fresh.forEach((event, index) => this.write(index, event));
     this.link(added);
     return added;

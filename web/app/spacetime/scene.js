@@ -16,6 +16,7 @@ export class Scene {
     this.grouping = "user";
     this.collapsed = new Set();
     this.participants = [];
+    this.prepended = 0; // the model's, when the rows were laid out
     this.rows = { y: new Float64Array(0), order: new Uint32Array(0), height: 0, cuts: [] };
     this.edges = this.steps = new Edges([], this.rows);
     this.lanes = [];
@@ -36,6 +37,7 @@ export class Scene {
     const { model, view } = this;
     const anchor = this.middle();
     this.rows = layOut(model, this.kind);
+    this.prepended = model.prepended;
     this.edges = new Edges(model.cause, this.rows);
     this.steps = new Edges(model.before, this.rows);
     this.arrange();
@@ -73,7 +75,8 @@ export class Scene {
     if (!rows.order.length) return null;
     const row = (view.top + view.bottom) / 2;
     const index = rows.order[Math.min(rows.order.length - 1, this.firstAtOrBelow(row))];
-    return { id: model.id[index], fromTop: view.y(rows.y[index]) };
+    const now = index + model.prepended - this.prepended;
+    return { id: model.id[now], fromTop: view.y(rows.y[index]) };
   }
 
   firstAtOrBelow(row) {
