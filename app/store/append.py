@@ -130,10 +130,25 @@ async def _store_checkpoint(
     changes = batch.checkpoint
     new_channels = rows.channel_rows(trace_id, changes.channels)
     await dialect.insert_many(connection, channels, new_channels)
+    await _note_last_of_channels(connection, trace_id, changes.channels_acted, batch.events)
     await _store_participants(connection, dialect, trace_id, changes, batch.events)
     new_copies = rows.copy_rows(trace_id, changes.copies_added)
     await dialect.insert_many(connection, copies, new_copies)
     await remove_copies(connection, trace_id, changes.copies_removed)
+
+
+async def _note_last_of_channels(
+    connection: AsyncConnection, trace_id: int, acted: list[int], stored: list[StampedEvent]
+) -> None:
+    if not acted:
+        return
+    last = {event.channel: event.reference.id for event in stored}
+    await connection.execute(
+        update(channels)
+        .where(channels.c.trace_id == trace_id, channels.c.number == bindparam("acted"))
+        .values(last_event_id=bindparam("last")),
+        [{"acted": number, "last": last[number]} for number in acted],
+    )
 
 
 async def _store_participants(

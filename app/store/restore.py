@@ -85,8 +85,10 @@ async def _rows(connection: AsyncConnection, query: Select[Any]) -> AsyncIterato
 async def _channels(connection: AsyncConnection, trace_id: int) -> list[ChannelState]:
     query = select(channels).where(channels.c.trace_id == trace_id).order_by(channels.c.number)
     return [
-        ChannelState(number, Channel(node, name, channel, user), participant)
-        async for _, number, participant, node, name, channel, user in _rows(connection, query)
+        ChannelState(number, Channel(node, name, channel, user), participant, last)
+        async for _, number, participant, node, name, channel, user, last in _rows(
+            connection, query
+        )
     ]
 
 

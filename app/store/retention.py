@@ -17,7 +17,7 @@ from. A plan without a bound, not carried out, is the dry run.
 from __future__ import annotations
 
 import msgspec
-from sqlalchemy import ColumnElement, Select, delete, func, select, update
+from sqlalchemy import ColumnElement, Select, delete, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import ConflictError, NotFoundError
@@ -136,12 +136,18 @@ async def _before_id(
 
 
 async def _remove_participants(connection: AsyncConnection, trace_id: int, before_id: int) -> int:
-    """Remove those without events, and note the others' new first event; gives how many went."""
+    """Remove those without events, and note the others' new first event; gives how many went.
+
+    Channels without events go as well, with their participant or before it.
+    """
     ended = _ended(trace_id, before_id)
     await connection.execute(
         delete(channels).where(
             channels.c.trace_id == trace_id,
-            channels.c.participant.in_(select(participants.c.number).where(*ended)),
+            or_(
+                channels.c.last_event_id < before_id,
+                channels.c.participant.in_(select(participants.c.number).where(*ended)),
+            ),
         )
     )
     gone = await connection.execute(delete(participants).where(*ended))

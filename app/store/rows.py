@@ -76,6 +76,7 @@ def channel_rows(trace_id: int, channels: Iterable[ChannelState]) -> list[Row]:
             state.channel.connection,
             state.channel.number,
             state.channel.user,
+            state.last_event_id,
         )
         for state in channels
     ]

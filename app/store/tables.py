@@ -79,6 +79,8 @@ channels = Table(
     Column("connection", Text, nullable=False),
     Column("channel", Integer, nullable=False),
     Column("user", Text, nullable=False),
+    # Where channels may share a participant, which then outlives them; else its own says it.
+    Column("last_event_id", BigInteger, nullable=True),
 )
 
 # One row, one column: the next event id. Its row lock makes id order commit order.

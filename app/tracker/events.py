@@ -95,11 +95,16 @@ class StampedEvent(msgspec.Struct, frozen=True):
 
 
 class ChannelState(msgspec.Struct, frozen=True):
-    """A channel seen in this trace, under the number that events use for it."""
+    """A channel seen in this trace, under the number that events use for it.
+
+    ``last_event_id`` is read back where channels may share a participant: the id of its last event.
+    The store finds it out for itself, for the checkpoint's ``channels_acted``.
+    """
 
     number: int
     channel: Channel
     participant: int
+    last_event_id: int | None = None
 
 
 class ParticipantState(msgspec.Struct, frozen=True):
@@ -132,11 +137,13 @@ class Checkpoint(msgspec.Struct):
     """What changed since the last checkpoint; stored in one transaction with its events.
 
     ``state`` is the small rest (counters, id pool, next numbers) as opaque bytes that only the
-    tracker reads.
+    tracker reads. ``channels_acted`` are numbers of channels with new events, old and new channels;
+    empty where each is a participant of its own, whose last event is theirs.
     """
 
     state: bytes
     channels: list[ChannelState]
+    channels_acted: list[int]
     participants: list[ParticipantState]
     copies_added: list[Copy]
     copies_removed: list[int]

@@ -11,6 +11,7 @@ from __future__ import annotations
 import enum
 
 from app.tracker.events import ChannelState, ParticipantState, Reference
+from app.tracker.lasts import LastEvents
 from app.tracker.records import Channel
 from itc import IdPool, Stamp
 
@@ -112,9 +113,16 @@ class Participants:
         self.next_channel = 1
         self._new_channels: list[ChannelState] = []
         self._touched: dict[int, Participant] = {}
+        self._shares = policy is not Policy.channel
+        self._lasts = LastEvents()
 
     def __len__(self) -> int:
         return len(self._by_name)
+
+    @property
+    def channels(self) -> int:
+        """How many channels are known."""
+        return len(self._by_channel)
 
     @property
     def pool(self) -> IdPool:
@@ -131,6 +139,8 @@ class Participants:
             self._by_name[state.name] = by_number[state.number] = participant
         for known in channels:
             self._by_channel[known.channel] = (known.number, by_number[known.participant])
+            if known.last_event_id is not None:
+                self._lasts.restore(known.number, known.last_event_id)
 
     def name_of(self, channel: Channel) -> str:
         """Return the name of the participant behind a channel, whether or not it acted yet."""
@@ -147,9 +157,17 @@ class Participants:
         self._touched[participant.number] = participant
         return known
 
+    def advance(self, channel: int, participant: Participant, cause: Reference | None) -> Reference:
+        """Stamp a participant's next event, on one of its channels; return the reference to it."""
+        reference = participant.advance(cause)
+        if self._shares:
+            self._lasts.note(channel, reference)
+        return reference
+
     def retire_before(self, event_id: int) -> list[int]:
         """Give back the ids of participants whose every event has a smaller id.
 
+        Those that go on lose the channels of which that is true.
         Nothing that is still stored can have been influenced through them: what they knew has
         smaller ids than their own events. One that acts again comes back as a new participant.
 
@@ -162,16 +180,18 @@ class Participants:
         if gone:
             self._ground = self._pool.ground()
         numbers = {p.number for p in gone}
+        ended = self._lasts.ended_before(event_id)
         self._by_channel = {
             channel: known
             for channel, known in self._by_channel.items()
-            if known[1].number not in numbers
+            if known[1].number not in numbers and known[0] not in ended
         }
         return sorted(numbers)
 
-    def changes(self) -> tuple[list[ChannelState], list[ParticipantState]]:
-        """Return new channels and touched participants since the last call."""
-        changes = self._new_channels, [p.state() for p in self._touched.values()]
+    def changes(self) -> tuple[list[ChannelState], list[int], list[ParticipantState]]:
+        """Return new channels, shared channels that acted, and touched participants, since last."""
+        touched = [p.state() for p in self._touched.values()]
+        changes = self._new_channels, self._lasts.changes(), touched
         self._new_channels, self._touched = [], {}
         return changes
 

@@ -90,6 +90,11 @@ class Tracker:
         return len(self._participants)
 
     @property
+    def channels(self) -> int:
+        """How many channels are known, each through events that are stored."""
+        return self._participants.channels
+
+    @property
     def pending_copies(self) -> int:
         """How many routed copies were not handed over yet."""
         return self._matcher.pending_copies
@@ -124,9 +129,9 @@ class Tracker:
 
     def checkpoint(self) -> Checkpoint:
         """Return what changed since the last call, to be stored with the events since then."""
-        channels, participants = self._participants.changes()
+        channels, acted, participants = self._participants.changes()
         added, removed = self._matcher.changes()
-        return Checkpoint(self._state(), channels, participants, added, removed)
+        return Checkpoint(self._state(), channels, acted, participants, added, removed)
 
     def forget_before(self, event_id: int) -> list[int]:
         """Let go of everything that only events with smaller ids hold; retention removes those.
@@ -206,7 +211,7 @@ class Tracker:
         match = Match.none
         if isinstance(record, Deliver):
             match, cause = self._matcher.cause_of(record, mark)
-        reference = participant.advance(cause)
+        reference = self._participants.advance(channel, participant, cause)
         if isinstance(record, Publish):
             self.counters.published += 1
             self._matcher.published(record.routed_queues, mark, reference, now)

@@ -25,9 +25,9 @@ class History:
     Times move forward as a rule; now and then a clock is set back.
     """
 
-    def __init__(self, seed: int, channels: int = 6) -> None:
+    def __init__(self, seed: int, channels: int = 6, policy: Policy = Policy.channel) -> None:
         self.random = random.Random(seed)
-        self.tracker = Tracker(Policy.channel, Bounds())
+        self.tracker = Tracker(policy, Bounds())
         self.channels = [
             Channel(
                 node=f"rabbit@{number % 2}",

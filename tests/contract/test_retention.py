@@ -148,6 +148,34 @@ async def test_participants_without_events_go_and_the_others_know_their_first(
     assert {channel.participant for channel in channels} == set(first)
 
 
+@pytest.mark.parametrize("policy", [Policy.user, Policy.connection])
+async def test_channels_without_events_go_also_where_their_participant_stays(
+    store: Store, policy: Policy
+) -> None:
+    trace_id = (await store.create_trace("/", policy)).id
+    history = History(seed=14, channels=60, policy=policy)
+    for _ in range(3):
+        for _ in range(5):
+            await store.append(trace_id, history.batch(20))
+        plan = await store.plan_prune(trace_id, keep_events=30)
+        assert plan is not None
+        await _prune(store, history, plan)
+        last = {event.channel: event.reference.id for event in history.events[-30:]}
+        restored = await store.restore(trace_id, Bounds().handovers)
+        assert {each.number: each.last_event_id for each in restored.channels} == last
+        assert history.tracker.channels == len(last)
+        # The next to go are known to whoever goes on from here.
+        history.tracker = Tracker(policy, Bounds(), restored)
+        assert history.tracker.channels == len(last)
+    # Nobody of the first events' is left, but for those who acted again.
+    assert {event.channel for event in history.events[:30]} - set(last)
+    rows = await store.events(EventFilter(vhost="/"), after=0, limit=9999)
+    expected = [event.record.channel for event in history.events[-30:]]
+    assert [(row.connection, row.channel) for row in rows] == [
+        (channel.connection, channel.number) for channel in expected
+    ]
+
+
 async def test_causality_among_what_stays_is_what_it_was(store: Store, trace_id: int) -> None:
     history = await _stored(store, trace_id, seed=7)
     event_id = 190

@@ -25,6 +25,7 @@ from app.store.tables import metadata
 
 CHECKOUT = Path(__file__).parents[2]
 TABLES = {*metadata.tables, "alembic_version"}
+NEWEST = "0002"
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -57,7 +58,7 @@ async def test_the_comparison_sees_a_difference(database_url: str) -> None:
 
 
 async def test_a_new_database_is_migrated_once(empty_url: str) -> None:
-    assert await migrate(empty_url) == SchemaState(found=None, needed="0001", is_newer=False)
+    assert await migrate(empty_url) == SchemaState(found=None, needed=NEWEST, is_newer=False)
     again = await migrate(empty_url)
     assert again.is_current
     store = await Store.open(empty_url)
@@ -86,7 +87,7 @@ def test_several_processes_may_migrate_at_once(empty_url: str) -> None:
         for process in started:
             _pipe(process.stdin).close()
         said += sorted(_pipe(process.stdout).read() for process in started)
-    assert said == ["ready\n"] * 4 + ["0001\n"] * 3 + ["None\n"]
+    assert said == ["ready\n"] * 4 + [f"{NEWEST}\n"] * 3 + ["None\n"]
     assert asyncio.run(schema_state(empty_url)).is_current
 
 
@@ -104,6 +105,40 @@ async def test_the_way_back_leaves_nothing(database_url: str) -> None:
     async with connected(database_url) as connection:
         assert await connection.run_sync(_tables) == {"alembic_version"}
     assert (await migrate(database_url)).found is None
+
+
+def _to_0001(connection: Connection) -> None:
+    command.downgrade(migration_config(connection), "0001")
+
+
+async def test_channels_of_a_shared_participant_end_with_the_trace_s_last_event_at_the_latest(
+    database_url: str,
+) -> None:
+    async with connected(database_url) as connection:
+        await connection.run_sync(_to_0001)
+    async with connected(database_url) as connection:
+        columns = await connection.run_sync(lambda each: inspect(each).get_columns("channels"))
+        assert "last_event_id" not in {column["name"] for column in columns}
+        for number, policy in enumerate(("channel", "connection", "user"), 1):
+            await connection.execute(
+                text(
+                    "INSERT INTO traces (id, vhost, policy, wanted, created_at, events,"
+                    " last_event_id) VALUES (:n, :p, :p, true, 0, 1, 70 + :n)"
+                ),
+                {"n": number, "p": policy},
+            )
+            await connection.execute(
+                text(
+                    "INSERT INTO channels (trace_id, number, participant, node, connection,"
+                    " channel, \"user\") VALUES (:n, 1, 1, 'n', 'c', 1, 'u')"
+                ),
+                {"n": number},
+            )
+    assert (await migrate(database_url)).found == "0001"
+    async with connected(database_url) as connection:
+        query = text("SELECT last_event_id FROM channels ORDER BY trace_id")
+        assert list((await connection.execute(query)).scalars()) == [None, 72, 73]
+        assert await connection.run_sync(_differences) == []
 
 
 async def test_a_database_without_tables_says_what_to_do(empty_url: str) -> None:

@@ -1,0 +1,55 @@
+"""When each channel acted last, where channels share a participant that outlives them.
+
+A service that opens a channel for each request is one participant under the policies `connection`
+and `user`, and its channels would be remembered for ever. One whose events are all gone is nobody
+any more: retention removes it, and the tracker lets go of it. With a participant for each channel
+the participant's own last event says the same, and nothing is noted here.
+"""
+
+from __future__ import annotations
+
+from app.tracker.events import Reference
+
+
+class LastEvents:
+    """The last event of each channel that was noted, by the channel's number."""
+
+    def __init__(self) -> None:
+        # Plain ids as soon as the store has given them: a reference would keep its clock alive.
+        self._ids: dict[int, int] = {}
+        self._references: dict[int, Reference] = {}
+        self._changed: dict[int, None] = {}
+
+    def note(self, channel: int, event: Reference) -> None:
+        """Remember a channel's newest event."""
+        self._references[channel] = event
+        self._changed[channel] = None
+
+    def restore(self, channel: int, event_id: int) -> None:
+        """Fill in from a checkpoint."""
+        self._ids[channel] = event_id
+
+    def changes(self) -> list[int]:
+        """Return the channels that were noted since the last call."""
+        self._settle()
+        changed, self._changed = list(self._changed), {}
+        return changed
+
+    def ended_before(self, event_id: int) -> set[int]:
+        """Forget the channels whose last event has a smaller id, and return their numbers."""
+        self._settle()
+        ended = {
+            channel
+            for channel, last in self._ids.items()
+            if last < event_id and channel not in self._references
+        }
+        for channel in ended:
+            del self._ids[channel]
+        return ended
+
+    def _settle(self) -> None:
+        stored = [(channel, event.id) for channel, event in self._references.items()]
+        for channel, event_id in stored:
+            if event_id is not None:
+                self._ids[channel] = event_id
+                del self._references[channel]
