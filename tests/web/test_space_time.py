@@ -302,6 +302,7 @@ def test_moving_up_loads_the_past_until_there_is_none(
         page.wait_for_load_state("networkidle")
     expect(page.locator(".diagram .rows-foot")).to_contain_text(f"of {mine:,} loaded")
     expect(page.get_by_label("Load more of the past")).to_be_disabled()
+    expect(page.get_by_label("Load more of the past")).to_contain_text(f"{mine:,} loaded")
 
 
 def test_what_is_in_sight_stays_there_when_the_past_is_loaded_above_it(

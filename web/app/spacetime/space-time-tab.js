@@ -67,7 +67,8 @@ function Diagram({ vhost: name }) {
 
   const empty = !scene.model.length && !loader.busy;
   return html`<div class="diagram">
-    <${Toolbar} stage=${stage} params=${params} vhost=${name} live=${live} />
+    <${Toolbar} stage=${stage} params=${params} vhost=${name} live=${live}
+      busy=${loader.busy} loaded=${scene.model.length} atOldest=${loader.atOldest} />
     ${loader.error && html`<div class="panel-body"><${Alert}
       action=${html`<button class="button small" onClick=${() => stage.open()}>Try again</button>`}>
       ${loader.error.reason ?? String(loader.error)}<//></div>`}

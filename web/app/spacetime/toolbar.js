@@ -11,7 +11,8 @@ const ROW_KINDS = [
   ["time", "Wall clock"],
 ];
 
-export function Toolbar({ stage, params, vhost: name, live }) {
+/** What the loader is at comes as values: with the same objects again nothing would be drawn anew. */
+export function Toolbar({ stage, params, vhost: name, live, ...progress }) {
   const { scene, loader } = stage;
   const { view } = scene;
   const act = (action) => () => {
@@ -38,23 +39,23 @@ export function Toolbar({ stage, params, vhost: name, live }) {
         onClick=${() => patch({ list: params.list === "on" ? null : "on" }, { replace: true })}><${Icon} name="list" /></button>
       <button class="button" aria-pressed=${String(live)} title="Follow new events (Space)" onClick=${() => patch({ live: live ? null : "on" }, { replace: true })}>
         <span class="live-dot ${live ? "on" : ""}"></span>${live ? "Live" : "Follow"}</button>
-      <${LoadMore} loader=${loader} scene=${scene} />
+      <${LoadMore} loader=${loader} ...${progress} />
     </div>
   </div>`;
 }
 
 const AMOUNTS = [5000, 20_000, 100_000, 1_000_000];
 
-function LoadMore({ loader, scene }) {
+function LoadMore({ loader, busy, loaded, atOldest }) {
   const load = (event) => {
     const amount = Number(event.currentTarget.value);
     event.currentTarget.value = "";
     loader.loadUpTo(amount);
   };
   return html`<select class="select load-more" aria-label="Load more of the past" value=""
-    disabled=${loader.atOldest} onChange=${load}>
-    <option value="">${loader.busy ? "Loading …" : `${compact(scene.model.length)} loaded`}</option>
-    ${AMOUNTS.filter((n) => n > scene.model.length).map(
+    disabled=${atOldest} onChange=${load}>
+    <option value="">${busy ? "Loading …" : `${compact(loaded)} loaded`}</option>
+    ${AMOUNTS.filter((n) => n > loaded).map(
       (n) => html`<option key=${n} value=${n}>Load ${count(n)}</option>`,
     )}
   </select>`;
