@@ -82,6 +82,13 @@ async def _broker(settings: Settings, management: ManagementApi) -> Finding:
     found = f"RabbitMQ {version}, {len(nodes)} node(s)"
     if down:
         return Finding("broker", False, f"{found}, down: {', '.join(down)}", "start the node(s)")
+    if unreachable := sorted({node.name for node in nodes} - await management.reachable_nodes()):
+        return Finding(
+            "broker",
+            False,
+            f"{found}, without a management API: {', '.join(unreachable)}",
+            "tracing is switched by each node's own: enable rabbitmq_management there",
+        )
     return Finding("broker", True, found)
 
 

@@ -151,6 +151,10 @@ class ManagementApi:
         """The nodes of the cluster, running or not."""
         return await self._as_service("GET", "/api/nodes?columns=name,running", list[Node])
 
+    async def reachable_nodes(self) -> set[str]:
+        """The running nodes whose own management API can be asked, and so switch their tracing."""
+        return set(await self._endpoints())
+
     async def queue(self, vhost: str, name: str) -> QueueInfo:
         """One queue's numbers. Raises `NotFoundError` where there is no such queue."""
         path = f"/api/queues/{_segment(vhost)}/{_segment(name)}"

@@ -301,7 +301,9 @@ class Pipeline:
         await gaps.write()
 
     async def _look_at_limit(self, since: int) -> None:
-        queued_bytes = await self._source.queued_bytes(self._trace.vhost) or 0
+        queued_bytes = await self._source.queued_bytes(self._trace.vhost)
+        if queued_bytes is None:  # the broker cannot say now, so what was is taken to go on
+            return
         if queued_bytes > NEARLY_FULL * self._settings.queue_max_bytes:
             await self._gaps.losing(FULL, since)
         else:

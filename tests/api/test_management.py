@@ -199,6 +199,16 @@ async def test_what_nodes_that_start_or_are_down_leave_out_is_a_state_of_its_own
     await api.close()
 
 
+async def test_a_node_without_an_api_of_its_own_is_not_reachable() -> None:
+    listeners = [
+        {"node": "rabbit@two", "protocol": "http", "port": 15672},
+        {"node": "rabbit@three", "protocol": "amqp", "port": 5672},
+    ]
+    api = answering({"/api/overview": {"node": "rabbit@one", "listeners": listeners}})
+    assert await api.reachable_nodes() == {"rabbit@one", "rabbit@two"}
+    await api.close()
+
+
 async def test_a_slow_broker_is_an_outage() -> None:
     def slow(request: httpx.Request) -> httpx.Response:
         raise httpx.ReadTimeout("slow", request=request)
