@@ -79,7 +79,7 @@ async def move(
         values |= {"finished_at": now, "result": None if result is None else _text(result)}
         values["error"] = error
     if state is JobState.succeeded:
-        values["percent"] = 100.0
+        values |= {"percent": 100.0, "stage": None}  # the last one noted need not be the last one
     sources = sorted(source for source, following in TRANSITIONS.items() if state in following)
     moved = await connection.execute(
         update(jobs)

@@ -37,6 +37,7 @@ async def test_a_job_runs_and_succeeds(store: Store) -> None:
     assert (running.stage, running.percent, running.rows_read) == ("reading", 40.0, 6)
     done = await store.move_job(job.id, JobState.succeeded, result={"events": 17})
     assert (done.result, done.percent, done.error) == ({"events": 17}, 100.0, None)
+    assert done.stage is None
     assert (done.started_at, done.finished_at) == (2, 3)
     assert await store.job(job.id) == done
 
