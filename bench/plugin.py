@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
-from tools.servers import RabbitNode, wait_until
+from tools.servers import RabbitNode, ServerError, wait_until
 
 NAME = "rabbitmq_tracing"
 LOG = "bench"
@@ -28,7 +28,8 @@ _CONSUMERS = (
 def suspended(broker: RabbitNode, vhost: str) -> Iterator[Path]:
     """A trace of the plugin's that takes nothing yet; gives the file that it will write."""
     broker.ctl("enable", NAME, tool="rabbitmq-plugins")
-    broker.api("PUT", "traces", vhost, LOG, json={"format": "json", "pattern": "#"})
+    # The management API comes back with the plugin's part of it, and is away for a moment.
+    wait_until(lambda: _is_traced(broker, vhost), 60, "the management API with the plugin")
     try:
         # The answer to PUT may come before its consumer is there.
         suspend = _CONSUMERS.format(action="suspend")
@@ -37,6 +38,14 @@ def suspended(broker: RabbitNode, vhost: str) -> Iterator[Path]:
     finally:
         broker.api("DELETE", "traces", vhost, LOG)
         broker.ctl("disable", NAME, tool="rabbitmq-plugins")
+
+
+def _is_traced(broker: RabbitNode, vhost: str) -> bool:
+    try:
+        broker.api("PUT", "traces", vhost, LOG, json={"format": "json", "pattern": "#"})
+    except ServerError:
+        return False
+    return True
 
 
 def drained(broker: RabbitNode, file: Path, count: int) -> float:
