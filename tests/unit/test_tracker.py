@@ -21,9 +21,9 @@ from app.tracker import (
     Restored,
     StampedEvent,
     Tracker,
+    matching,
 )
 from app.tracker.events import Reference
-from app.tracker.matching import RECENT_HANDOVERS
 from itc import Relation, compare, pack
 from tests.unit.broker_model import Broker, Message, channel
 
@@ -269,7 +269,10 @@ def test_a_participant_whose_events_are_gone_gives_its_id_to_the_next_above_its_
     assert compare(second[0].stamp, third.stamp) is Relation.concurrent
 
 
-def test_what_was_handed_over_long_ago_takes_little_memory_and_may_still_come_again() -> None:
+def test_what_was_handed_over_long_ago_takes_little_memory_and_may_still_come_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(matching, "RECENT_HANDOVERS", 20)
     store, tracker = Store(), Tracker(Policy.channel, Bounds())
 
     def exchanged(number: int, *queues: str) -> Reference:
@@ -280,7 +283,7 @@ def test_what_was_handed_over_long_ago_takes_little_memory_and_may_still_come_ag
         return events[0].reference
 
     first, elsewhere = exchanged(0, "red"), exchanged(1, "red", "green")
-    recent = [exchanged(2 + more, "red") for more in range(RECENT_HANDOVERS)][-1]
+    recent = [exchanged(2 + more, "red") for more in range(20)][-1]
     assert first.clock == store.events[0].stamp.peek()
     assert first.clock is not first.clock, "made anew each time: it is held packed"
     assert elsewhere.clock is elsewhere.clock, "green has not handed it over yet"

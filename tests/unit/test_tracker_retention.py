@@ -21,7 +21,7 @@ STEPS_OF_A_GENERATION = 6  # then other channels come, and the ones before fall 
 def runs_of_short_lives(draw: st.DrawFn) -> Broker:
     """A random run in which new participants come all the time, and old messages stay queued."""
     broker = Broker(queues={name: deque() for name in QUEUES})
-    for step in range(draw(st.integers(10, 60))):
+    for step in range(draw(st.integers(10, 40))):
         who = draw(st.sampled_from(NAMES)) + str(step // STEPS_OF_A_GENERATION)
         full = [name for name, queue in broker.queues.items() if queue]
         if not full or draw(st.booleans()):
