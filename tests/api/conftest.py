@@ -26,7 +26,7 @@ from app.server import Server, bind, configuration
 from app.settings import Settings
 from app.store import Store
 from app.tracker import Record
-from tests.api.fakes import FakeBroker, FakeSpark, FakeTraces
+from tests.api.fakes import Clock, FakeBroker, FakeSpark, FakeTraces
 from tests.api.story import Teller, open_store, tell_story
 
 
@@ -133,6 +133,11 @@ async def connected(app: FastAPI, **options: object) -> AsyncIterator[httpx.Asyn
             transport=transport, base_url="http://localhost", **options
         ) as client:
             yield client
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
 
 
 @pytest.fixture

@@ -45,6 +45,16 @@ def basic(name: str, password: str) -> dict[str, str]:
     return {"authorization": f"Basic {token}"}
 
 
+class Clock:
+    """Stands still until it is set."""
+
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
 @dataclass
 class Account:
     """A user of the fake broker."""

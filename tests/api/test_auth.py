@@ -12,20 +12,7 @@ from app.api.auth import BrokerAuthenticator, claimed_user
 from app.api.problems import SlowDownError
 from app.errors import NotAuthenticatedError, NotAuthorisedError, OutageError
 from tests.api.conftest import World, connected, make_world, served
-from tests.api.fakes import FakeBroker, basic
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1_000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
+from tests.api.fakes import Clock, FakeBroker, basic
 
 
 @pytest.fixture

@@ -6,22 +6,10 @@ import pytest
 
 from app.api.problems import SlowDownError
 from app.api.throttle import ADDRESS_FACTOR, LONGEST_WAIT, SignInThrottle, network_of
+from tests.api.fakes import Clock
 
 FAILURES = 3
 HERE, ELSEWHERE = "10.0.0.1", "10.0.0.2"
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1_000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
 
 
 @pytest.fixture
