@@ -75,3 +75,12 @@ def test_the_recent_past_is_drawn_from_the_events_at_once(
     page.get_by_label("Refresh").select_option("0")
     expect(page.get_by_role("img", name="Events per second over time, by type")).to_be_visible()
     expect(page.locator(".plot-legend")).to_contain_text("published")
+
+
+def test_a_trace_that_waits_says_for_what(
+    serve: Callable[[World], Server], open_page: OpenPage
+) -> None:
+    world = demo_world(30)
+    world.traces["/"].state = "waiting"
+    page = open_page(serve(world))
+    expect(page.get_by_role("table").get_by_text("Waiting: the broker")).to_be_visible()

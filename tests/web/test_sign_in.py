@@ -37,7 +37,7 @@ def test_a_reload_stays_signed_in_and_signing_out_forgets(
     expect(page.get_by_role("heading", name="All virtual hosts")).to_be_visible()
     page.reload()
     page.get_by_role("button", name="Sign out").click()
-    expect(page.get_by_label("User name")).to_be_visible()
+    expect(page.get_by_label("User name")).to_be_focused()
     page.reload()
     expect(page.get_by_label("User name")).to_be_visible()
 
@@ -77,3 +77,15 @@ def test_who_is_no_longer_known_is_asked_to_sign_in_again(
     page.get_by_role("button", name="Stop the trace of /").click()
     expect(page.get_by_role("alert")).to_contain_text("Login failed")
     expect(page.get_by_label("User name")).to_be_visible()
+
+
+def test_a_reload_in_an_outage_waits_for_its_end_and_stays_signed_in(
+    demo: Server, open_page: OpenPage
+) -> None:
+    page = open_page(demo, "#/events?event=17&live=off")
+    answer = {"error": "unavailable", "reason": "the broker does not answer"}
+    page.route("**/whoami", lambda route: route.fulfill(status=503, json=answer))
+    page.reload()
+    expect(page.get_by_role("status")).to_contain_text("The broker does not answer. Connecting")
+    page.unroute("**/whoami")
+    expect(page.get_by_role("heading", name="#17")).to_be_visible()

@@ -8,6 +8,8 @@ import { authorization, forgetCredentials, keepCredentials } from "./credentials
 export const user = signal(undefined);
 export const signInError = signal(null);
 
+const ASK_AGAIN_MS = 3000;
+
 export const mayWrite = computed(() => Boolean(user.value?.may_write));
 /** Signed in with a password, or let in by a service that asks for none. */
 export const usesPassword = signal(false);
@@ -16,13 +18,18 @@ export async function resume() {
   try {
     user.value = await api.whoami();
     usesPassword.value = Boolean(authorization());
+    signInError.value = null;
   } catch (error) {
     const hadCredentials = Boolean(authorization());
     if (error.status === 401) forgetCredentials();
     signInError.value = error.status === 401 && !hadCredentials ? null : sentence(error.reason);
-    user.value = null;
+    // Who was signed in waits for an outage to end: another password would not end it.
+    if (hadCredentials && isOutage(error)) setTimeout(resume, ASK_AGAIN_MS);
+    else user.value = null;
   }
 }
+
+const isOutage = ({ status }) => status === 0 || status >= 500;
 
 export async function signIn(name, password) {
   keepCredentials(name, password);

@@ -32,7 +32,7 @@ function Row({ vhost, trace }) {
     </tr>`;
   }
   const { counters } = trace;
-  const why = trace.state === "waiting" ? `for ${trace.waiting_for}` : trace.last_error;
+  const why = trace.state === "waiting" ? trace.waiting_for : trace.last_error;
   return html`<tr>
       <td class="name"><a href=${href("overview", { vhost })}><${Value}>${vhost}<//></a></td>
       <td><${StateMark} state=${trace.state} /></td>
@@ -51,6 +51,6 @@ function Row({ vhost, trace }) {
     </tr>
     ${why &&
     html`<tr class="under"><td colspan="9" class=${trace.state === "failed" ? "" : "soft"}>
-      <span class="small">${trace.state === "waiting" ? "Waiting" : "Last error:"} ${" "}<${Value}>${why}<//></span>
+      <span class="small">${trace.state === "waiting" ? "Waiting:" : "Last error:"} ${" "}<${Value}>${why}<//></span>
     </td></tr>`}`;
 }

@@ -1,6 +1,6 @@
 import { html } from "../core/html.js";
 import { tab, TABS, vhost } from "../core/route.js";
-import { user } from "../core/session.js";
+import { signInError, user } from "../core/session.js";
 import { useTracesPolling } from "../core/traces.js";
 import { AdminTab } from "../admin/admin-tab.js";
 import { ChainTab } from "../chain/chain-tab.js";
@@ -29,7 +29,9 @@ const PAGES = {
 const FILLED = new Set(["events", "space-time"]);
 
 export function App() {
-  if (user.value === undefined) return html`<p class="loading" role="status">Connecting …</p>`;
+  if (user.value === undefined) {
+    return html`<p class="loading" role="status">${signInError.value} Connecting …</p>`;
+  }
   return user.value === null ? html`<${SignIn} />` : html`<${Shell} />`;
 }
 

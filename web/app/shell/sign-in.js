@@ -1,4 +1,4 @@
-import { useRef, useState } from "../../vendor/hooks.js";
+import { useEffect, useRef, useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
 import { signIn, signInError } from "../core/session.js";
 import { Alert } from "../ui/panel.js";
@@ -6,6 +6,8 @@ import { Alert } from "../ui/panel.js";
 export function SignIn() {
   const form = useRef(null);
   const [busy, setBusy] = useState(false);
+  // `autofocus` works once a page: not after signing out.
+  useEffect(() => form.current.elements.name.focus(), []);
 
   const submit = async (event) => {
     event.preventDefault();
@@ -24,7 +26,7 @@ export function SignIn() {
         ${signInError.value && html`<${Alert}>${signInError.value}<//>`}
         <label class="field"><span>User name</span>
           <input class="input" name="name" autocomplete="username" autocapitalize="none"
-            spellcheck=${false} required autofocus />
+            spellcheck=${false} required />
         </label>
         <label class="field"><span>Password</span>
           <input class="input" name="password" type="password" autocomplete="current-password" />
