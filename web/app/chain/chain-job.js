@@ -65,7 +65,7 @@ function ExportForm({ a, b, onStart, busy }) {
   const valid = PLAIN_NAME.test(file);
   const submit = (event) => {
     event.preventDefault();
-    if (valid) onStart(file);
+    if (valid && !busy) onStart(file);
   };
   return html`<form class="export-form" onSubmit=${submit}>
     <label class="field name"><span>File name</span>
@@ -80,7 +80,8 @@ function ExportForm({ a, b, onStart, busy }) {
         )}
       </select>
     </label>
-    <button class="button main" disabled=${busy || !valid || !mayWrite.value}>
+    <button class="button main" disabled=${!valid || !mayWrite.value}
+      aria-disabled=${String(Boolean(busy))}>
       ${busy ? "Running …" : "Restore and export"}</button>
     <p class="small soft form-note" id="file-name-rule">
       ${!mayWrite.value

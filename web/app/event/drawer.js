@@ -22,7 +22,7 @@ export function EventDrawer({ id }) {
     c: () => event?.cause && patch({ event: String(event.cause) }),
   });
 
-  return html`<aside class="drawer" aria-label=${`Event ${id}`}>
+  return html`<aside class="drawer" aria-label=${`Event ${id}`} data-focus=${`event ${id}`}>
     <div class="drawer-head">
       <div class="drawer-line">
         <h2>#${id}</h2>
@@ -43,7 +43,7 @@ function Actions({ id }) {
   const pin = (letter, current) => {
     const name = letter.toLowerCase();
     const pinned = current === id;
-    return html`<button class="button small" aria-pressed=${String(pinned)}
+    return html`<button class="button small" aria-pressed=${String(pinned)} data-focus=${`pin ${letter}`}
       onClick=${() => patch({ [name]: pinned ? null : id })}>
       <${Pin} letter=${letter} />${pinned ? "Unpin" : `Pin as ${letter}`}
     </button>`;

@@ -99,7 +99,7 @@ function Row({ event, index, columns, open, active, pin, gap, onActivate }) {
     ${columns.map((column) =>
       column.name === "id"
         ? html`<td key="id" class="tabular">
-            <a ref=${link} href=${hrefHere({ event: String(event.id) })}
+            <a ref=${link} data-focus=${`event ${event.id}`} href=${hrefHere({ event: String(event.id) })}
               tabindex=${active || (index === 0 && !active) ? 0 : -1}
               onClick=${(e) => (e.preventDefault(), onActivate(index, true))}
               onFocus=${() => onActivate(index, false)}>#${event.id}</a>

@@ -16,6 +16,7 @@ export function TraceButton({ vhost, state, participant, main = false }) {
   const running = isRunning(state);
 
   const act = async () => {
+    if (busy) return;
     setBusy(true);
     const name = visible(vhost);
     if (running) await attempt(() => api.stopTrace(vhost), `The trace of ${name} stops.`);
@@ -26,7 +27,8 @@ export function TraceButton({ vhost, state, participant, main = false }) {
 
   const refused = mayWrite.value ? undefined : "Only an administrator may start and stop traces";
   return html`<button class="button small ${main && !running ? "main" : ""}"
-    disabled=${busy || !mayWrite.value} title=${refused} onClick=${act}
+    disabled=${!mayWrite.value} aria-disabled=${String(busy)} title=${refused} onClick=${act}
+    data-focus=${`trace of ${vhost}`}
     aria-label=${`${running ? "Stop" : "Start"} the trace of ${visible(vhost)}`}>
     <${Icon} name=${running ? "stop" : "play"} />${running ? "Stop" : "Start"}
   </button>`;

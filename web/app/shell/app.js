@@ -9,6 +9,7 @@ import { JobsTab } from "../jobs/jobs-tab.js";
 import { OverviewTab } from "../overview/overview-tab.js";
 import { SpaceTimeTab } from "../spacetime/space-time-tab.js";
 import { TopologyTab } from "../topology/topology-tab.js";
+import { useKeptFocus } from "./focus.js";
 import { Header } from "./header.js";
 import { Help } from "./help.js";
 import { useGlobalKeys } from "./keyboard.js";
@@ -37,6 +38,7 @@ export function App() {
 
 function Shell() {
   useGlobalKeys();
+  useKeptFocus();
   useTracesPolling();
   const name = tab.value;
   const Page = PAGES[name];

@@ -1,0 +1,68 @@
+"""Whoever works by keyboard never begins at the top again because something went away."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from playwright.sync_api import Page, expect
+
+from tests.web.conftest import OpenPage
+from tests.web.fake_server import Server
+from tests.web.test_chain import cause_and_effect
+from tests.web.world import World, demo_world
+
+
+def press(page: Page, name: str) -> None:
+    button = page.get_by_role("button", name=name)
+    button.focus()
+    button.press("Enter")
+
+
+def test_a_closed_event_gives_the_focus_back_to_its_row(demo: Server, open_page: OpenPage) -> None:
+    page = open_page(demo, "#/events?live=off&vhost=%2F")
+    row = page.locator("tr.row").nth(4)
+    row.locator("td").nth(1).click()
+    press(page, "Close the event (Esc)")
+    expect(page.locator(".drawer")).to_have_count(0)
+    expect(row.get_by_role("link")).to_be_focused()
+
+
+def test_a_closed_event_that_has_no_row_leaves_the_focus_in_the_page(
+    demo: Server, open_page: OpenPage
+) -> None:
+    page = open_page(demo, "#/chain?a=3&b=1400&event=3")
+    press(page, "Close the event (Esc)")
+    expect(page.locator("#page")).to_be_focused()
+
+
+def test_from_an_event_to_its_cause_the_focus_stays_among_the_details(
+    demo: Server, open_page: OpenPage
+) -> None:
+    number = next(e.id for e in demo.world.events[400:] if e.match == "routed")
+    cause = demo.world.events[number - 1].cause
+    page = open_page(demo, f"#/events?event={number}&live=off")
+    page.locator(".drawer").get_by_role("link", name=f"#{cause}").first.press("Enter")
+    expect(page.locator(".drawer h2")).to_have_text(f"#{cause}")
+    expect(page.get_by_role("region", name="Details of the event")).to_be_focused()
+
+
+def test_a_trace_that_is_started_and_stopped_keeps_the_focus_on_its_button(
+    serve: Callable[[World], Server], open_page: OpenPage
+) -> None:
+    page = open_page(serve(World()))
+    press(page, "Start the trace of shop")
+    stop = page.get_by_role("button", name="Stop the trace of shop")
+    expect(stop).to_be_focused()
+    stop.press("Enter")
+    expect(page.get_by_role("button", name="Start the trace of shop")).to_be_focused()
+
+
+def test_the_focus_stays_at_a_chain_that_is_being_exported(
+    serve: Callable[[World], Server], open_page: OpenPage
+) -> None:
+    world = demo_world(800)
+    a, b = cause_and_effect(world)
+    page = open_page(serve(world), f"#/chain?a={a}&b={b}")
+    press(page, "Restore and export")
+    expect(page.locator(".chain-result")).to_be_visible()
+    expect(page.get_by_role("button", name="Restore and export")).to_be_focused()
