@@ -84,3 +84,35 @@ def test_a_trace_that_waits_says_for_what(
     world.traces["/"].state = "waiting"
     page = open_page(serve(world))
     expect(page.get_by_role("table").get_by_text("Waiting: the broker")).to_be_visible()
+
+
+def test_virtual_hosts_that_come_and_go_are_followed(
+    serve: Callable[[World], Server], open_page: OpenPage
+) -> None:
+    world = demo_world(60)
+    page = open_page(serve(world))
+    choice = page.get_by_label("Virtual host")
+    made = choice.locator("option", has_text="just made")
+    expect(choice).to_be_visible()
+    world.vhosts.append("just made")
+    expect(made).to_have_count(1)
+    choice.select_option("just made")
+    world.vhosts.remove("just made")
+    expect(page.get_by_text("There is no virtual host just made that you may see")).to_be_visible()
+    assert "vhost=just+made" in page.url
+    page.get_by_role("link", name="All virtual hosts").click()
+    expect(made).to_have_count(0)
+    expect(page.get_by_text("There is no virtual host")).to_have_count(0)
+
+
+def test_virtual_hosts_are_asked_for_anew_when_the_choice_is_opened(
+    serve: Callable[[World], Server], open_page: OpenPage
+) -> None:
+    world = demo_world(60)
+    page = open_page(serve(world))
+    with page.expect_response("**/whoami"):
+        page.get_by_label("Refresh").select_option("0")
+    world.vhosts.append("just made")
+    choice = page.get_by_label("Virtual host")
+    choice.focus()
+    expect(choice.locator("option", has_text="just made")).to_have_count(1)

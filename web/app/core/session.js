@@ -29,6 +29,13 @@ export async function resume() {
   }
 }
 
+/** Asks again: virtual hosts and rights come and go while a page is open. */
+export async function reloadUser(signal) {
+  const answer = await api.whoami(signal);
+  const now = user.peek();
+  if (answer.name === now?.name && JSON.stringify(answer) !== JSON.stringify(now)) user.value = answer;
+}
+
 const isOutage = ({ status }) => status === 0 || status >= 500;
 
 export async function signIn(name, password) {

@@ -6,10 +6,13 @@ import {
   theme,
   THEMES,
 } from "../core/preferences.js";
-import { href, patch, tab, TABS, vhost } from "../core/route.js";
-import { signOut, user, usesPassword } from "../core/session.js";
+import { useResource } from "../core/resource.js";
+import { href, hrefHere, patch, tab, TABS, vhost } from "../core/route.js";
+import { reloadUser, signOut, user, usesPassword } from "../core/session.js";
 import { visible } from "../core/format.js";
 import { Icon } from "../ui/icons.js";
+import { Value } from "../ui/marks.js";
+import { Alert } from "../ui/panel.js";
 import { helpOpen } from "./help.js";
 
 const THEME_ICONS = { system: "screen", light: "sun", dark: "moon" };
@@ -31,15 +34,25 @@ export function Header() {
         onClick=${() => (helpOpen.value = true)}><${Icon} name="help" /></button>
       <${Who} />
     </div>
-  </header>`;
+  </header>
+  <${Gone} />`;
+}
+
+function Gone() {
+  const name = vhost.value;
+  if (!name || user.value.vhosts.includes(name)) return null;
+  return html`<${Alert} tone="warn"
+    action=${html`<a class="button small" href=${hrefHere({ vhost: null })}>All virtual hosts</a>`}>
+    There is no virtual host <${Value}>${name}<//> that you may see: it was deleted, or is not open to you.<//>`;
 }
 
 function VhostSelect() {
   const known = user.value.vhosts;
+  const { reload } = useResource(reloadUser, []);
   const chosen = vhost.value ?? "";
   const all = chosen && !known.includes(chosen) ? [...known, chosen] : known;
   return html`<label class="labelled"><span>Virtual host</span>
-    <select class="select" aria-label="Virtual host" value=${chosen}
+    <select class="select" aria-label="Virtual host" value=${chosen} onFocus=${reload}
       onChange=${(e) => patch({ vhost: e.currentTarget.value, event: null, at: null })}>
       <option value="">All</option>
       ${all.map((name) => html`<option value=${name} key=${name}>${visible(name)}</option>`)}
