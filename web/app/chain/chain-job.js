@@ -6,6 +6,7 @@ import { api, startChain } from "../core/api.js";
 import { bytes, count, plural, seconds } from "../core/format.js";
 import { download } from "../core/download.js";
 import { useResource } from "../core/resource.js";
+import { ASK_AGAIN_MS, isOutage } from "../core/outage.js";
 import { href, patch, route } from "../core/route.js";
 import { mayWrite } from "../core/session.js";
 import { stream } from "../core/sse.js";
@@ -117,12 +118,14 @@ async function followJob(id, setJob, signal) {
 }
 
 async function poll(id, setJob, signal) {
+  const again = (after) => setTimeout(() => !signal.aborted && poll(id, setJob, signal), after);
   try {
     const job = await api.job(id, signal);
     setJob(job);
-    if (!hasEnded(job)) setTimeout(() => !signal.aborted && poll(id, setJob, signal), 1000);
-  } catch {
-    setJob(null); // a job that is gone: the form alone is left
+    if (!hasEnded(job)) again(1000);
+  } catch (error) {
+    if (isOutage(error)) again(ASK_AGAIN_MS);
+    else setJob(null); // a job that is gone: the form alone is left
   }
 }
 

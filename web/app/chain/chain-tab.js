@@ -3,7 +3,7 @@ import { api } from "../core/api.js";
 import { useResource } from "../core/resource.js";
 import { href, openEvent, pinnedA, pinnedB } from "../core/route.js";
 import { EventDrawer } from "../event/drawer.js";
-import { Alert, Empty, Panel, pending } from "../ui/panel.js";
+import { Alert, Empty, Failure, Panel, pending } from "../ui/panel.js";
 import { Icon } from "../ui/icons.js";
 import { ChainJob } from "./chain-job.js";
 import { ExportsTable } from "./exports-table.js";
@@ -40,7 +40,7 @@ function Compared({ a, b }) {
   const { data, error } = loaded;
   return html`
     <${Pair} a=${a} b=${b} answer=${data} />
-    ${error && html`<${Alert}>${error.reason}<//>`}
+    ${error && html`<${Failure} error=${error} onRetry=${loaded.reload} />`}
     ${data && !data.complete && html`<${Incomplete} gaps=${data.gaps} />`}
     ${!data && !error && pending(loaded, "the relation")}
     ${data && html`<${ChainPanel} a=${a} b=${b} answer=${data} />`}`;

@@ -1,6 +1,8 @@
 // Data that a component shows: loaded when it appears, again when its inputs or the refresh clock
-// say so, aborted when it goes. A failed refresh keeps the last good data and shows the error.
+// say so, aborted when it goes. A failed refresh keeps the last good data and shows the error; an
+// outage is waited out whatever the refresh is.
 import { useCallback, useEffect, useRef, useState } from "../../vendor/hooks.js";
+import { useRetry } from "./outage.js";
 import { refreshSeconds } from "./preferences.js";
 
 const LOADING = { data: undefined, error: null, loading: true };
@@ -45,7 +47,9 @@ export function useResource(load, inputs, { every } = {}) {
 
   const reload = useCallback(() => setTurn((n) => n + 1), []);
   // What is there for other inputs is never shown for these, not even until effects have run.
-  return { ...(same(state.inputs, inputs) ? state : LOADING), reload };
+  const shown = same(state.inputs, inputs) ? state : LOADING;
+  useRetry(shown.error, reload);
+  return { ...shown, reload };
 }
 
 const same = (these, those) => these.every((each, i) => Object.is(each, those[i]));

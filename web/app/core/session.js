@@ -2,13 +2,12 @@
 import { computed, signal } from "../../vendor/signals.js";
 import { api, onRefused } from "./api.js";
 import { sentence } from "./format.js";
+import { ASK_AGAIN_MS, isOutage } from "./outage.js";
 import { authorization, forgetCredentials, keepCredentials } from "./credentials.js";
 
 /** undefined while unknown, null when signed out, else the answer of /whoami. */
 export const user = signal(undefined);
 export const signInError = signal(null);
-
-const ASK_AGAIN_MS = 3000;
 
 export const mayWrite = computed(() => Boolean(user.value?.may_write));
 /** Signed in with a password, or let in by a service that asks for none. */
@@ -35,8 +34,6 @@ export async function reloadUser(signal) {
   const now = user.peek();
   if (answer.name === now?.name && JSON.stringify(answer) !== JSON.stringify(now)) user.value = answer;
 }
-
-const isOutage = ({ status }) => status === 0 || status >= 500;
 
 export async function signIn(name, password) {
   keepCredentials(name, password);

@@ -3,6 +3,7 @@ import { signal } from "../../vendor/signals.js";
 import { useEffect } from "../../vendor/hooks.js";
 import { api } from "./api.js";
 import { toMicros } from "./format.js";
+import { useRetry } from "./outage.js";
 import { refreshSeconds } from "./preferences.js";
 
 const KEPT_SAMPLES = 720;
@@ -39,6 +40,7 @@ export async function reloadTraces(abort) {
 /** Polls while the calling component is shown. */
 export function useTracesPolling() {
   const every = refreshSeconds.value;
+  useRetry(traces.value.error, reloadTraces);
   useEffect(() => {
     const controller = new AbortController();
     let timer = 0;

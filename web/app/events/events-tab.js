@@ -1,12 +1,13 @@
 import { useEffect, useMemo, useRef, useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
 import { count } from "../core/format.js";
+import { useRetry } from "../core/outage.js";
 import { href, openEvent, patch, pinnedA, pinnedB, route, vhost } from "../core/route.js";
 import { traces } from "../core/traces.js";
 import { EventDrawer } from "../event/drawer.js";
 import { useKeys } from "../shell/keyboard.js";
 import { Icon } from "../ui/icons.js";
-import { Alert, Empty } from "../ui/panel.js";
+import { Empty, Failure } from "../ui/panel.js";
 import { chosenColumns, requestFor } from "./columns.js";
 import { ColumnSheet } from "./column-sheet.js";
 import { Feed, MOST_FRESH } from "./feed.js";
@@ -23,6 +24,7 @@ export function EventsTab() {
   const [atTop, setAtTop] = useState(true);
   const [active, setActive] = useActive(feed, openEvent.value);
   const live = params.live !== "off";
+  useRetry(error, () => feed.retry());
 
   const tail = useTail({
     wanted: live && !loading && !error,
@@ -69,9 +71,7 @@ export function EventsTab() {
       <${FilterChips} />
       <div class="rows-wrap">
         ${fresh > 0 && html`<${NewEvents} fresh=${fresh} onShow=${newest} />`}
-        ${error && html`<div class="panel-body"><${Alert}
-          action=${html`<button class="button small" onClick=${() => feed.open(null)}>Try again</button>`}>
-          ${error.reason ?? String(error)}<//></div>`}
+        ${error && html`<div class="panel-body"><${Failure} error=${error} onRetry=${() => feed.retry()} /></div>`}
         ${!rows.length && !error
           ? html`<${NoRows} loading=${loading} filtered=${isFiltered(params)} />`
           : html`<${RowsTable} feed=${feed} columns=${columns} openId=${openEvent.value}

@@ -37,7 +37,7 @@ export class Feed {
   async open(anchor) {
     this.fresh = [];
     this.anchor = anchor; // the table puts it in the middle once, and takes it away
-    this.publish({ rows: [], loading: true, error: null, fresh: 0, moved: 0 });
+    this.publish({ rows: [], loading: true, fresh: 0, moved: 0 });
     await this.attempt(async () => {
       if (!anchor) {
         const rows = await this.fetch({});
@@ -55,6 +55,12 @@ export class Feed {
         atOldest: older.length < PAGE,
       });
     });
+  }
+
+  /** After a failure: what was wanted, or, where rows are shown, only whether they can go on. */
+  retry() {
+    if (!this.state.peek().rows.length) return this.open(this.anchor);
+    return this.attempt(() => this.fetch({}));
   }
 
   older() {
@@ -82,7 +88,7 @@ export class Feed {
   }
 
   async extend(side, done, from, load) {
-    if (done || !from || this.busy[side]) return;
+    if (done || !from || this.busy[side] || this.state.peek().error) return;
     this.busy[side] = true;
     await this.attempt(() => load(from));
     this.busy[side] = false;

@@ -4,7 +4,7 @@ import { href, vhost } from "../core/route.js";
 import { mayWrite, user } from "../core/session.js";
 import { reloadTraces, traces } from "../core/traces.js";
 import { Value } from "../ui/marks.js";
-import { Alert, Panel, pending } from "../ui/panel.js";
+import { Failure, Panel, pending } from "../ui/panel.js";
 import { GapsTable } from "./gaps-table.js";
 import { RatesPlot } from "./rates-plot.js";
 import { TraceButton } from "./trace-actions.js";
@@ -23,7 +23,7 @@ export function OverviewTab() {
       <h1>${chosen ? html`<${Value}>${chosen}<//>` : "All virtual hosts"}</h1>
       <p>Causality on this broker: what was published, what was received, and because of what.</p>
     </div>
-    ${error && html`<${Alert}>${error.reason}<//>`}
+    ${error && html`<${Failure} error=${error} onRetry=${() => reloadTraces()} />`}
     ${shown.length === 0
       ? html`<${NothingTraced} rows=${rows} />`
       : html`<${Figures} shown=${shown} />

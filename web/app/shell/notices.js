@@ -1,5 +1,6 @@
 // Short messages in the corner: what was done, what was refused. Errors stay until closed.
 import { signal } from "../../vendor/signals.js";
+import { sentence } from "../core/format.js";
 import { html } from "../core/html.js";
 import { Icon } from "../ui/icons.js";
 
@@ -21,7 +22,7 @@ export async function attempt(action, done) {
     if (done) tell(done);
     return true;
   } catch (error) {
-    tell(error.reason ?? String(error), "bad");
+    tell(sentence(error.reason ?? String(error)), "bad");
     return false;
   }
 }

@@ -19,6 +19,7 @@ export class Loader {
     this.atOldest = false;
     this.atNewest = false;
     this.error = null;
+    this.failed = null; // what ended with `error`
   }
 
   close() {
@@ -52,7 +53,7 @@ export class Loader {
   }
 
   older(pages = PAGES_AT_A_TIME, { wait = false } = {}) {
-    if (this.atOldest || this.isFull()) return false;
+    if (this.atOldest || !this.canGrow()) return false;
     const fill = async () => {
       let events = [];
       let first = this.model.id[0];
@@ -69,7 +70,7 @@ export class Loader {
   }
 
   newer(pages = PAGES_AT_A_TIME, { wait = false } = {}) {
-    if (this.atNewest || this.isFull()) return false;
+    if (this.atNewest || !this.canGrow()) return false;
     const fill = async () => {
       for (let n = 0; n < pages && !this.atNewest; n += 1) {
         const page = await this.fetch({ after: this.model.id[this.model.length - 1] });
@@ -101,8 +102,14 @@ export class Loader {
     }
   }
 
-  isFull() {
-    return this.model.length === 0 || this.model.length >= MOST_EVENTS;
+  /** Does once more what failed. */
+  retry() {
+    return this.alone(this.failed, { wait: true });
+  }
+
+  /** Not while empty, nor after a failure: who looks at an edge would ask without end. */
+  canGrow() {
+    return !this.error && this.model.length > 0 && this.model.length < MOST_EVENTS;
   }
 
   canGoOn() {
@@ -123,11 +130,12 @@ export class Loader {
 
   async run(action) {
     this.onLoad({ began: true });
-    this.error = null;
     try {
       await action();
+      this.error = null;
     } catch (error) {
       this.error = error;
+      this.failed = action;
     }
     this.busy = false;
     if (this.abort.signal.aborted) return false;

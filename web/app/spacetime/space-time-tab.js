@@ -2,13 +2,14 @@ import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "../../ven
 import { html } from "../core/html.js";
 import { plural } from "../core/format.js";
 import { shownTheme } from "../core/preferences.js";
+import { useRetry } from "../core/outage.js";
 import { loadParticipants } from "../core/participants.js";
 import { useResource } from "../core/resource.js";
 import { href, openEvent, patch, pinnedA, pinnedB, route, vhost } from "../core/route.js";
 import { busiestVhost, traces } from "../core/traces.js";
 import { EventDrawer } from "../event/drawer.js";
 import { useTail } from "../events/tail.js";
-import { Alert, Empty } from "../ui/panel.js";
+import { Empty, Failure } from "../ui/panel.js";
 import { DiagramCanvas } from "./canvas.js";
 import { Foot } from "./foot.js";
 import { useDiagramKeys } from "./keys.js";
@@ -48,6 +49,7 @@ function Diagram({ vhost: name }) {
   useSettings(stage, params, participants, name);
   useSelection(stage, params);
   useDiagramKeys(stage);
+  useRetry(loader.error, () => loader.retry());
   const live = params.live === "on";
   useTail({
     wanted: live && loader.atNewest,
@@ -69,9 +71,8 @@ function Diagram({ vhost: name }) {
   return html`<div class="diagram">
     <${Toolbar} stage=${stage} params=${params} vhost=${name} live=${live}
       busy=${loader.busy} loaded=${scene.model.length} atOldest=${loader.atOldest} />
-    ${loader.error && html`<div class="panel-body"><${Alert}
-      action=${html`<button class="button small" onClick=${() => stage.open()}>Try again</button>`}>
-      ${loader.error.reason ?? String(loader.error)}<//></div>`}
+    ${loader.error && html`<div class="panel-body">
+      <${Failure} error=${loader.error} onRetry=${() => loader.retry()} /></div>`}
     ${empty && !loader.error
       ? html`<${Empty} title="No events yet">Events of this virtual host appear here as they are traced.<//>`
       : html`<${LaneHeads} scene=${scene} onToggle=${toggleGroup} turn=${drawn.turn} />

@@ -1,3 +1,4 @@
+import { sentence } from "../core/format.js";
 import { html } from "../core/html.js";
 
 /** A titled box; `tools` stand at the end of its head. */
@@ -29,14 +30,19 @@ export function Alert({ tone = "bad", children, action }) {
   </div>`;
 }
 
+/** What the API (or the page itself) says is wrong, and a way to try again. */
+export function Failure({ error, onRetry }) {
+  return html`<${Alert}
+    action=${html`<button class="button small" onClick=${onRetry}>Try again</button>`}>
+    ${sentence(error.reason ?? String(error))}
+  <//>`;
+}
+
 /** The three things a load can be before there is something to show; null when there is. */
 export function pending({ data, error, reload }, what) {
   if (data !== undefined) return null;
   if (!error) return html`<p class="loading" role="status">Loading ${what} …</p>`;
-  return html`<div class="panel-body"><${Alert}
-    action=${html`<button class="button small" onClick=${reload}>Try again</button>`}>
-    ${error.reason ?? String(error)}
-  <//></div>`;
+  return html`<div class="panel-body"><${Failure} error=${error} onRetry=${reload} /></div>`;
 }
 
 /** Buttons of which one is pressed. `options` are [value, label] pairs. */

@@ -1,0 +1,102 @@
+"""The service, or what stands behind it, goes away and comes back: so does what is shown."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page, Route, expect
+
+from tests.web.conftest import PATIENCE_MS, OpenPage
+from tests.web.fake_server import Server
+
+DATA = "**/itc_db**"
+UNAVAILABLE = {"error": "unavailable", "reason": "the database does not answer"}
+SENTENCE = "The database does not answer"
+
+
+class Outage:
+    """Between `begin` and `end` every request for data is refused."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.refused_at: list[float] = []
+
+    def begin(self) -> None:
+        self.page.route(DATA, self.refuse)
+
+    def refuse(self, route: Route) -> None:
+        self.refused_at.append(time.monotonic())
+        route.fulfill(status=503, json=UNAVAILABLE)
+
+    def wait_for_refusals(self, most: int) -> None:
+        deadline = time.monotonic() + PATIENCE_MS / 1000
+        while len(self.refused_at) < most:
+            assert time.monotonic() < deadline, f"asked {len(self.refused_at)} times only"
+            self.page.wait_for_timeout(50)
+
+    def end(self) -> None:
+        self.page.unroute(DATA)
+
+
+def never_refresh(page: Page) -> None:
+    page.get_by_role("banner").get_by_label("Refresh").select_option("0")
+
+
+@pytest.mark.parametrize(
+    ("address", "what"),
+    [
+        ("#/overview", "role=button[name='Stop the trace of /']"),
+        ("#/events?live=off", "tr.row >> nth=5"),
+        ("#/events?live=off&at=700", "tr.row >> text=#700"),
+        ("#/events?live=off&event=17", ".drawer >> role=heading[name=/Payload/]"),
+        ("#/space-time?vhost=%2F&at=700", ".diagram canvas >> nth=0"),
+        ("#/chain?a=3&b=1400", ".pair-word"),
+        ("#/jobs", "text=No job has run yet"),
+        ("#/topology?vhost=%2F", "#page svg >> nth=0"),
+    ],
+)
+def test_a_view_that_failed_in_an_outage_loads_by_itself_after_it(
+    demo: Server, open_page: OpenPage, address: str, what: str
+) -> None:
+    page = open_page(demo, "#/admin")
+    never_refresh(page)
+    outage = Outage(page)
+    outage.begin()
+    page.evaluate("address => { location.hash = address }", address)
+    expect(page.get_by_role("alert").first).to_contain_text(SENTENCE)
+    outage.end()
+    expect(page.locator(what)).to_be_visible()
+    expect(page.get_by_role("alert")).to_have_count(0)
+
+
+def scroll_down(page: Page) -> None:
+    page.locator(".rows").evaluate("rows => { rows.scrollTop = rows.scrollHeight }")
+
+
+def go_to_the_first_loaded(page: Page) -> None:
+    page.locator(".diagram canvas").first.press("Home")
+
+
+@pytest.mark.parametrize(
+    ("address", "to_the_edge"),
+    [
+        ("#/events?live=off", scroll_down),
+        ("#/space-time?vhost=%2F&at=900", go_to_the_first_loaded),
+    ],
+)
+def test_an_edge_that_cannot_be_loaded_is_asked_for_with_patience(
+    demo: Server, open_page: OpenPage, address: str, to_the_edge: Callable[[Page], None]
+) -> None:
+    page = open_page(demo, address)
+    never_refresh(page)
+    expect(page.locator("tr.row, .diagram canvas").first).to_be_visible()
+    outage = Outage(page)
+    outage.begin()
+    to_the_edge(page)
+    expect(page.get_by_role("alert")).to_contain_text(SENTENCE)
+    outage.wait_for_refusals(4)
+    assert outage.refused_at[3] - outage.refused_at[0] > 5, "asked again at once"
+    outage.end()
+    expect(page.get_by_role("alert")).to_have_count(0)
