@@ -152,13 +152,13 @@ class SparkProcess:
             async with asyncio.timeout(START_SECONDS):
                 await self._until_ready()
         except TimeoutError:
-            await self._kill()
+            await self._give_up()
             raise OutageError(
                 f"Spark did not start within {START_SECONDS:.0f} seconds; is this machine or its"
                 " master overloaded? Ask again."
             ) from None
         except BaseException:
-            await self._kill()
+            await self._give_up()
             raise
 
     async def _until_ready(self) -> None:
@@ -214,14 +214,19 @@ class SparkProcess:
     async def _died(self) -> OutageError:
         """The error for a process that ended by itself, after clearing up behind it."""
         process = self._running
-        await self._kill()
+        await self._give_up()
         how = f"signal {-code}" if (code := process.returncode or 0) < 0 else f"exit code {code}"
-        if self._last_words:
-            log.warning("the Spark process said last: %s", " | ".join(self._last_words))
         return OutageError(
             f"Spark's process died ({how}), so nothing was written; the next job starts a new one."
             " Where it happens again, look into the service's log or raise ITC_SPARK_MEMORY."
         )
+
+    async def _give_up(self) -> None:
+        """End the process, and leave what it said last in the log: it may say why."""
+        await self._kill()
+        if self._last_words:
+            log.warning("the Spark process said last: %s", " | ".join(self._last_words))
+            self._last_words.clear()
 
     async def _kill(self) -> None:
         process, self._process = self._process, None

@@ -64,6 +64,22 @@ async def test_one_process_serves_many_jobs(process: SparkProcess) -> None:
     assert len({each["pid"] for each in results}) == 1
 
 
+async def test_what_spark_says_where_it_does_not_start_is_in_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    answer = json.dumps({"say": "error", "problem": "outage", "reason": "Spark did not start"})
+    script = f"""
+import sys
+print("invalid null input: name", file=sys.stderr, flush=True)
+print({answer!r}, flush=True)
+sys.stdin.read()
+"""
+    process = SparkProcess("sqlite:///x", master="x", command=(sys.executable, "-c", script))
+    with pytest.raises(OutageError, match="Spark did not start"):
+        await process.run(1, "echo", {}, Reports())
+    assert "invalid null input: name" in caplog.text
+
+
 @pytest.mark.parametrize(
     ("problem", "error"),
     [

@@ -14,11 +14,10 @@ import sys
 from pathlib import Path
 from types import FrameType
 from typing import Any
-from uuid import uuid4
 
 from tools.demo.client import EventFeed
 from tools.demo.judge import Recorded, connections, listed
-from tools.demo.pipeline import ROLES, Outcome, Pipeline
+from tools.demo.pipeline import GOOD_ORDERS, ROLES, Outcome, Pipeline
 from tools.demo.show import Printer
 from tools.demo.stage import CHECKOUT, Stage, raised
 from tools.servers import ServerError, wait_until
@@ -59,7 +58,8 @@ def _perform(stage: Stage, printer: Printer) -> bool:
     try:
         _wait_for_trace(stage)
         feed = EventFeed(stage.client, stage.vhost)
-        printer.step("driving the order pipeline over AMQP")
+        run, orders = stage.run_name, GOOD_ORDERS + 1
+        printer.step(f"driving orders {run}-1 to {run}-{orders} through the pipeline over AMQP")
         recorded, outcome = asyncio.run(_drive(stage, feed))
         return _show_chain(stage, printer, recorded, outcome)
     finally:
@@ -78,11 +78,10 @@ def _wait_for_trace(stage: Stage) -> None:
 
 
 async def _drive(stage: Stage, feed: EventFeed) -> tuple[Recorded, Outcome]:
-    run_name = uuid4().hex[:6]
     try:
         async with (
             asyncio.timeout(WORKLOAD_SECONDS),
-            Pipeline(stage.url_of, stage.broker.amqp_url(stage.vhost), run_name) as pipeline,
+            Pipeline(stage.url_of, stage.broker.amqp_url(stage.vhost), stage.run_name) as pipeline,
         ):
             names = {role: pipeline.connection_name(role) for role in ROLES}
             roles = await asyncio.to_thread(connections, stage.broker, names)

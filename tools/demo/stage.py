@@ -22,6 +22,7 @@ SERVICE_PORT = 15680
 MIGRATE_SECONDS = 60
 READY_SECONDS = 90
 STOP_SECONDS = 30
+FIRST_RUN = 1001  # as the documents' examples have it
 ROLE_PASSWORD = "demo"  # noqa: S105 - users of a private broker on the loopback interface
 
 
@@ -36,6 +37,7 @@ class Stage:
     client: ItcClient
     url_of: Callable[[str], str]
     exports: Path
+    run_name: str
 
 
 @contextmanager
@@ -65,6 +67,7 @@ def raised(
             client,
             _addresses(broker, vhost, own_users=given is None),
             folder / "service" / "exports",
+            _next_run(folder),
         )
 
 
@@ -81,6 +84,14 @@ def _take(lock: IO[str]) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
         raise ServerError("a demo is running in this checkout already: end that one") from error
+
+
+def _next_run(folder: Path) -> str:
+    """Count this run: the events of those before are kept, so its orders need other numbers."""
+    kept = folder / "last-run"
+    number = int(kept.read_text()) + 1 if kept.exists() else FIRST_RUN
+    kept.write_text(str(number))
+    return str(number)
 
 
 def _vhost(amqp_url: str) -> str:
