@@ -1,4 +1,7 @@
-"""A connection that reads no more than fits, and knows what the broker calls it.
+"""A connection that hands its deliveries over itself, reads no more than fits, and knows its name.
+
+The client library opens it and does all the talking; it reads through a `DivertingReader`, which
+keeps the deliveries back and gives them to whoever asked for them.
 
 The prefetch bounds how many trace messages are on their way to us, not how large they are: 4,000
 bodies of 10 MB are 40 GB. AMQP has a bound in bytes that RabbitMQ does not implement, so the
@@ -9,11 +12,19 @@ from __future__ import annotations
 
 import asyncio
 from asyncio import StreamReader, StreamWriter
+from collections.abc import Callable
 from typing import Any, cast
 
 import aio_pika
 from aiormq.connection import TCPTransportFactory, TLSTransportFactory, TransportFactory
 from yarl import URL
+
+from app.broker.deliveries import HEARTBEAT_FRAME, Delivery, DeliverySplitter
+
+READ_BYTES = 256 * 1024
+# The library takes a connection on which it reads nothing for dead, and the broker sends no
+# heartbeat while it sends deliveries.
+SIGN_OF_LIFE_SECONDS = 1.0
 
 
 class Gate:
@@ -36,29 +47,54 @@ class Gate:
             await self._open.wait()
 
 
-class GatedReader:
-    """A stream reader, as far as the client library uses it, behind a gate."""
+class DivertingReader:
+    """A stream reader, as far as the client library uses it: behind a gate, less deliveries."""
 
-    def __init__(self, reader: StreamReader, gate: Gate) -> None:
+    def __init__(self, reader: StreamReader, gate: Gate, splitter: DeliverySplitter) -> None:
         self._reader = reader
         self._gate = gate
+        self._splitter = splitter
+        self._passed = bytearray()
+        self._passed_at = 0.0
 
     def at_eof(self) -> bool:
         """Whether nothing more can come."""
-        return self._reader.at_eof()
+        return not self._passed and self._reader.at_eof()
 
     async def readexactly(self, count: int) -> bytes:
         """Read so many bytes, once the gate is open."""
-        await self._gate.passed()
-        return await self._reader.readexactly(count)
+        while len(self._passed) < count:
+            if not await self._read_on():
+                raise asyncio.IncompleteReadError(bytes(self._passed), count)
+        taken = bytes(self._passed[:count])
+        del self._passed[:count]
+        return taken
 
     async def read(self, count: int = -1) -> bytes:
-        """Read up to so many bytes, once the gate is open."""
+        """Read up to so many bytes, once the gate is open; empty at the end."""
+        while not self._passed and await self._read_on():
+            pass
+        there = len(self._passed)
+        return await self.readexactly(there if count < 0 else min(count, there))
+
+    async def _read_on(self) -> bool:
+        """Take in what has come; False at the end."""
         await self._gate.passed()
-        return await self._reader.read(count)
+        data = await self._reader.read(READ_BYTES)
+        passed = self._splitter.feed(data)
+        now = asyncio.get_running_loop().time()
+        if not passed and self._is_overdue(now):
+            passed = HEARTBEAT_FRAME
+        if passed:
+            self._passed += passed
+            self._passed_at = now
+        return bool(data)
+
+    def _is_overdue(self, now: float) -> bool:
+        return self._splitter.is_diverting and now - self._passed_at > SIGN_OF_LIFE_SECONDS
 
 
-class GatedConnection(aio_pika.Connection):
+class TraceConnection(aio_pika.Connection):
     """A connection that knows the broker's name for it, as trace messages have it.
 
     Seen from the broker: our socket's address, then its own. Behind a NAT it differs, and then
@@ -71,6 +107,7 @@ class GatedConnection(aio_pika.Connection):
         self._sockets: TransportFactory = TLSTransportFactory() if tls else TCPTransportFactory()
         self.broker_name = ""
         self.gate = Gate()
+        self._splitter = DeliverySplitter()
         self.kwargs["transport_factory"] = self
 
     async def create(self, url: URL, **kwargs: Any) -> tuple[StreamReader, StreamWriter]:
@@ -78,4 +115,8 @@ class GatedConnection(aio_pika.Connection):
         reader, writer = await self._sockets.create(url, **kwargs)
         ours, theirs = writer.get_extra_info("sockname"), writer.get_extra_info("peername")
         self.broker_name = f"{ours[0]}:{ours[1]} -> {theirs[0]}:{theirs[1]}"
-        return cast("StreamReader", GatedReader(reader, self.gate)), writer
+        return cast("StreamReader", DivertingReader(reader, self.gate, self._splitter)), writer
+
+    def divert(self, channel: int, take: Callable[[Delivery], None]) -> None:
+        """Give ``take`` each delivery on a channel, in order, instead of the library."""
+        self._splitter.divert(channel, take)

@@ -4,8 +4,8 @@ The client's robust (self-reconnecting) connection is not used: after a cut the 
 back to its checkpoint before the first redelivered message, so a cut is an `OutageError` here and
 the trace's supervisor begins anew.
 
-Messages are taken from aiormq's channel, below aio-pika's own message object: nothing of that
-object is needed, and making one costs as much as stamping the event.
+Messages are taken off the connection's bytes (`app.broker.deliveries`); everything else about the
+queue and the connection goes through aio-pika.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import partial
 from urllib.parse import quote
 
 import aio_pika
@@ -22,14 +23,14 @@ import aiormq.exceptions
 from aio_pika.abc import AbstractConnection
 from aiormq.abc import AbstractChannel as Channel
 from aiormq.abc import DeliveredMessage
-from pamqp.commands import Basic
 from pamqp.common import FieldTable
 from yarl import URL
 
-from app.broker.connection import GatedConnection
+from app.broker.connection import TraceConnection
+from app.broker.deliveries import Delivery
 from app.broker.firehose import TRACE_EXCHANGE, parse
 from app.broker.outages import Place, outage, shown
-from app.broker.wire import LateContentHeader, install_tolerant_decoding
+from app.broker.wire import decode_headers, install_tolerant_names
 from app.errors import OutageError
 from app.tracker import Deliver, Record, Unreadable
 
@@ -47,7 +48,7 @@ _CONNECTION_ERRORS = (
     TimeoutError,
 )
 
-install_tolerant_decoding()
+install_tolerant_names()
 
 
 class Received:
@@ -69,7 +70,7 @@ class TraceStream:
         self,
         channel: Channel,
         queue: str,
-        connection: GatedConnection,
+        connection: TraceConnection,
         place: Place,
         limit: int | None,
     ) -> None:
@@ -83,7 +84,7 @@ class TraceStream:
         self._own_connection = connection.broker_name
         self._gate = connection.gate
         self._place = place
-        self._waiting: deque[tuple[int, DeliveredMessage]] = deque()
+        self._waiting: deque[tuple[int, Delivery]] = deque()
         self._bytes = 0
         self._limit = limit
         self._received = 0
@@ -142,12 +143,12 @@ class TraceStream:
             self._lost = reason
         self._arrived.set()
 
-    async def on_message(self, message: DeliveredMessage) -> None:
-        """Take a delivery in; called by the channel in the queue's order."""
+    def take_in(self, delivery: Delivery) -> None:
+        """Take a delivery in; called in the queue's order."""
         self._received += 1
-        self._waiting.append((time.time_ns() // 1000, message))
+        self._waiting.append((time.time_ns() // 1000, delivery))
         self._arrived.set()
-        self._bytes += len(message.body)
+        self._bytes += len(delivery.body)
         if self._bytes > BUFFER_BYTES:
             self._gate.set_open(False)
 
@@ -170,21 +171,13 @@ class TraceStream:
         batch: list[Received] = []
         size = 0
         while self._waiting and len(batch) < most and size < BATCH_BYTES:
-            at, raw = self._waiting.popleft()
-            received = self._parsed(at, raw)
-            size += len(raw.body)
-            batch.append(received)
+            at, delivery = self._waiting.popleft()
+            size += len(delivery.body)
+            batch.append(_parsed(at, delivery))
         self._bytes -= size
         if self._bytes <= BUFFER_BYTES:
             self._gate.set_open(True)
         return batch
-
-    def _parsed(self, at: int, raw: DeliveredMessage) -> Received:
-        delivery, header = raw.delivery, raw.header
-        if not isinstance(delivery, Basic.Deliver) or not isinstance(header, LateContentHeader):
-            raise TypeError("a consumer is given deliveries with late headers")
-        message = parse(delivery.routing_key or "", header.headers, raw.body, at)
-        return Received(delivery.delivery_tag or 0, at, bool(delivery.redelivered), message)
 
     def is_own(self, message: Record | Unreadable) -> bool:
         """Whether a trace message tells of our own doing.
@@ -241,18 +234,18 @@ class Firehose:
         finally:
             await _close(connection)
 
-    async def _connect(self, vhost: str) -> GatedConnection:
+    async def _connect(self, vhost: str) -> TraceConnection:
         with _outages(self._place(vhost)):
             return await aio_pika.connect(
                 self._url.with_path("/" + quote(vhost, safe=""), encoded=True),
                 timeout=CONNECT_SECONDS,
                 client_properties={"connection_name": "rabbitmq-itc"},
-                connection_class=GatedConnection,
+                connection_class=TraceConnection,
             )
 
     async def _consume(
         self,
-        connection: GatedConnection,
+        connection: TraceConnection,
         vhost: str,
         prefetch: int,
         quorum: bool,
@@ -281,8 +274,9 @@ class Firehose:
         # Alone: until the broker has noticed that a connection before this one is dead, what that
         # one has not acknowledged would come after newer messages. Quorum queues ignore exclusive
         # consumers (measured on 3.10.8), and have single active ones instead.
+        connection.divert(raw.number, stream.take_in)
         await raw.basic_consume(
-            self.queue, stream.on_message, consumer_tag=self.queue, exclusive=not quorum
+            self.queue, _passed_by, consumer_tag=self.queue, exclusive=not quorum
         )
         return stream
 
@@ -299,6 +293,17 @@ class Firehose:
                 "x-single-active-consumer": True,
             }
         return arguments
+
+
+def _parsed(at: int, delivery: Delivery) -> Received:
+    headers = partial(decode_headers, delivery.header)
+    message = parse(delivery.routing_key, headers, delivery.body, at)
+    return Received(delivery.tag, at, delivery.redelivered, message)
+
+
+async def _passed_by(message: DeliveredMessage) -> None:
+    """Stand in for the consumer that the library wants: deliveries never reach it."""
+    raise TypeError(f"a delivery was not diverted: {message!r}")
 
 
 async def _count_queued(connection: AbstractConnection, name: str) -> int | None:
@@ -320,7 +325,7 @@ def _outages(place: Place) -> Iterator[None]:
         raise outage(error, place) from error
 
 
-async def _close(connection: GatedConnection) -> None:
+async def _close(connection: TraceConnection) -> None:
     connection.gate.set_open(True)  # the broker's farewell is read like anything else
     # A connection that is already gone has nothing left to say.
     with suppress(*_CONNECTION_ERRORS):

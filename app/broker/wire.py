@@ -3,9 +3,9 @@
 Why not the client library's own decoder: what stands in a trace message's header table was chosen
 by whoever published the traced message. pamqp decodes it while it reads the frame, and a table
 nested a thousand deep, a key that is no UTF-8 or a date beyond the year 9999 raises there, which
-closes the *connection*; the message is requeued, and kills the next one. Here the table stays
-bytes until the parser asks, a broken one is an `UnreadableTableError` of that message alone, and
-values come out JSON-safe in one pass without copying slices (half of pamqp's time at our tables).
+closes the *connection*; the message is requeued, and kills the next one. Here a broken table is an
+`UnreadableTableError` of that message alone, and values come out JSON-safe in one pass without
+copying slices (half of pamqp's time at our tables).
 
 Types as RabbitMQ writes them: https://www.rabbitmq.com/amqp-0-9-1-errata (section 3).
 """
@@ -20,9 +20,6 @@ from struct import error as StructError
 from typing import Any, TypeAlias
 
 import pamqp.decode
-import pamqp.frame
-from pamqp.commands import Basic
-from pamqp.header import ContentHeader
 
 # Deep enough for anything a person nests, shallow enough to stay clear of Python's own limit.
 MAX_DEPTH = 64
@@ -35,8 +32,8 @@ class UnreadableTableError(ValueError):
 Reader: TypeAlias = Callable[[bytes, int, int], tuple[Any, int]]
 
 _UINT32 = Struct(">I").unpack_from
-_HEADER = Struct(">HHQ")
 _FLAGS = Struct(">H").unpack_from
+_FLAGS_AT = 12  # behind class, weight and the body's size
 
 _CONTENT_TYPE, _CONTENT_ENCODING, _HEADERS = 1 << 15, 1 << 14, 1 << 13
 
@@ -158,58 +155,30 @@ def decode_table(data: bytes, at: int = 0) -> dict[str, Any]:
         raise UnreadableTableError(f"not a field table: {error!r}") from error
 
 
-class LateContentHeader(ContentHeader):
-    """A content header that keeps its bytes and decodes its properties when somebody asks."""
+def decode_headers(header: bytes) -> dict[str, Any]:
+    """Decode the ``headers`` property of a content header; empty where there is none.
 
-    raw: bytes = b""
-    _properties: Basic.Properties | None = None
+    ``header`` is the payload of a header frame. Other properties are not looked at.
 
-    def unmarshal(self, data: bytes) -> None:
-        """Take in the frame; only the body's size is needed to go on reading."""
-        self.raw = data
-        self._properties = None
-        self.class_id, self.weight, self.body_size = _HEADER.unpack_from(data)
-
-    @property
-    def properties(self) -> Basic.Properties:
-        """The properties as pamqp decodes them."""
-        if self._properties is None:
-            decoded = ContentHeader()
-            decoded.unmarshal(self.raw)
-            self._properties = decoded.properties
-        return self._properties
-
-    @properties.setter
-    def properties(self, value: Basic.Properties) -> None:
-        self._properties = value
-
-    def headers(self) -> dict[str, Any]:
-        """Decode the ``headers`` property alone, by `decode_table`; empty where there is none.
-
-        :raises UnreadableTableError: for bytes that are no content header, or no table in one.
-        """
-        try:
-            at = self._headers_at()
-        except (IndexError, StructError) as error:
-            raise UnreadableTableError(f"not a content header: {error!r}") from error
-        return {} if at is None else decode_table(self.raw, at)
-
-    def _headers_at(self) -> int | None:
-        """Where the table of headers begins."""
-        flags = _FLAGS(self.raw, _HEADER.size)[0]
-        if not flags & _HEADERS:
-            return None
-        at = _HEADER.size + 2
-        for skipped in (_CONTENT_TYPE, _CONTENT_ENCODING):
-            if flags & skipped:
-                at += 1 + self.raw[at]
-        return at
+    :raises UnreadableTableError: for bytes that are no content header, or no table in one.
+    """
+    try:
+        at = _headers_at(header)
+    except (IndexError, StructError) as error:
+        raise UnreadableTableError(f"not a content header: {error!r}") from error
+    return {} if at is None else decode_table(header, at)
 
 
-def _late_header(frame_data: bytes) -> ContentHeader:
-    header = LateContentHeader()
-    header.unmarshal(frame_data)
-    return header
+def _headers_at(header: bytes) -> int | None:
+    """Where the table of headers begins."""
+    flags = _FLAGS(header, _FLAGS_AT)[0]
+    if not flags & _HEADERS:
+        return None
+    at = _FLAGS_AT + 2
+    for skipped in (_CONTENT_TYPE, _CONTENT_ENCODING):
+        if flags & skipped:
+            at += 1 + header[at]
+    return at
 
 
 def _short_text(data: bytes) -> tuple[int, str]:
@@ -217,12 +186,10 @@ def _short_text(data: bytes) -> tuple[int, str]:
     return end, data[1:end].decode("utf-8", "backslashreplace")
 
 
-def install_tolerant_decoding() -> None:
-    """Make pamqp decode content headers late and short strings leniently, in this process.
+def install_tolerant_names() -> None:
+    """Make pamqp decode short strings leniently, in this process.
 
-    The seams the library leaves: its frame reader looks both up in its modules. A queue's name may
-    be any bytes, and stands in a trace message's routing key, which is a short string. To
-    everybody else a late header behaves as before, only that decoding happens at first use.
+    The seam the library leaves: it looks the decoder up in its module. A name may be any bytes, and
+    stands in the broker's reason for closing, cut at 255 bytes wherever that is.
     """
-    pamqp.frame._unmarshal_header_frame = _late_header
     pamqp.decode.METHODS["shortstr"] = _short_text

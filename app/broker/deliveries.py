@@ -1,0 +1,146 @@
+"""Deliveries, taken out of what the broker sends before the client library sees it.
+
+Why not the library's own: on the way to a consumer's callback a delivery is nine reads, three
+frames through two queues and a task of its own, which took more than parsing, matching, stamping
+and storing it together. Everything that is no delivery (handshake, answers, heartbeats, closing)
+stays the library's. What is here needs two of AMQP's layouts, the frame and ``basic.deliver``:
+https://www.rabbitmq.com/resources/specs/amqp0-9-1.pdf (sections 2.3.5, 4.2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from struct import Struct
+
+import msgspec
+
+METHOD, HEADER, BODY, HEARTBEAT = _KINDS = 1, 2, 3, 8
+FRAME_END = 0xCE
+HEARTBEAT_FRAME = bytes([HEARTBEAT, 0, 0, 0, 0, 0, 0, FRAME_END])
+
+_DELIVER = bytes([0, 60, 0, 60])  # class and method
+_FRAME = Struct(">BHI")  # kind, channel, size of the payload; behind that one octet ends it
+_TAG = Struct(">QB")  # delivery tag, flags
+_BODY_SIZE = Struct(">Q").unpack_from
+_BODY_SIZE_AT = 4  # in a header's payload, behind class and weight
+
+
+class Delivery(msgspec.Struct, frozen=True, gc=False):
+    """One message as it came off the socket; ``header`` is the payload of its header frame.
+
+    A routing key that is no UTF-8 keeps its odd bytes as ``\\xhh``: a queue's name may be any bytes
+    and stands in the routing key of its trace messages.
+    """
+
+    tag: int
+    redelivered: bool
+    routing_key: str
+    header: bytes
+    body: bytes
+
+
+class DeliverySplitter:
+    """Parts a connection's bytes into one channel's deliveries and the rest.
+
+    Bytes that are no frames, and all behind them, are left to the client library, which breaks off
+    over them. Whole frames are the broker's, and right.
+    """
+
+    def __init__(self) -> None:
+        self._channel = 0  # until one is chosen: the connection itself, which has no deliveries
+        self._take: Callable[[Delivery], None] = _nobody
+        self._parts: list[bytes] = []  # of a frame that is not complete
+        self._have = 0
+        self._need = 0
+        self._is_broken = False
+        self._method: tuple[int, bool, str] | None = None  # of the delivery at hand
+        self._header = b""
+        self._body: list[bytes] = []
+        self._missing = 0
+
+    @property
+    def is_diverting(self) -> bool:
+        """Whether deliveries are wanted."""
+        return self._channel != 0
+
+    def divert(self, channel: int, take: Callable[[Delivery], None]) -> None:
+        """Call ``take`` with each delivery on that channel from now on."""
+        self._channel, self._take = channel, take
+
+    def feed(self, data: bytes) -> bytes:
+        """Take in what came next; return what the library is to read, in whole frames."""
+        if self._is_broken:
+            return data
+        self._parts.append(data)
+        self._have += len(data)
+        if self._have < self._need:
+            return b""
+        data = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
+        passed, end = self._split(data)
+        self._parts, self._have = [data[end:]], len(data) - end
+        return passed
+
+    def _split(self, data: bytes) -> tuple[bytes, int]:
+        """Go through whole frames; return what is passed on, and where that ended."""
+        passed: list[bytes] = []
+        at, there = 0, len(data)
+        unpack, ours = _FRAME.unpack_from, self._channel
+        while there - at >= _FRAME.size:
+            kind, channel, size = unpack(data, at)
+            begin = at + _FRAME.size
+            end = begin + size
+            if kind not in _KINDS:
+                return self._give_up(passed, data, at)
+            if end >= there:
+                self._need = end + 1 - at
+                return b"".join(passed), at
+            if data[end] != FRAME_END:
+                return self._give_up(passed, data, at)
+            if channel != ours or not self._is_ours(kind, data, begin, end):
+                passed.append(data[at : end + 1])
+            at = end + 1
+        self._need = _FRAME.size
+        return b"".join(passed), at
+
+    def _give_up(self, passed: list[bytes], data: bytes, at: int) -> tuple[bytes, int]:
+        self._is_broken = True
+        passed.append(data[at:])
+        return b"".join(passed), len(data)
+
+    def _is_ours(self, kind: int, data: bytes, begin: int, end: int) -> bool:
+        """Whether a frame of our channel belongs to a delivery, which then goes on by it."""
+        if kind == METHOD:
+            is_delivery = data.startswith(_DELIVER, begin)
+            if is_delivery:
+                self._method = _arguments(data, begin + len(_DELIVER))
+            return is_delivery
+        if self._method is None:
+            return False
+        if kind == HEADER:
+            self._header = data[begin:end]
+            self._missing = _BODY_SIZE(data, begin + _BODY_SIZE_AT)[0]
+        else:
+            self._body.append(data[begin:end])
+            self._missing -= end - begin
+        if self._missing == 0:
+            self._complete(*self._method)
+        return True
+
+    def _complete(self, tag: int, redelivered: bool, routing_key: str) -> None:
+        body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
+        self._method, self._body = None, []
+        self._take(Delivery(tag, redelivered, routing_key, self._header, body))
+
+
+def _arguments(data: bytes, at: int) -> tuple[int, bool, str]:
+    """Delivery tag, redelivered flag and routing key of a ``basic.deliver``."""
+    at += 1 + data[at]  # the consumer's tag
+    tag, flags = _TAG.unpack_from(data, at)
+    at += _TAG.size
+    at += 1 + data[at]  # the exchange
+    key = data[at + 1 : at + 1 + data[at]]
+    return tag, bool(flags & 1), key.decode("utf-8", "backslashreplace")
+
+
+def _nobody(_: Delivery) -> None:
+    pass

@@ -1,0 +1,218 @@
+"""Deliveries come off a connection's bytes whole and in order, and everything else stays."""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import pairwise
+from typing import TypeAlias
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pamqp import commands, frame
+from pamqp.body import ContentBody
+from pamqp.header import ContentHeader
+from pamqp.heartbeat import Heartbeat
+
+from app.broker.connection import DivertingReader, Gate
+from app.broker.deliveries import HEARTBEAT_FRAME, Delivery, DeliverySplitter
+from app.broker.wire import decode_headers
+
+OURS, OTHER = 1, 2
+Sent: TypeAlias = tuple[bytes, Delivery | None]  # bytes, and the delivery of ours that they are
+
+
+def delivery_frames(channel: int, delivery: Delivery, pieces: int) -> bytes:
+    """What the broker sends for a delivery, its body in so many frames."""
+    arguments = commands.Basic.Deliver(
+        "itc.trace", delivery.tag, delivery.redelivered, "amq.rabbitmq.trace", delivery.routing_key
+    )
+    size = max(1, -(-len(delivery.body) // pieces))
+    bodies = [delivery.body[at : at + size] for at in range(0, len(delivery.body), size)]
+    header = frame.marshal(ContentHeader(0, 0, commands.Basic.Properties()), channel)
+    return b"".join(
+        [
+            frame.marshal(arguments, channel),
+            header[:3] + len(delivery.header).to_bytes(4, "big") + delivery.header + b"\xce",
+            *(frame.marshal(ContentBody(body), channel) for body in bodies),
+        ]
+    )
+
+
+def header_of(body: bytes, number: int) -> bytes:
+    properties = commands.Basic.Properties(headers={"n": number})
+    return ContentHeader(0, len(body), properties).marshal()
+
+
+@st.composite
+def deliveries(draw: st.DrawFn) -> tuple[bytes, Delivery]:
+    body = draw(st.binary(max_size=40))
+    delivery = Delivery(
+        tag=draw(st.integers(1, 2**63)),
+        redelivered=draw(st.booleans()),
+        routing_key=draw(st.text(max_size=20)),
+        header=header_of(body, draw(st.integers(0, 9))),
+        body=body,
+    )
+    pieces = draw(st.integers(1, 4))
+    channel = draw(st.sampled_from([OURS, OURS, OURS, OTHER]))
+    return delivery_frames(channel, delivery, pieces), delivery if channel == OURS else None
+
+
+answers = st.sampled_from(
+    [
+        frame.marshal(Heartbeat(), 0),
+        frame.marshal(commands.Basic.ConsumeOk("itc.trace"), OURS),
+        frame.marshal(commands.Basic.Cancel("itc.trace", True), OURS),
+        frame.marshal(commands.Queue.DeclareOk("itc.trace", 5, 1), OURS),
+        frame.marshal(commands.Channel.CloseOk(), OTHER),
+        frame.marshal(commands.Connection.Blocked("no memory"), 0),
+    ]
+).map(lambda data: (data, None))
+
+
+def in_chunks(data: bytes, cuts: list[int]) -> list[bytes]:
+    places = sorted({0, len(data), *(cut % (len(data) + 1) for cut in cuts)})
+    return [data[a:b] for a, b in pairwise(places)]
+
+
+@given(
+    st.lists(st.one_of(answers, deliveries()), max_size=12),
+    st.lists(st.integers(0, 100_000), max_size=30),
+)
+def test_however_the_bytes_come_deliveries_are_whole_and_the_rest_is_passed_on(
+    sent: list[Sent], cuts: list[int]
+) -> None:
+    taken: list[Delivery] = []
+    splitter = DeliverySplitter()
+    splitter.divert(OURS, taken.append)
+    passed = [splitter.feed(c) for c in in_chunks(b"".join(data for data, _ in sent), cuts)]
+    assert taken == [delivery for _, delivery in sent if delivery]
+    assert b"".join(passed) == b"".join(data for data, delivery in sent if not delivery)
+
+
+@given(st.lists(deliveries(), min_size=1, max_size=3), st.lists(st.integers(0, 500), max_size=9))
+def test_until_somebody_wants_deliveries_everything_is_passed_on(
+    sent: list[Sent], cuts: list[int]
+) -> None:
+    splitter = DeliverySplitter()
+    data = b"".join(data for data, _ in sent)
+    assert b"".join(splitter.feed(chunk) for chunk in in_chunks(data, cuts)) == data
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        b"AMQP\0\0\x09\x01",  # a broker that refuses the protocol's version
+        b"\x09" + bytes(20),  # a kind of frame that there is not
+        b"\x08\0\0\0\0\0\0X and more",  # a frame without its end
+    ],
+)
+def test_what_is_no_frame_is_left_to_the_library_with_all_behind_it(odd: bytes) -> None:
+    taken: list[Delivery] = []
+    splitter = DeliverySplitter()
+    splitter.divert(OURS, taken.append)
+    delivery = Delivery(1, False, "publish.", header_of(b"x", 1), b"x")
+    behind = delivery_frames(OURS, delivery, 1)
+    assert splitter.feed(behind + odd + behind) + splitter.feed(behind) == odd + behind + behind
+    assert taken == [delivery]
+
+
+def test_a_large_body_in_many_frames_and_chunks() -> None:
+    taken: list[Delivery] = []
+    splitter = DeliverySplitter()
+    splitter.divert(OURS, taken.append)
+    body = bytes(range(256)) * 8000
+    delivery = Delivery(7, True, "deliver.q", header_of(body, 1), body)
+    data = delivery_frames(OURS, delivery, 16)
+    assert not any(splitter.feed(data[at : at + 4096]) for at in range(0, len(data), 4096))
+    assert taken == [delivery]
+
+
+def test_a_routing_key_that_is_no_utf8_keeps_its_odd_bytes_in_words() -> None:
+    taken: list[Delivery] = []
+    splitter = DeliverySplitter()
+    splitter.divert(OURS, taken.append)
+    delivery = Delivery(1, False, "deliver.ab", header_of(b"", 1), b"")
+    splitter.feed(delivery_frames(OURS, delivery, 1).replace(b"deliver.ab", b"deliver.\xff\xfe"))
+    assert taken[0].routing_key == "deliver.\\xff\\xfe"
+    assert decode_headers(taken[0].header) == {"n": 1}
+
+
+class Wire:
+    """A reader before bytes that a test lets come."""
+
+    def __init__(self) -> None:
+        self.stream = asyncio.StreamReader()
+        self.gate = Gate()
+        self.splitter = DeliverySplitter()
+        self.taken: list[Delivery] = []
+        self.came = asyncio.Event()
+        self.reader = DivertingReader(self.stream, self.gate, self.splitter)
+
+    def divert(self) -> None:
+        self.splitter.divert(OURS, self.take)
+
+    def take(self, delivery: Delivery) -> None:
+        self.taken.append(delivery)
+        self.came.set()
+
+
+DELIVERY = Delivery(1, False, "publish.", header_of(b"body", 1), b"body")
+FRAMES = delivery_frames(OURS, DELIVERY, 1)
+ANSWER = frame.marshal(commands.Basic.ConsumeOk("itc.trace"), OURS)
+
+
+async def test_the_library_reads_what_is_no_delivery_in_pieces_of_its_choice() -> None:
+    wire = Wire()
+    wire.divert()
+    wire.stream.feed_data(FRAMES + ANSWER + FRAMES + ANSWER[:5])
+    assert await wire.reader.readexactly(7) == ANSWER[:7]
+    assert await wire.reader.readexactly(len(ANSWER) - 7) == ANSWER[7:]
+    assert wire.taken == [DELIVERY, DELIVERY]
+    wire.stream.feed_data(ANSWER[5:])
+    assert await wire.reader.read() == ANSWER
+
+
+async def test_at_the_end_the_library_is_told() -> None:
+    wire = Wire()
+    wire.stream.feed_data(ANSWER + ANSWER[:3])
+    wire.stream.feed_eof()
+    assert await wire.reader.readexactly(len(ANSWER)) == ANSWER
+    with pytest.raises(asyncio.IncompleteReadError):
+        await wire.reader.readexactly(1)
+    assert wire.reader.at_eof()
+    assert await wire.reader.read() == b""
+
+
+async def test_a_connection_with_deliveries_alone_shows_signs_of_life(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = 100.0
+    monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: now)
+    wire = Wire()
+    wire.stream.feed_data(ANSWER)
+    assert await wire.reader.readexactly(len(ANSWER)) == ANSWER
+    wire.divert()
+    wire.stream.feed_data(FRAMES)
+    reading = asyncio.ensure_future(wire.reader.readexactly(len(HEARTBEAT_FRAME)))
+    await wire.came.wait()
+    assert not reading.done(), "within a second nothing is missed"
+    now += 1.5
+    wire.stream.feed_data(FRAMES)
+    assert await reading == HEARTBEAT_FRAME
+    assert len(wire.taken) == 2
+
+
+async def test_behind_a_closed_gate_nothing_is_read() -> None:
+    wire = Wire()
+    wire.divert()
+    wire.gate.set_open(False)
+    wire.stream.feed_data(FRAMES + ANSWER)
+    reading = asyncio.ensure_future(wire.reader.readexactly(len(ANSWER)))
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert not wire.taken
+    wire.gate.set_open(True)
+    assert await reading == ANSWER
+    assert wire.taken == [DELIVERY]
