@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from types import TracebackType
 from typing import Any, Self
 from urllib.parse import quote, unquote, urlsplit
 from uuid import uuid4
@@ -12,12 +11,13 @@ from uuid import uuid4
 import httpx
 
 from tools.servers.processes import ServerError
+from tools.servers.server import Server
 
 DEFAULT_AMQP_PORT = 5672
 DEFAULT_MANAGEMENT_PORT = 15672
 
 
-class Broker:
+class Broker(Server):
     """A broker that is there already, reached as an administrator.
 
     `RabbitNode` and `RabbitCluster` are brokers too: whatever takes a Broker takes those.
@@ -126,17 +126,6 @@ class Broker:
 
     def stop(self) -> None:
         """Leave it alone: it is not ours."""
-
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.stop()
 
 
 def _without_credentials(url: str) -> str:

@@ -10,11 +10,11 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 from uuid import uuid4
 
 from tools.servers.processes import Child, Folder, ServerError, free_port
+from tools.servers.server import Server
 
 START_SECONDS = 60.0
 UNIX_USER = "postgres"  # made by the package; PostgreSQL refuses to run as root
@@ -32,7 +32,7 @@ def program(name: str) -> Path:
     raise ServerError(f"PostgreSQL is not installed ({name} not found): run tools/install test")
 
 
-class PostgresServer:
+class PostgresServer(Server):
     """One private server on a loopback port; user ``postgres`` with a random password.
 
     ``folder`` keeps its data; without one a temporary folder is used and removed by `close`. Its
@@ -106,11 +106,6 @@ class PostgresServer:
             self._child.wait(30)
             self._child = None
 
-    def restart(self) -> None:
-        """Stop it and start it again on the same port and data."""
-        self.stop()
-        self.start()
-
     def close(self) -> None:
         """Stop it and remove its folder if that is temporary."""
         if self._folder.temporary:
@@ -136,17 +131,6 @@ class PostgresServer:
             yield url
         finally:
             self.drop_database(name)
-
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _initialise(self, data: Path) -> None:
         secret = self.folder / "password"

@@ -11,7 +11,6 @@ import os
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 from uuid import uuid4
 
@@ -138,25 +137,12 @@ class RabbitNode(Broker):
             self._child.kill()
             self._child = None
 
-    def restart(self) -> None:
-        """Stop it and start it again on the same ports and data."""
-        self.stop()
-        self.start()
-
     def close(self) -> None:
         """Stop it and remove its folder if that is temporary."""
         if self._folder.temporary:
             self.kill()  # nothing to keep: saves the six seconds of a good order
         self.stop()
         self._folder.discard()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def ctl(self, *words: str, tool: str = "rabbitmqctl") -> str:
         """Run ``rabbitmqctl`` (or a sibling) against this node and give what it printed.
@@ -302,11 +288,3 @@ class RabbitCluster(Broker):
             node.kill()
         self.stop()
         self._folder.discard()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()

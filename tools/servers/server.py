@@ -1,0 +1,39 @@
+"""What a broker and a database have in common here: they are started, stopped and left behind."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from types import TracebackType
+from typing import Self
+
+
+class Server(ABC):
+    """Start and `close` it, or use it as a context manager, which does both."""
+
+    @abstractmethod
+    def start(self) -> Self:
+        """Start it, unless it runs, and wait until it answers; raises `ServerError`."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """Stop it in good order; the data stays."""
+
+    def restart(self) -> None:
+        """Stop it and start it again on the same ports and data."""
+        self.stop()
+        self.start()
+
+    def close(self) -> None:
+        """Stop it, and remove what it leaves behind where that is temporary."""
+        self.stop()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
