@@ -45,12 +45,12 @@ async def examine(settings: Settings) -> AsyncIterator[Finding]:
     yield Finding("program", True, f"rabbitmq-itc {program_version()}, Python {python_version()}")
     management = management_api(settings)
     try:
-        for check in (_broker, _account, _amqp):
-            yield await _guarded(check, settings, management)
-        yield await _guarded(_schema, settings, management)
+        for subject, check in (("broker", _broker), ("account", _account), ("amqp", _amqp)):
+            yield await _guarded(subject, check, settings, management)
+        yield await _guarded("store", _store, settings, management)
         async for finding in _traces(settings, management):
             yield finding
-        yield await _guarded(_java, settings, management)
+        yield await _guarded("java", _java, settings, management)
         for folder in dict.fromkeys((settings.data_dir, settings.exports)):
             yield _disk(folder)
     finally:
@@ -68,8 +68,9 @@ _ADVICE = {
 }
 
 
-async def _guarded(check: Check, settings: Settings, management: ManagementApi) -> Finding:
-    subject = check.__name__.removeprefix("_").replace("schema", "store")
+async def _guarded(
+    subject: str, check: Check, settings: Settings, management: ManagementApi
+) -> Finding:
     try:
         return await check(settings, management)
     except ItcError as error:
@@ -135,7 +136,7 @@ async def _vhosts_of(user: str, management: ManagementApi) -> frozenset[str]:
     return frozenset()
 
 
-async def _schema(settings: Settings, management: ManagementApi) -> Finding:
+async def _store(settings: Settings, management: ManagementApi) -> Finding:
     state = await schema_state(settings.database.reveal())
     if state.is_current:
         return Finding("store", True, f"{settings.database}, tables up to date")

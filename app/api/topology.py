@@ -47,9 +47,10 @@ async def count_topology(
     end = time.time_ns() // 1_000 if until is None else microseconds(until)
     start = max(0, end - _PERIOD) if since is None else microseconds(since)
     request = parts.topologies.request(vhost, start, end, user.name)
+    # Before the job, for not every client waits for its end.
+    await asyncio.to_thread(parts.topologies.forget_old, vhost)
 
     async def answer(result: Json) -> Response:
-        await asyncio.to_thread(parts.topologies.forget_old, vhost)
         return json_answer(await asyncio.to_thread(parts.topologies.get, vhost, start, end), 201)
 
     return await submitted(request, prefer, parts, answer)

@@ -228,7 +228,7 @@ class JobManager:
         live = self._live.get(job_id)
         if live is None or live.has_ended:
             job = await self.job(job_id)
-            raise ConflictError(f"job {job_id} has ended: it {job.state.value}")
+            raise ConflictError(f"job {job_id} has ended already: it is {job.state.value}")
         if self._queue.remove(live):
             await self._end(live, JobState.cancelled)
         elif live.task is not None:

@@ -6,6 +6,7 @@ disk: call it in a thread.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import re
 from collections.abc import Iterator
@@ -52,8 +53,9 @@ class Topologies:
             if period is None or (since is not None and int(period[1]) != since):
                 continue
             if until is None or int(period[2]) == until:
-                found: Json = msgspec.json.decode(path.read_bytes())
-                return found
+                with contextlib.suppress(FileNotFoundError):  # removed just now
+                    found: Json = msgspec.json.decode(path.read_bytes())
+                    return found
         raise NotFoundError(f"no topology of {vhost} was counted for that time")
 
     def forget_old(self, vhost: str) -> None:
@@ -66,8 +68,8 @@ class Topologies:
         return self._folder / hashlib.sha256(vhost.encode()).hexdigest()[:32]
 
     def _newest_first(self, vhost: str) -> Iterator[Path]:
-        try:
-            found = [(path.stat().st_mtime_ns, path) for path in self._of(vhost).glob("*.json")]
-        except OSError:  # one was removed just now
-            found = []
+        found = []
+        for path in self._of(vhost).glob("*.json"):
+            with contextlib.suppress(FileNotFoundError):  # removed just now
+                found.append((path.stat().st_mtime_ns, path))
         return (path for _, path in sorted(found, reverse=True))

@@ -22,7 +22,7 @@ from app.store import regex
 NAME = "sqlite"
 
 READERS = 4
-BUSY_SECONDS = 10  # another process writes: the command line, another worker, Spark never
+BUSY_SECONDS = 10  # another process writes: one that runs traces, or migrates; never Spark
 POOL_SECONDS = 60
 
 # Python's lock is given up and waited for once a statement, while the event loop wants it too: with

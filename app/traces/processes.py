@@ -32,7 +32,10 @@ LINE_BYTES = 16 << 20
 
 
 class Order(msgspec.Struct, frozen=True):
-    """One line to the child: run, drain or end a trace, or end them all."""
+    """One line to the child: what to do with a trace.
+
+    ``drain`` and ``deadline`` (seconds) are those of `RunningTrace.end`, and go with "end" alone.
+    """
 
     do: Literal["run", "drain", "end"]
     trace: Trace

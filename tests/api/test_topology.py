@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import httpx
 import pytest
 
 from app.api.schemas import Topology
+from app.errors import NotFoundError
+from app.jobs.topologies import KEPT, Topologies
 from tests.api.conftest import World
 
 URL = "/itc_db/topology"
@@ -34,6 +39,28 @@ async def test_an_hour_is_counted_when_nothing_is_said(
 
     assert accepted.status_code == 202
     assert request["until"] - request["since"] == 3_600_000_000
+
+
+def fill(topologies: Topologies) -> None:
+    """One more than are kept, the periods in the order of their counting."""
+    for since in range(KEPT + 1):
+        output = Path(topologies.request("/", since, since + 1, "ann").work["output"])
+        output.parent.mkdir(parents=True, exist_ok=True)
+        output.write_text("{}")
+        os.utime(output, (since, since))
+
+
+async def test_the_oldest_go_though_nobody_waits_for_the_new_one(
+    world: World, client: httpx.AsyncClient
+) -> None:
+    topologies = Topologies(world.settings.data_dir / "topologies")
+    fill(topologies)
+
+    await client.put(URL, params={"vhost": "/"}, headers={"prefer": "respond-async"})
+
+    assert topologies.get("/", 1, 2) == {}
+    with pytest.raises(NotFoundError):
+        topologies.get("/", 0, 1)
 
 
 @pytest.mark.parametrize(
