@@ -1,1 +1,1 @@
-"""Chain queries and exports on Spark; each also runs under spark-submit."""
+"""Chains, archives and topologies on Spark; chains also under spark-submit, without the service."""

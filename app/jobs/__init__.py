@@ -1,1 +1,1 @@
-"""Chain jobs as the service sees them: states, queue, the Spark process."""
+"""Jobs as the service sees them: states, queue, the Spark process, the files they leave."""
