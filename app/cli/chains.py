@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import shutil
+import secrets
 import sys
-import tempfile
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, BinaryIO
 
 import httpx
 import typer
@@ -124,12 +122,9 @@ def delete(
 
 
 def _download(client: Client, path: str, target: Path) -> None:
-    """Save aside and rename, so that nobody reads half a file."""
     with client.stream(path) as response:
         if target == STDOUT:
-            for part in response.iter_bytes():
-                sys.stdout.buffer.write(part)
-            return
+            return _write(response, sys.stdout.buffer)
         try:
             _save(response, target)
         except OSError as error:
@@ -137,13 +132,19 @@ def _download(client: Client, path: str, target: Path) -> None:
 
 
 def _save(response: httpx.Response, target: Path) -> None:
-    descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    """Save aside and rename, so that nobody reads half a file."""
+    if target.exists() and not target.is_file():
+        with target.open("wb") as there:  # a pipe or a device, which a file must not replace
+            return _write(response, there)
+    aside = target.with_name(f".{target.name}.{secrets.token_hex(6)}")
     try:
-        with os.fdopen(descriptor, "wb") as aside:
-            for part in response.iter_bytes():
-                aside.write(part)
-        Path(name).chmod(0o644)
-        shutil.move(name, target)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+        with aside.open("xb") as file:
+            _write(response, file)
+        aside.replace(target)
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def _write(response: httpx.Response, file: BinaryIO) -> None:
+    for part in response.iter_bytes():
+        file.write(part)

@@ -178,6 +178,33 @@ async def test_a_chain_is_found_and_downloaded(run: Command, tmp_path: Path) -> 
     assert deleted.code == 0
 
 
+async def test_a_download_is_no_more_readable_than_its_user_wishes(
+    run: Command, tmp_path: Path
+) -> None:
+    before = os.umask(0o027)
+    try:
+        await run("chain", ORDERED, INVOICED, "-o", "a.jsonl")
+    finally:
+        os.umask(before)
+
+    assert f"{(tmp_path / 'a.jsonl').stat().st_mode & 0o777:o}" == "640"
+
+
+async def test_a_download_replaces_nothing_but_files(run: Command, tmp_path: Path) -> None:
+    folder, pipe = tmp_path / "folder", tmp_path / "pipe"
+    os.mkdir(folder)
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    into_folder = await run("chain", ORDERED, INVOICED, "-o", folder)
+    into_pipe = await run("chain", ORDERED, INVOICED, "-o", pipe)
+    piped = os.read(reader, 1_000)
+    os.close(reader)
+
+    assert (into_folder.code, into_pipe.code) == (Exit.failure, 0)
+    assert into_folder.err.splitlines()[-1] == f"{folder}: Is a directory"
+    assert piped == b'{"id": 1}\n'
+
+
 async def test_a_chain_shows_a_bar_on_a_terminal(world: World, tmp_path: Path) -> None:
     world.spark.go.clear()
     ours, theirs = pty.openpty()
