@@ -192,7 +192,7 @@ async def test_a_download_is_no_more_readable_than_its_user_wishes(
 
 async def test_a_download_replaces_nothing_but_files(run: Command, tmp_path: Path) -> None:
     folder, pipe = tmp_path / "folder", tmp_path / "pipe"
-    os.mkdir(folder)
+    folder.mkdir()
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     into_folder = await run("chain", ORDERED, INVOICED, "-o", folder)
