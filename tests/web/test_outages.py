@@ -61,10 +61,12 @@ def test_a_view_that_failed_in_an_outage_loads_by_itself_after_it(
     demo: Server, open_page: OpenPage, address: str, what: str
 ) -> None:
     page = open_page(demo, "#/admin")
-    never_refresh(page)
     outage = Outage(page)
     outage.begin()
+    never_refresh(page)  # within it: that asks once more for what every view shows
     page.evaluate("address => { location.hash = address }", address)
+    tab = address.partition("?")[0]
+    expect(page.locator(f"nav a[aria-current=page][href^='{tab}']")).to_be_visible()
     expect(page.get_by_role("alert").first).to_contain_text(SENTENCE)
     outage.end()
     expect(page.locator(what)).to_be_visible()
