@@ -37,11 +37,13 @@ def account(rabbit: Broker, vhost: str) -> Iterator[str]:
     rabbit.delete_user(USER)
 
 
-async def address_in(log: Path) -> str:
+async def address_in(log: Path, process: asyncio.subprocess.Process) -> str:
     """Where the service says that it listens."""
 
     async def listening() -> str | None:
-        found = re.search(r"listening on (\S+)", await asyncio.to_thread(log.read_text))
+        text = await asyncio.to_thread(log.read_text)
+        assert process.returncode is None, text
+        found = re.search(r"listening on (\S+)", text)
         return found and found[1]
 
     return await until(listening, "the service listens")
@@ -98,9 +100,10 @@ async def test_nothing_tells_a_password(
         tmp_path,
     )
     try:
-        told = await answers(await address_in(tmp_path / "log"), vhost, words)
+        told = await answers(await address_in(tmp_path / "log", process), vhost, words)
     finally:
-        process.send_signal(signal.SIGTERM)
+        if process.returncode is None:
+            process.send_signal(signal.SIGTERM)
         await asyncio.wait_for(process.wait(), 60)
     kept = await asyncio.to_thread(contents, tmp_path)
 
