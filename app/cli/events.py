@@ -31,7 +31,6 @@ def add_to(app: typer.Typer) -> None:
     """Put the commands in place."""
     app.command()(events)
     app.command()(compare)
-    app.command()(prune)
 
 
 def events(
@@ -149,35 +148,3 @@ def end_by_relation(answer: dict[str, Any], require_complete: bool) -> None:
         )
     if answer["relation"] == "concurrent":
         raise typer.Exit(Exit.concurrent)
-
-
-def prune(
-    vhost: Annotated[str, typer.Argument(help="The virtual host's name, such as /")],
-    keep_events: Annotated[
-        int | None, typer.Option(min=1, help="How many of the newest events stay.")
-    ] = None,
-    keep_days: Annotated[
-        float | None, typer.Option(help="Of which age at most events stay.")
-    ] = None,
-    archived: Annotated[
-        bool, typer.Option("--archived", help="Only what is archived goes.")
-    ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
-    json: Json = False,
-    url: Url = None,
-    user: User = None,
-) -> None:
-    """Remove the oldest events of a virtual host; without options, by the service's retention."""
-    client = Client.from_environment(url, user)
-    chosen = {"keep_events": keep_events, "keep_days": keep_days}
-    parameters = {name: value for name, value in chosen.items() if value is not None}
-    answer = client.send(
-        "DELETE",
-        "/itc_db",
-        params={"vhost": vhost, "archived": archived, "dry_run": dry_run, **parameters},
-    ).json()
-    if json:
-        as_json(answer)
-    else:
-        verb = "would go" if dry_run else "went"
-        say(f"{answer['events']} events {verb}, {answer['participants']} participants with them")

@@ -1,4 +1,4 @@
-"""What needs no running service: ``serve``, ``migrate``, ``prune``, ``settings``, ``doctor``."""
+"""What needs no running service: ``serve``, ``migrate``, ``settings``, ``doctor``."""
 
 from __future__ import annotations
 

@@ -36,6 +36,7 @@ User = Annotated[
         show_envvar=True,
     ),
 ]
+Vhost = Annotated[str, typer.Argument(help="The virtual host's name, such as /")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
 Wait = Annotated[
     bool, typer.Option("--wait/--no-wait", help="Wait for the end, or print the job's number.")

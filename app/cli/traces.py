@@ -8,14 +8,12 @@ import typer
 
 from app.cli.client import Client, segment
 from app.cli.exits import Exit
-from app.cli.options import Json, Url, User
+from app.cli.options import Json, Url, User, Vhost
 from app.cli.output import as_json, printable, say, table
 
 trace = typer.Typer(
     help="Start, stop and look at the capture of virtual hosts.", no_args_is_help=True
 )
-
-Vhost = Annotated[str, typer.Argument(help="The virtual host's name, such as /")]
 
 
 def add_to(app: typer.Typer) -> None:

@@ -1,4 +1,4 @@
-"""``archive``, ``topology``: the jobs over many events at once."""
+"""``topology``: who sends what where."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ from typing import Annotated, Any
 import typer
 
 from app.cli.client import Client
-from app.cli.following import followed, say_job, submit
-from app.cli.options import Json, Url, User, Wait
+from app.cli.following import followed, submit
+from app.cli.options import Json, Url, User, Vhost
 from app.cli.output import as_json, printable, say, table
-
-Vhost = Annotated[str, typer.Argument(help="The virtual host's name, such as /")]
 
 _TOPOLOGY = "/itc_db/topology"
 _COLUMNS = (
@@ -31,38 +29,7 @@ _COLUMNS = (
 
 def add_to(app: typer.Typer) -> None:
     """Put the commands in place."""
-    app.command()(archive)
     app.command()(topology)
-
-
-def archive(
-    vhost: Vhost,
-    keep_days: Annotated[
-        float | None, typer.Option(help="Archive what is older than so many days.")
-    ] = None,
-    before: Annotated[
-        str | None, typer.Option(help="Archive what was recorded before this time (ISO 8601).")
-    ] = None,
-    wait: Wait = True,
-    json: Json = False,
-    url: Url = None,
-    user: User = None,
-) -> None:
-    """Write the oldest events of a virtual host as Parquet, so that they may be pruned.
-
-    They stay where they are until `prune --archived`.
-    """
-    client = Client.from_environment(url, user)
-    job = submit(client, "/itc_db/archive", vhost=vhost, keep_days=keep_days, before=before)
-    if not wait:
-        return say_job(job, json)
-    summary = followed(client, job)
-    if json:
-        return as_json(summary)
-    return say(
-        f"{summary['events']} events archived in {summary['files']} files,"
-        f" {summary['bytes']} bytes; all up to event {summary['through']} are archived"
-    )
 
 
 def topology(
