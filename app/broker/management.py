@@ -54,7 +54,6 @@ class QueueInfo(msgspec.Struct, frozen=True):
     type: str = "classic"
     messages: int | None = None
     message_bytes: int | None = None
-    consumers: int | None = None
 
 
 class _Whoami(msgspec.Struct):
