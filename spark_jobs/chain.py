@@ -264,8 +264,8 @@ def versions() -> dict[str, str]:
 EXIT_CODES = {
     Problem.bad_request: 2,
     Problem.not_found: 4,
-    Problem.outage: 5,
-    Problem.cancelled: 6,
+    Problem.outage: 6,
+    Problem.cancelled: 1,
     Problem.failed: 1,
 }
 CONCURRENT = 3

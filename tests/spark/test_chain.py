@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from app.cli.exits import Exit
 from spark_jobs import slices
-from spark_jobs.chain import ChainRequest, Summary, main, run
+from spark_jobs.chain import CONCURRENT, EXIT_CODES, ChainRequest, Summary, main, run
 from spark_jobs.database import Database
 from spark_jobs.errors import JobError, Problem
 from spark_jobs.export import manifest_of
@@ -310,6 +311,21 @@ def test_the_job_runs_on_its_own(
     assert "no event 999999" in capsys.readouterr().err
     assert code(stored.first, stored.first) == 2
     assert code(stored.first, stored.last, tmp_path / "a.exe") == 2
+    monkeypatch.setenv("ITC_DATABASE_URL", f"sqlite:///{tmp_path / 'none.db'}")
+    assert code(stored.first, stored.last) == 6
     monkeypatch.delenv("ITC_DATABASE_URL")
     assert code(stored.first, stored.last) == 2
     assert "ITC_DATABASE_URL" in capsys.readouterr().err
+
+
+def test_its_exit_codes_are_the_command_line_s() -> None:
+    own = {problem.name: code for problem, code in EXIT_CODES.items()}
+    same = {
+        "bad_request": Exit.usage,
+        "not_found": Exit.not_found,
+        "outage": Exit.unavailable,
+        "cancelled": Exit.failure,
+        "failed": Exit.failure,
+    }
+    assert own == same
+    assert Exit.concurrent == CONCURRENT
