@@ -120,9 +120,7 @@ class ManagementApi:
         Raises `NotAuthenticatedError` where the broker refuses them, `NotAuthorisedError` where
         it knows the user, who may not use the management API at all.
         """
-        answer = await self._as_user(authorization, "/api/whoami", _Whoami)
-        tags = answer.tags.split(",") if isinstance(answer.tags, str) else answer.tags
-        return BrokerUser(answer.name, frozenset(tag.strip() for tag in tags if tag.strip()))
+        return _user(await self._as_user(authorization, "/api/whoami", _Whoami))
 
     async def visible_vhosts(self, authorization: bytes) -> frozenset[str]:
         """Virtual hosts that the broker shows to these credentials."""
@@ -133,9 +131,7 @@ class ManagementApi:
 
     async def own_user(self) -> BrokerUser:
         """The service's own account: its name and tags."""
-        answer = await self._as_service("GET", "/api/whoami", _Whoami)
-        tags = answer.tags.split(",") if isinstance(answer.tags, str) else answer.tags
-        return BrokerUser(answer.name, frozenset(tags))
+        return _user(await self._as_service("GET", "/api/whoami", _Whoami))
 
     async def vhosts(self) -> frozenset[str]:
         """Virtual hosts that the service's own account sees."""
@@ -286,6 +282,11 @@ class ManagementApi:
             f"the broker's management API at {_host(str(response.url))} answers "
             f"{response.status_code}: {_reason(response)}"
         )
+
+
+def _user(answer: _Whoami) -> BrokerUser:
+    tags = answer.tags.split(",") if isinstance(answer.tags, str) else answer.tags
+    return BrokerUser(answer.name, frozenset(tag.strip() for tag in tags if tag.strip()))
 
 
 def _tracing(vhost: dict[str, Any], base_url: str) -> bool:
