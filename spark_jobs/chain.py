@@ -90,16 +90,9 @@ class Summary:
 def run(spark: SparkSession, request: ChainRequest, report: Report = silent) -> Summary:
     """Find the chain and write it, with a manifest beside it.
 
-    Args:
-        spark: where to run.
-        request: what to do.
-        report: told of every step; raises to end the job.
-
-    Returns:
-        The summary. Where the events are concurrent nothing is written and ``file`` is None.
-
-    Raises:
-        JobError: and nothing is written.
+    Where the events are concurrent nothing is written, and the summary's ``file`` is None.
+    ``report`` is told of every step; what it raises ends the job. Raises `JobError`, and then
+    nothing is written either.
     """
     job = _Job(spark, request, Meter(report))
     with request.database.connect() as connection:

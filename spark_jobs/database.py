@@ -56,8 +56,7 @@ class Database:
     def from_url(cls, url: str) -> Database:
         """Translate a SQLAlchemy database URL.
 
-        Raises:
-            JobError: the URL names neither SQLite nor PostgreSQL, or no SQLite file.
+        Raises `JobError` where it names neither SQLite nor PostgreSQL, or no SQLite file.
         """
         scheme = url.partition(":")[0].partition("+")[0]
         if scheme == "sqlite":

@@ -69,8 +69,7 @@ class HashedFile:
 def written_aside(target: Path) -> Iterator[HashedFile]:
     """A file that appears as ``target`` when the block ends well, and nowhere when it does not.
 
-    Raises:
-        JobError: the disk is full, or the folder cannot be written.
+    Raises `JobError` where the disk is full, or the folder cannot be written.
     """
     aside = target.with_name(f".{target.name}.{secrets.token_hex(6)}{LEFTOVER}")
     with disk_explained(target):

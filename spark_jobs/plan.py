@@ -60,14 +60,8 @@ class Plan:
 def make_plan(history: History, from_id: int, to_id: int, form: Form | None = None) -> Plan:
     """Plan the chain between two events, whichever happened first.
 
-    Args:
-        history: the store's look-ups.
-        from_id: one event.
-        to_id: another event of the same virtual host.
-        form: asks for one form; None picks the cheaper.
-
-    Raises:
-        JobError: equal ids, unknown ids, ids of two virtual hosts.
+    Both are of one virtual host; ``form`` asks for one form, None picks the cheaper. Raises
+    `JobError` for equal ids, unknown ids, ids of two virtual hosts.
     """
     first, second = _ends(history, from_id, to_id)
     relation = relate(first, second)

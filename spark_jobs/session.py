@@ -59,8 +59,7 @@ class SparkSettings:
 def open_session(settings: SparkSettings) -> SparkSession:
     """Start or join Spark.
 
-    Raises:
-        JobError: Java is missing or too old; the master or the Connect server is away.
+    Raises `JobError` where Java is missing or too old, or the master or the Connect server away.
     """
     if settings.remote:
         _reach(settings.remote, CONNECT_PORT, "Spark Connect server", "ITC_SPARK_REMOTE")

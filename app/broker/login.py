@@ -14,8 +14,8 @@ from app.broker.outages import Place, outage
 async def sign_in(amqp_url: str, vhost: str, seconds: float) -> None:
     """Connect to a virtual host and leave again.
 
-    :raises VirtualHostError: where the account is right, and may not enter this virtual host.
-    :raises OutageError: with what went wrong, and no password.
+    Raises `VirtualHostError` where the account is right, and may not enter this virtual host, else
+    `OutageError` with what went wrong, and no password.
     """
     url = URL(amqp_url)
     try:

@@ -30,9 +30,7 @@ class TraceSource:
     ) -> AsyncIterator[TraceStream]:
         """Consume the trace queue of a virtual host, made where it is missing.
 
-        ``limit`` ends the stream after so many messages.
-
-        :raises OutageError: when the broker cannot be used.
+        ``limit`` ends the stream after so many messages. Raises `OutageError`.
         """
         nodes = await self._management.nodes()
         quorum = await self._is_quorum(vhost)

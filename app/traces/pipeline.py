@@ -96,8 +96,8 @@ class Pipeline:
     async def run(self) -> None:
         """Restore, connect, and store what comes, until asked to end.
 
-        :raises OutageError: when the broker or the database is away.
-        :raises UndeliverableError: at a message that has to be passed by `pass_undeliverable`.
+        Raises `OutageError` when the broker or the database is away, `UndeliverableError` at a
+        message that has to be passed by `pass_undeliverable`.
         """
         restored = await self._restore()
         prefetch = max(self._settings.prefetch, len(self._window))

@@ -61,10 +61,9 @@ class TraceRegistry:
     async def start(self, vhost: str, policy: str | None) -> bool:
         """Start a trace; True where it is new or was stopped, False where it runs.
 
-        :raises NotFoundError: for a virtual host that the broker does not have.
-        :raises ConflictError: for another policy than the stored events have.
-        :raises BadRequestError: for a policy that is none.
-        :raises OutageError: when the broker or the database is away.
+        Raises `NotFoundError` for a virtual host that the broker does not have, `ConflictError`
+        for another policy than the stored events have, `BadRequestError` for a policy that is
+        none, and `OutageError`.
         """
         if policy is not None and policy not in list(Policy):
             raise BadRequestError(f"a participant is one of {', '.join(Policy)}")
@@ -84,7 +83,7 @@ class TraceRegistry:
     async def stop(self, vhost: str) -> None:
         """Stop a trace: tracing off, the queue emptied into the store, and deleted.
 
-        :raises NotFoundError: where there never was one.
+        Raises `NotFoundError` where there never was one.
         """
         async with self._lock(vhost):
             trace = await self._known(vhost)
@@ -125,8 +124,8 @@ class TraceRegistry:
         Nothing goes whose id is above ``through``. Without any bound the service's own retention
         counts. A trace that runs pauses meanwhile; its queue goes on collecting.
 
-        :raises BadRequestError: where there is no bound at all.
-        :raises NotFoundError: where there never was such a trace.
+        Raises `BadRequestError` where there is no bound at all, `NotFoundError` where there never
+        was such a trace.
         """
         retention = Retention(keep_events, keep_seconds, through=through)
         retention = retention if retention.is_on else self._settings.retention
