@@ -41,7 +41,8 @@ async def migrate(database_url: str) -> SchemaState:
     Several processes may call it at once, and one of them does it; within a process it is for one
     caller at a time, because Alembic keeps what it works on in the process.
 
-    Returns the state before. Raises `SettingsError` where the tables are a newer program's, `OutageError`.
+    Returns the state before. Raises `SettingsError` where the tables are a newer program's, and
+    `OutageError`.
     """
     _make_folder(database_url)
     with translated(dialect_of(database_url)):
