@@ -12,10 +12,15 @@ demo: ## trace a small order pipeline on a private broker and restore a chain fr
 	@tools/install runtime
 	@exec $(python) -m tools.demo
 
+# Two files of tests at a time, each process with servers of its own: half of the time one waits. A
+# broker that is given has two tests at work beside each other only where somebody says so.
+AT_ONCE ?= $(if $(AMQP_URL),0,2)
+
 test: ## run everything: check, then all tests, from quick to slow
 	@tools/install test
 	@$(MAKE) --no-print-directory check
-	$(python) -m pytest $(PYTEST_FLAGS)
+	HYPOTHESIS_PROFILE=thorough $(python) -m pytest -n $(AT_ONCE) --dist loadfile \
+	    --no-loadscope-reorder $(PYTEST_FLAGS)
 
 check: ## lint, format and types; container files
 	@tools/install test

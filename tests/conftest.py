@@ -9,16 +9,18 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 
-from tools.servers import Broker, PostgresServer, RabbitNode, ServerError
+if TYPE_CHECKING:  # where they are needed below: the unit tests are done before they are imported
+    from tools.servers import Broker, PostgresServer
 
-# From quick to slow, so that what is wrong shows as early as it can.
+# From quick to slow, so that what is wrong shows as early as it can. The browser's come last also
+# because Playwright keeps an event loop in its process, in which no other test could run one.
 ORDER = ("unit", "contract", "tools", "api", "spark", "integration", "docs", "web")
 
-Server = TypeVar("Server", Broker, PostgresServer)
+Server = TypeVar("Server", "Broker", "PostgresServer")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -32,6 +34,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _started(server: Server) -> Server:
+    from tools.servers import ServerError
+
     try:
         return server.start()
     except ServerError as error:
@@ -41,6 +45,8 @@ def _started(server: Server) -> Server:
 @pytest.fixture(scope="session")
 def rabbit() -> Iterator[Broker]:
     """The broker of AMQP_URL and MANAGEMENT_URL, or a private node for this session."""
+    from tools.servers import Broker, RabbitNode
+
     given = Broker.from_environment(os.environ)
     if given is not None:
         yield _started(given)
@@ -62,6 +68,8 @@ def vhost(rabbit: Broker) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
     """A private PostgreSQL server for this session."""
+    from tools.servers import PostgresServer
+
     server = PostgresServer()
     try:
         yield _started(server)

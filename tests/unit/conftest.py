@@ -1,17 +1,20 @@
-"""Few and fixed examples for every day; ``ITC_EXAMPLES=2000`` looks for new ones."""
+"""Few examples while one works, more in `make test`, the same each time.
+
+``ITC_EXAMPLES=2000`` looks for new ones.
+"""
 
 import os
 
 from hypothesis import HealthCheck, settings
 
-EXAMPLES = os.environ.get("ITC_EXAMPLES")
+NEW = os.environ.get("ITC_EXAMPLES")
 
-settings.register_profile(
-    "unit",
-    max_examples=int(EXAMPLES or 25),
-    derandomize=not EXAMPLES,
+always = settings(
     database=None,
     deadline=None,  # the machine's load is not the code's fault
     suppress_health_check=[HealthCheck.too_slow],
 )
-settings.load_profile("unit")
+settings.register_profile("quick", always, max_examples=10, derandomize=True)
+settings.register_profile("thorough", always, max_examples=50, derandomize=True)
+settings.register_profile("new", always, max_examples=int(NEW or 1), derandomize=False)
+settings.load_profile("new" if NEW else os.environ.get("HYPOTHESIS_PROFILE", "quick"))

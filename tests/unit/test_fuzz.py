@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from hypothesis import settings
+
 from app.tracker import Bounds, Policy, Tracker
 from bench.fuzz import fuzz, survives
 
 
 def test_damaged_trace_messages_are_records_or_quarantined() -> None:
-    outcomes = fuzz(2_000, repeatable=True)
+    outcomes = fuzz(40 * settings().max_examples, repeatable=True)
     assert {"publish", "deliver", "quarantined"} <= outcomes.keys()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -57,18 +58,28 @@ NEVER_SEES = {
 }
 
 
+@cache
+def imports_in(file: Path) -> tuple[str, ...]:
+    """Every module that a file imports, wherever in it."""
+    return tuple(_imports(ast.parse(file.read_text())))
+
+
+def _imports(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
 def imports_of(room: str) -> Iterator[tuple[Path, str]]:
     """Yield (file, imported module) for everything in a room."""
     place = ROOT / room.replace(".", "/")
     files = sorted(place.rglob("*.py")) if place.is_dir() else [place.with_suffix(".py")]
     assert files, f"{room} has moved: mend this test"
     for file in files:
-        for node in ast.walk(ast.parse(file.read_text())):
-            if isinstance(node, ast.Import):
-                yield from ((file, alias.name) for alias in node.names)
-            elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
-                yield file, node.module
-                yield from ((file, f"{node.module}.{alias.name}") for alias in node.names)
+        yield from ((file, module) for module in imports_in(file))
 
 
 def within(module: str, places: tuple[str, ...]) -> bool:
