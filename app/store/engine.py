@@ -128,7 +128,8 @@ class Database:
 def translated(dialect: Dialect) -> Iterator[None]:
     """Turn a database that is away into `OutageError`, a wrong address into `SettingsError`.
 
-    What is neither is a mistake in this program, and leaves as it is.
+    And what a caller asked for that cannot be, or takes too long, into `BadRequestError`. The rest
+    are mistakes in this program, and leave as they are.
     """
     try:
         yield
@@ -145,6 +146,8 @@ def translated(dialect: Dialect) -> Iterator[None]:
                 raise BadRequestError(
                     "this takes too long to find: narrow it down by vhost, since, until or after"
                 ) from error
+            if said := dialect.misread(each):
+                raise BadRequestError(said) from error
         raise
 
 

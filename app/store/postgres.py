@@ -146,6 +146,12 @@ class Postgres:
         """What is wrong with the address, in a sentence, if this driver's error says so."""
         return _by_state(_SETTINGS, error) if isinstance(error, errors.PostgresError) else None
 
+    def misread(self, error: BaseException) -> str | None:
+        """What the server makes of a regular expression that it cannot read, in a sentence."""
+        if isinstance(error, errors.InvalidRegularExpressionError):
+            return f"not one of PostgreSQL's regular expressions: {error}"
+        return None
+
     def is_timeout(self, error: BaseException) -> bool:
         """Whether this driver's error is `limit_time`'s doing."""
         return isinstance(error, errors.QueryCanceledError)

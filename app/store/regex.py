@@ -1,8 +1,8 @@
 """Regular expressions that a caller brings: matched in linear time, or refused.
 
 Python's own engine takes exponential time for some, and holds the interpreter meanwhile: one
-request could stop the service. RE2 never does. PostgreSQL's engine accepts what RE2 accepts here
-and is stopped by its statement timeout.
+request could stop the service. RE2 never does. PostgreSQL's own engine, which has the last word
+there, knows most of what RE2 knows, and is stopped by its statement timeout.
 """
 
 from __future__ import annotations

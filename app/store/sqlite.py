@@ -175,6 +175,9 @@ class Sqlite:
             return "the file is no SQLite database"
         return None
 
+    def misread(self, error: BaseException) -> str | None:
+        """Nothing: the regular expressions are `app.store.regex`'s, which has checked them."""
+
     def is_timeout(self, error: BaseException) -> bool:
         """Whether this driver's error is `limit_time`'s doing."""
         return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_INTERRUPT

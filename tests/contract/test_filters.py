@@ -281,6 +281,18 @@ async def test_what_is_no_regular_expression_is_refused(store: Store, pattern: s
         await store.events(EventFilter(exchange=pattern, use_regex=True))
 
 
+@pytest.mark.parametrize("pattern", [r"\pL", r"end\z", "(?i:a)", "(?P<name>a)", "a{900}"])
+async def test_what_re2_alone_can_read_is_refused_where_another_has_to(
+    database_url: str, store: Store, told: list[Told], pattern: str
+) -> None:
+    asked = store.events(EventFilter(exchange=pattern, use_regex=True))
+    if database_url.startswith("sqlite"):
+        await asked
+        return
+    with pytest.raises(BadRequestError, match="PostgreSQL's regular expressions: invalid"):
+        await asked
+
+
 async def test_a_regular_expression_made_to_take_for_ever_does_not(
     store: Store, told: list[Told]
 ) -> None:
