@@ -1,13 +1,13 @@
 """Few examples while one works, more in `make test`, the same each time.
 
-``ITC_EXAMPLES=2000`` looks for new ones.
+``HYPOTHESIS_EXAMPLES=2000`` looks for new ones.
 """
 
 import os
 
 from hypothesis import HealthCheck, settings
 
-NEW = os.environ.get("ITC_EXAMPLES")
+NEW = os.environ.get("HYPOTHESIS_EXAMPLES")
 
 always = settings(
     database=None,
