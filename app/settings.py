@@ -1,7 +1,7 @@
 """The configuration: read once from ``ITC_*`` variables or ``.env``, then frozen.
 
-Every bound of the service has its name here. ``docs/settings.md`` is this file as a table, and a
-test compares the two.
+Every bound that an operator may want to be another has its name here. ``docs/settings.md`` is this
+file as a table, and a test compares the two.
 """
 
 from __future__ import annotations
@@ -11,91 +11,24 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
-from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
 from pydantic import (
     BeforeValidator,
     Field,
-    GetCoreSchemaHandler,
     ValidationError,
     field_validator,
     model_validator,
 )
-from pydantic_core import CoreSchema, core_schema, to_jsonable_python
+from pydantic_core import to_jsonable_python
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from app.errors import SettingsError
+from app.secret_url import SecretUrl
 
 PREFIX = "ITC_"
 # Read by the command line's clients, not by the service.
 CLIENT_VARIABLES = frozenset({"ITC_URL", "ITC_USER", "ITC_PASSWORD"})
-
-
-class SecretUrl:
-    """A URL that shows itself without its password; ``reveal()`` gives all of it."""
-
-    def __init__(self, url: str) -> None:
-        self._url = url
-        self._parts = urlsplit(url)
-
-    @classmethod
-    def __get_pydantic_core_schema__(
-        cls, source: type[Any], handler: GetCoreSchemaHandler
-    ) -> CoreSchema:
-        return core_schema.no_info_plain_validator_function(cls._validate)
-
-    @classmethod
-    def _validate(cls, value: object) -> SecretUrl:
-        if isinstance(value, SecretUrl):
-            return value
-        if not isinstance(value, str) or "://" not in value:
-            raise ValueError("not a URL: expected scheme://host…")
-        try:
-            url = cls(value)
-            _ = url.parts.port  # a port that is no number raises here, not at first use
-        except ValueError:
-            # Not the library's text: what it takes for the port may be a piece of the password.
-            raise ValueError("not a URL: its host or port cannot be read") from None
-        return url
-
-    def reveal(self) -> str:
-        """The whole URL, password included: for the library that connects, for nobody else."""
-        return self._url
-
-    @property
-    def parts(self) -> SplitResult:
-        """The URL's parts, as ``urllib.parse.urlsplit`` gives them."""
-        return self._parts
-
-    @property
-    def user(self) -> str | None:
-        """The user name, decoded."""
-        return None if self._parts.username is None else unquote(self._parts.username)
-
-    @property
-    def password(self) -> str | None:
-        """The password, decoded."""
-        return None if self._parts.password is None else unquote(self._parts.password)
-
-    @property
-    def without_credentials(self) -> str:
-        """Scheme, host, port and path alone."""
-        return urlunsplit(self._parts._replace(netloc=self._parts.netloc.rpartition("@")[2]))
-
-    def __str__(self) -> str:
-        if self._parts.password is None:
-            return self._url
-        host = self._parts.netloc.rpartition("@")[2]
-        return urlunsplit(self._parts._replace(netloc=f"{self._parts.username}:***@{host}"))
-
-    def __repr__(self) -> str:
-        return f"SecretUrl({str(self)!r})"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, SecretUrl) and self._url == other._url
-
-    def __hash__(self) -> int:
-        return hash(self._url)
 
 
 def _default_data_dir() -> Path:

@@ -25,7 +25,8 @@ from app.broker.management import ManagementApi
 from app.broker.source import TraceSource
 from app.garbage import tune_garbage_collection
 from app.main import open_services
-from app.settings import SecretUrl, Settings
+from app.secret_url import SecretUrl
+from app.settings import Settings
 from app.store import Store, migrate
 from app.traces.pipeline import PipelineSettings
 from app.traces.registry import TraceRegistry

@@ -8,7 +8,8 @@ import pytest
 from pydantic import ValidationError
 
 from app.errors import SettingsError
-from app.settings import SecretUrl, Settings, load_settings, settings_table, unknown_variables
+from app.secret_url import SecretUrl
+from app.settings import Settings, load_settings, settings_table, unknown_variables
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "settings.md"
 

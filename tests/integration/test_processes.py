@@ -10,7 +10,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from app.settings import SecretUrl, Settings
+from app.secret_url import SecretUrl
+from app.settings import Settings
 from app.store import Store
 from app.traces.pipeline import PipelineSettings
 from app.traces.processes import TraceProcesses
