@@ -1,13 +1,14 @@
-"""What pyproject.toml cannot say: the wheel holds two folders of the checkout inside ``app``.
+"""What pyproject.toml cannot say: two folders inside ``app``, and a part in C.
 
 The dashboard and the migrations stand at the top of the checkout, where their tools look for them,
-and are no Python packages. An installed service finds them inside its own package.
+and are no Python packages. An installed service finds them inside its own package. The clock's
+compiled core is left out where there is no compiler.
 """
 
 import shutil
 from pathlib import Path
 
-from setuptools import setup
+from setuptools import Extension, setup
 from setuptools.command.build_py import build_py
 
 INSIDE = {"web": "app/web", "alembic": "app/store/migrations"}
@@ -30,4 +31,7 @@ class BuildWithFolders(build_py):
             )
 
 
-setup(cmdclass={"build_py": BuildWithFolders})
+setup(
+    cmdclass={"build_py": BuildWithFolders},
+    ext_modules=[Extension("itc._core", ["itc/_core.c"], optional=True)],
+)

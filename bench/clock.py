@@ -1,9 +1,10 @@
 """Speed and size of the clock: ``python -m bench.clock [ROUNDS]``.
 
-Events a second and ratios against the two peers of `bench.peers`, medians of the rounds. The sides
-take turns, each in a process of its own, so that nobody's garbage collector walks another's stamps;
-processor time is counted, so that a busy machine hurts less. A message is two events, the sender's
-and the receiver's, and all ids come from the pool. Workloads:
+Events a second of the clock in Python, of the same with its compiled core, and of the two peers of
+`bench.peers`, and their ratios; medians of the rounds. The sides take turns, each in a process of
+its own, so that nobody's garbage collector walks another's stamps; processor time is counted, so
+that a busy machine hurts less. A message is two events, the sender's and the receiver's, and all
+ids come from the pool. Workloads:
 
 - gossip: from any participant to any other;
 - hub: clients ask one server, which answers at once;
@@ -17,6 +18,7 @@ alike: stamps are many small tuples, and walking them can cost as much as the cl
 from __future__ import annotations
 
 import multiprocessing
+import os
 import random
 import statistics
 import sys
@@ -45,12 +47,18 @@ class Clock:
     name: str
     of_interval: Callable[[str, int], Any]
     receive: Callable[[Any, Any], Any]
+    pure_python: bool = True  # without the compiled core
 
 
-OURS = Clock("itc", Stamp.of_interval, lambda own, message: own.join(message).event())
+def _receive(own: Stamp, message: Stamp) -> Stamp:
+    return own.join(message).event()
+
+
+OURS = Clock("itc in Python", Stamp.of_interval, _receive)
+COMPILED = Clock("itc compiled", Stamp.of_interval, _receive, pure_python=False)
 PLAIN = Clock("plain nested", PlainStamp.of_interval, PlainStamp.receive)
 VECTOR = Clock("vector clock", VectorClock.of_interval, VectorClock.receive)
-CLOCKS = (OURS, PLAIN, VECTOR)
+CLOCKS = (OURS, COMPILED, PLAIN, VECTOR)
 
 
 class World:
@@ -155,6 +163,8 @@ class Side:
         self._connection, theirs = context.Pipe()
         arguments = (theirs, workload, CLOCKS.index(clock), tuned)
         self._process = context.Process(target=play, args=arguments, daemon=True)
+        # The process imports the clock before it knows which.
+        os.environ["PURE_PYTHON"] = str(int(clock.pure_python))
         self._process.start()
 
     def wait(self) -> None:
@@ -223,17 +233,19 @@ CHURN = [churning(4_000, reuse=True), churning(200, reuse=False)]
 
 def speed_row(workload: Workload, rounds: int, tuned: bool) -> str:
     """One row of the table of speeds."""
-    ours, plain, vector = seen = rates(workload, rounds, tuned)
+    ours, compiled, plain, vector = seen = rates(workload, rounds, tuned)
     cells = [workload.name, "the service's" if tuned else "Python's"]
-    cells += [*(f"{rate:,.0f}" for rate in seen), f"{ours / plain:.2f}", f"{ours / vector:.2f}"]
+    pairs = ((ours, plain), (ours, vector), (compiled, ours))
+    cells += [*(f"{rate:,.0f}" for rate in seen), *(f"{a / b:.2f}" for a, b in pairs)]
     return f"| {' | '.join(cells)} |"
 
 
 def speeds(rounds: int) -> Iterator[str]:
     """The table of speeds, line by line as they become known."""
     names = " | ".join(clock.name for clock in CLOCKS)
-    yield f"| events/s | garbage collection | {names} | ÷ plain | ÷ vector |"
-    yield "|---|---|---|---|---|---|---|"
+    ratios = "Python ÷ plain | Python ÷ vector | compiled ÷ Python"
+    yield f"| events/s | garbage collection | {names} | {ratios} |"
+    yield "|---|---|---|---|---|---|---|---|---|"
     for workload in [*SMALL, *LARGE, *CHURN]:
         yield speed_row(workload, rounds, tuned=False)
     for workload in [*SMALL, *LARGE]:

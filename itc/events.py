@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from typing import TypeAlias, cast
 
+from itc.core import core
 from itc.errors import TreeError
 from itc.ids import IdTree
 from itc.walk import Walk, finish
@@ -120,14 +121,15 @@ def same(a: EventTree, b: EventTree) -> bool:
 def join(a: EventTree, b: EventTree) -> EventTree:
     """The higher of the two at every point."""
     try:
-        return _join(a, b)
-    except RecursionError:
+        return _join(a, b) if core is None else core.join(a, b)
+    except (RecursionError, OverflowError):
         return finish(_join_deep(a, b))
 
 
 def _join(a: EventTree, b: EventTree) -> EventTree:
-    # The hot spot of the package. It repeats its first lines for both halves and writes `halves`
-    # and `node` out, because most calls would return at once: 2.5 times faster than without.
+    # The hot spot of the package where it is not compiled. It repeats its first lines for both
+    # halves and writes `halves` and `node` out, because most calls would return at once: 2.5 times
+    # faster than without.
     a_low, a_high, a_left, a_right = a
     b_low, b_high, b_left, b_right = b
     if a_low >= b_high or a is b:
@@ -183,6 +185,15 @@ def raise_interval(tree: EventTree, path: str) -> EventTree:
     levels the interval at its own greatest height or its sibling's least one, whichever is higher;
     only where that changes nothing does it grow by one.
     """
+    if core is not None:
+        try:
+            return core.raise_interval(tree, path)
+        except OverflowError:
+            pass
+    return _raise_interval(tree, path)
+
+
+def _raise_interval(tree: EventTree, path: str) -> EventTree:
     above: list[EventTree] = []
     here = tree
     for side in path:

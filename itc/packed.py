@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import TypeAlias, TypeVar
 
+from itc.core import core
 from itc.errors import MalformedError
 from itc.events import EventTree, leaf, node
 from itc.ids import along, check_path
@@ -42,7 +43,16 @@ _WORDS = {2: "H", 3: "I", 4: "I", 5: "Q", 6: "Q", 7: "Q", 8: "Q"}
 
 def pack(stamp: Stamp) -> bytes:
     """The event component of a stamp as bytes, in one pass over its nodes."""
-    least, greatest, _, _ = tree = stamp._event
+    if core is not None:
+        try:
+            return core.pack(stamp._event)
+        except OverflowError:
+            pass
+    return _packed(stamp._event)
+
+
+def _packed(tree: EventTree) -> bytes:
+    least, greatest, _, _ = tree
     width = (greatest - least).bit_length() + 7 >> 3
     out = bytearray((width,))
     append_varint(out, least)
