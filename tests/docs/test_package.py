@@ -109,3 +109,9 @@ def test_what_is_imported_is_what_was_installed(installed: Path, tmp_path: Path)
         timeout=60,
     )
     assert said.stdout.count(str(installed)) == 2, said.stdout + said.stderr
+
+
+def test_the_image_is_made_of_what_the_package_is_made_of() -> None:
+    lines = (CHECKOUT / ".dockerignore").read_text().splitlines()
+    kept = {line[1:] for line in lines if line.startswith("!")}
+    assert {*SOURCES, *FILES} - {"MANIFEST.in"} <= kept  # that one is for source archives alone
