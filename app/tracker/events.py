@@ -42,7 +42,7 @@ class Reference:
     A clock that is likely to be joined is held as a tree, which shares most of its nodes with
     those of its time. One that is not `rests`: packed it takes a tenth of the memory, but has to be
     made anew each time it is asked for. Measured with 1,000 participants: 15.6 KB a tree among
-    others of its time, 140 KB alone, 1.2 KB packed.
+    others of its time, 140 KB alone, 1.2 KB packed, from which it takes 0.36 ms to make it anew.
     """
 
     __slots__ = ("_clock", "id", "lamport", "packed", "waiting")

@@ -32,6 +32,10 @@ LOOK_BACK = 64
 # Most of what comes back does so before as many others were handed over.
 RECENT_HANDOVERS = 1_000
 
+# A copy behind which as many wait is in a queue that nobody works off. It will be handed over at
+# some time, so its clock is packed only where trees would take hundreds of megabytes.
+RECENT_COPIES = 20_000
+
 
 class KeyedFifo(Generic[Value]):
     """A queue of numbered values that can be taken by key or by age.
@@ -150,6 +154,9 @@ class Matcher:
             self._wait(copy)
             self._added[copy.number] = copy
             self._next_copy += 1
+            aged = self._copies.get(self._next_copy - RECENT_COPIES)
+            if aged is not None:
+                aged.cause.rest()
         self._drop_excess(now)
 
     def is_early(self, deliver: Deliver, mark: bytes) -> bool:

@@ -293,6 +293,23 @@ def test_what_was_handed_over_long_ago_takes_little_memory_and_may_still_come_ag
     assert compare(store.events[0].stamp, again.stamp) is Relation.before
 
 
+def test_what_waits_far_down_a_long_queue_takes_little_memory_and_is_still_handed_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(matching, "RECENT_COPIES", 20)
+    store, tracker = Store(), Tracker(Policy.channel, Bounds())
+    waiting = []
+    for number in range(25):
+        events = tracker.apply(publish("ann", "red", body=b"%d" % number), number)
+        store.append(events, tracker.checkpoint())
+        waiting += [event.reference for event in events]
+    held_packed = [reference.clock is not reference.clock for reference in waiting]
+    assert held_packed == [True] * 6 + [False] * 19
+    (received,) = tracker.apply(deliver("bob", "red", body=b"0"), 9_999)
+    assert (received.match, received.cause) == (Match.routed, waiting[0])
+    assert compare(store.events[0].stamp, received.stamp) is Relation.before
+
+
 WINDOW = Bounds(reorder_window=1_000)
 
 
