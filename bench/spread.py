@@ -2,8 +2,9 @@
 
 The same backlogs of four virtual hosts, stored by one process and by two, in turn, on both stores.
 The broker has its share of the same cores, so two processes cannot bring twice as much on two: what
-each message costs the broker and the service in computing stands beside it, and what a second
-process brings where nothing is done but computing.
+each message costs the broker and the service in computing stands beside it. Below stands what a
+second process brings to clients that do nothing but acknowledge, and where nothing is done but
+computing.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ VHOSTS = 4
 PARTICIPANTS = 16
 PROCESSES = {"one process": 0, "two processes": 2}
 STORES = ("SQLite", "PostgreSQL")
+ACKNOWLEDGED = ("acknowledged by one", "acknowledged by two")  # queues, also
 
 
 class Drain(msgspec.Struct):
@@ -61,6 +63,20 @@ def drained(
     )
 
 
+def acknowledged(broker: RabbitNode, vhosts: Sequence[str], queue: str, count: int) -> float:
+    """Messages a second that clients take together, one for each virtual host."""
+    command = [sys.executable, "-m", "bench.drain", "ack"]
+    clients = [
+        subprocess.Popen(
+            [*command, broker.amqp_url(vhost), broker.management_url, vhost, queue, str(count)],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for vhost in vhosts
+    ]
+    return sum(count / float(client.communicate(timeout=600)[0]) for client in clients)
+
+
 def _cpu_of(pid: int) -> float:
     """Seconds that a process has computed."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
@@ -74,13 +90,13 @@ def _cpu_of_children() -> float:
 
 def one_round(
     broker: RabbitNode, server: PostgresServer, count: int
-) -> dict[tuple[str, str], Drain]:
-    """Fill and drain; return how it went by store and processes."""
+) -> tuple[dict[tuple[str, str], Drain], float]:
+    """Fill and drain; return how it went by store and processes, and what only clients gain."""
     with ExitStack() as stack, tempfile.TemporaryDirectory() as folder:
         vhosts = [stack.enter_context(broker.fresh_vhost()) for _ in range(VHOSTS)]
         cases = [(store, how) for store in STORES for how in PROCESSES]
         for vhost in vhosts:
-            queues = [" ".join(case) for case in cases]
+            queues = [*map(" ".join, cases), *ACKNOWLEDGED]
             asyncio.run(fill(broker, vhost, queues, PARTICIPANTS, count))
         seen = {}
         for store, how in cases:
@@ -88,7 +104,11 @@ def one_round(
             url = file if store == "SQLite" else stack.enter_context(server.fresh_database())
             rest = [url, str(PROCESSES[how])]
             seen[store, how] = drained(broker, vhosts, f"{store} {how}", count, rest)
-        return seen
+        by_one, by_two = (
+            acknowledged(broker, vhosts[:clients], queue, count)
+            for clients, queue in enumerate(ACKNOWLEDGED, 1)
+        )
+        return seen, by_two / by_one
 
 
 COMPUTE = """
@@ -115,7 +135,9 @@ def main() -> None:
     count = int(sys.argv[1]) if len(sys.argv) > 1 else COUNT
     rounds = int(sys.argv[2]) if len(sys.argv) > 2 else ROUNDS
     with RabbitNode() as broker, PostgresServer() as server:
-        seen = [one_round(broker, server, count) for _ in range(rounds)]
+        done = [one_round(broker, server, count) for _ in range(rounds)]
+    seen = [drains for drains, _ in done]
+    gained = statistics.median(gain for _, gain in done)
     ceiling = statistics.median(computed(2) / computed(1) for _ in range(rounds))
     sys.stdout.write(
         "| store | processes | messages/s | ratio | broker, µs a message | service, µs |\n"
@@ -134,6 +156,7 @@ def main() -> None:
                 f"| {store} | {how} | {rate:,.0f} | {ratio:.2f} "
                 f"| {of_broker:.0f} | {of_service:.0f} |\n"
             )
+    sys.stdout.write(f"| nothing but acknowledging | two processes | | {gained:.2f} | | |\n")
     sys.stdout.write(f"| nothing but computing | two processes | | {ceiling:.2f} | | |\n")
 
 
