@@ -134,16 +134,24 @@ def test_the_library_reads_a_reason_that_is_cut_within_a_character() -> None:
     assert read.reply_text == "no queue '\\xc3"
 
 
+def in_this_order(table: dict[str, Any]) -> bytes:
+    """A field table as the broker writes it: the library sorts."""
+    entries = b"".join(pamqp.encode.field_table({key: table[key]})[4:] for key in table)
+    return len(entries).to_bytes(4, "big") + entries
+
+
 def test_what_is_remembered_of_tables_is_bounded_and_changes_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    remembered: dict[bytes, dict[str, Any]] = {}
+    monkeypatch.setattr(wire, "_tails", remembered)
     monkeypatch.setattr(wire, "MOST_TAILS", 5)
     for number in [*range(20), *range(20)]:
         table = {"properties": {"n": number}, "node": f"rabbit@{number % 8}", "keys": ["a", "b"]}
-        decoded = decode_table(pamqp.encode.field_table(table))
+        decoded = decode_table(in_this_order(table))
         assert decoded == table
         decoded["node"] = "another"  # is the caller's own
-        assert len(wire._tails) <= 5
+        assert 0 < len(remembered) <= 5
     long = {"properties": {}, "node": "x" * wire.LONGEST_TAIL}
-    assert decode_table(pamqp.encode.field_table(long)) == long
-    assert max(map(len, wire._tails)) <= wire.LONGEST_TAIL
+    assert decode_table(in_this_order(long)) == long
+    assert max(map(len, remembered)) <= wire.LONGEST_TAIL
