@@ -6,6 +6,7 @@ queue, and resumed to drain it: the same messages, at the same moment, as everyb
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -51,6 +52,7 @@ def _is_traced(broker: RabbitNode, vhost: str) -> bool:
 def drained(broker: RabbitNode, file: Path, count: int) -> float:
     """Let it go; return the messages a second from the first line to the last of ``count``."""
     with ThreadPoolExecutor(1) as pool, file.open("rb") as lines:
+        lines.seek(0, os.SEEK_END)  # behind what an earlier trace of that name has left
         resuming = pool.submit(broker.ctl, "eval", _CONSUMERS.format(action="resume"))
         until = time.monotonic() + PATIENCE_SECONDS
         first, begin, seen = 0, 0.0, 0
