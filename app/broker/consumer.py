@@ -271,10 +271,10 @@ class Firehose:
                 )
             )
         )
+        connection.divert(raw.number, stream.take_in)
         # Alone: until the broker has noticed that a connection before this one is dead, what that
         # one has not acknowledged would come after newer messages. Quorum queues ignore exclusive
         # consumers (measured on 3.10.8), and have single active ones instead.
-        connection.divert(raw.number, stream.take_in)
         await raw.basic_consume(
             self.queue, _passed_by, consumer_tag=self.queue, exclusive=not quorum
         )

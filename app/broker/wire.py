@@ -129,7 +129,7 @@ def _tail(data: bytes) -> dict[str, Any]:
     """
     known = _tails.get(data)
     if known is None:
-        known = _entries(data, 0, len(data), 1)
+        known = _entries(data, 0, len(data), 1)  # tables in here have no tails of their own
         if len(data) <= LONGEST_TAIL:
             if len(_tails) >= MOST_TAILS:
                 _tails.clear()
