@@ -13,10 +13,10 @@ RUN python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))
         --constraint constraints.txt --requirement requirements.txt
 COPY . .
 # In place, so that the program finds its dashboard and its migrations beside it. The import
-# fails where the core was not built, which pip passes over in silence.
+# fails where what is in C was not built, which pip passes over in silence.
 RUN .venv/bin/pip install --no-cache-dir --disable-pip-version-check --no-deps --editable . \
     && .venv/bin/python -m compileall -q app itc spark_jobs \
-    && .venv/bin/python -c "import itc._core"
+    && .venv/bin/python -c "import itc._core, app.broker._wire"
 
 FROM python:3.11-slim-bookworm
 # procps is what Spark's start scripts call; tini collects the processes that Spark leaves behind.

@@ -1,8 +1,8 @@
-"""What pyproject.toml cannot say: two folders inside ``app``, and a part in C.
+"""What pyproject.toml cannot say: two folders inside ``app``, and what is in C.
 
 The dashboard and the migrations stand at the top of the checkout, where their tools look for them,
-and are no Python packages. An installed service finds them inside its own package. The clock's
-compiled core is left out where there is no compiler.
+and are no Python packages; an installed service finds them inside its own package. What is in C is
+left out where there is no compiler.
 """
 
 import shutil
@@ -33,5 +33,8 @@ class BuildWithFolders(build_py):
 
 setup(
     cmdclass={"build_py": BuildWithFolders},
-    ext_modules=[Extension("itc._core", ["itc/_core.c"], optional=True)],
+    ext_modules=[
+        Extension(module, [f"{module.replace('.', '/')}.c"], optional=True)
+        for module in ("itc._core", "app.broker._wire")
+    ],
 )

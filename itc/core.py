@@ -6,8 +6,9 @@ is the reference, and does them where there is no compiler. ``PURE_PYTHON=1`` le
 
 from __future__ import annotations
 
+import importlib
 import os
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from itc.events import EventTree
@@ -26,14 +27,14 @@ class Core(Protocol):
         """As `itc.packed.pack` of a stamp with that tree."""
 
 
-def _built() -> Core | None:
+def built(module: str) -> Any:
+    """A compiled module; None where it was not built, or is to be left out."""
     if os.environ.get("PURE_PYTHON", "0") not in ("", "0"):
         return None
     try:
-        from itc import _core
+        return importlib.import_module(module)
     except ImportError:
         return None
-    return _core
 
 
-core = _built()
+core: Core | None = built("itc._core")

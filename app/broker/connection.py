@@ -117,6 +117,6 @@ class TraceConnection(aio_pika.Connection):
         self.broker_name = f"{ours[0]}:{ours[1]} -> {theirs[0]}:{theirs[1]}"
         return cast("StreamReader", DivertingReader(reader, self.gate, self._splitter)), writer
 
-    def divert(self, channel: int, take: Callable[[Delivery], None]) -> None:
-        """Give ``take`` each delivery on a channel, in order, instead of the library."""
+    def divert(self, channel: int, take: Callable[[list[Delivery]], None]) -> None:
+        """Give ``take`` the deliveries on a channel, in order, instead of the library."""
         self._splitter.divert(channel, take)

@@ -15,7 +15,6 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
-from functools import partial
 from urllib.parse import quote
 
 import aio_pika
@@ -30,7 +29,7 @@ from app.broker.connection import TraceConnection
 from app.broker.deliveries import Delivery
 from app.broker.firehose import TRACE_EXCHANGE, parse
 from app.broker.outages import Place, outage, shown
-from app.broker.wire import decode_headers, install_tolerant_names
+from app.broker.wire import install_tolerant_names
 from app.errors import OutageError
 from app.tracker import Deliver, Record, Unreadable
 
@@ -143,12 +142,13 @@ class TraceStream:
             self._lost = reason
         self._arrived.set()
 
-    def take_in(self, delivery: Delivery) -> None:
-        """Take a delivery in; called in the queue's order."""
-        self._received += 1
-        self._waiting.append((time.time_ns() // 1000, delivery))
+    def take_in(self, deliveries: list[Delivery]) -> None:
+        """Take in what has arrived; called in the queue's order."""
+        now = time.time_ns() // 1000
+        self._received += len(deliveries)
+        self._waiting.extend([(now, delivery) for delivery in deliveries])
         self._arrived.set()
-        self._bytes += len(delivery.body)
+        self._bytes += sum([len(delivery.body) for delivery in deliveries])
         if self._bytes > BUFFER_BYTES:
             self._gate.set_open(False)
 
@@ -296,8 +296,7 @@ class Firehose:
 
 
 def _parsed(at: int, delivery: Delivery) -> Received:
-    headers = partial(decode_headers, delivery.header)
-    message = parse(delivery.routing_key, headers, delivery.body, at)
+    message = parse(delivery.routing_key, delivery.header, delivery.body, at)
     return Received(delivery.tag, at, delivery.redelivered, message)
 
 

@@ -14,6 +14,8 @@ from struct import Struct
 
 import msgspec
 
+from itc.core import built
+
 METHOD, HEADER, BODY, HEARTBEAT = _KINDS = 1, 2, 3, 8
 FRAME_END = 0xCE
 HEARTBEAT_FRAME = bytes([HEARTBEAT, 0, 0, 0, 0, 0, 0, FRAME_END])
@@ -23,6 +25,9 @@ _FRAME = Struct(">BHI")  # kind, channel, size of the payload; behind that one o
 _TAG = Struct(">QB")  # delivery tag, flags
 _BODY_SIZE = Struct(">Q").unpack_from
 _BODY_SIZE_AT = 4  # in a header's payload, behind class and weight
+
+# Those that stand whole in what came are taken by `_wire.c` where it was built, all at once.
+_compiled = built("app.broker._wire")
 
 
 class Delivery(msgspec.Struct, frozen=True, gc=False):
@@ -48,7 +53,7 @@ class DeliverySplitter:
 
     def __init__(self) -> None:
         self._channel = 0  # until one is chosen: the connection itself, which has no deliveries
-        self._take: Callable[[Delivery], None] = _nobody
+        self._take: Callable[[list[Delivery]], None] = _nobody
         self._parts: list[bytes] = []  # of a frame that is not complete
         self._have = 0
         self._need = 0
@@ -63,8 +68,8 @@ class DeliverySplitter:
         """Whether deliveries are wanted."""
         return self._channel != 0
 
-    def divert(self, channel: int, take: Callable[[Delivery], None]) -> None:
-        """Call ``take`` with each delivery on that channel from now on."""
+    def divert(self, channel: int, take: Callable[[list[Delivery]], None]) -> None:
+        """Call ``take`` with the deliveries on that channel from now on, in order."""
         self._channel, self._take = channel, take
 
     def feed(self, data: bytes) -> bytes:
@@ -87,6 +92,9 @@ class DeliverySplitter:
         unpack, ours = _FRAME.unpack_from, self._channel
         while there - at >= _FRAME.size:
             kind, channel, size = unpack(data, at)
+            if channel == ours and kind == METHOD and (whole := self._take_whole(data, at)):
+                at = whole
+                continue
             begin = at + _FRAME.size
             end = begin + size
             if kind not in _KINDS:
@@ -106,6 +114,16 @@ class DeliverySplitter:
         self._is_broken = True
         passed.append(data[at:])
         return b"".join(passed), len(data)
+
+    def _take_whole(self, data: bytes, at: int) -> int | None:
+        """Hand over the deliveries that stand there whole, and go behind them; None without any."""
+        if _compiled is None:
+            return None
+        deliveries, behind = _compiled.read_deliveries(data, at, self._channel, Delivery)
+        if not deliveries:
+            return None
+        self._take(deliveries)
+        return int(behind)
 
     def _is_ours(self, kind: int, data: bytes, begin: int, end: int) -> bool:
         """Whether a frame of our channel belongs to a delivery, which then goes on by it."""
@@ -129,7 +147,7 @@ class DeliverySplitter:
     def _complete(self, tag: int, redelivered: bool, routing_key: str) -> None:
         body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
         self._method, self._body = None, []
-        self._take(Delivery(tag, redelivered, routing_key, self._header, body))
+        self._take([Delivery(tag, redelivered, routing_key, self._header, body)])
 
 
 def _arguments(data: bytes, at: int) -> tuple[int, bool, str]:
@@ -142,5 +160,5 @@ def _arguments(data: bytes, at: int) -> tuple[int, bool, str]:
     return tag, bool(flags & 1), key.decode("utf-8", "backslashreplace")
 
 
-def _nobody(_: Delivery) -> None:
+def _nobody(_: list[Delivery]) -> None:
     pass

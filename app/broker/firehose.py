@@ -8,14 +8,17 @@ taken on trust: what is no trace message comes out as `Unreadable`, with the rea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 import msgspec
 
+from app.broker.wire import decode_headers
 from app.tracker import Channel, Deliver, Publish, Record, Unreadable
+from itc.core import built
 
 TRACE_EXCHANGE = "amq.rabbitmq.trace"
+KINDS = PUBLISH, DELIVER = "publish", "deliver"
 
 # What is kept of a message that cannot be read.
 QUARANTINED_BODY = 4096
@@ -24,6 +27,12 @@ MOST_CHANNELS = 65_535
 QUARANTINED_HEADERS = 16384
 
 Headers: TypeAlias = Mapping[str, Any]
+# node, connection, channel's number, user; exchange, routing keys, properties; the queues that a
+# publish was routed to, or whether a delivery is another one
+Said: TypeAlias = tuple[str, str, int, str, str, tuple[str, ...], dict[str, Any], Any]
+
+# What is regular is read by `_wire.c` where it was built, in a tenth of the time.
+_compiled = built("app.broker._wire")
 
 _to_json = msgspec.json.Encoder(order="deterministic").encode
 
@@ -32,48 +41,52 @@ class NotATraceMessageError(ValueError):
     """The reason why a message is no trace message."""
 
 
-def parse(
-    routing_key: str, headers: Callable[[], Headers], body: bytes, now: int
-) -> Record | Unreadable:
+def parse(routing_key: str, header: bytes, body: bytes, now: int) -> Record | Unreadable:
     """Turn a trace message into a `Publish` or a `Deliver`, or into an `Unreadable`.
 
-    ``headers`` decodes the header table when called, and may raise ValueError. ``now`` in µs.
+    ``header`` is the payload of its header frame; ``now`` in µs.
     """
-    table: Headers = {}
-    try:
-        table = headers()
-        return _record(routing_key, table, body)
-    except ValueError as error:
-        return Unreadable(
-            reason=str(error),
-            routing_key=storable(routing_key),
-            headers=_shown(table),
-            body=body[:QUARANTINED_BODY],
-            body_bytes=len(body),
-            recorded_at=now,
-        )
-
-
-def _record(routing_key: str, table: Headers, body: bytes) -> Record:
     kind, _, name = routing_key.partition(".")
-    if kind not in ("publish", "deliver"):
+    said: Said | None = None
+    if _compiled is not None and kind in KINDS:
+        said = _compiled.read_trace(header, kind == PUBLISH)
+    if said is None:
+        table: Headers = {}
+        try:
+            table = decode_headers(header)
+            said = _said(kind, table)
+        except ValueError as error:
+            return Unreadable(
+                reason=str(error),
+                routing_key=storable(routing_key),
+                headers=_shown(table),
+                body=body[:QUARANTINED_BODY],
+                body_bytes=len(body),
+                recorded_at=now,
+            )
+    node, connection, number, user, exchange, keys, properties, last = said
+    channel = Channel(node, connection, number, user)
+    if kind == PUBLISH:
+        return Publish(channel, exchange, keys, last, properties, body)
+    return Deliver(channel, exchange, keys, storable(name), bool(last), properties, body)
+
+
+def _said(kind: str, table: Headers) -> Said:
+    if kind not in KINDS:
         raise NotATraceMessageError("the routing key begins with neither publish. nor deliver.")
-    channel = Channel(
+    properties = table.get("properties", {})
+    if not isinstance(properties, dict):
+        raise NotATraceMessageError("header properties is no table")
+    return (
         _text(table, "node"),
         _text(table, "connection"),
         _whole(table, "channel"),
         _text(table, "user"),
+        _text(table, "exchange_name"),
+        _texts(table, "routing_keys"),
+        properties,
+        _texts(table, "routed_queues") if kind == PUBLISH else _whole(table, "redelivered"),
     )
-    exchange = _text(table, "exchange_name")
-    keys = _texts(table, "routing_keys")
-    properties = table.get("properties", {})
-    if not isinstance(properties, dict):
-        raise NotATraceMessageError("header properties is no table")
-    if kind == "publish":
-        queues = _texts(table, "routed_queues")
-        return Publish(channel, exchange, keys, queues, properties, body)
-    redelivered = bool(_whole(table, "redelivered"))
-    return Deliver(channel, exchange, keys, storable(name), redelivered, properties, body)
 
 
 def _text(table: Headers, header: str) -> str:

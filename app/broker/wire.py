@@ -23,8 +23,6 @@ import pamqp.decode
 
 # Deep enough for anything a person nests, shallow enough to stay clear of Python's own limit.
 MAX_DEPTH = 64
-# What is remembered of the ends of tables: a few megabytes at most.
-LONGEST_TAIL, MOST_TAILS = 1024, 4096
 
 
 class UnreadableTableError(ValueError):
@@ -37,7 +35,6 @@ _UINT32 = Struct(">I").unpack_from
 _FLAGS = Struct(">H").unpack_from
 _FLAGS_AT = 12  # behind class, weight and the body's size
 
-_TABLE = ord("F")
 _CONTENT_TYPE, _CONTENT_ENCODING, _HEADERS = 1 << 15, 1 << 14, 1 << 13
 
 
@@ -101,40 +98,16 @@ def _array(data: bytes, at: int, depth: int) -> tuple[list[Any], int]:
 
 def _table(data: bytes, at: int, depth: int) -> tuple[dict[str, Any], int]:
     end = _end_of(data, at, depth)
-    return _entries(data, at + 4, end, depth), end
-
-
-def _entries(data: bytes, at: int, end: int, depth: int) -> dict[str, Any]:
-    """Read a table's entries between two places."""
+    at += 4
     values: dict[str, Any] = {}
     while at < end:
         start = at + 1
         at = start + data[at]
         key = data[start:at].decode("utf-8", "backslashreplace")
-        kind = data[at]
-        values[key], at = _READERS[kind](data, at + 1, depth + 1)
-        if kind == _TABLE and depth == 0:
-            values.update(_tail(data[at:end]))
-            return values
+        values[key], at = _READERS[data[at]](data, at + 1, depth + 1)
     if at != end:
         raise UnreadableTableError("a table's last value runs over its end")
-    return values
-
-
-def _tail(data: bytes) -> dict[str, Any]:
-    """Entries behind a trace message's properties: who did it where, the same again and again.
-
-    They are remembered, which takes a quarter off the time of a trace message's whole table. What
-    is given belongs to all messages that have it.
-    """
-    known = _tails.get(data)
-    if known is None:
-        known = _entries(data, 0, len(data), 1)  # tables in here have no tails of their own
-        if len(data) <= LONGEST_TAIL:
-            if len(_tails) >= MOST_TAILS:
-                _tails.clear()
-            _tails[data] = known
-    return known
+    return values, end
 
 
 def _end_of(data: bytes, at: int, depth: int) -> int:
@@ -145,8 +118,6 @@ def _end_of(data: bytes, at: int, depth: int) -> int:
         raise UnreadableTableError("a length points behind the end")
     return end
 
-
-_tails: dict[bytes, dict[str, Any]] = {}
 
 _READERS: dict[int, Reader] = {
     ord("t"): _fixed("B", bool),
@@ -164,7 +135,7 @@ _READERS: dict[int, Reader] = {
     ord("S"): _text,
     ord("A"): _array,
     ord("T"): _fixed("Q"),  # seconds since the epoch, of any size, so a number it stays
-    _TABLE: _table,
+    ord("F"): _table,
     ord("V"): _void,
     ord("x"): _bytes,
 }

@@ -21,7 +21,7 @@ MAY_IMPORT = {
     "app.secret_url": (),
     "app.settings": ("app.errors", "app.secret_url"),
     "app.tracker": ("itc",),
-    "app.broker": ("app.errors", "app.tracker"),
+    "app.broker": ("app.errors", "app.tracker", "itc.core"),
     "app.store": ("app.errors", "app.job", "app.tracker", "itc"),
     # What an export is called, what lies beside it, what is archived; none of them loads Spark.
     "app.jobs": (

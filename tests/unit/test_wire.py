@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from pamqp.commands import Basic
 from pamqp.header import ContentHeader
 
-from app.broker import wire
 from app.broker.wire import (
     MAX_DEPTH,
     UnreadableTableError,
@@ -132,26 +131,3 @@ def test_the_library_reads_a_reason_that_is_cut_within_a_character() -> None:
     data = b"\x01\0\x01" + len(close).to_bytes(4, "big") + close + b"\xce"
     _, _, read = pamqp.frame.unmarshal(data)
     assert read.reply_text == "no queue '\\xc3"
-
-
-def in_this_order(table: dict[str, Any]) -> bytes:
-    """A field table as the broker writes it: the library sorts."""
-    entries = b"".join(pamqp.encode.field_table({key: table[key]})[4:] for key in table)
-    return len(entries).to_bytes(4, "big") + entries
-
-
-def test_what_is_remembered_of_tables_is_bounded_and_changes_nothing(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    remembered: dict[bytes, dict[str, Any]] = {}
-    monkeypatch.setattr(wire, "_tails", remembered)
-    monkeypatch.setattr(wire, "MOST_TAILS", 5)
-    for number in [*range(20), *range(20)]:
-        table = {"properties": {"n": number}, "node": f"rabbit@{number % 8}", "keys": ["a", "b"]}
-        decoded = decode_table(in_this_order(table))
-        assert decoded == table
-        decoded["node"] = "another"  # is the caller's own
-        assert 0 < len(remembered) <= 5
-    long = {"properties": {}, "node": "x" * wire.LONGEST_TAIL}
-    assert decode_table(in_this_order(long)) == long
-    assert max(map(len, remembered)) <= wire.LONGEST_TAIL

@@ -1,0 +1,151 @@
+"""A broker that has its deliveries ready: what the service does where the broker takes nothing.
+
+A RabbitMQ on the same cores takes as much of them as the service does. So trace messages that it
+once delivered are played here to whoever consumes, each connection from the first one on. Prefetch
+and acknowledgements count as ever; everything else that is said goes on to the RabbitMQ behind,
+which has nothing to deliver.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from asyncio import StreamReader, StreamWriter
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from struct import Struct
+from typing import TypeAlias
+
+import aio_pika
+from yarl import URL
+
+from app.broker.connection import TraceConnection
+from app.broker.deliveries import BODY, FRAME_END, HEADER, METHOD, Delivery
+from app.broker.firehose import TRACE_EXCHANGE
+from tools.servers import Broker
+
+GREETING_BYTES = 8  # what a client says before all frames
+_FRAME = Struct(">BHI")
+_QOS, _CONSUME_OK, _ACK = (bytes([0, 60, 0, method]) for method in (10, 21, 80))
+_DELIVER = bytes([0, 60, 0, 60])
+_PREFETCH = Struct(">4xIH").unpack_from
+_TAG = Struct(">4xQ").unpack_from
+
+Look: TypeAlias = Callable[[int, bytes], bool]  # channel, payload of a method; whether it goes on
+
+
+async def recorded(broker: Broker, vhost: str, queue: str, count: int) -> list[Delivery]:
+    """Take so many deliveries of a queue, which keeps them."""
+    taken: list[Delivery] = []
+    done = asyncio.Event()
+
+    def take(deliveries: list[Delivery]) -> None:
+        taken.extend(deliveries)
+        if len(taken) >= count:
+            done.set()
+
+    async with await aio_pika.connect(
+        broker.amqp_url(vhost), connection_class=TraceConnection
+    ) as connection:
+        channel = await connection.channel(publisher_confirms=False)
+        raw = await channel.get_underlay_channel()
+        connection.divert(raw.number, take)
+        await raw.basic_consume(queue, _passed_by)
+        await done.wait()
+    return taken[:count]
+
+
+async def _passed_by(message: object) -> None:
+    raise TypeError(f"a delivery was not diverted: {message!r}")
+
+
+@asynccontextmanager
+async def playing(broker: Broker, consumer: str, what: Sequence[Delivery]) -> AsyncIterator[str]:
+    """Play deliveries to each connection that consumes; gives the address to connect to.
+
+    ``consumer`` is the tag under which it does.
+    """
+
+    @functools.cache
+    def frames(channel: int) -> list[bytes]:
+        return [_as_sent(channel, consumer.encode(), tag, each) for tag, each in enumerate(what, 1)]
+
+    async def meet(reader: StreamReader, writer: StreamWriter) -> None:
+        behind = URL(broker.amqp_url("/"))
+        broker_reader, broker_writer = await asyncio.open_connection(behind.host, behind.port)
+        broker_writer.write(await reader.readexactly(GREETING_BYTES))
+        stage = _Stage(frames, writer)
+        await asyncio.gather(
+            _pass_on(reader, broker_writer, stage.asked),
+            _pass_on(broker_reader, writer, stage.answered),
+        )
+
+    server = await asyncio.start_server(meet, "127.0.0.1", 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        yield str(URL(broker.amqp_url("/")).with_port(port))
+
+
+class _Stage:
+    """What is played on one connection, and how far it is."""
+
+    def __init__(self, frames: Callable[[int], list[bytes]], writer: StreamWriter) -> None:
+        self._frames = frames
+        self._writer = writer
+        self._prefetch = 0
+        self._played = self._acknowledged = 0
+
+    def asked(self, channel: int, method: bytes) -> bool:
+        """Look at what the client says; an acknowledgement is none of the broker's."""
+        if method.startswith(_QOS):
+            self._prefetch = _PREFETCH(method)[1]
+        if not method.startswith(_ACK):
+            return True
+        self._acknowledged = _TAG(method)[0]
+        self._play(channel)
+        return False
+
+    def answered(self, channel: int, method: bytes) -> bool:
+        """Look at what the broker says; with its yes to a consumer the play begins."""
+        if method.startswith(_CONSUME_OK):
+            asyncio.get_running_loop().call_soon(self._play, channel)
+        return True
+
+    def _play(self, channel: int) -> None:
+        until = self._acknowledged + self._prefetch
+        self._writer.write(b"".join(self._frames(channel)[self._played : until]))
+        self._played = until
+
+
+async def _pass_on(reader: StreamReader, writer: StreamWriter, look: Look) -> None:
+    """Pass frames on as long as there are any."""
+    with suppress(asyncio.IncompleteReadError, ConnectionError):
+        while True:
+            head = await reader.readexactly(_FRAME.size)
+            kind, channel, size = _FRAME.unpack(head)
+            rest = await reader.readexactly(size + 1)
+            if kind != METHOD or look(channel, rest):
+                writer.write(head + rest)
+    writer.close()
+
+
+def _as_sent(channel: int, consumer: bytes, tag: int, delivery: Delivery) -> bytes:
+    method = b"".join(
+        (
+            _DELIVER,
+            _short(consumer),
+            tag.to_bytes(8, "big"),
+            bytes([delivery.redelivered]),
+            _short(TRACE_EXCHANGE.encode()),
+            _short(delivery.routing_key.encode()),
+        )
+    )
+    parts = ((METHOD, method), (HEADER, delivery.header), (BODY, delivery.body))
+    return b"".join(
+        _FRAME.pack(kind, channel, len(payload)) + payload + bytes([FRAME_END])
+        for kind, payload in parts
+    )
+
+
+def _short(text: bytes) -> bytes:
+    return bytes([len(text)]) + text
