@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from collections import defaultdict
 from typing import NamedTuple
 
 import msgspec
-from sqlalchemy import bindparam, case, delete, select, update
+from sqlalchemy import Executable, bindparam, case, delete, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import NotFoundError
@@ -24,6 +25,9 @@ from app.store.tables import (
 )
 from app.store.times import BLOCK
 from app.tracker.events import Checkpoint, StampedEvent
+
+# Statements that take long to build are built once. There is one dialect in a process, but tests.
+MOST_DIALECTS = 4
 
 
 class Bounds(NamedTuple):
@@ -109,19 +113,24 @@ async def _note_times(
     times: defaultdict[int, list[int]] = defaultdict(list)
     for event_id, event in zip(ids, stored, strict=True):
         times[event_id // BLOCK].append(event.recorded_at)
+    await connection.execute(
+        _widen_blocks(dialect),
+        [
+            {"number": number, "earliest": min(each), "latest": max(each)}
+            for number, each in times.items()
+        ],
+    )
+
+
+@functools.lru_cache(maxsize=MOST_DIALECTS)
+def _widen_blocks(dialect: Dialect) -> Executable:
     insert = dialect.upsert(blocks)
     here, new = blocks.c, insert.excluded
     widened = {
         "earliest": case((new.earliest < here.earliest, new.earliest), else_=here.earliest),
         "latest": case((new.latest > here.latest, new.latest), else_=here.latest),
     }
-    await connection.execute(
-        insert.on_conflict_do_update(index_elements=[here.number], set_=widened),
-        [
-            {"number": number, "earliest": min(each), "latest": max(each)}
-            for number, each in times.items()
-        ],
-    )
+    return insert.on_conflict_do_update(index_elements=[here.number], set_=widened)
 
 
 async def _store_checkpoint(
@@ -163,13 +172,8 @@ async def _store_participants(
     # Whoever changed has an event in this batch: that is how participants change.
     last = {event.participant: event.reference.id for event in stored}
     first = {event.participant: event.reference.id for event in reversed(stored)}
-    insert = dialect.upsert(participants)
-    changing = ("seq", "lamport", "height", "last_event_id")
     await connection.execute(
-        insert.on_conflict_do_update(
-            index_elements=[participants.c.trace_id, participants.c.number],
-            set_={name: insert.excluded[name] for name in changing},
-        ),
+        _upsert_participants(dialect),
         [
             {
                 **msgspec.structs.asdict(state),
@@ -179,4 +183,14 @@ async def _store_participants(
             }
             for state in changes.participants
         ],
+    )
+
+
+@functools.lru_cache(maxsize=MOST_DIALECTS)
+def _upsert_participants(dialect: Dialect) -> Executable:
+    insert = dialect.upsert(participants)
+    changing = ("seq", "lamport", "height", "last_event_id")
+    return insert.on_conflict_do_update(
+        index_elements=[participants.c.trace_id, participants.c.number],
+        set_={name: insert.excluded[name] for name in changing},
     )

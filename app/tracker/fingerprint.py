@@ -96,16 +96,14 @@ def _digest(exchange: str, key: str, deaths: list[dict[str, Any]], record: Recor
 
 
 def _stable(properties: dict[str, Any]) -> dict[str, Any]:
+    stable = properties.copy()
+    stable.pop("expiration", None)
     headers = properties.get("headers")
-    # Nothing to leave out is the common case, and then nothing is copied.
-    if not headers and "headers" not in properties and "expiration" not in properties:
-        return properties
-    stable = {name: value for name, value in properties.items() if name != "expiration"}
     if isinstance(headers, dict):
-        kept = {name: value for name, value in headers.items() if name not in BROKER_HEADERS}
+        if not BROKER_HEADERS.isdisjoint(headers):
+            headers = {name: headers[name] for name in headers if name not in BROKER_HEADERS}
+            stable["headers"] = headers
         # An emptied table and none at all are the same: the broker adds the first key to either.
-        if kept:
-            stable["headers"] = kept
-        else:
+        if not headers:
             del stable["headers"]
     return stable
