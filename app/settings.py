@@ -133,12 +133,12 @@ class Settings(BaseSettings):
         default=65_536,
         description="How much of a message's body is stored; 0 stores none, only its digest.",
     )
-    batch_events: Count = Field(default=1_000, description="Most events in one transaction.")
+    batch_events: Count = Field(default=2_000, description="Most events in one transaction.")
     batch_seconds: Seconds = Field(
         default=0.1, description="How long an event may wait for its batch to fill."
     )
     prefetch: Annotated[int, Field(ge=1, le=65_535)] = Field(
-        default=4_000, description="Most trace messages that are read ahead of their commit."
+        default=8_000, description="Most trace messages that are read ahead of their commit."
     )
     trace_queue: str = Field(
         default="itc.trace",

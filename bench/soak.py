@@ -5,7 +5,7 @@
 Prints resident memory and lag as they go, and at the end the slope of memory after warm-up. That
 is over when everything with a bound has been full once: 20,000 remembered deliveries; the 64 MiB
 of pages that SQLite's writer keeps, which takes about 250 bytes an event; and the buffers behind a
-prefetch of 4,000 messages and batches of 1,000, to which end the service is stopped for some
+prefetch of 8,000 messages and batches of 2,000, to which end the service is stopped for some
 seconds now and then, and has to catch up. The judge of completeness is `bench.judge`.
 """
 

@@ -3,8 +3,8 @@
 The client library opens it and does all the talking; it reads through a `DivertingReader`, which
 keeps the deliveries back and gives them to whoever asked for them.
 
-The prefetch bounds how many trace messages are on their way to us, not how large they are: 4,000
-bodies of 10 MB are 40 GB. AMQP has a bound in bytes that RabbitMQ does not implement, so the
+The prefetch bounds how many trace messages are on their way to us, not how large they are: 8,000
+bodies of 10 MB are 80 GB. AMQP has a bound in bytes that RabbitMQ does not implement, so the
 socket is left unread while enough is in memory, and TCP holds the broker back.
 """
 

@@ -29,7 +29,9 @@ def event_rows(trace_id: int, events: Iterable[StampedEvent], payload_max_bytes:
         record = event.record
         body = record.body
         size = len(body)
-        clock = event.reference.packed = pack(event.stamp)
+        reference = event.reference
+        clock = pack(event.stamp)
+        reference.keep(clock)
         if isinstance(record, Publish):
             kind, queue, redelivered = _PUBLISHED, None, False
             routed_queues = _encode(record.routed_queues).decode()
@@ -38,7 +40,7 @@ def event_rows(trace_id: int, events: Iterable[StampedEvent], payload_max_bytes:
             routed_queues = None
         rows.append(
             (
-                event.reference.id,
+                reference.id,
                 trace_id,
                 kind,
                 int(event.match),

@@ -39,9 +39,9 @@ class PipelineSettings(msgspec.Struct, frozen=True):
     """The bounds of a run; times in seconds."""
 
     bounds: Bounds = Bounds()
-    batch_events: int = 1000
+    batch_events: int = 2000
     batch_seconds: float = 0.1
-    prefetch: int = 4000
+    prefetch: int = 8000
     queue_max_bytes: int = 1 << 30
     check_seconds: float = 15.0
     retention: Retention = Retention()

@@ -63,18 +63,24 @@ def leftovers(folder: Path) -> list[Path]:
 
 
 @pytest.fixture
-async def run(world: World, tmp_path: Path) -> AsyncIterator[Command]:
-    """Runs a command against a service with the story in it."""
+async def url(world: World) -> AsyncIterator[str]:
+    """The address of a service with the story in it."""
     async with served(world.app(), world.settings) as url:
+        yield url
 
-        async def run(*words: object, **variables: str) -> Ended:
-            env = environment(url, **variables)
-            process = await start(*words, env=env, cwd=tmp_path)
-            out, err = await asyncio.wait_for(process.communicate(), PATIENCE)
-            assert process.returncode is not None
-            return Ended(process.returncode, out.decode(), err.decode())
 
-        yield run
+@pytest.fixture
+def run(url: str, tmp_path: Path) -> Command:
+    """Runs a command against that service."""
+
+    async def run(*words: object, **variables: str) -> Ended:
+        env = environment(url, **variables)
+        process = await start(*words, env=env, cwd=tmp_path)
+        out, err = await asyncio.wait_for(process.communicate(), PATIENCE)
+        assert process.returncode is not None
+        return Ended(process.returncode, out.decode(), err.decode())
+
+    return run
 
 
 async def test_traces_are_started_listed_and_stopped(run: Command) -> None:
@@ -157,6 +163,19 @@ async def test_who_may_not_and_who_is_not_there(run: Command, world: World) -> N
         assert "guess" not in ended.err
 
 
+async def test_a_pipe_is_told_each_stage_of_a_job(world: World, url: str, tmp_path: Path) -> None:
+    world.spark.go.clear()
+    words = ("chain", ORDERED, INVOICED, "--file", "a.jsonl", "-o", "a.jsonl")
+    process = await start(*words, env=environment(url), cwd=tmp_path)
+    assert process.stderr is not None
+    async with asyncio.timeout(PATIENCE):
+        while (line := await process.stderr.readline()) != b"job 1: reading, 40 %\n":
+            assert line, "it ended without saying so"
+        world.spark.go.set()
+        _, err = await process.communicate()
+    assert (process.returncode, err) == (0, b"job 1: succeeded, 100 %\n")
+
+
 async def test_a_chain_is_found_and_downloaded(run: Command, tmp_path: Path) -> None:
     piped = await run("chain", ORDERED, INVOICED, "--file", "a.jsonl", "-o", "a.jsonl")
     as_json = await run("chain", ORDERED, INVOICED, "--file", "b.jsonl", "--json")
@@ -169,7 +188,6 @@ async def test_a_chain_is_found_and_downloaded(run: Command, tmp_path: Path) -> 
         "1 events of 1 participants, complete, 10 bytes in /itc_db/undefined/"
     )
     assert "\x1b" not in piped.out + piped.err
-    assert "job 1: reading, 40 %" in piped.err
     assert (tmp_path / "a.jsonl").read_text() == '{"id": 1}\n'
     assert not leftovers(tmp_path)
     assert as_json.json["relation"] == "before"
