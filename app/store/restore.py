@@ -70,7 +70,7 @@ def _shared_references() -> References:
 
     @functools.cache
     def reference(event_id: int, packed: bytes, lamport: int) -> Reference:
-        return Reference(None, lamport, event_id, packed)
+        return Reference(None, packed, lamport, event_id)
 
     return reference
 

@@ -14,7 +14,6 @@ import msgspec
 
 from app.tracker.events import ChannelState, Copy, EventType, StampedEvent
 from app.tracker.records import Publish, Unreadable
-from itc import pack
 
 Row: TypeAlias = tuple[Any, ...]
 
@@ -23,15 +22,13 @@ _PUBLISHED, _RECEIVED = int(EventType.published), int(EventType.received)
 
 
 def event_rows(trace_id: int, events: Iterable[StampedEvent], payload_max_bytes: int) -> list[Row]:
-    """Rows of ``events``; ids are those that their references hold by now, which get the clocks."""
+    """Rows of ``events``; ids are those that their references hold by now."""
     rows = []
     for event in events:
         record = event.record
         body = record.body
         size = len(body)
         reference = event.reference
-        clock = pack(event.stamp)
-        reference.keep(clock)
         if isinstance(record, Publish):
             kind, queue, redelivered = _PUBLISHED, None, False
             routed_queues = _encode(record.routed_queues).decode()
@@ -49,7 +46,7 @@ def event_rows(trace_id: int, events: Iterable[StampedEvent], payload_max_bytes:
                 event.seq,
                 event.lamport,
                 event.height,
-                clock,
+                reference.packed,
                 None if event.cause is None else event.cause.id,
                 event.recorded_at,
                 record.exchange,

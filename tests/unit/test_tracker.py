@@ -24,7 +24,7 @@ from app.tracker import (
     matching,
 )
 from app.tracker.events import Reference
-from itc import Relation, compare, pack
+from itc import Relation, compare
 from tests.unit.broker_model import Broker, Message, channel
 
 QUEUES = ("red", "green", "blue")
@@ -49,7 +49,6 @@ class Store:
     def append(self, events: list[StampedEvent], checkpoint: Checkpoint) -> None:
         for event in events:
             event.reference.id = len(self.events) + 1
-            event.reference.keep(pack(event.stamp))
             self.events.append(event)
         removed = set(checkpoint.copies_removed)
         touched = {state.number for state in checkpoint.participants}
@@ -291,16 +290,6 @@ def test_what_was_handed_over_long_ago_takes_little_memory_and_may_still_come_ag
     (again,) = tracker.apply(deliver("cid", "red", body=b"0", redelivered=True), 9_999)
     assert (again.match, again.cause) == (Match.redelivered, first)
     assert compare(store.events[0].stamp, again.stamp) is Relation.before
-
-
-def test_what_was_not_stored_yet_takes_little_memory_as_soon_as_it_is() -> None:
-    tracker = Tracker(Policy.channel, Bounds())
-    (event,) = tracker.apply(publish("ann", "red"), 0)
-    event.reference.rest()
-    assert event.reference.clock is event.reference.clock, "there is nothing else to make it from"
-    event.reference.keep(pack(event.stamp))
-    assert event.reference.clock is not event.reference.clock
-    assert event.reference.clock == event.stamp.peek()
 
 
 def test_what_waits_far_down_a_long_queue_takes_little_memory_and_is_still_handed_over(
