@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
@@ -234,15 +234,18 @@ class Pipeline:
 
     def _decided(
         self, received: Sequence[Received], silent: bool
-    ) -> Iterator[tuple[Received, bytes, bool]]:
-        """Yield (message, digest, is new), once it is clear which of the first are stored."""
-        for arrival in received:
-            mark = digest(arrival.message)
+    ) -> list[tuple[Received, bytes, bool]]:
+        """Give (message, digest, is new) of those of which it is clear whether they are stored."""
+        marked = [(arrival, digest(arrival.message)) for arrival in received]
+        if self._resume.settled:
+            return [(arrival, mark, True) for arrival, mark in marked]
+        decided: list[tuple[Received, bytes, bool]] = []
+        for arrival, mark in marked:
             for held, is_new in self._resume.push((arrival, mark), mark, arrival.redelivered):
-                yield (*held, is_new)
+                decided.append((*held, is_new))
         if silent and self._resume.is_holding:
-            for held, is_new in self._resume.settle():
-                yield (*held, is_new)
+            decided += [(*held, is_new) for held, is_new in self._resume.settle()]
+        return decided
 
     async def _commit(self, stream: Stream, prepared: Prepared) -> None:
         """Store a batch, then acknowledge it; an outage of the store is sat out here."""
