@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import itertools
 import sqlite3
@@ -23,6 +24,10 @@ NAME = "sqlite"
 
 READERS = 4
 BUSY_SECONDS = 10  # another process writes: one that runs traces, or migrates; never Spark
+# SQLite's own waiting looks less and less often, at last ten times a second. With two processes
+# that store traces, the file then stands idle a third of the time: they store 1.2 times what one
+# does, and 1.6 times with this.
+TURN_SECONDS = 0.001
 POOL_SECONDS = 60
 
 # Python's lock is given up and waited for once a statement, while the event loop wants it too: with
@@ -81,8 +86,8 @@ class Sqlite:
 
     def writer(self) -> AsyncEngine:
         """The engine of the one connection that writes."""
-        engine = self._engine(1)
-        event.listen(engine.sync_engine, "begin", _begin_immediate)
+        engine = self._writing_engine()
+        event.listen(engine.sync_engine, "connect", _set_up_writer)
         return engine
 
     def reader(self) -> AsyncEngine:
@@ -94,12 +99,17 @@ class Sqlite:
 
     def migrator(self) -> AsyncEngine:
         """The engine of a connection that changes tables."""
-        engine = self.writer()
+        engine = self._writing_engine()
         event.listen(engine.sync_engine, "connect", _set_up_file)
         return engine
 
     async def lock_tables(self, connection: AsyncConnection) -> None:
         """Keep others from changing tables: beginning to write does that already."""
+
+    def _writing_engine(self) -> AsyncEngine:
+        engine = self._engine(1)
+        event.listen(engine.sync_engine, "begin", _begin_to_write)
+        return engine
 
     def _engine(self, connections: int) -> AsyncEngine:
         engine = create_async_engine(
@@ -150,7 +160,9 @@ class Sqlite:
             # run to its end. It commits the transaction, in which nothing was changed.
             driver: Any = (await connection.get_raw_connection()).driver_connection
             pages = min(free - spare, MOST_PAGES)
-            await driver.executescript(f"PRAGMA incremental_vacuum({pages})")
+            await driver.executescript(
+                f"{_waiting(BUSY_SECONDS)}; PRAGMA incremental_vacuum({pages}); {_waiting(0)}"
+            )
 
     def contains_text(self, column: ColumnElement[str], part: str) -> ColumnElement[bool]:
         """Whether a text holds another, letter for letter (LIKE would not see upper case)."""
@@ -222,6 +234,16 @@ def _set(connection: DBAPIConnection, pragmas: Iterable[str]) -> None:
     cursor.close()
 
 
+def _set_up_writer(connection: DBAPIConnection, entry: ConnectionPoolEntry) -> None:
+    cursor = connection.cursor()
+    cursor.execute(_waiting(0))  # `_begin_to_write` waits for what it begins
+    cursor.close()
+
+
+def _waiting(seconds: float) -> str:
+    return f"PRAGMA busy_timeout={seconds * 1000:.0f}"
+
+
 def _set_up_reader(connection: Any, entry: ConnectionPoolEntry) -> None:
     deadline = entry.info["deadline"] = _Deadline()
     connection.run_async(
@@ -235,10 +257,24 @@ def _begin(connection: Connection) -> None:
     connection.exec_driver_sql("BEGIN")
 
 
-def _begin_immediate(connection: Connection) -> None:
+def _begin_to_write(connection: Connection) -> None:
+    adapted: Any = connection.connection.dbapi_connection
+    adapted.run_async(_take_turn)
+
+
+async def _take_turn(driver: Any) -> None:
     # A transaction that first reads and then writes fails at once where another process writes
     # between the two; one that begins as a writer waits for its turn.
-    connection.exec_driver_sql("BEGIN IMMEDIATE")
+    until = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            await driver.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                raise
+            await asyncio.sleep(TURN_SECONDS)
+        else:
+            return
 
 
 @functools.cache

@@ -94,6 +94,32 @@ async def test_a_locked_file_is_an_outage(tmp_path: Path, monkeypatch: pytest.Mo
     await store.close()
 
 
+async def test_a_writer_waits_for_its_turn_while_others_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits = asyncio.Event()
+
+    async def sleep(seconds: float) -> None:
+        waits.set()
+        await real_sleep(seconds)
+
+    real_sleep = asyncio.sleep
+    monkeypatch.setattr(sqlite.asyncio, "sleep", sleep)
+    url = f"sqlite:///{tmp_path / 'itc.db'}"
+    await migrate(url)
+    store = await Store.open(url)
+    trace = await store.create_trace("/", "channel")
+    with contextlib.closing(sqlite3.connect(tmp_path / "itc.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        appending = asyncio.create_task(store.append(trace.id, History(seed=3).batch(5)))
+        await waits.wait()
+        assert await store.events(EVERYTHING) == []
+        assert not appending.done()
+        other.execute("ROLLBACK")
+    assert await appending == range(1, 6)
+    await store.close()
+
+
 async def test_a_full_disk_is_an_outage(tmp_path: Path) -> None:
     dialect = dialect_of(f"sqlite:///{tmp_path / 'itc.db'}")
     with contextlib.closing(sqlite3.connect(tmp_path / "small.db")) as small:
