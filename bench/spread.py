@@ -1,10 +1,12 @@
 """What more processes bring: ``python -m bench.spread [COUNT [ROUNDS]]``.
 
-The same backlogs of four virtual hosts, stored by one process and by two, in turn, on both stores.
-The broker has its share of the same cores, so two processes cannot bring twice as much on two: what
-each message costs the broker and the service in computing stands beside it. Below stands what a
-second process brings to clients that do nothing but acknowledge, and where nothing is done but
-computing.
+The same backlogs of four virtual hosts, stored by one process and by two, in turn, on both stores:
+once from a RabbitMQ, and once played (`bench.player`). The RabbitMQ has its share of the same
+cores, and what it takes of them for a message stands beside what the service takes (starting it
+included); so on two cores two processes cannot bring twice as much. Played, the cores are the
+service's own, as they are where the broker is another machine; a PostgreSQL still has its share.
+Below stands what a second process brings to clients of the RabbitMQ that do nothing but
+acknowledge, and where nothing is done but computing.
 """
 
 from __future__ import annotations
@@ -16,13 +18,16 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from asyncio.subprocess import PIPE
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import TypeAlias
 
 import msgspec
 
 from bench.backlog import fill
+from bench.player import playing, recorded
 from tools.servers import PostgresServer, RabbitNode
 
 COUNT = 25_000  # of each virtual host
@@ -30,8 +35,14 @@ ROUNDS = 5
 VHOSTS = 4
 PARTICIPANTS = 16
 PROCESSES = {"one process": 0, "two processes": 2}
-STORES = ("SQLite", "PostgreSQL")
-ACKNOWLEDGED = ("acknowledged by one", "acknowledged by two")  # queues, also
+BROKERS = RABBIT, PLAYED = ("RabbitMQ", "played")
+STORES = SQLITE, _ = ("SQLite", "PostgreSQL")
+RECORDED = "recorded"  # queues, also
+ACKNOWLEDGED = ("acknowledged by one", "acknowledged by two")
+PATIENCE_SECONDS = 600
+
+Case: TypeAlias = tuple[str, str, str]  # broker, store, processes
+CASES: list[Case] = [(b, store, how) for b in BROKERS for store in STORES for how in PROCESSES]
 
 
 class Drain(msgspec.Struct):
@@ -42,22 +53,25 @@ class Drain(msgspec.Struct):
     service: float
 
 
-def drained(
-    broker: RabbitNode, vhosts: Sequence[str], queue: str, count: int, rest: list[str]
+async def drained(
+    broker: RabbitNode,
+    amqp_url: str,
+    vhosts: Sequence[str],
+    queue: str,
+    count: int,
+    rest: list[str],
 ) -> Drain:
     """Drain a queue of each virtual host in a child process."""
-    where = [broker.amqp_url("/"), broker.management_url, ",".join(vhosts), queue, str(count)]
+    where = [amqp_url, broker.management_url, ",".join(vhosts), queue, str(count)]
+    command = [sys.executable, "-m", "bench.drain", "spread", *where, *rest]
     of_broker, of_service = _cpu_of(broker.pid), _cpu_of_children()
-    child = subprocess.run(
-        [sys.executable, "-m", "bench.drain", "spread", *where, *rest],
-        check=True,
-        stdout=subprocess.PIPE,
-        text=True,
-        timeout=600,
-    )
+    child = await asyncio.create_subprocess_exec(*command, stdout=PIPE)
+    out, _ = await asyncio.wait_for(child.communicate(), PATIENCE_SECONDS)
+    if child.returncode:
+        raise subprocess.CalledProcessError(child.returncode, command)
     messages = count * len(vhosts)
     return Drain(
-        rate=messages / float(child.stdout),
+        rate=messages / float(out),
         broker=(_cpu_of(broker.pid) - of_broker) * 1e6 / messages,
         service=(_cpu_of_children() - of_service) * 1e6 / messages,
     )
@@ -74,7 +88,7 @@ def acknowledged(broker: RabbitNode, vhosts: Sequence[str], queue: str, count: i
         )
         for vhost in vhosts
     ]
-    return sum(count / float(client.communicate(timeout=600)[0]) for client in clients)
+    return sum(count / float(client.communicate(timeout=PATIENCE_SECONDS)[0]) for client in clients)
 
 
 def _cpu_of(pid: int) -> float:
@@ -88,22 +102,27 @@ def _cpu_of_children() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def one_round(
+async def one_round(
     broker: RabbitNode, server: PostgresServer, count: int
-) -> tuple[dict[tuple[str, str], Drain], float]:
-    """Fill and drain; return how it went by store and processes, and what only clients gain."""
-    with ExitStack() as stack, tempfile.TemporaryDirectory() as folder:
+) -> tuple[dict[Case, Drain], float]:
+    """Fill and drain; return how it went by case, and what only clients gain."""
+    async with AsyncExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
         vhosts = [stack.enter_context(broker.fresh_vhost()) for _ in range(VHOSTS)]
-        cases = [(store, how) for store in STORES for how in PROCESSES]
+        queues = [" ".join(case) for case in CASES if case[0] == RABBIT]
         for vhost in vhosts:
-            queues = [*map(" ".join, cases), *ACKNOWLEDGED]
-            asyncio.run(fill(broker, vhost, queues, PARTICIPANTS, count))
+            await fill(broker, vhost, [RECORDED, *queues, *ACKNOWLEDGED], PARTICIPANTS, count)
+        deliveries = await recorded(broker, vhosts[0], RECORDED, count)
+        played = await stack.enter_async_context(playing(broker, PLAYED, deliveries))
         seen = {}
-        for store, how in cases:
-            file = f"sqlite:///{Path(folder) / how}.db"
-            url = file if store == "SQLite" else stack.enter_context(server.fresh_database())
+        for case in CASES:
+            by, store, how = case
+            file = f"sqlite:///{Path(folder) / ' '.join(case)}.db"
+            url = file if store == SQLITE else stack.enter_context(server.fresh_database())
+            amqp_url = played if by == PLAYED else broker.amqp_url("/")
+            queue = PLAYED if by == PLAYED else " ".join(case)
             rest = [url, str(PROCESSES[how])]
-            seen[store, how] = drained(broker, vhosts, f"{store} {how}", count, rest)
+            seen[case] = await drained(broker, amqp_url, vhosts, queue, count, rest)
         by_one, by_two = (
             acknowledged(broker, vhosts[:clients], queue, count)
             for clients, queue in enumerate(ACKNOWLEDGED, 1)
@@ -135,29 +154,28 @@ def main() -> None:
     count = int(sys.argv[1]) if len(sys.argv) > 1 else COUNT
     rounds = int(sys.argv[2]) if len(sys.argv) > 2 else ROUNDS
     with RabbitNode() as broker, PostgresServer() as server:
-        done = [one_round(broker, server, count) for _ in range(rounds)]
+        done = [asyncio.run(one_round(broker, server, count)) for _ in range(rounds)]
     seen = [drains for drains, _ in done]
     gained = statistics.median(gain for _, gain in done)
     ceiling = statistics.median(computed(2) / computed(1) for _ in range(rounds))
     sys.stdout.write(
-        "| store | processes | messages/s | ratio | broker, µs a message | service, µs |\n"
-        "|---|---|---|---|---|---|\n"
+        "| broker | store | processes | messages/s | ratio | broker, µs a message | service, µs |\n"
+        "|---|---|---|---|---|---|---|\n"
     )
-    for store in STORES:
-        for how in PROCESSES:
-            drains = [each[store, how] for each in seen]
-            rate = statistics.median(drain.rate for drain in drains)
-            ratio = statistics.median(
-                each[store, how].rate / each[store, "one process"].rate for each in seen
-            )
-            of_broker = statistics.median(drain.broker for drain in drains)
-            of_service = statistics.median(drain.service for drain in drains)
-            sys.stdout.write(
-                f"| {store} | {how} | {rate:,.0f} | {ratio:.2f} "
-                f"| {of_broker:.0f} | {of_service:.0f} |\n"
-            )
-    sys.stdout.write(f"| nothing but acknowledging | two processes | | {gained:.2f} | | |\n")
-    sys.stdout.write(f"| nothing but computing | two processes | | {ceiling:.2f} | | |\n")
+    for case in CASES:
+        drains = [each[case] for each in seen]
+        rate = statistics.median(drain.rate for drain in drains)
+        one = (*case[:2], "one process")
+        ratio = statistics.median(each[case].rate / each[one].rate for each in seen)
+        of_broker = statistics.median(drain.broker for drain in drains)
+        of_service = statistics.median(drain.service for drain in drains)
+        sys.stdout.write(
+            f"| {' | '.join(case)} | {rate:,.0f} | {ratio:.2f} "
+            f"| {of_broker:.0f} | {of_service:.0f} |\n"
+        )
+    two = "two processes"
+    sys.stdout.write(f"| {RABBIT} | nothing but acknowledging | {two} | | {gained:.2f} | | |\n")
+    sys.stdout.write(f"| none | nothing but computing | {two} | | {ceiling:.2f} | | |\n")
 
 
 if __name__ == "__main__":
