@@ -20,9 +20,8 @@ from pathlib import Path
 
 from app.garbage import tune_garbage_collection
 from app.store import Batch, Store, migrate
-from app.store.rows import event_rows
 from app.traces.retention import Retention, retain
-from app.tracker import Bounds, Channel, Policy, Publish, Record, StampedEvent, Tracker
+from app.tracker import Bounds, Policy, Publish, Record, StampedEvent, Tracker
 from bench.stores import FIRST_TIME, STEP, traffic
 from itc import pack
 
@@ -34,7 +33,7 @@ ALIVE = 50
 MESSAGES_EACH = 40  # between one participant's end and the next one's: 12,500 in 1,000,000 events
 EVENTS = 1_000_000
 KEPT = 20_000
-WAITING = 100_000
+WAITING = 60_000
 
 
 def stamped(tracker: Tracker, records: Iterable[Record], first: int = 0) -> Iterator[StampedEvent]:
@@ -64,24 +63,31 @@ def _bytes_of_tracker(participants: int, handovers: int) -> int:
     with _Allocated() as allocated:
         tracker = Tracker(Policy.channel, Bounds(handovers=handovers))
         records = traffic(max(40 * participants, 3 * handovers), participants)
-        while batch := list(stamped(tracker, itertools.islice(records, BATCH))):
-            event_rows(1, batch, 0)  # the store packs clocks, and leaves them with their events
-            del batch
+        for _ in stamped(tracker, records):
+            pass
         return allocated.bytes()
 
 
-def bytes_of_a_copy() -> float:
-    """The tracker's memory for one copy that nobody has taken from its queue."""
-    channel = Channel("rabbit@bench", "10.0.0.1:40000 -> 10.0.9.1:5672", 1, "user")
+def bytes_of_a_copy(participants: int) -> float:
+    """The tracker's memory for one of many copies in a queue from which nobody takes.
+
+    So many participants go on talking to each other, and publish to that queue in between.
+    """
+    tracker = Tracker(Policy.channel, Bounds(handovers=100))
+    records = traffic(40 * participants + WAITING, participants)
+    for _ in stamped(tracker, itertools.islice(records, 40 * participants)):
+        pass
+    waiting = tracker.pending_copies
     with _Allocated() as allocated:
-        tracker = Tracker(Policy.channel, Bounds())
-        published = (
-            Publish(channel, "", ("queue",), ("queue",), {"message_id": str(number)}, b"payload")
-            for number in range(WAITING)
-        )
-        for _ in stamped(tracker, published):
-            pass
-        return allocated.bytes() / tracker.pending_copies
+        for number, record in enumerate(records):
+            left = Publish(
+                record.channel, "", ("left",), ("left",), {"message_id": str(number)}, b""
+            )
+            for _ in stamped(tracker, (record, left)):
+                pass
+            if number % BATCH == 0:
+                tracker.checkpoint()
+        return allocated.bytes() / (tracker.pending_copies - waiting)
 
 
 class _Allocated:
@@ -143,7 +149,7 @@ def main() -> None:
         participant, delivery = bytes_of_participants(size)
         print(f"| a participant of {size:,} | {participant:,.0f} |")
         print(f"| a delivery that may come again, with {size:,} | {delivery:,.0f} |", flush=True)
-    print(f"| a copy in a queue | {bytes_of_a_copy():,.0f} |")
+        print(f"| a copy in a long queue, with {size:,} | {bytes_of_a_copy(size):,.0f} |")
 
 
 if __name__ == "__main__":
