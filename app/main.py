@@ -94,7 +94,8 @@ async def open_capture(settings: Settings) -> AsyncIterator[Callable[[Trace, Fee
         management = management_api(settings)
         stack.push_async_callback(management.close)
         source, pipeline = _source(settings, management), _pipeline(settings)
-        yield lambda trace, feed: RunningTrace(trace, store, source, feed, pipeline)
+        turn = asyncio.Lock()
+        yield lambda trace, feed: RunningTrace(trace, store, source, feed, pipeline, turn)
 
 
 def web_folder() -> Path | None:

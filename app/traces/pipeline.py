@@ -13,6 +13,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 
 import msgspec
 
@@ -67,8 +68,9 @@ class Pipeline:
         supervisor: Supervisor,
         settings: PipelineSettings,
         gaps: GapWatch,
+        turn: AbstractAsyncContextManager[None],
     ) -> None:
-        """Prepare a run; ``gaps`` outlives it."""
+        """Prepare a run, which stamps and stores in its ``turn``; that and ``gaps`` outlive it."""
         self._trace = trace
         self._store = store
         self._source = source
@@ -76,6 +78,7 @@ class Pipeline:
         self._supervisor = supervisor
         self._settings = settings
         self._gaps = gaps
+        self._turn = turn
         self._stopping = asyncio.Event()
         self._draining = False
         self._next_retention = time.monotonic()
@@ -172,7 +175,8 @@ class Pipeline:
                     self._settings.batch_events, self._settings.batch_seconds
                 )
                 silent = not received and await self._is_silent(stream)
-                prepared = self._prepare(stream, received, silent)
+                async with self._turn:
+                    prepared = self._prepare(stream, received, silent)
                 if storing is not None:
                     await storing
                     storing = None
@@ -267,7 +271,8 @@ class Pipeline:
         while True:
             began = time.perf_counter()
             try:
-                ids = await self._store.append(self._trace.id, batch)
+                async with self._turn:
+                    ids = await self._store.append(self._trace.id, batch)
             except OutageError as outage:
                 self._supervisor.waiting(str(outage))
                 await asyncio.sleep(pause)

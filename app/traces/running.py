@@ -28,14 +28,30 @@ class RunningTrace:
         source: Source,
         feed: Feed,
         settings: PipelineSettings,
+        turn: asyncio.Lock | None = None,
     ) -> None:
-        """Begin at once."""
+        """Begin at once.
+
+        Traces that share a ``turn`` stamp or store one after the other. That is right where other
+        processes use the same store: while one trace's transaction is open those have to wait, and
+        it would be open longer by what the others stamp meanwhile.
+        """
         self.trace = trace
         self._source = source
         self._settings = settings
         self.supervisor = Supervisor(trace.vhost, self._run, clock=time.monotonic)
         gaps = GapWatch(store, trace.id)
-        self._make = partial(Pipeline, trace, store, source, feed, self.supervisor, settings, gaps)
+        self._make = partial(
+            Pipeline,
+            trace,
+            store,
+            source,
+            feed,
+            self.supervisor,
+            settings,
+            gaps,
+            turn or contextlib.nullcontext(),
+        )
         self.pipeline = self._make()
         self._ending = False
         self._task = asyncio.create_task(

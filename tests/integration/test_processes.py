@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 from collections.abc import AsyncIterator
@@ -12,11 +13,13 @@ import pytest
 
 from app.secret_url import SecretUrl
 from app.settings import Settings
-from app.store import Store
+from app.store import Batch, Store
 from app.traces.pipeline import PipelineSettings
 from app.traces.processes import TraceProcesses
 from app.traces.registry import TraceRegistry
+from app.traces.running import RunningTrace
 from app.traces.status import TraceState
+from app.tracker import Record, StampedEvent, Tracker
 from tests.integration.conftest import Service, until
 from tests.integration.test_capture import send_and_receive
 from tools.servers import Broker
@@ -60,6 +63,54 @@ async def test_virtual_hosts_are_spread_and_told_of(
         await until(counted, "the other process has told its counters")
         await service.registry.stop(other)
         assert (await service.registry.status(other)).state is TraceState.stopped
+
+
+@pytest.mark.parametrize("shared", [True, False])
+async def test_in_a_process_of_traces_nothing_is_stamped_while_one_of_them_stores(
+    service: Service,
+    store: Store,
+    rabbit: Broker,
+    vhost: str,
+    shared: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    storing = stamped_meanwhile = 0
+    append, apply = store.append, Tracker.apply
+
+    async def slow_append(trace_id: int, batch: Batch) -> range:
+        nonlocal storing
+        storing += 1
+        try:
+            await asyncio.sleep(0.01)
+            return await append(trace_id, batch)
+        finally:
+            storing -= 1
+
+    def seen_apply(self: Tracker, record: Record, now: int) -> list[StampedEvent]:
+        nonlocal stamped_meanwhile
+        stamped_meanwhile += storing
+        return apply(self, record, now)
+
+    monkeypatch.setattr(store, "append", slow_append)
+    monkeypatch.setattr(Tracker, "apply", seen_apply)
+    settings = PipelineSettings(batch_events=20, batch_seconds=0.02)
+    turn = asyncio.Lock() if shared else None
+    service.registry = TraceRegistry(
+        store,
+        service.source,
+        settings,
+        lambda trace, feed: RunningTrace(trace, store, service.source, feed, settings, turn),
+    )
+    with rabbit.fresh_vhost() as other:
+        await service.running(vhost)
+        await service.running(other)
+        await asyncio.gather(
+            send_and_receive(rabbit, vhost, 100), send_and_receive(rabbit, other, 100)
+        )
+        for each in (vhost, other):
+            assert len(await service.stored(each, 200)) == 200
+        await service.registry.shutdown(deadline=10)
+    assert (stamped_meanwhile == 0) == shared
 
 
 async def test_a_process_that_is_killed_is_replaced_and_nothing_is_lost(
