@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 
 import httpx
@@ -16,10 +17,19 @@ URL = "/itc_db/archive"
 OLD = {"vhost": "/", "keep_days": 7}
 
 
-def forget(world: World, through: int) -> None:
+async def change(world: World, statement: str) -> None:
+    """Change the store from outside, while the service goes on, and ends what it writes."""
+
+    def run() -> None:
+        with sqlite3.connect(world.folder / "itc.db") as connection:
+            connection.execute(statement)
+
+    await asyncio.to_thread(run)
+
+
+async def forget(world: World, through: int) -> None:
     """What pruning does to the events."""
-    with sqlite3.connect(world.folder / "itc.db") as connection:
-        connection.execute("DELETE FROM events WHERE id <= ?", (through,))
+    await change(world, f"DELETE FROM events WHERE id <= {through:d}")
 
 
 async def test_old_events_are_archived_once(client: httpx.AsyncClient) -> None:
@@ -89,8 +99,7 @@ async def test_another_stores_archive_lets_nothing_go(
     world: World, client: httpx.AsyncClient
 ) -> None:
     await client.put(URL, params=OLD)
-    with sqlite3.connect(world.folder / "itc.db") as connection:
-        connection.execute("UPDATE events SET recorded_at = recorded_at + 1 WHERE id = 2")
+    await change(world, "UPDATE events SET recorded_at = recorded_at + 1 WHERE id = 2")
     answer = await client.delete("/itc_db", params={"vhost": "/", "archived": True})
 
     assert answer.status_code == 409
@@ -102,7 +111,7 @@ async def test_a_chain_may_begin_with_an_archived_event(
 ) -> None:
     url = f"/itc_db/undefined/{ORDERED}/{INVOICED}/x.jsonl"
     await client.put(URL, params=OLD)
-    forget(world, through=max(ARCHIVED))
+    await forget(world, through=max(ARCHIVED))
     made = await client.put(url)
     client.auth = httpx.BasicAuth("outsider", "secret")
     world.broker.add("outsider", "secret", "administrator", "shop")
@@ -114,7 +123,7 @@ async def test_a_chain_may_begin_with_an_archived_event(
 async def test_an_event_in_neither_place_is_unknown(
     world: World, client: httpx.AsyncClient
 ) -> None:
-    forget(world, through=max(ARCHIVED))
+    await forget(world, through=max(ARCHIVED))
     answer = await client.put(f"/itc_db/undefined/{ORDERED}/{INVOICED}/x.jsonl")
 
     assert answer.status_code == 404
