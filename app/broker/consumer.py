@@ -37,6 +37,8 @@ TRACE_QUEUE = "itc.trace"
 CONNECT_SECONDS = 10.0
 # A batch of large bodies is closed early; it is in memory several times while it is stored.
 BATCH_BYTES = 16 * 1024 * 1024
+# How far arrivals may be ahead of the clock, in microseconds: a read holds some hundred messages.
+MOST_AHEAD = 10_000
 # From here on nothing more is read from the socket until a batch is taken.
 BUFFER_BYTES = 64 * 1024 * 1024
 
@@ -87,6 +89,7 @@ class TraceStream:
         self._bytes = 0
         self._limit = limit
         self._received = 0
+        self._next_at = 0
         self._arrived = asyncio.Event()
         self._lost: OutageError | None = None
         self.queue_is_new = False
@@ -143,10 +146,15 @@ class TraceStream:
         self._arrived.set()
 
     def take_in(self, deliveries: list[Delivery]) -> None:
-        """Take in what has arrived; called in the queue's order."""
+        """Take in what has arrived; called in the queue's order.
+
+        Those of one read are taken to be a microsecond apart, so that times tell the order too.
+        """
         now = time.time_ns() // 1000
+        first = max(now, min(self._next_at, now + MOST_AHEAD))
+        self._next_at = first + len(deliveries)
         self._received += len(deliveries)
-        self._waiting.extend([(now, delivery) for delivery in deliveries])
+        self._waiting.extend(enumerate(deliveries, first))
         self._arrived.set()
         self._bytes += sum([len(delivery.body) for delivery in deliveries])
         if self._bytes > BUFFER_BYTES:

@@ -27,8 +27,8 @@ MOST_CHANNELS = 65_535
 QUARANTINED_HEADERS = 16384
 
 Headers: TypeAlias = Mapping[str, Any]
-# node, connection, channel's number, user; exchange, routing keys, properties; the queues that a
-# publish was routed to, or whether a delivery is another one
+# Node, connection, channel's number, user; exchange, routing keys, properties; the queues that a
+# publish was routed to, or whether a deliver is a redelivery.
 Said: TypeAlias = tuple[str, str, int, str, str, tuple[str, ...], dict[str, Any], Any]
 
 # What is regular is read by `_wire.c` where it was built, in a tenth of the time.

@@ -1,0 +1,40 @@
+"""When trace messages arrived: in their order, and close to the clock."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from app.broker import consumer
+from app.broker.connection import Gate
+from app.broker.consumer import MOST_AHEAD, TraceStream
+from app.broker.deliveries import Delivery
+
+DELIVERY = Delivery(1, False, "publish.", b"", b"")
+
+
+async def arrivals(monkeypatch: pytest.MonkeyPatch, reads: list[tuple[int, int]]) -> list[int]:
+    """Times of arrival in µs, of reads at a time in µs, each with so many messages."""
+    connection: Any = SimpleNamespace(broker_name="ours", gate=Gate())
+    nothing: Any = None
+    stream = TraceStream(nothing, "itc.trace", connection, nothing, None)
+    for now, count in reads:
+        monkeypatch.setattr(consumer.time, "time_ns", lambda now=now: now * 1000)
+        stream.take_in([DELIVERY] * count)
+    return [each.at for each in await stream.batch(1_000_000, 0)]
+
+
+async def test_those_of_one_read_are_a_microsecond_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert await arrivals(monkeypatch, [(100, 3), (200, 2)]) == [100, 101, 102, 200, 201]
+
+
+async def test_a_read_at_once_behind_another_is_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert await arrivals(monkeypatch, [(100, 3), (101, 2)]) == [100, 101, 102, 103, 104]
+
+
+async def test_a_clock_that_is_set_back_is_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_back = 5_000_000
+    times = await arrivals(monkeypatch, [(set_back + 100, 2), (100, 1)])
+    assert times[2] == 100 + MOST_AHEAD
