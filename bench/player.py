@@ -20,14 +20,13 @@ import aio_pika
 from yarl import URL
 
 from app.broker.connection import TraceConnection
-from app.broker.deliveries import BODY, FRAME_END, HEADER, METHOD, Delivery
+from app.broker.consumer import passed_by
+from app.broker.deliveries import BODY, DELIVER, FRAME, FRAME_END, HEADER, METHOD, Delivery
 from app.broker.firehose import TRACE_EXCHANGE
 from tools.servers import Broker
 
 GREETING_BYTES = 8  # what a client says before all frames
-_FRAME = Struct(">BHI")
 _QOS, _CONSUME_OK, _ACK = (bytes([0, 60, 0, method]) for method in (10, 21, 80))
-_DELIVER = bytes([0, 60, 0, 60])
 _PREFETCH = Struct(">4xIH").unpack_from
 _TAG = Struct(">4xQ").unpack_from
 
@@ -50,13 +49,9 @@ async def recorded(broker: Broker, vhost: str, queue: str, count: int) -> list[D
         channel = await connection.channel(publisher_confirms=False)
         raw = await channel.get_underlay_channel()
         connection.divert(raw.number, take)
-        await raw.basic_consume(queue, _passed_by)
+        await raw.basic_consume(queue, passed_by)
         await done.wait()
     return taken[:count]
-
-
-async def _passed_by(message: object) -> None:
-    raise TypeError(f"a delivery was not diverted: {message!r}")
 
 
 @asynccontextmanager
@@ -121,8 +116,8 @@ async def _pass_on(reader: StreamReader, writer: StreamWriter, look: Look) -> No
     """Pass frames on as long as there are any."""
     with suppress(asyncio.IncompleteReadError, ConnectionError):
         while True:
-            head = await reader.readexactly(_FRAME.size)
-            kind, channel, size = _FRAME.unpack(head)
+            head = await reader.readexactly(FRAME.size)
+            kind, channel, size = FRAME.unpack(head)
             rest = await reader.readexactly(size + 1)
             if kind != METHOD or look(channel, rest):
                 writer.write(head + rest)
@@ -132,7 +127,7 @@ async def _pass_on(reader: StreamReader, writer: StreamWriter, look: Look) -> No
 def _as_sent(channel: int, consumer: bytes, tag: int, delivery: Delivery) -> bytes:
     method = b"".join(
         (
-            _DELIVER,
+            DELIVER,
             _short(consumer),
             tag.to_bytes(8, "big"),
             bytes([delivery.redelivered]),
@@ -142,7 +137,7 @@ def _as_sent(channel: int, consumer: bytes, tag: int, delivery: Delivery) -> byt
     )
     parts = ((METHOD, method), (HEADER, delivery.header), (BODY, delivery.body))
     return b"".join(
-        _FRAME.pack(kind, channel, len(payload)) + payload + bytes([FRAME_END])
+        FRAME.pack(kind, channel, len(payload)) + payload + bytes([FRAME_END])
         for kind, payload in parts
     )
 

@@ -100,21 +100,13 @@ read_real(Bytes *bytes, int size)
     return isfinite(value) ? PyFloat_FromDouble(value) : NULL;
 }
 
-static PyObject *
-read_array(Bytes *bytes, int depth)
+static int
+read_member(Bytes *bytes, int depth, PyObject *array)
 {
-    Bytes part;
-    PyObject *values;
-    if (depth > DEEPEST || take_counted(bytes, 4, &part) < 0)
-        return NULL;
-    values = PyList_New(0);
-    while (values != NULL && part.at < part.end) {
-        PyObject *value = read_value(&part, depth + 1);
-        if (value == NULL || PyList_Append(values, value) < 0)
-            Py_CLEAR(values);
-        Py_XDECREF(value);
-    }
-    return values;
+    PyObject *value = read_value(bytes, depth + 1);
+    int failed = value == NULL || PyList_Append(array, value) < 0;
+    Py_XDECREF(value);
+    return failed ? -1 : 0;
 }
 
 static int
@@ -133,18 +125,17 @@ read_entry(Bytes *bytes, int depth, PyObject *table)
     return failed ? -1 : 0;
 }
 
+/* Fill a new table or array with what stands behind its length. Takes over the reference. */
 static PyObject *
-read_table(Bytes *bytes, int depth)
+filled(PyObject *whole, Bytes *bytes, int depth, int (*read_one)(Bytes *, int, PyObject *))
 {
-    Bytes part;
-    PyObject *table;
+    Bytes part = {NULL, NULL};
     if (depth > DEEPEST || take_counted(bytes, 4, &part) < 0)
-        return NULL;
-    table = PyDict_New();
-    while (table != NULL && part.at < part.end)
-        if (read_entry(&part, depth, table) < 0)
-            Py_CLEAR(table);
-    return table;
+        Py_CLEAR(whole);
+    while (whole != NULL && part.at < part.end)
+        if (read_one(&part, depth, whole) < 0)
+            Py_CLEAR(whole);
+    return whole;
 }
 
 static PyObject *
@@ -153,8 +144,8 @@ read_value(Bytes *bytes, int depth)
     const unsigned char *kind = take(bytes, 1), *taken;
     switch (kind == NULL ? 0 : *kind) {
     case 'S': return read_text(bytes);
-    case 'F': return read_table(bytes, depth);
-    case 'A': return read_array(bytes, depth);
+    case 'F': return filled(PyDict_New(), bytes, depth, read_entry);
+    case 'A': return filled(PyList_New(0), bytes, depth, read_member);
     case 't': return (taken = take(bytes, 1)) == NULL ? NULL : PyBool_FromLong(*taken);
     case 'b': return read_integer(bytes, 1, 1);
     case 'B': return read_integer(bytes, 1, 0);

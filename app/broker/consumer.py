@@ -284,7 +284,7 @@ class Firehose:
         # one has not acknowledged would come after newer messages. Quorum queues ignore exclusive
         # consumers (measured on 3.10.8), and have single active ones instead.
         await raw.basic_consume(
-            self.queue, _passed_by, consumer_tag=self.queue, exclusive=not quorum
+            self.queue, passed_by, consumer_tag=self.queue, exclusive=not quorum
         )
         return stream
 
@@ -308,7 +308,7 @@ def _parsed(at: int, delivery: Delivery) -> Received:
     return Received(delivery.tag, at, delivery.redelivered, message)
 
 
-async def _passed_by(message: DeliveredMessage) -> None:
+async def passed_by(message: DeliveredMessage) -> None:
     """Stand in for the consumer that the library wants: deliveries never reach it."""
     raise TypeError(f"a delivery was not diverted: {message!r}")
 

@@ -20,8 +20,8 @@ METHOD, HEADER, BODY, HEARTBEAT = _KINDS = 1, 2, 3, 8
 FRAME_END = 0xCE
 HEARTBEAT_FRAME = bytes([HEARTBEAT, 0, 0, 0, 0, 0, 0, FRAME_END])
 
-_DELIVER = bytes([0, 60, 0, 60])  # class and method
-_FRAME = Struct(">BHI")  # kind, channel, size of the payload; behind that one octet ends it
+DELIVER = bytes([0, 60, 0, 60])  # class and method
+FRAME = Struct(">BHI")  # kind, channel, size of the payload; behind that one octet ends it
 _TAG = Struct(">QB")  # delivery tag, flags
 _BODY_SIZE = Struct(">Q").unpack_from
 _BODY_SIZE_AT = 4  # in a header's payload, behind class and weight
@@ -89,13 +89,13 @@ class DeliverySplitter:
         """Go through whole frames; return what is passed on, and where that ended."""
         passed: list[bytes] = []
         at, there = 0, len(data)
-        unpack, ours = _FRAME.unpack_from, self._channel
-        while there - at >= _FRAME.size:
+        unpack, ours = FRAME.unpack_from, self._channel
+        while there - at >= FRAME.size:
             kind, channel, size = unpack(data, at)
             if channel == ours and kind == METHOD and (whole := self._take_whole(data, at)):
                 at = whole
                 continue
-            begin = at + _FRAME.size
+            begin = at + FRAME.size
             end = begin + size
             if kind not in _KINDS:
                 return self._give_up(passed, data, at)
@@ -107,7 +107,7 @@ class DeliverySplitter:
             if channel != ours or not self._is_ours(kind, data, begin, end):
                 passed.append(data[at : end + 1])
             at = end + 1
-        self._need = _FRAME.size
+        self._need = FRAME.size
         return b"".join(passed), at
 
     def _give_up(self, passed: list[bytes], data: bytes, at: int) -> tuple[bytes, int]:
@@ -128,9 +128,9 @@ class DeliverySplitter:
     def _is_ours(self, kind: int, data: bytes, begin: int, end: int) -> bool:
         """Whether a frame of our channel belongs to a delivery, which then goes on by it."""
         if kind == METHOD:
-            is_delivery = data.startswith(_DELIVER, begin)
+            is_delivery = data.startswith(DELIVER, begin)
             if is_delivery:
-                self._method = _arguments(data, begin + len(_DELIVER))
+                self._method = _arguments(data, begin + len(DELIVER))
             return is_delivery
         if self._method is None:
             return False

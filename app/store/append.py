@@ -26,7 +26,7 @@ from app.store.tables import (
 from app.store.times import BLOCK
 from app.tracker.events import Checkpoint, StampedEvent
 
-# Statements that take long to build are built once. There is one dialect in a process, but tests.
+# Statements that take long to build are built once. A process has one dialect, but in tests.
 MOST_DIALECTS = 4
 
 

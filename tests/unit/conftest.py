@@ -4,8 +4,12 @@
 """
 
 import os
+from collections.abc import Iterator
 
+import pytest
 from hypothesis import HealthCheck, settings
+
+from app.broker import deliveries, firehose
 
 NEW = os.environ.get("HYPOTHESIS_EXAMPLES")
 
@@ -18,3 +22,15 @@ settings.register_profile("quick", always, max_examples=10, derandomize=True)
 settings.register_profile("thorough", always, max_examples=50, derandomize=True)
 settings.register_profile("new", always, max_examples=int(NEW or 1), derandomize=False)
 settings.load_profile("new" if NEW else os.environ.get("HYPOTHESIS_PROFILE", "quick"))
+
+
+@pytest.fixture(scope="module", params=["compiled", "Python"])
+def each_reader(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Read what the broker sends with the compiled part before the Python, then without."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "Python":
+            for module in (deliveries, firehose):
+                patch.setattr(module, "_compiled", None)
+        elif firehose._compiled is None:
+            pytest.skip("not built")  # where it should be, `test_compiled_wire.py` fails
+        yield

@@ -6,7 +6,6 @@ Everything is asked of the Python alone, and with the compiled part before it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from itertools import pairwise
 from typing import TypeAlias
 
@@ -18,7 +17,6 @@ from pamqp.body import ContentBody
 from pamqp.header import ContentHeader
 from pamqp.heartbeat import Heartbeat
 
-from app.broker import deliveries as splitting
 from app.broker.connection import DivertingReader, Gate
 from app.broker.deliveries import HEARTBEAT_FRAME, Delivery, DeliverySplitter
 from app.broker.wire import decode_headers
@@ -26,16 +24,7 @@ from app.broker.wire import decode_headers
 OURS, OTHER = 1, 2
 
 
-@pytest.fixture(scope="module", params=["compiled", "Python"], autouse=True)
-def _reader(request: pytest.FixtureRequest) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        if request.param == "Python":
-            patch.setattr(splitting, "_compiled", None)
-        elif splitting._compiled is None:
-            pytest.skip("not built")  # where it should be, `test_compiled_wire.py` fails
-        yield
-
-
+pytestmark = pytest.mark.usefixtures("each_reader")
 Sent: TypeAlias = tuple[bytes, Delivery | None]  # bytes, and the delivery of ours that they are
 
 

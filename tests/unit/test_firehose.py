@@ -5,7 +5,6 @@ Everything is asked of the Python alone and with the compiled part before it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -14,9 +13,10 @@ from hypothesis import strategies as st
 from pamqp.commands import Basic
 from pamqp.header import ContentHeader
 
-from app.broker import firehose
 from app.broker.firehose import QUARANTINED_BODY, parse
 from app.tracker import Channel, Deliver, Publish, Unreadable
+
+pytestmark = pytest.mark.usefixtures("each_reader")
 
 COMMON: dict[str, Any] = {
     "exchange_name": "orders",
@@ -31,16 +31,6 @@ COMMON: dict[str, Any] = {
 PUBLISH = {**COMMON, "routed_queues": ["billing", "shipping"]}
 DELIVER = {**COMMON, "redelivered": 1}
 CHANNEL = Channel("rabbit@test", "127.0.0.1:1 -> 127.0.0.1:5672", 1, "shop")
-
-
-@pytest.fixture(scope="module", params=["compiled", "Python"], autouse=True)
-def _reader(request: pytest.FixtureRequest) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        if request.param == "Python":
-            patch.setattr(firehose, "_compiled", None)
-        elif firehose._compiled is None:
-            pytest.skip("not built")  # where it should be, `test_compiled_wire.py` fails
-        yield
 
 
 def read(key: str, headers: dict[str, Any], body: bytes = b"b") -> Any:
@@ -111,12 +101,13 @@ def test_a_table_that_cannot_be_decoded_is_a_reason() -> None:
     assert result.reason.startswith("not a content header")
 
 
-@pytest.mark.parametrize("key", ["rubbish", "publish", "delivery.q", ""])
+def test_a_publish_without_a_point_is_one() -> None:
+    assert isinstance(read("publish", {**PUBLISH, **DELIVER}), Publish)
+
+
+@pytest.mark.parametrize("key", ["rubbish", "delivery.q", ""])
 def test_what_is_neither_published_nor_delivered_is_shown_as_it_came(key: str) -> None:
     result = read(key, {**PUBLISH, **DELIVER})
-    if key == "publish":  # to the default exchange, whose name is empty; the point is the broker's
-        assert isinstance(result, Publish)
-        return
     assert isinstance(result, Unreadable)
     assert "neither publish. nor deliver." in result.reason
     assert '"node":"rabbit@test"' in result.headers
