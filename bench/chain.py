@@ -28,10 +28,10 @@ from typing import TypeVar
 
 from bench.stores import build
 from itc import unpack
+from model.exports import FORMATS
 from spark_jobs.chain import ChainRequest, run
 from spark_jobs.database import Connection, Database
 from spark_jobs.executors import touch
-from spark_jobs.formats import FORMATS
 from spark_jobs.history import History
 from spark_jobs.plan import Plan, look_up, make_plan, read_span
 from spark_jobs.ranges import Range, Ranges

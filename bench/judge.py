@@ -14,17 +14,8 @@ from typing import NamedTuple, TypeAlias
 
 from app.broker.consumer import Firehose
 from app.store import EventFilter, EventRow, Store
-from app.tracker import (
-    Bounds,
-    Channel,
-    Deliver,
-    EventType,
-    Policy,
-    Publish,
-    Record,
-    Tracker,
-    Unreadable,
-)
+from app.tracker import Bounds, Channel, Deliver, Policy, Publish, Record, Tracker, Unreadable
+from model.words import EventType
 from tools.servers import Broker
 
 SETTLE_SECONDS = 300.0

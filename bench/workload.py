@@ -22,7 +22,7 @@ from aio_pika.abc import AbstractChannel, AbstractExchange, AbstractQueue
 from pamqp.common import FieldTable
 
 from app.store import EventRow
-from app.tracker import EventType
+from model.words import EventType
 
 Clock: TypeAlias = dict[str, int]
 EXCHANGES = {

@@ -20,10 +20,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
+from model.jobs import Problem
 from spark_jobs.archived import Archive, Part
 from spark_jobs.columns import COLUMNS, arrow_schema
 from spark_jobs.database import Database
-from spark_jobs.errors import JobError, Problem
+from spark_jobs.errors import JobError
 from spark_jobs.executors import rendered, tasks_at_a_time
 from spark_jobs.export import disk_explained, sync
 from spark_jobs.formats.chain import Chain, Renderer, write_chunks

@@ -16,10 +16,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.dataset as ds
 
+from model.gaps import Gap
+from model.jobs import Problem
 from spark_jobs.columns import arrow_schema
-from spark_jobs.errors import JobError, Problem
+from spark_jobs.errors import JobError
 from spark_jobs.export import write_file
-from spark_jobs.history import Gap, History
+from spark_jobs.history import History
 
 MANIFEST = "manifest.json"
 

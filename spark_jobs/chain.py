@@ -14,10 +14,9 @@ import platform
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyspark
@@ -26,14 +25,15 @@ from pyspark.sql import SparkSession
 if __name__ == "__main__":  # spark-submit puts this file's folder on the path, not the package's
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
+from model.exports import FORMATS, ChainSummary, Format, format_of, manifest_of
+from model.jobs import Problem
 from spark_jobs.archived import Archive
 from spark_jobs.database import Database
-from spark_jobs.errors import JobError, Problem
+from spark_jobs.errors import JobError
 from spark_jobs.executors import rendered, tasks_at_a_time
-from spark_jobs.export import manifest_of, write_file, written_aside
+from spark_jobs.export import write_file, written_aside
 from spark_jobs.finding import Found, find_stored
 from spark_jobs.finding_archived import find_archived
-from spark_jobs.formats import FORMATS, Format, format_of
 from spark_jobs.formats.chain import Chain, Lane
 from spark_jobs.formats.renderers import RENDERERS
 from spark_jobs.history import History
@@ -62,32 +62,7 @@ class ChainRequest:
     archives: Path | None = None
 
 
-@dataclass
-class Summary:
-    """What came out. ``file`` is None where there is no chain between the two events."""
-
-    vhost: str
-    from_id: int
-    to_id: int
-    relation: str
-    format: str
-    plan: dict[str, str]
-    gaps: list[dict[str, Any]]
-    file: str | None = None
-    events: int = 0
-    participants: int = 0
-    bytes: int = 0
-    sha256: str | None = None
-    seconds: dict[str, float] = field(default_factory=dict)
-
-    def to_json(self) -> dict[str, Any]:
-        """The API's chain summary, but for what only the service knows."""
-        values = asdict(self)
-        ends = {"from": values.pop("from_id"), "to": values.pop("to_id")}
-        return {**ends, **values, "complete": not self.gaps}
-
-
-def run(spark: SparkSession, request: ChainRequest, report: Report = silent) -> Summary:
+def run(spark: SparkSession, request: ChainRequest, report: Report = silent) -> ChainSummary:
     """Find the chain and write it, with a manifest beside it.
 
     Where the events are concurrent nothing is written, and the summary's ``file`` is None.
@@ -109,7 +84,7 @@ class _Job:
         self._renderer = RENDERERS[request.format.name]
         self._watch = Stopwatch()
 
-    def run(self, history: History) -> Summary:
+    def run(self, history: History) -> ChainSummary:
         self._meter.enter("planning", 0.0)
         found = self._find(history)
         summary = self._summary(found)
@@ -132,23 +107,22 @@ class _Job:
             return find_archived(archive, request.database, history, ends, tasks, self._meter)
         return find_stored(self._spark, request.database, history, ends, request.form, self._meter)
 
-    def _summary(self, found: Found) -> Summary:
-        return Summary(
+    def _summary(self, found: Found) -> ChainSummary:
+        return ChainSummary(
             vhost=found.vhost,
             from_id=self._request.from_id,
             to_id=self._request.to_id,
             relation=found.relation.value,
             format=self._request.format.name,
             plan={"form": found.form, "reason": found.reason},
-            gaps=[gap.to_json() for gap in found.gaps],
+            gaps=found.gaps,
             events=found.events,
             participants=len(found.ranges),
         )
 
-    def _chain(self, found: Found, summary: Summary) -> Chain:
+    def _chain(self, found: Found, summary: ChainSummary) -> Chain:
         """What the format wants to know beforehand."""
-        known = summary.to_json()
-        facts = {name: known[name] for name in FACTS}
+        facts = summary.facts()
         if not self._renderer.lanes:
             return Chain(facts)
         names = found.names()
@@ -169,7 +143,7 @@ class _Job:
             )
         return found.heights()
 
-    def _write(self, found: Found, chain: Chain, summary: Summary) -> None:
+    def _write(self, found: Found, chain: Chain, summary: ChainSummary) -> None:
         output, database, meter = self._request.output, self._request.database, self._meter
         with written_aside(output) as file:
             chunks = rendered(self._spark, database, self._renderer, chain, found.slices, meter)
@@ -207,10 +181,6 @@ def _archive_of(root: Path, history: History, ends: tuple[int, int]) -> Archive 
             f" {last[1]}: a chain lies within one.",
         )
     return archive
-
-
-# What formats may put into the file: known before the first event is read.
-FACTS = ("from", "to", "vhost", "relation", "complete", "gaps")
 
 
 class Stopwatch:

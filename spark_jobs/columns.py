@@ -1,8 +1,8 @@
 """What a job may read of an event: one table of columns, from SQL to Arrow to Spark.
 
 Jobs name the columns they need and nothing else is read: a diagram needs no payloads, a comparison
-of clocks nothing but clocks. The names are those of the store's tables; `fields` makes the API's
-event object of them.
+of clocks nothing but clocks. Most are the fields of `model.event`; `spark_jobs.fields` makes the
+event object of them that exports show.
 """
 
 from __future__ import annotations
@@ -22,11 +22,8 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from model.event import FIELDS, Field, Kind
 from spark_jobs.database import Dialect
-
-# The numbers that the store keeps, in order.
-TYPES = ("published", "received")
-MATCHES = ("none", "routed", "redelivered", "dead_lettered", "unmatched")
 
 JOINS = {
     "traces": "JOIN traces t ON t.id = e.trace_id",
@@ -72,36 +69,36 @@ class EventColumn:
 
 LONG, TEXT, BYTES, FLAG = pa.int64(), pa.string(), pa.binary(), pa.bool_()
 
+ALIASES = {"events": "e", "traces": "t", "participants": "p", "channels": "c"}
+TYPES: dict[Kind, pa.DataType] = {
+    "number": LONG,
+    "text": TEXT,
+    "flag": FLAG,
+    "time": LONG,
+    "word": LONG,
+    "words": TEXT,
+    "table": TEXT,
+    "bytes": BYTES,
+}
+MARKS: dict[Kind, int | str] = {"number": -1, "time": -1, "text": "", "words": "", "table": ""}
+
+
+def _stored(field: Field) -> tuple[str, EventColumn]:
+    """A field's column; one of the table ``events`` goes by its name there."""
+    name = field.column if field.table == "events" else field.name
+    return name, EventColumn(
+        f'{ALIASES[field.table]}."{field.column}"',
+        TYPES[field.kind],
+        None if field.table == "events" else field.table,
+        MARKS.get(field.kind) if field.stored.null else None,
+    )
+
+
 COLUMNS: dict[str, EventColumn] = {
-    "id": EventColumn("e.id", LONG),
-    "trace_id": EventColumn("e.trace_id", LONG),
-    "vhost": EventColumn("t.vhost", TEXT, "traces"),
-    "type": EventColumn("e.type", LONG),
-    "match": EventColumn('e."match"', LONG),
-    "participant": EventColumn("e.participant", LONG),
-    "participant_name": EventColumn("p.name", TEXT, "participants"),
-    "interval": EventColumn('p."interval"', TEXT, "participants"),
+    **dict(_stored(field) for field in FIELDS if field.name != "payload_sha256"),
     "channel_number": EventColumn("e.channel", LONG),
-    "seq": EventColumn("e.seq", LONG),
-    "lamport": EventColumn("e.lamport", LONG),
-    "height": EventColumn("e.height", LONG),
-    "clock": EventColumn("e.clock", BYTES),
-    "cause_id": EventColumn("e.cause_id", LONG, mark=0),
-    "recorded_at": EventColumn("e.recorded_at", LONG),
-    "exchange": EventColumn("e.exchange", TEXT),
-    "queue": EventColumn("e.queue", TEXT, mark=""),
-    "routing_keys": EventColumn("e.routing_keys", TEXT),
-    "routed_queues": EventColumn("e.routed_queues", TEXT, mark=""),
-    "redelivered": EventColumn("e.redelivered", FLAG),
-    "node": EventColumn("c.node", TEXT, "channels"),
-    "connection": EventColumn("c.connection", TEXT, "channels"),
-    "channel": EventColumn("c.channel", LONG, "channels"),
-    "user": EventColumn('c."user"', TEXT, "channels"),
-    "properties": EventColumn("e.properties", TEXT),
     # An empty payload is one, so NULL is told by its length.
-    "payload": EventColumn("e.payload", BYTES),
     "payload_stored": EventColumn("coalesce(length(e.payload), -1)", LONG),
-    "payload_bytes": EventColumn("e.payload_bytes", LONG),
     "payload_cut": EventColumn("(e.payload_sha256 IS NOT NULL)", FLAG),
     "cause_participant": EventColumn("k.participant", LONG, "causes", mark=-1),
     "cause_height": EventColumn("k.height", LONG, "causes", mark=-1),

@@ -22,7 +22,8 @@ import adbc_driver_sqlite
 import adbc_driver_sqlite.dbapi
 import pyarrow as pa
 
-from spark_jobs.errors import JobError, Problem
+from model.jobs import Problem
+from spark_jobs.errors import JobError
 
 Dialect: TypeAlias = Literal["sqlite", "postgresql"]
 

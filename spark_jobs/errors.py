@@ -5,17 +5,7 @@ The text reaches users, so it is a sentence that says what to do, and never hold
 
 from __future__ import annotations
 
-import enum
-
-
-class Problem(enum.StrEnum):
-    """Who has to act: the caller, the operator, or nobody but us."""
-
-    bad_request = "bad_request"  # the request cannot be: equal ids, two virtual hosts
-    not_found = "not_found"  # an id that is not, or is no longer, in the store
-    outage = "outage"  # the database, the cluster, Java or the disk is away
-    cancelled = "cancelled"  # someone asked for the end of this job
-    failed = "failed"  # anything else
+from model.jobs import Problem
 
 
 class JobError(Exception):

@@ -15,16 +15,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from spark_jobs.errors import JobError, Problem
-
-MANIFEST = ".manifest.json"
-# How a file ends while it is written; it also begins with a dot, as no export's name does.
-LEFTOVER = ".part"
-
-
-def manifest_of(output: Path) -> Path:
-    """Where the manifest of an export is."""
-    return output.with_name(output.name + MANIFEST)
+from model.exports import LEFTOVER
+from model.jobs import Problem
+from spark_jobs.errors import JobError
 
 
 class HashedFile:

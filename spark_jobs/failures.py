@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-from spark_jobs.errors import JobError, Problem, SparkGoneError
+from model.jobs import Problem
+from spark_jobs.errors import JobError, SparkGoneError
 
 OURS = re.compile(r"\bJobError: (.+)")
 STOPPED = re.compile(

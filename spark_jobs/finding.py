@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from pyspark.sql import SparkSession
 
 from itc import Relation
+from model.gaps import Gap
+from model.jobs import Problem
 from spark_jobs.database import Database
-from spark_jobs.errors import JobError, Problem
+from spark_jobs.errors import JobError
 from spark_jobs.executors import scan, tasks_at_a_time
-from spark_jobs.history import Gap, History
+from spark_jobs.history import History
 from spark_jobs.plan import Form, Plan, make_plan
 from spark_jobs.progress import Meter
 from spark_jobs.ranges import Longs, Range, Ranges

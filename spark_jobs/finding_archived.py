@@ -9,11 +9,12 @@ import numpy as np
 import pyarrow as pa
 
 from itc import Relation
+from model.jobs import Problem
 from spark_jobs.archived import Archive
 from spark_jobs.database import Database
-from spark_jobs.errors import JobError, Problem
+from spark_jobs.errors import JobError
 from spark_jobs.finding import Found, by_participant
-from spark_jobs.history import Gap, History
+from spark_jobs.history import History
 from spark_jobs.links import Span, chain_of, ranges_of
 from spark_jobs.progress import Meter
 from spark_jobs.ranges import Flags, Longs, Range
@@ -48,7 +49,7 @@ def find_archived(
         relation=relation if ranges else Relation.concurrent,
         form="links",
         reason=REASON,
-        gaps=[gap for gap in gaps.values() if _reaches_into(gap, first_id, last_id)],
+        gaps=[gap for gap in gaps.values() if gap.spanned_by(first_id, last_id)],
         ranges=ranges,
         slices=list(_slices(archive, span, chain, tasks)),
         names=lambda: _names(archive, history, ranges),
@@ -78,13 +79,6 @@ def _span(archive: Archive, database: Database, first_id: int, last_id: int) -> 
     causes = table.column("cause_id").fill_null(0)
     table = table.set_column(table.column_names.index("cause_id"), "cause_id", causes)
     return Span(*(table.column(name).to_numpy() for name in COLUMNS))
-
-
-def _reaches_into(gap: Gap, first_id: int, last_id: int) -> bool:
-    """The rule of `History.gaps`."""
-    return gap.after_event_id < last_id and (
-        gap.before_event_id is None or gap.before_event_id > first_id
-    )
 
 
 def _slices(archive: Archive, span: Span, chain: Flags, tasks: int) -> Iterator[Slice]:

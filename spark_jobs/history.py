@@ -8,22 +8,22 @@ nothing that a user wrote does.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
+from model.blocks import ids_of
+from model.gaps import Gap, spanned_sql
+from model.jobs import Problem
 from spark_jobs.database import Connection
-from spark_jobs.errors import JobError, Problem
-from spark_jobs.fields import iso_time
+from spark_jobs.errors import JobError
 from spark_jobs.ranges import Dot, Longs, Mark, Ranges
 
 # Participants a statement: SQLite takes a million characters, one takes up to 45.
 STATEMENT_ROWS = 4000
-# Ids whose times the store notes together, in its table `blocks`.
-BLOCK = 4096
 
 Item = TypeVar("Item")
 
@@ -44,23 +44,6 @@ class Event:
     def dot(self) -> Dot:
         """Its place in causal order."""
         return Dot(self.interval, self.height)
-
-
-@dataclass(frozen=True)
-class Gap:
-    """A span in which trace messages may have been lost, as the API shows it."""
-
-    id: int
-    after_event_id: int
-    before_event_id: int | None
-    since: int
-    until: int | None
-    reason: str
-
-    def to_json(self) -> dict[str, Any]:
-        """The API's form."""
-        until = None if self.until is None else iso_time(self.until)
-        return {**asdict(self), "since": iso_time(self.since), "until": until}
 
 
 class Participant(NamedTuple):
@@ -184,7 +167,7 @@ class History:
     def ids_between(self, trace: int, since: int, until: int) -> tuple[int, int] | None:
         """First and last id of a trace that may be recorded in a time; None where there is none.
 
-        From ``since`` to before ``until``, in µs. The store notes the times of each `BLOCK` ids.
+        From ``since`` to before ``until``, in µs.
         """
         blocks = self._connection.rows(
             "SELECT coalesce(min(number), -1) AS first, coalesce(max(number), -1) AS last"
@@ -192,10 +175,10 @@ class History:
         )[0]
         if blocks["first"] < 0:
             return None
+        first, end = ids_of(blocks["first"], blocks["last"])
         ids = self._connection.rows(
             "SELECT coalesce(min(id), -1) AS first, coalesce(max(id), -1) AS last FROM events"
-            f" WHERE trace_id = {trace} AND id >= {blocks['first'] * BLOCK}"
-            f" AND id < {(blocks['last'] + 1) * BLOCK}"
+            f" WHERE trace_id = {trace} AND id >= {first} AND id < {end}"
         )[0]
         return None if ids["first"] < 0 else (ids["first"], ids["last"])
 
@@ -211,7 +194,7 @@ class History:
         if block >= 0:
             end = self._connection.rows(
                 f"SELECT coalesce(min(id), -1) AS first FROM events WHERE trace_id = {trace}"
-                f" AND id >= {block * BLOCK} AND recorded_at >= {before}"
+                f" AND id >= {ids_of(block, block)[0]} AND recorded_at >= {before}"
             )[0]["first"]
         found = self._connection.rows(
             "SELECT coalesce(min(id), -1) AS first, coalesce(max(id), -1) AS last,"
@@ -245,8 +228,7 @@ class History:
         rows = self._connection.rows(
             "SELECT id, after_event_id, coalesce(before_event_id, -1) AS before_event_id, since,"
             f' coalesce("until", -1) AS "until", reason FROM gaps'
-            f" WHERE trace_id = {trace} AND after_event_id < {last_id}"
-            f" AND (before_event_id IS NULL OR before_event_id > {first_id})"
+            f" WHERE trace_id = {trace} AND {spanned_sql(first_id, last_id)}"
             " ORDER BY after_event_id, id"
         )
         return [Gap(**{name: _or_none(value) for name, value in row.items()}) for row in rows]

@@ -8,10 +8,11 @@ from typing import Any, TypeAlias
 
 from pyspark.sql import SparkSession
 
+from model.exports import FORMATS
+from model.jobs import Problem
 from spark_jobs import archive, chain, topology
 from spark_jobs.database import Database
-from spark_jobs.errors import JobError, Problem
-from spark_jobs.formats import FORMATS
+from spark_jobs.errors import JobError
 from spark_jobs.progress import Report
 
 Json: TypeAlias = dict[str, Any]

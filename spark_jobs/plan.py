@@ -19,7 +19,8 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from itc import Relation, packed_height_at
-from spark_jobs.errors import JobError, Problem
+from model.jobs import Problem
+from spark_jobs.errors import JobError
 from spark_jobs.history import Event, History
 from spark_jobs.ranges import Range, Ranges, compare, first_reached, merge
 

@@ -3,17 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
-
-class Progress(NamedTuple):
-    """``percent`` of the whole job; rows of the answer read from the store and written."""
-
-    stage: str
-    percent: float
-    rows_read: int
-    rows_written: int
-
+from model.jobs import Progress
 
 Report: TypeAlias = Callable[[Progress], None]
 """Called at every step. What it raises ends the job."""

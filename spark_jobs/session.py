@@ -1,7 +1,7 @@
 """The Spark session: local by default, a standalone cluster or a Connect server by setting.
 
 Local means one JVM and some Python workers on this machine, listening on loopback alone. On a
-cluster the executors need our two packages, which the session ships to them, and an interpreter
+cluster the executors need our packages, which the session ships to them, and an interpreter
 with pyarrow and the ADBC drivers, which it cannot (docs/spark.md).
 """
 
@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from spark_jobs.errors import JobError, Problem
+from model.jobs import Problem
+from spark_jobs.errors import JobError
 from spark_jobs.failures import in_short
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ JAVA_NEEDED = 17
 JAVA_SECONDS = 20
 REACH_SECONDS = 5
 CONNECT_PORT, MASTER_PORT = 15002, 7077
-PACKAGES = ("itc", "spark_jobs")
+PACKAGES = ("itc", "model", "spark_jobs")
 ROOT = Path(__file__).resolve().parent.parent
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 

@@ -19,14 +19,16 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from spark_jobs.columns import MATCHES, TYPES
+from model.gaps import Gap
+from model.jobs import Problem
+from model.times import iso_time
+from model.words import EventType, Match
 from spark_jobs.database import Database
-from spark_jobs.errors import JobError, Problem
+from spark_jobs.errors import JobError
 from spark_jobs.executors import tasks_at_a_time
 from spark_jobs.export import write_file
 from spark_jobs.failures import explained
-from spark_jobs.fields import iso_time
-from spark_jobs.history import Gap, History
+from spark_jobs.history import History
 from spark_jobs.progress import Meter, Report, silent
 from spark_jobs.slices import MOST_ROWS, Slice, spans
 from spark_jobs.source import read_slices
@@ -125,8 +127,8 @@ def _flows(spark: SparkSession, request: TopologyRequest, slices: list[Slice]) -
 
 def flows_of(event: Json) -> Iterator[tuple[str | int | None, ...]]:
     """The rows that one event adds: (kind, publisher, exchange, queue, receiver, match, wait)."""
-    exchange, match = event["exchange"], MATCHES[event["match"]]
-    if TYPES[event["type"]] == "published":
+    exchange, match = event["exchange"], Match(event["match"])
+    if event["type"] == EventType.published:
         queues = json.loads(event["routed_queues"] or "[]")
         routed = "routed" if queues else "unroutable"
         yield "publishes", event["user"], exchange, None, None, routed, None
@@ -134,15 +136,15 @@ def flows_of(event: Json) -> Iterator[tuple[str | int | None, ...]]:
             yield "routes", None, exchange, queue, None, "routed", None
         return
     wait = None
-    if match == "routed" and event["cause_recorded_at"] is not None:
+    if match is Match.routed and event["cause_recorded_at"] is not None:
         wait = max(0, event["recorded_at"] - event["cause_recorded_at"])
     yield (
         *("deliveries", event["cause_user"], exchange, event["queue"], event["user"]),
-        *(match, wait),
+        *(match.name, wait),
     )
-    if match in ("dead_lettered", "unmatched"):
+    if match in (Match.dead_lettered, Match.unmatched):
         # No publish tells of these: the delivery itself says through which exchange it came.
-        yield "routes", None, exchange, event["queue"], None, match, None
+        yield "routes", None, exchange, event["queue"], None, match.name, None
 
 
 def _grouped(flows: DataFrame) -> DataFrame:

@@ -14,15 +14,18 @@ import os
 import queue
 import sys
 import threading
+from dataclasses import asdict
 from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
-from spark_jobs.errors import JobError, Problem, SparkGoneError
+from model.jobs import Problem
+from spark_jobs.errors import JobError, SparkGoneError
 from spark_jobs.session import SparkSettings, open_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from spark_jobs.progress import Progress, Report
+    from model.jobs import Progress
+    from spark_jobs.progress import Report
 
 Json: TypeAlias = dict[str, Any]
 
@@ -110,7 +113,7 @@ class Worker:
         def report(progress: Progress) -> None:
             if job in self._cancelled or self._leaving.is_set():
                 raise JobError(Problem.cancelled, "The job was cancelled.")
-            self._say("progress", id=job, **progress._asdict())
+            self._say("progress", id=job, **asdict(progress))
 
         return report
 

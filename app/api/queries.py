@@ -17,7 +17,7 @@ from app.api.schemas import MatchKind
 from app.api.views import COLUMNS, wanted_columns
 from app.errors import BadRequestError
 from app.store import EventFilter, Wanted
-from app.tracker.events import EventType, Match
+from model.words import EventType, Match
 
 _ISO_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _LOST_PLUS = re.compile(r"(?<=[0-9]) ([0-9]{2}:?[0-9]{2})$")

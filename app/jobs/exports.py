@@ -17,8 +17,7 @@ import msgspec
 from app.errors import BadRequestError, NotFoundError
 from app.job import Json
 from app.jobs.requests import JobRequest
-from spark_jobs.export import LEFTOVER, MANIFEST, manifest_of
-from spark_jobs.formats import FORMATS, Format, format_of
+from model.exports import FORMATS, LEFTOVER, MANIFEST, Format, Manifest, format_of, manifest_of
 
 PLAIN_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
 FOLDER = re.compile(r"([0-9]{1,19})-([0-9]{1,19})")
@@ -41,13 +40,6 @@ class Export(msgspec.Struct, frozen=True):
     def location(self) -> str:
         """Where the API serves it."""
         return location_of(self.from_id, self.to_id, self.file)
-
-
-class Manifest(msgspec.Struct):
-    """What stands beside each export, as far as it is needed here."""
-
-    vhost: str
-    events: int
 
 
 def location_of(from_id: int, to_id: int, file: str) -> str:

@@ -23,8 +23,8 @@ from app.store.tables import (
     participants,
     traces,
 )
-from app.store.times import BLOCK
 from app.tracker.events import Checkpoint, StampedEvent
+from model.blocks import block_of
 
 # Statements that take long to build are built once. A process has one dialect, but in tests.
 MOST_DIALECTS = 4
@@ -112,7 +112,7 @@ async def _note_times(
     """Widen the times of the blocks that these events lie in."""
     times: defaultdict[int, list[int]] = defaultdict(list)
     for event_id, event in zip(ids, stored, strict=True):
-        times[event_id // BLOCK].append(event.recorded_at)
+        times[block_of(event_id)].append(event.recorded_at)
     await connection.execute(
         _widen_blocks(dialect),
         [

@@ -12,7 +12,7 @@ from app.errors import BadRequestError
 from app.store import events as stored
 from app.store.events import EVERYTHING, EventRow, Wanted
 from app.store.tables import events
-from app.tracker.events import EventType, Match
+from model.words import EventType, Match
 
 # Events of one publish that are looked at, the first ones: a message that is requeued for ever
 # has no end of them.

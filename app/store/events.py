@@ -12,8 +12,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import NotFoundError
 from app.store.tables import channels, events, participants, traces
-from app.tracker.events import EventType, Match
 from itc import Stamp, unpack
+from model.words import EventType, Match
 
 # The greatest id that there can be; what is beyond is no event, and no database takes it.
 MAX_ID = 2**63 - 1

@@ -11,7 +11,7 @@ from app.store import regex
 from app.store.engine import Dialect
 from app.store.events import MAX_ID
 from app.store.tables import channels, events
-from app.tracker.events import EventType, Match
+from model.words import EventType, Match
 
 GREATEST_NUMBER = 2**31 - 1
 

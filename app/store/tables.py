@@ -4,11 +4,13 @@ Numbers that belong to a trace (participants, channels, copies) are dealt by the
 keys together with ``trace_id``. Times are microseconds since the epoch, UTC. JSON is stored as
 text: it is read by people and by Spark, and never queried into.
 
-The event's clock is the event component alone, packed by ``itc.pack``: the id component is the
-participant's interval and stands once in ``participants``.
+The columns of an event are those of `model.event`. Its clock is the event component alone, packed
+by ``itc.pack``: the id component is the participant's interval and stands once in ``participants``.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 from sqlalchemy import (
     BigInteger,
@@ -24,6 +26,9 @@ from sqlalchemy import (
     Table,
     Text,
 )
+from sqlalchemy.types import TypeEngine
+
+from model.event import FIELDS, UNREAD, Field, Kind
 
 metadata = MetaData(
     naming_convention={
@@ -86,31 +91,39 @@ channels = Table(
 # One row, one column: the next event id. Its row lock makes id order commit order.
 event_ids = Table("event_ids", metadata, Column("next", BigId, primary_key=True))
 
+_NUMBERS: dict[int, type[TypeEngine[Any]]] = {32: Integer, 64: BigInteger}
+_TYPES: dict[Kind, type[TypeEngine[Any]]] = {
+    "text": Text,
+    "flag": Boolean,
+    "time": BigInteger,
+    "word": SmallInteger,
+    "words": Text,  # a JSON array
+    "table": Text,  # a JSON object
+    "bytes": LargeBinary,
+}
+# What the table of fields does not say: keys.
+_KEYS = {
+    "id": Column("id", BigId, primary_key=True, autoincrement=False),
+    "trace_id": Column("trace_id", Integer, ForeignKey("traces.id"), nullable=False),
+}
+
+OF_EVENTS: tuple[Field, ...] = tuple(
+    field for field in (*FIELDS, *UNREAD) if field.table == "events"
+)
+"""The fields that have a column in `events`, in the order of its columns."""
+
+
+def _column(field: Field) -> Column[Any]:
+    if field.column in _KEYS:
+        return _KEYS[field.column]
+    kind = _NUMBERS[field.stored.bits] if field.kind == "number" else _TYPES[field.kind]
+    return Column(field.column, kind, nullable=field.stored.null)
+
+
 events = Table(
     "events",
     metadata,
-    Column("id", BigId, primary_key=True, autoincrement=False),
-    Column("trace_id", Integer, ForeignKey("traces.id"), nullable=False),
-    Column("type", SmallInteger, nullable=False),  # EventType
-    Column("match", SmallInteger, nullable=False),  # Match
-    Column("participant", Integer, nullable=False),
-    Column("channel", Integer, nullable=False),
-    Column("seq", BigInteger, nullable=False),
-    Column("lamport", BigInteger, nullable=False),
-    Column("height", BigInteger, nullable=False),
-    Column("clock", LargeBinary, nullable=False),  # itc.pack(stamp)
-    Column("cause_id", BigInteger, nullable=True),
-    Column("recorded_at", BigInteger, nullable=False),
-    Column("exchange", Text, nullable=False),
-    Column("queue", Text, nullable=True),  # received only
-    Column("routing_keys", Text, nullable=False),  # JSON array
-    Column("routed_queues", Text, nullable=True),  # JSON array, published only
-    Column("redelivered", Boolean, nullable=False),
-    Column("fingerprint", LargeBinary, nullable=False),
-    Column("properties", Text, nullable=False),  # JSON object
-    Column("payload", LargeBinary, nullable=True),  # first PAYLOAD_MAX_BYTES of the body
-    Column("payload_bytes", BigInteger, nullable=False),  # length of the whole body
-    Column("payload_sha256", LargeBinary, nullable=True),  # only where payload is cut
+    *map(_column, OF_EVENTS),
     Index(None, "trace_id", "participant", "height", unique=True),
     Index(None, "trace_id", "id"),
     Index(None, "cause_id"),

@@ -14,8 +14,7 @@ from sqlalchemy import delete, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.tables import blocks, events
-
-BLOCK = 4096
+from model.blocks import BLOCK, ids_of
 
 
 async def ids_between(
@@ -33,7 +32,7 @@ async def ids_between(
     if until is not None:
         query = query.where(blocks.c.earliest < until)
     first, last = (await connection.execute(query)).one()
-    return (0, 0) if first is None else (first * BLOCK, (last + 1) * BLOCK)
+    return (0, 0) if first is None else ids_of(first, last)
 
 
 async def forget_pruned(connection: AsyncConnection) -> None:

@@ -6,29 +6,11 @@ UTC, taken when the trace message reached us (the firehose carries no time of it
 
 from __future__ import annotations
 
-import enum
-
 import msgspec
 
 from app.tracker.records import Channel, Record
 from itc import Stamp, unpack
-
-
-class EventType(enum.IntEnum):
-    """The plugin's and ``rabbitmq_tracing``'s words; the numbers are what the store keeps."""
-
-    published = 0
-    received = 1
-
-
-class Match(enum.IntEnum):
-    """How a received event found its cause. A published event has `none`."""
-
-    none = 0
-    routed = 1  # first delivery of a copy that the publish was routed to
-    redelivered = 2  # the same copy handed over again
-    dead_lettered = 3  # followed through x-death to the publish it came from
-    unmatched = 4  # its publish was not observed
+from model.words import Match
 
 
 class Reference:

@@ -19,9 +19,10 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Generic, TypeAlias, TypeVar
 
-from app.tracker.events import Copy, Handover, Match, Reference
+from app.tracker.events import Copy, Handover, Reference
 from app.tracker.fingerprint import origins
 from app.tracker.records import Deliver
+from model.words import Match
 
 Key: TypeAlias = tuple[str, bytes]  # queue, fingerprint
 Value = TypeVar("Value")

@@ -7,9 +7,11 @@ building one takes 0.2 µs instead of 1.6 µs, and there is one for every trace 
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import msgspec
+
+from model.words import EventType
 
 
 class Channel(msgspec.Struct, frozen=True):
@@ -39,6 +41,10 @@ class Publish(msgspec.Struct, frozen=True, tag=True):
     properties: dict[str, Any]
     body: bytes
 
+    event_type: ClassVar[int] = int(EventType.published)
+    queue: ClassVar[None] = None
+    redelivered: ClassVar[bool] = False
+
 
 class Deliver(msgspec.Struct, frozen=True, tag=True):
     """A message that the broker handed to a client from ``queue``.
@@ -54,6 +60,9 @@ class Deliver(msgspec.Struct, frozen=True, tag=True):
     redelivered: bool
     properties: dict[str, Any]
     body: bytes
+
+    event_type: ClassVar[int] = int(EventType.received)
+    routed_queues: ClassVar[None] = None
 
 
 Record: TypeAlias = Publish | Deliver

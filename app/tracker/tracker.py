@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import msgspec
 
-from app.tracker.events import Checkpoint, Match, Restored, StampedEvent
+from app.tracker.events import Checkpoint, Restored, StampedEvent
 from app.tracker.fingerprint import fingerprint
 from app.tracker.matching import Matcher
 from app.tracker.participants import Participants, Policy
 from app.tracker.records import Deliver, Publish, Record
 from app.tracker.reorder import Held, ReorderWindow
 from itc import IdPool
+from model.words import Match
 
 
 class Bounds(msgspec.Struct, frozen=True):

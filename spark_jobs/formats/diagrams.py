@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.columns import TYPES
+from model.words import EventType
 from spark_jobs.fields import compact
 from spark_jobs.formats.chain import Chain, Renderer, Sink
 from spark_jobs.formats.lines import one_line
@@ -49,10 +49,12 @@ def diagram_rows(batch: pa.RecordBatch, chain: Chain) -> Iterator[dict[str, Any]
 
 def what(event: dict[str, Any]) -> str:
     """An event in a few words: ``12 published to orders ["order.new"]``."""
-    place = f"to {event['exchange'] or '(default)'}" if event["type"] == 0 else "from "
-    if event["type"] == 1:
-        place += event["queue"] or ""
-    return f"{event['id']} {TYPES[event['type']]} {place} {event['routing_keys']}"
+    word = EventType(event["type"])
+    if word is EventType.published:
+        place = f"to {event['exchange'] or '(default)'}"
+    else:
+        place = f"from {event['queue'] or ''}"
+    return f"{event['id']} {word.name} {place} {event['routing_keys']}"
 
 
 def _rendered(
@@ -118,7 +120,7 @@ def _mermaid_statements(event: dict[str, Any], chain: Chain) -> Iterator[str]:
         text = _mermaid_text(f"{what(event)}, cause {event['cause_id']}")
         yield f"    P{event['cause_participant']}->>{lane}: {text}"
         return
-    outside = "" if event["type"] == 0 else ", cause not in the chain"
+    outside = "" if event["type"] == EventType.published else ", cause not in the chain"
     yield f"    Note over {lane}: {_mermaid_text(what(event) + outside)}"
 
 

@@ -10,17 +10,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark_jobs.fields import (
-    EVENT_COLUMNS,
-    FIELDS,
-    compact,
-    event_fields,
-    iso_time,
-    json_texts,
-)
+from model.event import SHOWN
+from model.times import iso_time
+from spark_jobs.fields import EVENT_COLUMNS, compact, event_fields, json_texts
 from spark_jobs.formats.chain import Chain, Renderer, Sink, write_chunks
 
-LINE = "{" + ",".join(f'"{name}":%s' for name in FIELDS) + "}"
+LINE = "{" + ",".join(f'"{name}":%s' for name in SHOWN) + "}"
 LINE_ENDS = "\x85\u2028\u2029"
 CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
@@ -72,37 +67,25 @@ def _render_csv(batch: pa.RecordBatch, chain: Chain) -> bytes:
 
 def _csv_values(name: str, values: Sequence[Any]) -> Sequence[Any]:
     """Flags and times as in JSON, nothing where there is none."""
-    if FIELDS[name] == "time":
+    if SHOWN[name].kind == "time":
         return [iso_time(value) for value in values]
-    if FIELDS[name] == "flag":
+    if SHOWN[name].kind == "flag":
         return json_texts(name, values)
     return values
 
 
 def _write_csv(file: Sink, chunks: Iterable[bytes], chain: Chain) -> None:
-    file.write((",".join(FIELDS) + "\r\n").encode())
+    file.write((",".join(SHOWN) + "\r\n").encode())
     write_chunks(file, chunks, chain)
 
 
-# The labelled block's lines; an event without that field has no such line.
+# The labelled block's lines; an event without that field has no such line. The rest stands in the
+# block's title, and around the payload.
+ELSEWHERE = ("id", "type", "recorded_at", "payload", "payload_encoding", "payload_bytes")
 LABELS = {
-    "stamp": "Stamp",
-    "lamport": "Lamport time",
-    "participant": "Participant",
-    "seq": "Number in participant",
-    "cause": "Cause",
-    "match": "Match",
-    "node": "Node",
-    "connection": "Connection",
-    "vhost": "Virtual host",
-    "user": "User",
-    "channel": "Channel",
-    "exchange": "Exchange",
-    "queue": "Queue",
-    "routing_keys": "Routing keys",
-    "routed_queues": "Routed queues",
-    "redelivered": "Redelivered",
-    "properties": "Properties",
+    name: field.shown.label
+    for name, field in SHOWN.items()
+    if name not in (*ELSEWHERE, "payload_truncated")
 }
 WIDTH = max(map(len, LABELS.values())) + 2
 

@@ -9,23 +9,22 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from spark_jobs.fields import EVENT_COLUMNS, FIELDS, compact, event_fields
+from model.event import SHOWN, Kind
+from spark_jobs.fields import EVENT_COLUMNS, compact, event_fields
 from spark_jobs.formats.chain import Chain, Renderer, Sink
 
-TYPES = {
+TYPES: dict[Kind, pa.DataType] = {
     "number": pa.int64(),
     "text": pa.string(),
     "flag": pa.bool_(),
     "time": pa.timestamp("us", tz="UTC"),
-    "json": pa.list_(pa.string()),
+    "word": pa.string(),
+    "words": pa.list_(pa.string()),
+    # A tree of whatever clients put there, which no Parquet type fits: JSON text.
+    "table": pa.string(),
 }
-# Properties are a tree of whatever clients put there, which no Parquet type fits: JSON text.
-SCHEMA = pa.schema(
-    [
-        pa.field(name, pa.string() if name == "properties" else TYPES[kind])
-        for name, kind in FIELDS.items()
-    ]
-)
+SCHEMA = pa.schema([pa.field(each.name, TYPES[each.kind]) for each in SHOWN.values()])
+LISTS = [each.name for each in SHOWN.values() if each.kind == "words"]
 # Batches are gathered into row groups of this many events at least.
 ROW_GROUP = 20_000
 
@@ -34,7 +33,7 @@ def _render(batch: pa.RecordBatch, chain: Chain) -> bytes:
     """The events as an Arrow stream."""
     del chain
     fields = event_fields(batch)
-    for name in ("routing_keys", "routed_queues"):
+    for name in LISTS:
         fields[name] = [_parsed(text) for text in fields[name]]
     arrays = [pa.array(fields[field.name], field.type) for field in SCHEMA]
     sink = pa.BufferOutputStream()

@@ -29,8 +29,8 @@ from app.traces.feed import Feed
 from app.traces.retention import Pruned
 from app.traces.status import TraceState, TraceStatus, Work
 from app.tracker import Counters
+from model.exports import manifest_of
 from spark_jobs.archived import Archive, Part
-from spark_jobs.export import manifest_of
 
 # Ids that the archive job has archived, and when the last of them was recorded.
 ARCHIVED = (1, 2)

@@ -11,9 +11,10 @@ import pytest
 
 from app.errors import NotFoundError
 from app.store import EventFilter, EventRow, Store
-from app.tracker.events import EventType, StampedEvent
+from app.tracker.events import StampedEvent
 from app.tracker.records import Publish, Unreadable
 from itc import Stamp
+from model.words import EventType
 from tests.contract.history import History
 
 EVERYTHING = EventFilter()

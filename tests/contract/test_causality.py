@@ -11,9 +11,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from app.errors import BadRequestError, NotFoundError
 from app.store import CopyState, EventFilter, Store, Wanted, causality
 from app.store.tables import event_ids
-from app.tracker.events import Match, StampedEvent
+from app.tracker.events import StampedEvent
 from app.tracker.records import Deliver, Publish
 from itc import Relation, compare
+from model.words import Match
 from tests.contract.history import History
 
 

@@ -11,8 +11,9 @@ import pytest
 
 from app.errors import BadRequestError
 from app.store import NOTHING_LARGE, EventFilter, Sort, Store, Wanted, queries, sqlite
-from app.tracker.events import EventType, Match, StampedEvent
+from app.tracker.events import StampedEvent
 from app.tracker.records import Deliver, Publish
+from model.words import EventType, Match
 from tests.contract.history import BEGINNING, EXCHANGES, KEYS, QUEUES, USERS, History
 
 VHOSTS = ("/", "other", "empty", "third")

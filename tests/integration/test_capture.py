@@ -9,8 +9,8 @@ from app.errors import ConflictError, NotFoundError
 from app.store import Store
 from app.traces.pipeline import PipelineSettings
 from app.traces.status import TraceState
-from app.tracker import EventType, Match
 from itc import Relation, compare
+from model.words import EventType, Match
 from tests.integration.conftest import Service
 from tools.servers import Broker
 

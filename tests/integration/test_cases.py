@@ -24,7 +24,7 @@ from aio_pika.abc import (
 )
 
 from app.store import EventRow
-from app.tracker import EventType, Match
+from model.words import EventType, Match
 from tests.integration.conftest import Service, until
 from tools.servers import Broker
 

@@ -15,8 +15,9 @@ import msgspec
 
 from app.store import EventRow, Store
 from app.traces.pipeline import PipelineSettings
-from app.tracker import Bounds, EventType, Match
+from app.tracker import Bounds
 from itc import Relation, compare
+from model.words import EventType, Match
 from tests.integration.conftest import Service, until
 from tests.integration.test_capture import send_and_receive
 from tests.integration.test_hostile import open_the_trace_exchange

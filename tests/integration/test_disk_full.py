@@ -12,7 +12,7 @@ import pytest
 from app.store import Store, migrate
 from app.traces.pipeline import PipelineSettings
 from app.traces.status import TraceState
-from app.tracker import EventType, Match
+from model.words import EventType, Match
 from tests.disks import fill, small_disk
 from tests.integration.conftest import Service, until
 from tests.integration.test_capture import send_and_receive

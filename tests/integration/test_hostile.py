@@ -10,7 +10,7 @@ import pytest
 from aio_pika import Message
 
 from app.store.quarantine import Quarantined
-from app.tracker import EventType, Match
+from model.words import EventType, Match
 from tests.integration.conftest import Service, until
 from tests.integration.raw_client import RawPublisher, entry, nested, table, text
 from tests.integration.test_cases import Clients, one_to_one, told

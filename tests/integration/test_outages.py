@@ -12,7 +12,7 @@ from app.store import Store, migrate
 from app.traces.pipeline import FULL, PipelineSettings
 from app.traces.running import RunningTrace
 from app.traces.status import TraceState
-from app.tracker import Match
+from model.words import Match
 from tests.integration.conftest import Service, until
 from tests.integration.test_capture import send_and_receive
 from tools.servers import Broker, PostgresServer, RabbitNode

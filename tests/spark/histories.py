@@ -18,8 +18,8 @@ from sqlalchemy import Connection, create_engine, insert
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from app.store.tables import blocks, channels, events, metadata, participants, traces
-from app.store.times import BLOCK
 from itc import IdPool, Stamp, pack
+from model.blocks import block_of
 
 NOON = 1_767_268_800_000_000  # 2026-01-01T12:00:00Z
 
@@ -145,7 +145,7 @@ class History:
         connection.execute(insert(blocks), list(self._blocks()))
 
     def _blocks(self) -> Iterator[dict[str, int]]:
-        for number, rows in groupby(self.rows, key=lambda row: row["id"] // BLOCK):
+        for number, rows in groupby(self.rows, key=lambda row: block_of(row["id"])):
             times = [row["recorded_at"] for row in rows]
             yield {"number": number, "earliest": min(times), "latest": max(times)}
 

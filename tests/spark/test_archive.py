@@ -13,14 +13,15 @@ import pyarrow.dataset as ds
 import pytest
 from pyspark.sql import SparkSession
 
+from model.exports import FORMATS, ChainSummary
+from model.jobs import Problem, Progress
 from spark_jobs.archived import Archive
-from spark_jobs.chain import ChainRequest, Summary, run
+from spark_jobs.chain import ChainRequest, run
 from spark_jobs.database import Database
-from spark_jobs.errors import JobError, Problem
-from spark_jobs.formats import FORMATS
+from spark_jobs.errors import JobError
 from spark_jobs.kinds import run_job
 from spark_jobs.links import Span, chain_of
-from spark_jobs.progress import Progress, Report, silent
+from spark_jobs.progress import Report, silent
 from tests.spark.histories import NOON, History, random_history
 
 CUT = 240
@@ -104,12 +105,12 @@ def plain(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Prun
     return Pruned(history, url, folder / "archives", whole)
 
 
-Export = Callable[..., Summary]
+Export = Callable[..., ChainSummary]
 
 
 @pytest.fixture
 def export(spark: SparkSession, pruned: Pruned, tmp_path: Path) -> Export:
-    def exported(first: int, last: int, format: str = "jsonl") -> Summary:
+    def exported(first: int, last: int, format: str = "jsonl") -> ChainSummary:
         request = ChainRequest(
             Database.from_url(pruned.url),
             first,

@@ -13,29 +13,29 @@ import pytest
 from pyspark.sql import SparkSession
 
 from app.cli.exits import Exit
+from model.exports import FORMATS, ChainSummary, manifest_of
+from model.jobs import Problem, Progress
 from spark_jobs import slices
-from spark_jobs.chain import CONCURRENT, EXIT_CODES, ChainRequest, Summary, main, run
+from spark_jobs.chain import CONCURRENT, EXIT_CODES, ChainRequest, main, run
 from spark_jobs.database import Database
-from spark_jobs.errors import JobError, Problem
-from spark_jobs.export import manifest_of
-from spark_jobs.formats import FORMATS
+from spark_jobs.errors import JobError
 from spark_jobs.history import History as Lookups
 from spark_jobs.plan import Form, make_plan
-from spark_jobs.progress import Progress, Report, silent
+from spark_jobs.progress import Report, silent
 from spark_jobs.slices import Slice, cut
 from spark_jobs.source import read, read_slices
 from tests.disks import fill, small_disk
 from tests.spark.conftest import Stored
 from tests.spark.histories import History, random_history
 
-Exported = Callable[..., Summary]
+Exported = Callable[..., ChainSummary]
 
 
 @pytest.fixture
 def export(spark: SparkSession, tmp_path: Path) -> Exported:
     def exported(
         url: str, first: int, last: int, form: Form | None = None, report: Report = silent
-    ) -> Summary:
+    ) -> ChainSummary:
         output = tmp_path / "exports" / f"{first}-{last}.jsonl"
         request = ChainRequest(Database.from_url(url), first, last, output, FORMATS["jsonl"], form)
         return run(spark, request, report)

@@ -10,8 +10,10 @@ import pytest
 
 from app.errors import BadRequestError, NotFoundError
 from app.jobs.exports import Exports, checked_name, format_rows
-from spark_jobs.errors import JobError, Problem
-from spark_jobs.export import manifest_of, write_file, written_aside
+from model.exports import manifest_of
+from model.jobs import Problem
+from spark_jobs.errors import JobError
+from spark_jobs.export import write_file, written_aside
 
 
 @pytest.fixture

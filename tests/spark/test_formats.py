@@ -17,12 +17,10 @@ import pydot
 import pytest
 from pyspark.sql import SparkSession
 
-from app.tracker.events import EventType, Match
-from spark_jobs import columns
+from model.event import SHOWN
+from model.exports import FORMATS, format_of, manifest_of
+from model.words import EventType, Match
 from spark_jobs.chain import ChainRequest, run
-from spark_jobs.export import manifest_of
-from spark_jobs.fields import FIELDS
-from spark_jobs.formats import FORMATS, format_of
 from spark_jobs.formats.diagrams import _dot_text
 from spark_jobs.formats.renderers import RENDERERS
 from spark_jobs.formats.shiviz import EXPRESSION
@@ -127,7 +125,7 @@ def test_comma_separated_values(export: Export, stored: Stored) -> None:
 
 def test_parquet(export: Export, stored: Stored) -> None:
     table = pq.read_table(export("chain.parquet"))
-    assert table.column_names == list(FIELDS)
+    assert table.column_names == list(SHOWN)
     for row, event in zip(table.to_pylist(), all_expected(stored), strict=True):
         row["recorded_at"] = row["recorded_at"].strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         row["properties"] = json.loads(row["properties"])
@@ -309,8 +307,3 @@ def test_the_longest_extension_picks_the_format() -> None:
 
 def test_each_format_has_a_renderer() -> None:
     assert RENDERERS.keys() == FORMATS.keys()
-
-
-def test_the_stores_numbers_mean_what_the_tracker_says() -> None:
-    assert tuple(each.name for each in EventType) == columns.TYPES
-    assert tuple(each.name for each in Match) == columns.MATCHES

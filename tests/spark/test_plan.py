@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from itc import Relation
+from model.jobs import Problem
 from spark_jobs.database import Database
-from spark_jobs.errors import JobError, Problem
+from spark_jobs.errors import JobError
 from spark_jobs.history import History as Lookups
 from spark_jobs.plan import Plan, choose, look_up, make_plan, read_span
 from spark_jobs.ranges import Dot, Mark, Range, Ranges, compare, first_reached, merge

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.errors import JobError, Problem
+from model.jobs import Problem
+from spark_jobs.errors import JobError
 from spark_jobs.failures import in_short
 from spark_jobs.session import SparkSettings, check_java, java_version, open_session, ship
 

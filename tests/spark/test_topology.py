@@ -13,7 +13,8 @@ from pyspark.sql import SparkSession
 
 from app.errors import BadRequestError, NotFoundError
 from app.jobs.topologies import Topologies
-from spark_jobs.errors import JobError, Problem
+from model.jobs import Problem
+from spark_jobs.errors import JobError
 from spark_jobs.kinds import run_job
 from spark_jobs.progress import silent
 from tests.spark.conftest import Stored

@@ -14,7 +14,6 @@ from app.tracker import (
     Checkpoint,
     Deliver,
     Handover,
-    Match,
     Policy,
     Publish,
     Record,
@@ -25,6 +24,7 @@ from app.tracker import (
 )
 from app.tracker.events import Reference
 from itc import Relation, compare
+from model.words import Match
 from tests.unit.broker_model import Broker, Message, channel
 
 QUEUES = ("red", "green", "blue")

@@ -7,9 +7,10 @@ from collections import deque
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.tracker import Bounds, Match, Policy, StampedEvent, Tracker
+from app.tracker import Bounds, Policy, StampedEvent, Tracker
 from itc import Relation, compare
 from itc.trees import RelativeTree
+from model.words import Match
 from tests.unit.broker_model import Broker
 
 QUEUES = ("red", "green")

@@ -1,0 +1,327 @@
+"""An event, described once: where each field is stored, how it is shown, what it means.
+
+All else is made of this: the tables' columns and the rows that go into them, the select lists of
+the service and of Spark, the API's object and its schema, the columns of tables on the page and in
+a terminal, the fields of exports. A new field is a line here and a migration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from operator import attrgetter
+from types import NoneType, UnionType
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    NamedTuple,
+    TypeAlias,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+from itc import Stamp, unpack
+from model.payloads import payload_text
+from model.times import Microseconds, iso_time
+from model.words import EventType, Match
+
+Kind: TypeAlias = Literal["number", "text", "flag", "time", "word", "words", "table", "bytes"]
+
+
+class Stored(NamedTuple):
+    """Where a field is stored.
+
+    ``column`` is its table and column; ``taken`` what goes into a column of ``events``, as an
+    expression over ``event`` (a `StampedEvent`), its ``record`` and ``reference``, and ``most``,
+    the number of bytes of a body that are kept. ``null``: it may be missing. ``bits`` is how large
+    a number may be. What is ``large`` is read only where it is asked for.
+    """
+
+    column: str
+    taken: str = ""
+    null: bool = False
+    bits: Literal[32, 64] = 64
+    large: bool = False
+
+
+class Shown(NamedTuple):
+    """How a field is shown: under which label, and what it means, in a sentence.
+
+    ``usual``: among the columns of a table where nobody chose others. ``width`` is how many
+    characters it takes in a terminal, where it is a column then.
+    """
+
+    label: str
+    meaning: str
+    usual: bool = False
+    width: int = 0
+
+
+class Event(NamedTuple):
+    """A stored event. Times in µs; large fields are None unless they were asked for.
+
+    ``channel`` is the AMQP channel's number. ``interval`` and ``participant_name`` are the
+    participant's. ``payload`` is the beginning of the body, None where none is kept;
+    ``payload_sha256`` is that of the whole body, and there only where the payload is cut.
+    """
+
+    id: Annotated[
+        int,
+        Stored("events.id", "reference.id"),
+        Shown("Event", "Its id. Ids grow in the order of stamping.", usual=True, width=8),
+    ]
+    vhost: Annotated[
+        str,
+        Stored("traces.vhost"),
+        Shown("Virtual host", "The virtual host it was traced in."),
+    ]
+    type: Annotated[
+        EventType,
+        Stored("events.type", "record.event_type"),
+        Shown("Type", "Published, or received.", usual=True, width=9),
+    ]
+    match: Annotated[
+        Match,
+        Stored("events.match", "event.match"),
+        Shown("Match", "How a received event found its cause.", usual=True, width=13),
+    ]
+    cause: Annotated[
+        int | None,
+        Stored("events.cause_id", "event.cause and event.cause.id", null=True),
+        Shown("Cause", "The publish that was received.", usual=True, width=8),
+    ]
+    participant: Annotated[
+        int,
+        Stored("events.participant", "event.participant", bits=32),
+        Shown("Participant", "Who acted: a number within the trace.", usual=True, width=20),
+    ]
+    seq: Annotated[
+        int,
+        Stored("events.seq", "event.seq"),
+        Shown("Seq", "Its place among the participant's events, from 1."),
+    ]
+    lamport: Annotated[
+        int,
+        Stored("events.lamport", "event.lamport"),
+        Shown("Lamport", "Its Lamport time.", usual=True),
+    ]
+    recorded_at: Annotated[
+        Microseconds,
+        Stored("events.recorded_at", "event.recorded_at"),
+        Shown("Time", "When its trace message reached the service.", usual=True, width=27),
+    ]
+    exchange: Annotated[
+        str,
+        Stored("events.exchange", "record.exchange"),
+        Shown("Exchange", "The exchange; empty for the default one.", usual=True, width=20),
+    ]
+    queue: Annotated[
+        str | None,
+        Stored("events.queue", "record.queue", null=True),
+        Shown("Queue", "The queue it was received from.", usual=True, width=20),
+    ]
+    routing_keys: Annotated[
+        tuple[str, ...],
+        Stored("events.routing_keys", "record.routing_keys"),
+        Shown("Routing keys", "The routing key, and those in CC and BCC.", usual=True, width=24),
+    ]
+    routed_queues: Annotated[
+        tuple[str, ...] | None,
+        Stored("events.routed_queues", "record.routed_queues", null=True),
+        Shown("Routed queues", "The queues that a publish was routed to."),
+    ]
+    redelivered: Annotated[
+        bool,
+        Stored("events.redelivered", "record.redelivered"),
+        Shown("Redelivered", "The broker's own flag: handed over before."),
+    ]
+    node: Annotated[str, Stored("channels.node"), Shown("Node", "The broker's node.")]
+    connection: Annotated[
+        str, Stored("channels.connection"), Shown("Connection", "The broker's name for it.")
+    ]
+    channel: Annotated[
+        int, Stored("channels.channel", bits=32), Shown("Channel", "The AMQP channel's number.")
+    ]
+    user: Annotated[str, Stored("channels.user"), Shown("User", "The broker's user.", usual=True)]
+    properties: Annotated[
+        dict[str, Any] | None,
+        Stored("events.properties", "record.properties", large=True),
+        Shown("Properties", "The message's properties, headers among them."),
+    ]
+    payload: Annotated[
+        bytes | None,
+        Stored("events.payload", "record.body[:most] if most else None", null=True, large=True),
+        Shown("Payload", "The body's beginning, as text."),
+    ]
+    payload_bytes: Annotated[
+        int,
+        Stored("events.payload_bytes", "len(record.body)"),
+        Shown("Size", "How many bytes the whole body has.", usual=True),
+    ]
+    payload_sha256: Annotated[
+        bytes | None,
+        Stored(
+            "events.payload_sha256",
+            "sha256(record.body).digest() if len(record.body) > most else None",
+            null=True,
+        ),
+    ]
+    trace_id: Annotated[int, Stored("events.trace_id", "trace_id", bits=32)]
+    participant_name: Annotated[str, Stored("participants.name")]
+    interval: Annotated[str, Stored("participants.interval")]
+    height: Annotated[int, Stored("events.height", "event.height")]
+    clock: Annotated[bytes | None, Stored("events.clock", "reference.packed", large=True)]
+
+    @property
+    def payload_truncated(self) -> bool:
+        """Whether a part of the body is not stored."""
+        return self.payload_sha256 is not None
+
+    @property
+    def payload_text(self) -> tuple[str | None, str]:
+        """The payload as text, and how (`model.payloads`)."""
+        return payload_text(self.payload, self.payload_truncated)
+
+    @property
+    def stamp(self) -> Stamp:
+        """The event's stamp, with the participant's interval as its id."""
+        if self.clock is None:
+            raise ValueError(f"event {self.id} was read without its clock")
+        return unpack(self.clock, self.interval)
+
+
+class Field(NamedTuple):
+    """A field that is stored, as its line in `Event` has it; ``type`` is that of its value."""
+
+    name: str
+    type: Any
+    kind: Kind
+    stored: Stored
+    shown: Shown | None = None
+
+    @property
+    def table(self) -> str:
+        """Where it is stored."""
+        return self.stored.column.partition(".")[0]
+
+    @property
+    def column(self) -> str:
+        """Under which name it is stored there."""
+        return self.stored.column.partition(".")[2]
+
+
+class ShownField(NamedTuple):
+    """A field of the event object that the API and exports show.
+
+    ``type`` is that of the value inside, ``value`` makes the one for JSON of an event, ``large``
+    are the large fields that it is made of.
+    """
+
+    name: str
+    type: Any
+    kind: Kind
+    nullable: bool
+    shown: Shown
+    value: Callable[[Event], Any]
+    large: frozenset[str] = frozenset()
+
+
+_KINDS: dict[Any, Kind] = {
+    int: "number",
+    str: "text",
+    bool: "flag",
+    Microseconds: "time",
+    EventType: "word",
+    Match: "word",
+    tuple: "words",
+    dict: "table",
+    bytes: "bytes",
+}
+
+
+def _stored_fields() -> Iterator[Field]:
+    for name, annotation in get_type_hints(Event, include_extras=True).items():
+        type_, stored, *shown = get_args(annotation)
+        options = get_args(type_) if isinstance(type_, UnionType) else (type_,)
+        [plain] = [each for each in options if each is not NoneType]
+        kind = _KINDS[get_origin(plain) or plain]
+        yield Field(name, plain, kind, stored, *shown)
+
+
+FIELDS: tuple[Field, ...] = tuple(_stored_fields())
+"""What is read of a stored event, in the order of `Event`."""
+
+UNREAD: tuple[Field, ...] = (
+    Field("channel_key", int, "number", Stored("events.channel", "event.channel", bits=32)),
+    Field("fingerprint", bytes, "bytes", Stored("events.fingerprint", "event.fingerprint")),
+)
+"""What else is stored of one, for the tracker's restoring alone."""
+
+LARGE: frozenset[str] = frozenset(each.name for each in FIELDS if each.stored.large)
+"""Names of the fields that are read only where they are asked for."""
+
+# Fields that are made of stored ones, each behind the one that it follows.
+_MADE: dict[str, tuple[ShownField, ...]] = {
+    "payload": (
+        ShownField(
+            "payload_encoding",
+            str,
+            "text",
+            False,
+            Shown("Encoding", "How the payload is shown: `string`, or `base64` if not UTF-8."),
+            lambda event: event.payload_text[1],
+            frozenset({"payload"}),
+        ),
+    ),
+    "payload_bytes": (
+        ShownField(
+            "payload_truncated",
+            bool,
+            "flag",
+            False,
+            Shown("Truncated", "Whether a part of the body is not stored."),
+            lambda event: event.payload_truncated,
+        ),
+        ShownField(
+            "stamp",
+            str,
+            "text",
+            False,
+            Shown("Stamp", "Its Interval Tree Clock, in the paper's notation."),
+            lambda event: None if event.clock is None else str(event.stamp),
+            frozenset({"clock"}),
+        ),
+    ),
+}
+
+
+def _shown_fields() -> Iterator[ShownField]:
+    for field in FIELDS:
+        if field.shown is not None:
+            large = frozenset({field.name}) if field.stored.large else frozenset()
+            yield ShownField(
+                field.name,
+                field.type,
+                "text" if field.kind == "bytes" else field.kind,
+                field.stored.null,
+                field.shown,
+                _value_of(field),
+                large,
+            )
+        yield from _MADE.get(field.name, ())
+
+
+def _value_of(field: Field) -> Callable[[Event], Any]:
+    plain = attrgetter(field.name)
+    if field.kind == "time":
+        return lambda event: iso_time(plain(event))
+    if field.kind == "word":
+        return lambda event: plain(event).name
+    if field.kind == "bytes":
+        return lambda event: event.payload_text[0]
+    return plain
+
+
+SHOWN: dict[str, ShownField] = {each.name: each for each in _shown_fields()}
+"""The event object that the API and exports show, by name and in its order."""

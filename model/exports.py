@@ -1,0 +1,112 @@
+"""Exports: the forms they can have, what their files are called, what is said of one.
+
+How a form is written stands in ``spark_jobs/formats``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from model.gaps import Gap
+
+DEFAULT = "jsonl"
+
+MANIFEST = ".manifest.json"
+# How a file ends while it is written; it also begins with a dot, as no export's name does.
+LEFTOVER = ".part"
+
+
+@dataclass(frozen=True)
+class Format:
+    """A form of export; ``name`` is its extension without the dot."""
+
+    name: str
+    media_type: str
+    title: str
+
+    @property
+    def extension(self) -> str:
+        """As file names end: ``.jsonl``."""
+        return f".{self.name}"
+
+
+FORMATS: dict[str, Format] = {
+    each.name: each
+    for each in (
+        Format("jsonl", "application/x-ndjson", "JSON, one event a line"),
+        Format("json", "application/json", "JSON, one document with the chain's summary"),
+        Format("csv", "text/csv; charset=utf-8", "Comma-separated values with a header line"),
+        Format("txt", "text/plain; charset=utf-8", "Text to read, one labelled block an event"),
+        Format("parquet", "application/vnd.apache.parquet", "Parquet, for data tools"),
+        Format("shiviz", "text/plain; charset=utf-8", "A log with vector clocks for ShiViz"),
+        Format("dot", "text/vnd.graphviz; charset=utf-8", "A graph for Graphviz"),
+        Format("mmd", "text/vnd.mermaid; charset=utf-8", "A sequence diagram for Mermaid"),
+        Format("trace.json", "application/json", "Chrome trace events, for Perfetto"),
+    )
+}
+
+
+def format_of(file: str) -> Format | None:
+    """The format that a file's name asks for; None where its extension is none of ours.
+
+    The longest extension wins (``.trace.json`` before ``.json``); a name without a dot is the
+    default's.
+    """
+    if "." not in file:
+        return FORMATS[DEFAULT]
+    fitting = [each for each in FORMATS.values() if file.endswith(each.extension)]
+    return max(fitting, key=lambda each: len(each.name), default=None)
+
+
+def manifest_of(output: Path) -> Path:
+    """Where the manifest of an export is."""
+    return output.with_name(output.name + MANIFEST)
+
+
+@dataclass
+class ChainSummary:
+    """What a chain job found. ``file`` is None where there is no chain between the two events.
+
+    An export's manifest holds the same and what wrote it; the service adds the job and where the
+    file is served.
+    """
+
+    vhost: str
+    from_id: int
+    to_id: int
+    relation: str
+    format: str
+    plan: dict[str, str]
+    gaps: Sequence[Gap]
+    file: str | None = None
+    events: int = 0
+    participants: int = 0
+    bytes: int = 0
+    sha256: str | None = None
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """The API's chain summary, but for what only the service knows."""
+        values = asdict(self)
+        ends = {"from": values.pop("from_id"), "to": values.pop("to_id")}
+        gaps = [gap.to_json() for gap in self.gaps]
+        return {**ends, **values, "gaps": gaps, "complete": not gaps}
+
+    def facts(self) -> dict[str, Any]:
+        """What an export may say of its chain: known before the first event is read."""
+        known = self.to_json()
+        return {name: known[name] for name in FACTS}
+
+
+FACTS = ("from", "to", "vhost", "relation", "complete", "gaps")
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What the service reads of the manifest beside an export."""
+
+    vhost: str
+    events: int

@@ -1,0 +1,51 @@
+"""Gaps: spans in which trace messages may have been lost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from model.times import iso_time
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """A span that may lack events of a trace. Times in µs.
+
+    The loss lies somewhere after the event ``after_event_id`` (0: before the first) and before
+    ``before_event_id``. That and ``until`` are None while it may still go on.
+    """
+
+    id: int
+    after_event_id: int
+    before_event_id: int | None
+    since: int
+    until: int | None
+    reason: str
+
+    def to_json(self) -> dict[str, Any]:
+        """The gap as the API and exports show it."""
+        return {
+            "id": self.id,
+            "after_event_id": self.after_event_id,
+            "before_event_id": self.before_event_id,
+            "since": iso_time(self.since),
+            "until": None if self.until is None else iso_time(self.until),
+            "reason": self.reason,
+        }
+
+    def spanned_by(self, a: int, b: int) -> bool:
+        """Whether an answer about two events, in either order, spans this gap."""
+        first, last = sorted((a, b))
+        return self.after_event_id < last and (
+            self.before_event_id is None or self.before_event_id > first
+        )
+
+
+def spanned_sql(a: int, b: int) -> str:
+    """`Gap.spanned_by` as a condition on the table ``gaps``; a test holds one to the other."""
+    first, last = sorted((int(a), int(b)))
+    return (
+        f"gaps.after_event_id < {last}"
+        f" AND (gaps.before_event_id IS NULL OR gaps.before_event_id > {first})"
+    )

@@ -1,0 +1,29 @@
+"""A job, as the service and its Spark process tell each other of it."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+
+class Problem(enum.StrEnum):
+    """Who has to act when a job cannot go on: the caller, the operator, or nobody but us."""
+
+    bad_request = "bad_request"  # the request cannot be: equal ids, two virtual hosts
+    not_found = "not_found"  # an id that is not, or is no longer, in the store
+    outage = "outage"  # the database, the cluster, Java or the disk is away
+    cancelled = "cancelled"  # someone asked for the end of this job
+    failed = "failed"  # anything else
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a running job has come.
+
+    ``percent`` is of the whole job; rows are those of the answer, read from the store and written.
+    """
+
+    stage: str
+    percent: float
+    rows_read: int = 0
+    rows_written: int = 0

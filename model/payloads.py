@@ -1,0 +1,22 @@
+"""Payloads as text."""
+
+from __future__ import annotations
+
+import base64
+
+_LONGEST_UTF8 = 4
+
+
+def payload_text(payload: bytes | None, cut: bool) -> tuple[str | None, str]:
+    """A payload as text, and how: "string" where it is UTF-8, else "base64".
+
+    A payload that was cut may end within a character; that piece is left out.
+    """
+    if payload is None:
+        return None, "string"
+    for missing in range(_LONGEST_UTF8 if cut else 1):
+        try:
+            return payload[: len(payload) - missing].decode(), "string"
+        except UnicodeDecodeError:
+            continue
+    return base64.b64encode(payload).decode(), "base64"

@@ -1,0 +1,29 @@
+"""Times: microseconds since the epoch inside, ISO 8601 in UTC outside."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import NewType
+
+Microseconds = NewType("Microseconds", int)
+"""Since the epoch, UTC."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@lru_cache(maxsize=1024)
+def _second(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+
+
+def iso_time(microseconds: int) -> str:
+    """A time as ISO 8601, UTC, always with six decimals."""
+    seconds, rest = divmod(microseconds, 1_000_000)
+    return f"{_second(seconds)}.{rest:06d}Z"
+
+
+def microseconds_of(time: datetime) -> Microseconds:
+    """Microseconds since the epoch; a time without an offset is UTC."""
+    since = (time if time.tzinfo else time.replace(tzinfo=UTC)) - _EPOCH
+    return Microseconds((since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds)
