@@ -9,7 +9,13 @@ from pathlib import Path
 from fastapi import Depends, FastAPI
 from starlette.middleware.cors import CORSMiddleware
 
-from app.api import (
+from app.api import openapi, problems
+from app.api.dashboard import Dashboard
+from app.api.layers.bodies import BoundedBody
+from app.api.layers.head import HeadLikeGet
+from app.api.layers.paths import PathSegments, single_parameters
+from app.api.layers.security import LoopbackHosts, SameOriginWrites, SecurityHeaders
+from app.api.routes import (
     archive,
     chains,
     events,
@@ -17,17 +23,10 @@ from app.api import (
     jobs,
     live,
     metrics,
-    openapi,
-    problems,
-    service,
     topology,
     traces,
+    whoami,
 )
-from app.api.bodies import BoundedBody
-from app.api.dashboard import Dashboard
-from app.api.head import HeadLikeGet
-from app.api.paths import PathSegments, single_parameters
-from app.api.security import LoopbackHosts, SameOriginWrites, SecurityHeaders
 from app.api.services import Services
 from app.settings import Settings
 
@@ -39,7 +38,7 @@ ROUTERS = (
     jobs.router,
     topology.router,
     archive.router,
-    service.router,
+    whoami.router,
     metrics.router,
     health.router,
 )

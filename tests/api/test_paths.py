@@ -9,7 +9,7 @@ from urllib.parse import quote, urlsplit
 import httpx
 import pytest
 
-from app.api.paths import encode_name, rebuilt_path, unescape
+from app.api.layers.paths import encode_name, rebuilt_path, unescape
 from tests.api.conftest import World, served
 
 

@@ -31,9 +31,9 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from prometheus_client.registry import Collector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.api.auth import User, reader_of
 from app.api.openapi import READING
 from app.api.services import Parts, Services
+from app.api.signin.auth import User, reader_of
 from app.job import Job, JobState
 from app.traces.status import TraceState, TraceStatus, Work
 from app.version import program_version
