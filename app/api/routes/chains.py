@@ -14,8 +14,9 @@ from app.api.openapi import LOCATION, READING, READING_ONE, WRITING, answers, ex
 from app.api.routes.downloads import Download
 from app.api.routes.events import OtherId, visible_event
 from app.api.routes.submitting import ACCEPTED, Prefer, submitted
-from app.api.schemas import ChainSummary, Format, iso_time
-from app.api.schemas import Export as ExportModel
+from app.api.schemas.chains import ChainSummary, Format
+from app.api.schemas.chains import Export as ExportModel
+from app.api.schemas.common import iso_time
 from app.api.services import Parts, Services
 from app.api.signin.auth import Reader, User, Writer
 from app.api.views import json_answer

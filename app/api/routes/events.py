@@ -9,15 +9,8 @@ from fastapi import APIRouter, Path, Query, Response
 from app.api.causality import CLOCK_ALONE, comparison, deliveries_view
 from app.api.openapi import READING, READING_ONE, example
 from app.api.routes.queries import Form, ListQuery, WalkQuery
-from app.api.schemas import (
-    Comparison,
-    Deliveries,
-    Event,
-    EventColumns,
-    EventDetail,
-    EventPage,
-    EventWalk,
-)
+from app.api.schemas.causality import Comparison, Deliveries, EventWalk
+from app.api.schemas.events import Event, EventColumns, EventDetail, EventPage
 from app.api.services import Parts, Services
 from app.api.signin.auth import Reader, User
 from app.api.tail import TailQuery

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Path, Query, Response
 
 from app.api.openapi import READING, READING_ONE, WRITING, example
-from app.api.schemas import Job as JobModel
+from app.api.schemas.jobs import Job as JobModel
 from app.api.services import Parts, Services
 from app.api.signin.auth import Reader, User, Writer
 from app.api.streams import HEARTBEAT_SECONDS, EventStream, described, heartbeat

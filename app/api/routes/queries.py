@@ -11,8 +11,8 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from app.api.layers.paths import Text
 from app.api.openapi import example
-from app.api.schemas import EventType as TypeWord
-from app.api.schemas import MatchKind
+from app.api.schemas.events import EventType as TypeWord
+from app.api.schemas.events import MatchKind
 from app.api.signin.auth import User
 from app.api.views import COLUMNS, wanted_columns
 from app.errors import BadRequestError

@@ -11,7 +11,8 @@ from app.api.layers.paths import Name, Text
 from app.api.openapi import READING, READING_ONE, WITH_BODY, WRITING, example
 from app.api.routes.archive import archived_through
 from app.api.routes.queries import OfVhost
-from app.api.schemas import ParticipantInfo, PruneResult, Quarantined, Trace, TraceRequest
+from app.api.schemas.participants import ParticipantInfo
+from app.api.schemas.traces import PruneResult, Quarantined, Trace, TraceRequest
 from app.api.services import Parts, Services
 from app.api.signin.auth import Reader, User, Writer
 from app.api.views import json_answer, quarantined_view
