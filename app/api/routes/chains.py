@@ -9,8 +9,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Response
 from pydantic import WithJsonSchema
 
-from app.api.layers.paths import Name
 from app.api.openapi import LOCATION, READING, READING_ONE, WRITING, answers, example, link
+from app.api.parameters import Name
 from app.api.routes.downloads import Download
 from app.api.routes.events import OtherId, visible_event
 from app.api.routes.submitting import ACCEPTED, Prefer, submitted

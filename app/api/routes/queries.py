@@ -9,8 +9,8 @@ from typing import Annotated, Literal
 from fastapi import Query
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
-from app.api.layers.paths import Text
 from app.api.openapi import example
+from app.api.parameters import Text
 from app.api.schemas.events import EventType as TypeWord
 from app.api.schemas.events import MatchKind
 from app.api.signin.auth import User

@@ -6,10 +6,10 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
-from app.api.layers.bodies import json_body, optional_body
-from app.api.layers.paths import Name, Text
 from app.api.openapi import READING, READING_ONE, WITH_BODY, WRITING, example
+from app.api.parameters import Name, Text
 from app.api.routes.archive import archived_through
+from app.api.routes.bodies import json_body, optional_body
 from app.api.routes.queries import OfVhost
 from app.api.schemas.participants import ParticipantInfo
 from app.api.schemas.traces import PruneResult, Quarantined, Trace, TraceRequest
