@@ -9,7 +9,15 @@ from pathlib import Path
 from fastapi import Depends, FastAPI
 from starlette.middleware.cors import CORSMiddleware
 
-from app.api import (
+from app.api import openapi, problems
+from app.api.dashboard import Dashboard
+from app.api.layers.bodies import BoundedBody
+from app.api.layers.head import HeadLikeGet
+from app.api.layers.metrics import HttpMetrics, MeasuredRequests
+from app.api.layers.paths import PathSegments
+from app.api.layers.security import LoopbackHosts, SameOriginWrites, SecurityHeaders
+from app.api.parameters import single_parameters
+from app.api.routes import (
     archive,
     chains,
     events,
@@ -17,17 +25,10 @@ from app.api import (
     jobs,
     live,
     metrics,
-    openapi,
-    problems,
-    service,
     topology,
     traces,
+    whoami,
 )
-from app.api.bodies import BoundedBody
-from app.api.dashboard import Dashboard
-from app.api.head import HeadLikeGet
-from app.api.paths import PathSegments, single_parameters
-from app.api.security import LoopbackHosts, SameOriginWrites, SecurityHeaders
 from app.api.services import Services
 from app.settings import Settings
 
@@ -39,7 +40,7 @@ ROUTERS = (
     jobs.router,
     topology.router,
     archive.router,
-    service.router,
+    whoami.router,
     metrics.router,
     health.router,
 )
@@ -85,8 +86,8 @@ def _add_layers(app: FastAPI, settings: Settings) -> None:
     app.add_middleware(
         BoundedBody, max_bytes=settings.request_max_bytes, seconds=settings.request_seconds
     )
-    app.state.http_metrics = metrics.HttpMetrics()
-    app.add_middleware(metrics.MeasuredRequests, metrics=app.state.http_metrics)
+    app.state.http_metrics = HttpMetrics()
+    app.add_middleware(MeasuredRequests, metrics=app.state.http_metrics)
     app.add_middleware(SameOriginWrites, allowed_origins=settings.cors_origins)
     if settings.cors_origins:
         app.add_middleware(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from app.api.schemas import iso_time
+from app.api.schemas.common import iso_time
 from app.api.views import event_views
 from app.errors import BadRequestError
 from app.store import EventRow, Fate, Gap, Wanted

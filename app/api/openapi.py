@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from app.api.schemas import Problem
+from app.api.schemas.common import Problem
 
 _DESCRIPTIONS = {
     400: "A name, id or combination that cannot be.",

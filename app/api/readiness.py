@@ -8,7 +8,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from app.api.schemas import Condition
+from app.api.schemas.service import Condition
 from app.errors import ItcError
 
 logger = logging.getLogger(__name__)

@@ -8,9 +8,9 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
-from app.api.auth import Authenticator
 from app.api.ports import BrokerUsers, TraceRegistry
 from app.api.readiness import Readiness
+from app.api.signin.auth import Authenticator
 from app.api.streams import Subscribers
 from app.api.tail import Tail
 from app.jobs.archives import Archives

@@ -14,7 +14,8 @@ from typing import Any
 import msgspec
 from starlette.responses import Response
 
-from app.api.schemas import Event, iso_time
+from app.api.schemas.common import iso_time
+from app.api.schemas.events import Event
 from app.job import Job
 from app.store import EventPage, EventRow, Quarantined, VectorEntry, Wanted
 from itc import encode

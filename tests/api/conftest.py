@@ -13,9 +13,9 @@ import pytest
 from fastapi import FastAPI
 
 from app.api.application import build
-from app.api.auth import Authenticator, BrokerAuthenticator, NobodyAsked
 from app.api.readiness import Readiness
 from app.api.services import Services
+from app.api.signin.auth import Authenticator, BrokerAuthenticator, NobodyAsked
 from app.api.streams import Subscribers
 from app.api.tail import Tail
 from app.jobs.archives import Archives

@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from app.api.schemas import iso_time
+from app.api.schemas.common import iso_time
 from app.broker.management import BrokerUser
 from app.errors import (
     BadRequestError,

@@ -8,7 +8,7 @@ import sqlite3
 import httpx
 import pytest
 
-from app.api.schemas import Archive, ArchiveSummary
+from app.api.schemas.archive import Archive, ArchiveSummary
 from tests.api.conftest import World
 from tests.api.fakes import ARCHIVED
 from tests.api.story import INVOICED, ORDERED

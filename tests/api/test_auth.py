@@ -8,8 +8,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from app.api.auth import BrokerAuthenticator, claimed_user
 from app.api.problems import SlowDownError
+from app.api.signin.auth import BrokerAuthenticator, claimed_user
 from app.errors import NotAuthenticatedError, NotAuthorisedError, OutageError
 from tests.api.conftest import World, connected, make_world, served
 from tests.api.fakes import Clock, FakeBroker, basic

@@ -10,8 +10,9 @@ import httpx
 import pytest
 from httpx_sse import aconnect_sse
 
-from app.api.schemas import ChainSummary, Export, Job
-from app.api.submitting import patience_of
+from app.api.routes.submitting import patience_of
+from app.api.schemas.chains import ChainSummary, Export
+from app.api.schemas.jobs import Job
 from app.errors import OutageError
 from tests.api.conftest import World, connected, make_world
 from tests.api.story import AUDITED, INVOICED, ORDERED

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from app.api.schemas import Event, EventDetail
+from app.api.schemas.events import Event, EventDetail
 from app.api.views import payload_text
 from itc import Stamp, decode
 from tests.api.conftest import World, connected

@@ -9,7 +9,8 @@ from urllib.parse import quote, urlsplit
 import httpx
 import pytest
 
-from app.api.paths import encode_name, rebuilt_path, unescape
+from app.api.layers.paths import rebuilt_path
+from app.api.parameters import unescape
 from tests.api.conftest import World, served
 
 
@@ -92,6 +93,6 @@ async def test_dots_and_empty_segments_lead_nowhere(world: World, path: bytes) -
 
 @pytest.mark.parametrize("name", ["/", "%2F", "%252F", "a/b%", "ü/", "%25", "🐇"])
 def test_a_name_survives_path_and_back(name: str) -> None:
-    segments = rebuilt_path(f"/itc_db/{encode_name(name)}".encode()).split("/")
+    segments = rebuilt_path(f"/itc_db/{quote(name, safe='')}".encode()).split("/")
 
     assert [unescape(segment) for segment in segments] == ["", "itc_db", name]

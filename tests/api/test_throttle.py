@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.api.problems import SlowDownError
-from app.api.throttle import ADDRESS_FACTOR, LONGEST_WAIT, SignInThrottle, network_of
+from app.api.signin.throttle import ADDRESS_FACTOR, LONGEST_WAIT, SignInThrottle, network_of
 from tests.api.fakes import Clock
 
 FAILURES = 3

@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from app.api.schemas import Topology
+from app.api.schemas.topology import Topology
 from app.errors import NotFoundError
 from app.jobs.topologies import KEPT, Topologies
 from tests.api.conftest import World

@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from app.api.schemas import Trace
+from app.api.schemas.traces import Trace
 from tests.api.conftest import World
 
 TRACE = "/itc_db/%2F/undefined/undefined/undefined"

@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import Any
 from urllib.parse import quote
 
-from app.api.queries import ListQuery
+from app.api.routes.queries import ListQuery
 from app.jobs.exports import format_rows
 from tests.web import history
 from tests.web.history import Event, Participant, Simulation

@@ -9,11 +9,11 @@ from typing import Annotated, Literal
 from fastapi import Query
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
-from app.api.auth import User
 from app.api.openapi import example
-from app.api.paths import Text
-from app.api.schemas import EventType as TypeWord
-from app.api.schemas import MatchKind
+from app.api.parameters import Text
+from app.api.schemas.events import EventType as TypeWord
+from app.api.schemas.events import MatchKind
+from app.api.signin.auth import User
 from app.api.views import COLUMNS, wanted_columns
 from app.errors import BadRequestError
 from app.store import EventFilter, Wanted

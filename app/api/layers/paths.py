@@ -3,40 +3,19 @@
 A server decodes the whole path before routing, so that the virtual host ``/``, sent as ``%2F``,
 would look like two more slashes. This layer builds the path anew from the raw bytes: every
 segment is decoded, and only ``/`` and ``%`` in it are written in percent form again. Routes match
-that; `Name` turns a matched segment into the name it stands for.
+that; `app.api.parameters.Name` turns a matched segment into the name it stands for.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Annotated
-from urllib.parse import quote, unquote_to_bytes
+from urllib.parse import unquote_to_bytes
 
-from fastapi import Request
-from pydantic import AfterValidator, Field
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.api.problems import problem
-from app.errors import BadRequestError
 
 _BROKEN_PERCENT = re.compile(rb"%(?![0-9A-Fa-f]{2})")
-
-
-def unescape(segment: str) -> str:
-    """The name that a segment of a rebuilt path stands for."""
-    return segment.replace("%2F", "/").replace("%25", "%")
-
-
-# What no name on the broker holds, and PostgreSQL cannot.
-WITHOUT_NUL = r"^[^\x00]*$"
-
-Name = Annotated[str, Field(pattern=WITHOUT_NUL), AfterValidator(unescape)]
-Text = Annotated[str, Field(max_length=4_096, pattern=WITHOUT_NUL)]
-
-
-def encode_name(name: str) -> str:
-    """A name as a segment of a path or of a ``Location``."""
-    return quote(name, safe="")
 
 
 class PathSegments:
@@ -71,17 +50,6 @@ def rebuilt_path(raw_path: bytes) -> str:
     if any("\0" in segment for segment in segments):
         raise ValueError("the path holds a NUL")
     return "/".join(part.replace("%", "%25").replace("/", "%2F") for part in segments)
-
-
-async def single_parameters(request: Request) -> None:
-    """Refuse a parameter that comes twice: one of the two would be silently left out.
-
-    A list of columns may be given either way.
-    """
-    names = [name for name, _ in request.query_params.multi_items() if name != "columns"]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise BadRequestError(f"more than once in the query: {', '.join(twice)}")
 
 
 def _check_query(query: bytes) -> None:

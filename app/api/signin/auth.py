@@ -21,9 +21,9 @@ import msgspec
 from fastapi import Depends, Request
 
 from app.api.headers import was_forwarded
-from app.api.paths import unescape
+from app.api.parameters import unescape
 from app.api.ports import BrokerUsers
-from app.api.throttle import Attempt, SignInThrottle
+from app.api.signin.throttle import Attempt, SignInThrottle
 from app.errors import NotAuthenticatedError, NotAuthorisedError, NotFoundError
 from app.settings import is_loopback
 

@@ -11,7 +11,7 @@ from fastapi import Header, Response
 
 from app.api.openapi import LOCATION, example, link
 from app.api.problems import FailedJobError
-from app.api.schemas import Job as JobModel
+from app.api.schemas.jobs import Job as JobModel
 from app.api.services import Services
 from app.api.views import job_view, json_answer
 from app.errors import ConflictError

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from app.api.auth import Reader
 from app.api.openapi import READING
-from app.api.schemas import Whoami
+from app.api.schemas.service import Whoami
 from app.api.services import Parts
+from app.api.signin.auth import Reader
 from app.errors import OutageError
 
 router = APIRouter(tags=["service"])

@@ -8,12 +8,12 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
-from app.api.auth import Reader, Writer
 from app.api.openapi import READING_ONE, WRITING, answers
-from app.api.queries import Moment, OfVhost, microseconds
-from app.api.schemas import Topology
+from app.api.routes.queries import Moment, OfVhost, microseconds
+from app.api.routes.submitting import ACCEPTED, Prefer, submitted
+from app.api.schemas.topology import Topology
 from app.api.services import Parts
-from app.api.submitting import ACCEPTED, Prefer, submitted
+from app.api.signin.auth import Reader, Writer
 from app.api.views import json_answer
 from app.errors import NotFoundError
 from app.job import Json

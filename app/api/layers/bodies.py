@@ -1,19 +1,13 @@
-"""Request bodies: small, soon here, JSON whatever the client calls it."""
+"""Request bodies: small, and soon here."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any, TypeVar
 
-from fastapi import Request
-from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 _CLOSE = {"connection": "close"}  # the rest of the body is not wanted
-
-M = TypeVar("M", bound=BaseModel)
 
 
 class BoundedBody:
@@ -50,26 +44,3 @@ class BoundedBody:
             return message
 
         return bounded
-
-
-async def json_body(request: Request, model: type[M]) -> M | None:
-    """The body as ``model``, None where it is empty.
-
-    The content type is not looked at, as in the management API: ``curl -d`` names a wrong one.
-    """
-    body = await request.body()
-    if not body.strip():
-        return None
-    try:
-        return model.model_validate_json(body)
-    except ValidationError as error:
-        faults = error.errors(include_url=False, include_input=False)
-        raise RequestValidationError(
-            [{**fault, "loc": ("body", *fault["loc"])} for fault in faults]
-        ) from None
-
-
-def optional_body(model: type[BaseModel]) -> dict[str, Any]:
-    """The OpenAPI words for a body that `json_body` reads."""
-    content = {"application/json": {"schema": model.model_json_schema()}}
-    return {"requestBody": {"required": False, "content": content}}

@@ -7,10 +7,10 @@ from typing import Annotated
 
 from fastapi import APIRouter, Header, Query, Request, Response
 
-from app.api.auth import Reader, User, signed_in
 from app.api.openapi import answers
-from app.api.queries import LiveQuery
+from app.api.routes.queries import LiveQuery
 from app.api.services import Parts, Services
+from app.api.signin.auth import Reader, User, signed_in
 from app.api.streams import HEARTBEAT_SECONDS, EventStream, described, frame, heartbeat
 from app.api.tail import TailQuery
 from app.errors import BadRequestError, ItcError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Response
 
 from app.api.openapi import answers
-from app.api.schemas import Health
+from app.api.schemas.service import Health
 from app.api.services import Parts
 from app.api.views import json_answer
 

@@ -9,15 +9,16 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Response
 from pydantic import WithJsonSchema
 
-from app.api.auth import Reader, User, Writer
-from app.api.downloads import Download
-from app.api.events import OtherId, visible_event
 from app.api.openapi import LOCATION, READING, READING_ONE, WRITING, answers, example, link
-from app.api.paths import Name
-from app.api.schemas import ChainSummary, Format, iso_time
-from app.api.schemas import Export as ExportModel
+from app.api.parameters import Name
+from app.api.routes.downloads import Download
+from app.api.routes.events import OtherId, visible_event
+from app.api.routes.submitting import ACCEPTED, Prefer, submitted
+from app.api.schemas.chains import ChainSummary, Format
+from app.api.schemas.chains import Export as ExportModel
+from app.api.schemas.common import iso_time
 from app.api.services import Parts, Services
-from app.api.submitting import ACCEPTED, Prefer, submitted
+from app.api.signin.auth import Reader, User, Writer
 from app.api.views import json_answer
 from app.errors import BadRequestError, ConflictError, NotFoundError
 from app.job import Json

@@ -9,10 +9,10 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Path, Query, Response
 
-from app.api.auth import Reader, User, Writer
 from app.api.openapi import READING, READING_ONE, WRITING, example
-from app.api.schemas import Job as JobModel
+from app.api.schemas.jobs import Job as JobModel
 from app.api.services import Parts, Services
+from app.api.signin.auth import Reader, User, Writer
 from app.api.streams import HEARTBEAT_SECONDS, EventStream, described, heartbeat
 from app.api.views import encode_json, job_view, json_answer
 from app.errors import NotFoundError

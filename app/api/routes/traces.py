@@ -6,14 +6,15 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
-from app.api.archive import archived_through
-from app.api.auth import Reader, User, Writer
-from app.api.bodies import json_body, optional_body
 from app.api.openapi import READING, READING_ONE, WITH_BODY, WRITING, example
-from app.api.paths import Name, Text
-from app.api.queries import OfVhost
-from app.api.schemas import ParticipantInfo, PruneResult, Quarantined, Trace, TraceRequest
+from app.api.parameters import Name, Text
+from app.api.routes.archive import archived_through
+from app.api.routes.bodies import json_body, optional_body
+from app.api.routes.queries import OfVhost
+from app.api.schemas.participants import ParticipantInfo
+from app.api.schemas.traces import PruneResult, Quarantined, Trace, TraceRequest
 from app.api.services import Parts, Services
+from app.api.signin.auth import Reader, User, Writer
 from app.api.views import json_answer, quarantined_view
 from app.errors import NotFoundError
 from app.store import Participant

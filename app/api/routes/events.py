@@ -6,20 +6,13 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Response
 
-from app.api.auth import Reader, User
 from app.api.causality import CLOCK_ALONE, comparison, deliveries_view
 from app.api.openapi import READING, READING_ONE, example
-from app.api.queries import Form, ListQuery, WalkQuery
-from app.api.schemas import (
-    Comparison,
-    Deliveries,
-    Event,
-    EventColumns,
-    EventDetail,
-    EventPage,
-    EventWalk,
-)
+from app.api.routes.queries import Form, ListQuery, WalkQuery
+from app.api.schemas.causality import Comparison, Deliveries, EventWalk
+from app.api.schemas.events import Event, EventColumns, EventDetail, EventPage
 from app.api.services import Parts, Services
+from app.api.signin.auth import Reader, User
 from app.api.tail import TailQuery
 from app.api.views import event_detail, event_views, json_answer, page_view
 from app.errors import NotFoundError

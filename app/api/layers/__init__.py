@@ -1,0 +1,1 @@
+"""ASGI layers: what every request passes before a route sees it, and every answer after."""

@@ -1,0 +1,33 @@
+"""Parameters in path and query: the names and texts they may hold, and each only once."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Request
+from pydantic import AfterValidator, Field
+
+from app.errors import BadRequestError
+
+
+def unescape(segment: str) -> str:
+    """The name that a segment of a rebuilt path stands for."""
+    return segment.replace("%2F", "/").replace("%25", "%")
+
+
+# What no name on the broker holds, and PostgreSQL cannot.
+WITHOUT_NUL = r"^[^\x00]*$"
+
+Name = Annotated[str, Field(pattern=WITHOUT_NUL), AfterValidator(unescape)]
+Text = Annotated[str, Field(max_length=4_096, pattern=WITHOUT_NUL)]
+
+
+async def single_parameters(request: Request) -> None:
+    """Refuse a parameter that comes twice: one of the two would be silently left out.
+
+    A list of columns may be given either way.
+    """
+    names = [name for name, _ in request.query_params.multi_items() if name != "columns"]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise BadRequestError(f"more than once in the query: {', '.join(twice)}")

@@ -1,0 +1,28 @@
+"""A job as it stands."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from app.api.schemas.common import Model, Time
+
+JobState = Literal["queued", "running", "succeeded", "failed", "cancelled"]
+
+
+class Job(Model):
+    """A job of the service."""
+
+    id: int
+    kind: Literal["chain", "archive", "topology"]
+    state: JobState
+    stage: str | None
+    percent: float
+    vhost: str
+    rows_read: int
+    rows_written: int
+    created_at: Time
+    started_at: Time | None
+    finished_at: Time | None
+    request: dict[str, Any]
+    result: dict[str, Any] | None
+    error: str | None

@@ -1,0 +1,59 @@
+"""Topology: who sent what where, as flows between publishers, exchanges and queues."""
+
+from __future__ import annotations
+
+from app.api.schemas.common import Gap, Model, Time
+
+
+class Waits(Model):
+    """Seconds from publish to first delivery, as seen at the tap."""
+
+    p50: float
+    p95: float
+    p99: float
+
+
+class PublishFlow(Model):
+    """Who publishes to which exchange."""
+
+    publisher: str
+    exchange: str
+    messages: int
+    unroutable: int
+
+
+class RouteFlow(Model):
+    """What an exchange sends to a queue."""
+
+    exchange: str
+    queue: str
+    messages: int
+    dead_lettered: int
+    unmatched: int
+
+
+class DeliveryFlow(Model):
+    """What a queue hands to whom, and whose it was."""
+
+    publisher: str | None
+    exchange: str
+    queue: str
+    receiver: str
+    messages: int
+    redelivered: int
+    dead_lettered: int
+    unmatched: int
+    seconds: Waits | None
+
+
+class Topology(Model):
+    """Who sent what where in a time, the busiest flows first."""
+
+    vhost: str
+    since: Time
+    until: Time
+    complete: bool
+    gaps: list[Gap]
+    publishes: list[PublishFlow]
+    routes: list[RouteFlow]
+    deliveries: list[DeliveryFlow]

@@ -1,0 +1,78 @@
+"""Traces: their state, how to start one, what was pruned, what could not be read."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from app.api.schemas.common import Gap, Model, Time
+
+TraceState = Literal["starting", "running", "waiting", "stopping", "stopped", "failed"]
+Participant = Literal["channel", "connection", "user"]
+
+
+class Counters(Model):
+    """Events of a trace since it was made, by kind."""
+
+    published: int
+    received: int
+    unmatched: int
+    redelivered: int
+    dead_lettered: int
+    quarantined: int
+    copies_dropped: int
+
+
+class Trace(Model):
+    """The capture of one virtual host."""
+
+    vhost: str
+    state: TraceState
+    participant: Participant
+    waiting_for: str | None
+    last_error: str | None
+    wanted: bool
+    created_at: Time
+    restarts: int
+    counters: Counters
+    events: int
+    participants: int
+    pending_copies: int
+    last_event_id: int = Field(description="0 before the first.")
+    rate: float
+    lag: int | None
+    gaps: list[Gap]
+
+
+class TraceRequest(BaseModel):
+    """How to start a trace."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    participant: Participant | None = Field(
+        default=None, description="Who counts as a participant; `channel` for a new trace."
+    )
+
+
+class PruneResult(Model):
+    """What was removed, or would be; participants are those all of whose events go."""
+
+    vhost: str
+    events: int
+    participants: int
+    dry_run: bool
+
+
+class Quarantined(Model):
+    """A trace message that could not be read."""
+
+    id: int
+    vhost: str
+    recorded_at: Time
+    reason: str
+    routing_key: str
+    headers: str = Field(description="What could be shown of its header table, as JSON, cut.")
+    body: str
+    body_encoding: Literal["string", "base64"]
+    body_bytes: int
