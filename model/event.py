@@ -22,7 +22,7 @@ from typing import (
 )
 
 from itc import Stamp, unpack
-from model.payloads import payload_text
+from model.payloads import Encoding, payload_text
 from model.times import Microseconds, iso_time
 from model.words import EventType, Match
 
@@ -179,7 +179,7 @@ class Event(NamedTuple):
         return self.payload_sha256 is not None
 
     @property
-    def payload_text(self) -> tuple[str | None, str]:
+    def payload_text(self) -> tuple[str | None, Encoding]:
         """The payload as text, and how (`model.payloads`)."""
         return payload_text(self.payload, self.payload_truncated)
 
@@ -266,7 +266,7 @@ _MADE: dict[str, tuple[ShownField, ...]] = {
     "payload": (
         ShownField(
             "payload_encoding",
-            str,
+            Encoding,
             "text",
             False,
             Shown("Encoding", "How the payload is shown: `string`, or `base64` if not UTF-8."),

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import base64
+from typing import Literal, TypeAlias
+
+Encoding: TypeAlias = Literal["string", "base64"]
 
 _LONGEST_UTF8 = 4
 
 
-def payload_text(payload: bytes | None, cut: bool) -> tuple[str | None, str]:
+def payload_text(payload: bytes | None, cut: bool) -> tuple[str | None, Encoding]:
     """A payload as text, and how: "string" where it is UTF-8, else "base64".
 
     A payload that was cut may end within a character; that piece is left out.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from app.api.schemas.common import iso_time
 from app.api.views import event_views
 from app.errors import BadRequestError
 from app.store import EventRow, Fate, Gap, Wanted
@@ -39,19 +38,7 @@ def comparison(a: EventRow, b: EventRow, gaps: Sequence[Gap]) -> dict[str, Any]:
         "relation": relation.value,
         "sentence": sentence,
         "complete": not gaps,
-        "gaps": [gap_view(gap) for gap in gaps],
-    }
-
-
-def gap_view(gap: Gap) -> dict[str, Any]:
-    """A gap as ``docs/api.md`` has it."""
-    return {
-        "id": gap.id,
-        "after_event_id": gap.after_event_id,
-        "before_event_id": gap.before_event_id,
-        "since": iso_time(gap.since),
-        "until": None if gap.until is None else iso_time(gap.until),
-        "reason": gap.reason,
+        "gaps": [gap.to_json() for gap in gaps],
     }
 
 

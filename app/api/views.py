@@ -7,22 +7,21 @@ other.
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Collection, Iterable
 from typing import Any
 
 import msgspec
 from starlette.responses import Response
 
-from app.api.schemas.common import iso_time
 from app.api.schemas.events import Event
 from app.job import Job
 from app.store import EventPage, EventRow, Quarantined, VectorEntry, Wanted
 from itc import encode
+from model.payloads import payload_text
+from model.times import iso_time
 
 COLUMNS = frozenset(Event.model_fields)
 _PAYLOAD_COLUMNS = frozenset({"payload", "payload_encoding"})
-_LONGEST_UTF8 = 4
 
 encode_json = msgspec.json.Encoder(decimal_format="number").encode
 
@@ -135,18 +134,3 @@ def quarantined_view(one: Quarantined) -> dict[str, Any]:
         "body_encoding": encoding,
         "body_bytes": one.body_bytes,
     }
-
-
-def payload_text(payload: bytes | None, cut: bool) -> tuple[str | None, str]:
-    """A payload as text, and how: as it is where it is UTF-8, else in base64.
-
-    A payload that was cut may end within a character; that piece is left out.
-    """
-    if payload is None:
-        return None, "string"
-    for missing in range(_LONGEST_UTF8 if cut else 1):
-        try:
-            return payload[: len(payload) - missing].decode(), "string"
-        except UnicodeDecodeError:
-            continue
-    return base64.b64encode(payload).decode(), "base64"

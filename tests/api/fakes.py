@@ -12,7 +12,6 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from app.api.schemas.common import iso_time
 from app.broker.management import BrokerUser
 from app.errors import (
     BadRequestError,
@@ -30,6 +29,7 @@ from app.traces.retention import Pruned
 from app.traces.status import TraceState, TraceStatus, Work
 from app.tracker import Counters
 from model.exports import manifest_of
+from model.times import iso_time
 from spark_jobs.archived import Archive, Part
 
 # Ids that the archive job has archived, and when the last of them was recorded.

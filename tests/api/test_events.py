@@ -8,8 +8,8 @@ import httpx
 import pytest
 
 from app.api.schemas.events import Event, EventDetail
-from app.api.views import payload_text
 from itc import Stamp, decode
+from model.payloads import payload_text
 from tests.api.conftest import World, connected
 from tests.api.story import (
     ALONE,

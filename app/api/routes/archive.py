@@ -9,7 +9,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Response
 
 from app.api.openapi import READING_ONE, WRITING, answers, example
-from app.api.routes.queries import Moment, OfVhost, microseconds
+from app.api.routes.queries import Moment, OfVhost
 from app.api.routes.submitting import ACCEPTED, Prefer, submitted
 from app.api.schemas.archive import Archive, ArchiveSummary
 from app.api.services import Parts, Services
@@ -18,6 +18,7 @@ from app.api.views import json_answer
 from app.errors import BadRequestError, NotFoundError
 from app.job import Json
 from app.store import NOTHING_LARGE, EventFilter
+from model.times import microseconds_of
 
 router = APIRouter(tags=["archive"], prefix="/itc_db/archive")
 
@@ -66,7 +67,7 @@ def _bound(before: Moment | None, keep_days: float | None) -> int:
     if (before is None) == (keep_days is None):
         raise BadRequestError("say what to archive: by before, or by keep_days")
     if before is not None:
-        return microseconds(before)
+        return microseconds_of(before)
     return time.time_ns() // 1_000 - int((keep_days or 0) * _DAY)
 
 

@@ -16,7 +16,6 @@ from app.api.routes.events import OtherId, visible_event
 from app.api.routes.submitting import ACCEPTED, Prefer, submitted
 from app.api.schemas.chains import ChainSummary, Format
 from app.api.schemas.chains import Export as ExportModel
-from app.api.schemas.common import iso_time
 from app.api.services import Parts, Services
 from app.api.signin.auth import Reader, User, Writer
 from app.api.views import json_answer
@@ -25,6 +24,7 @@ from app.job import Json
 from app.jobs.exports import Export, checked_name, format_rows
 from app.jobs.requests import JobRequest
 from app.store import NOTHING_LARGE
+from model.times import iso_time
 
 router = APIRouter(tags=["chains"])
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated, Literal
 
 from fastapi import Query
@@ -11,17 +11,16 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from app.api.openapi import example
 from app.api.parameters import Text
-from app.api.schemas.events import EventType as TypeWord
-from app.api.schemas.events import MatchKind
+from app.api.schemas.events import MatchWord, TypeWord
 from app.api.signin.auth import User
 from app.api.views import COLUMNS, wanted_columns
 from app.errors import BadRequestError
 from app.store import EventFilter, Wanted
+from model.times import microseconds_of
 from model.words import EventType, Match
 
 _ISO_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _LOST_PLUS = re.compile(r"(?<=[0-9]) ([0-9]{2}:?[0-9]{2})$")
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def _iso_text(value: object) -> object:
@@ -34,12 +33,6 @@ def _iso_text(value: object) -> object:
             raise ValueError("expected a time such as 2026-01-02T03:04:05Z")
         return _LOST_PLUS.sub(r"+\1", value)
     return value
-
-
-def microseconds(time: datetime) -> int:
-    """Microseconds since the epoch; a time without an offset is UTC."""
-    since = (time if time.tzinfo else time.replace(tzinfo=UTC)) - _EPOCH
-    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
 
 
 def _split(value: object) -> object:
@@ -85,7 +78,7 @@ class Filter(BaseModel):
     user: Text | None = Field(None, description="By this user of the broker.")
     routing_key: Text | None = Field(None, description="With this routing key among its own.")
     participant: Number | None = Field(None, description="Of this participant of its trace.")
-    match: MatchKind | None = Field(None, description="Matched in this way.")
+    match: MatchWord | None = Field(None, description="Matched in this way.")
     redelivered: bool | None = Field(None, description="Flagged by the broker, or not.")
     since: Moment | None = Field(None, description="Recorded at this time or later.")
     until: Moment | None = Field(None, description="Recorded before this time.")
@@ -113,8 +106,8 @@ class Filter(BaseModel):
             routing_key=self.routing_key,
             participant=self.participant,
             redelivered=self.redelivered,
-            since=None if self.since is None else microseconds(self.since),
-            until=None if self.until is None else microseconds(self.until),
+            since=None if self.since is None else microseconds_of(self.since),
+            until=None if self.until is None else microseconds_of(self.until),
             q=self.q,
             use_regex=self.use_regex,
         )

@@ -9,7 +9,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Response
 
 from app.api.openapi import READING_ONE, WRITING, answers
-from app.api.routes.queries import Moment, OfVhost, microseconds
+from app.api.routes.queries import Moment, OfVhost
 from app.api.routes.submitting import ACCEPTED, Prefer, submitted
 from app.api.schemas.topology import Topology
 from app.api.services import Parts
@@ -17,6 +17,7 @@ from app.api.signin.auth import Reader, Writer
 from app.api.views import json_answer
 from app.errors import NotFoundError
 from app.job import Json
+from model.times import microseconds_of
 
 router = APIRouter(tags=["topology"], prefix="/itc_db/topology")
 
@@ -44,8 +45,8 @@ async def count_topology(
     user.must_see(vhost, "trace")
     if await parts.store.find_trace(vhost) is None:
         raise NotFoundError("no such trace")
-    end = time.time_ns() // 1_000 if until is None else microseconds(until)
-    start = max(0, end - _PERIOD) if since is None else microseconds(since)
+    end = time.time_ns() // 1_000 if until is None else microseconds_of(until)
+    start = max(0, end - _PERIOD) if since is None else microseconds_of(since)
     request = parts.topologies.request(vhost, start, end, user.name)
     # Before the job, for not every client waits for its end.
     await asyncio.to_thread(parts.topologies.forget_old, vhost)
@@ -62,5 +63,5 @@ async def get_topology(
 ) -> Response:
     """What was counted for a time, or last."""
     user.must_see(vhost, "trace")
-    bounds = (None if bound is None else microseconds(bound) for bound in (since, until))
+    bounds = (None if bound is None else microseconds_of(bound) for bound in (since, until))
     return json_answer(await asyncio.to_thread(parts.topologies.get, vhost, *bounds))

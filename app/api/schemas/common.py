@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
-
-def iso_time(microseconds: int) -> str:
-    """Microseconds since the epoch as ISO 8601, UTC, always with six decimals."""
-    time = datetime.fromtimestamp(microseconds // 1_000_000, UTC).replace(
-        microsecond=microseconds % 1_000_000
-    )
-    return time.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+from model.times import iso_time
 
 
 def _to_iso(value: object) -> object:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, get_origin
 
-from pydantic import ConfigDict, Field, WithJsonSchema
+from pydantic import ConfigDict, Field, WithJsonSchema, create_model
 
 from app.api.schemas.common import Model, Time
+from model.event import SHOWN, Kind, ShownField
+from model.words import EventType, Match
 
 Tree = Annotated[
     Any,
@@ -18,37 +20,47 @@ Tree = Annotated[
         }
     ),
 ]
-EventType = Literal["published", "received"]
-MatchKind = Literal["none", "routed", "redelivered", "dead_lettered", "unmatched"]
+if TYPE_CHECKING:
+    TypeWord: TypeAlias = str
+    MatchWord: TypeAlias = str
+else:  # made of the enumerations, which no type checker follows
+    TypeWord = Literal[tuple(word.name for word in EventType)]
+    MatchWord = Literal[tuple(word.name for word in Match)]
+
+_TYPES: dict[Kind, Any] = {
+    "number": int,
+    "text": str,
+    "flag": bool,
+    "time": Time,
+    "words": list[str],
+    "table": dict[str, Any],
+}
 
 
-class Event(Model):
-    """A stored, stamped occurrence."""
+def _typed(field: ShownField) -> Any:
+    """A shown field as pydantic's ``create_model`` takes it."""
+    type_: Any = _TYPES.get(field.kind)
+    if field.kind == "word":
+        type_ = Literal[tuple(word.name for word in field.type)]
+    elif get_origin(field.type) is Literal:
+        type_ = field.type
+    said = Field(description=field.shown.meaning)
+    return (type_ | None if field.nullable else type_), said
 
-    id: int
-    vhost: str
-    type: EventType
-    match: MatchKind
-    cause: int | None
-    participant: int
-    seq: int
-    lamport: int
-    recorded_at: Time
-    exchange: str
-    queue: str | None
-    routing_keys: list[str]
-    routed_queues: list[str] | None
-    redelivered: bool
-    node: str
-    connection: str
-    channel: int
-    user: str
-    properties: dict[str, Any]
-    payload: str | None
-    payload_encoding: Literal["string", "base64"]
-    payload_bytes: int
-    payload_truncated: bool
-    stamp: str
+
+if TYPE_CHECKING:
+
+    class Event(Model):
+        """A stored, stamped occurrence."""
+
+else:
+    Event = create_model(
+        "Event",
+        __base__=Model,
+        __doc__="A stored, stamped occurrence.",
+        __module__=__name__,
+        **{field.name: _typed(field) for field in SHOWN.values()},
+    )
 
 
 class VectorEntry(Model):
