@@ -11,12 +11,12 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from app.api.openapi import example
 from app.api.parameters import Text
-from app.api.schemas.events import EventType as TypeWord
-from app.api.schemas.events import MatchKind
+from app.api.schemas.common import names_of
+from app.api.schemas.events import MatchWord, TypeWord
 from app.api.signin.auth import User
 from app.api.views import COLUMNS, wanted_columns
 from app.errors import BadRequestError
-from app.store import EventFilter, Wanted
+from app.store import EventFilter, Sort, Wanted
 from app.tracker.events import EventType, Match
 
 _ISO_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
@@ -54,6 +54,7 @@ def _known(name: str) -> str:
     return name
 
 
+SortWord = Annotated[str, names_of(Sort)]
 Number = Annotated[int, Field(ge=0, le=2**63 - 1)]
 Column = Annotated[
     str,
@@ -85,7 +86,7 @@ class Filter(BaseModel):
     user: Text | None = Field(None, description="By this user of the broker.")
     routing_key: Text | None = Field(None, description="With this routing key among its own.")
     participant: Number | None = Field(None, description="Of this participant of its trace.")
-    match: MatchKind | None = Field(None, description="Matched in this way.")
+    match: MatchWord | None = Field(None, description="Matched in this way.")
     redelivered: bool | None = Field(None, description="Flagged by the broker, or not.")
     since: Moment | None = Field(None, description="Recorded at this time or later.")
     until: Moment | None = Field(None, description="Recorded before this time.")
@@ -162,9 +163,7 @@ class ListQuery(Filter, Form):
     page_size: Annotated[int, Field(ge=1)] | None = Field(
         None, description="Events on a page, at most 500; 100 by default."
     )
-    sort: Literal["id", "recorded_at", "lamport"] | None = Field(
-        None, description="Rising by this; the newest first by default."
-    )
+    sort: SortWord | None = Field(None, description="Rising by this; the newest first by default.")
     sort_reverse: bool = Field(False, description="Falling instead.")
     after: Number | None = Field(None, description="Only events behind this one, rising.")
     before: Number | None = Field(None, description="Only events before this one, falling.")

@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from enum import Enum
 from typing import Annotated
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetPydanticSchema,
+    WithJsonSchema,
+)
+from pydantic_core import core_schema
 
 
 def iso_time(microseconds: int) -> str:
@@ -23,6 +32,11 @@ def _to_iso(value: object) -> object:
 Time = Annotated[
     str, BeforeValidator(_to_iso), WithJsonSchema({"type": "string", "format": "date-time"})
 ]
+
+
+def names_of(kind: type[Enum]) -> GetPydanticSchema:
+    """Of a ``str`` in an annotation: one of the enum's names, as a `Literal` of them has it."""
+    return GetPydanticSchema(lambda *_: core_schema.literal_schema(list(kind.__members__)))
 
 
 class Model(BaseModel):

@@ -6,7 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, WithJsonSchema
 
-from app.api.schemas.common import Model, Time
+from app.api.schemas.common import Model, Time, names_of
+from app.tracker.events import EventType, Match
 
 Tree = Annotated[
     Any,
@@ -18,8 +19,8 @@ Tree = Annotated[
         }
     ),
 ]
-EventType = Literal["published", "received"]
-MatchKind = Literal["none", "routed", "redelivered", "dead_lettered", "unmatched"]
+TypeWord = Annotated[str, names_of(EventType)]
+MatchWord = Annotated[str, names_of(Match)]
 
 
 class Event(Model):
@@ -27,8 +28,8 @@ class Event(Model):
 
     id: int
     vhost: str
-    type: EventType
-    match: MatchKind
+    type: TypeWord
+    match: MatchWord
     cause: int | None
     participant: int
     seq: int
