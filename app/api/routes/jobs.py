@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator
-from typing import Annotated, Literal
+from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Response
 
 from app.api.openapi import READING, READING_ONE, WRITING, example
 from app.api.schemas.jobs import Job as JobModel
+from app.api.schemas.jobs import JobStateWord
 from app.api.services import Parts, Services
 from app.api.signin.auth import Reader, User, Writer
 from app.api.streams import HEARTBEAT_SECONDS, EventStream, described, heartbeat
@@ -23,14 +24,13 @@ router = APIRouter(tags=["jobs"], prefix="/itc_db/jobs")
 JobId = Annotated[
     int, Path(ge=1, le=2**31 - 1, description="A job's number.", openapi_examples=example(1))
 ]
-StateWord = Literal["queued", "running", "succeeded", "failed", "cancelled"]
 
 
 @router.get("", response_model=list[JobModel], responses=READING)
 async def list_jobs(
     user: Reader,
     parts: Parts,
-    state: Annotated[StateWord | None, Query(description="Only those in this state.")] = None,
+    state: Annotated[JobStateWord | None, Query(description="Only those in this state.")] = None,
     limit: Annotated[int, Query(ge=1, le=1_000, description="Most in one answer.")] = 100,
 ) -> Response:
     """Jobs of virtual hosts that the user sees, newest first."""

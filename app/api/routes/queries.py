@@ -11,11 +11,12 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from app.api.openapi import example
 from app.api.parameters import Text
+from app.api.schemas.common import names_of
 from app.api.schemas.events import MatchWord, TypeWord
 from app.api.signin.auth import User
 from app.api.views import COLUMNS, wanted_columns
 from app.errors import BadRequestError
-from app.store import EventFilter, Wanted
+from app.store import EventFilter, Sort, Wanted
 from model.times import microseconds_of
 from model.words import EventType, Match
 
@@ -47,6 +48,7 @@ def _known(name: str) -> str:
     return name
 
 
+SortWord = Annotated[str, names_of(Sort)]
 Number = Annotated[int, Field(ge=0, le=2**63 - 1)]
 Column = Annotated[
     str,
@@ -155,9 +157,7 @@ class ListQuery(Filter, Form):
     page_size: Annotated[int, Field(ge=1)] | None = Field(
         None, description="Events on a page, at most 500; 100 by default."
     )
-    sort: Literal["id", "recorded_at", "lamport"] | None = Field(
-        None, description="Rising by this; the newest first by default."
-    )
+    sort: SortWord | None = Field(None, description="Rising by this; the newest first by default.")
     sort_reverse: bool = Field(False, description="Falling instead.")
     after: Number | None = Field(None, description="Only events behind this one, rising.")
     before: Number | None = Field(None, description="Only events before this one, falling.")

@@ -1,4 +1,4 @@
-"""The service about itself: who is signed in, whether it is well."""
+"""Who is signed in, and which virtual hosts there are to choose from."""
 
 from __future__ import annotations
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated
 
-from app.api.schemas.common import Gap, Model
+from app.api.schemas.common import Gap, Model, names_of
 from app.api.schemas.events import Event, EventColumns
+from app.store import CopyState
+from itc import Relation
+
+RelationWord = Annotated[str, names_of(Relation)]
+CopyStateWord = Annotated[str, names_of(CopyState)]
 
 
 class EventWalk(Model):
@@ -20,7 +25,7 @@ class QueueFate(Model):
     """What became of the copy that one queue got."""
 
     queue: str
-    state: Literal["handed_over", "waiting", "dead_lettered"]
+    state: CopyStateWord
     deliveries: list[Event] | list[EventColumns]
     dead_letters: list[Event] | list[EventColumns]
     dead_lettered_to: list[str]
@@ -34,9 +39,6 @@ class Deliveries(Model):
     handed_over: int
     sentence: str
     queues: list[QueueFate]
-
-
-RelationWord = Literal["before", "after", "equal", "concurrent"]
 
 
 class Comparison(Model):

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import Annotated
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetPydanticSchema,
+    WithJsonSchema,
+)
+from pydantic_core import core_schema
 
 from model.times import iso_time
 
@@ -16,6 +25,11 @@ def _to_iso(value: object) -> object:
 Time = Annotated[
     str, BeforeValidator(_to_iso), WithJsonSchema({"type": "string", "format": "date-time"})
 ]
+
+
+def names_of(kind: type[Enum]) -> GetPydanticSchema:
+    """Of a ``str`` in an annotation: one of the enum's names, as a `Literal` of them has it."""
+    return GetPydanticSchema(lambda *_: core_schema.literal_schema(list(kind.__members__)))
 
 
 class Model(BaseModel):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_origin
 
 from pydantic import ConfigDict, Field, WithJsonSchema, create_model
 
-from app.api.schemas.common import Model, Time
+from app.api.schemas.common import Model, Time, names_of
 from model.event import SHOWN, Kind, ShownField
 from model.words import EventType, Match
 
@@ -20,12 +20,8 @@ Tree = Annotated[
         }
     ),
 ]
-if TYPE_CHECKING:
-    TypeWord: TypeAlias = str
-    MatchWord: TypeAlias = str
-else:  # made of the enumerations, which no type checker follows
-    TypeWord = Literal[tuple(word.name for word in EventType)]
-    MatchWord = Literal[tuple(word.name for word in Match)]
+TypeWord = Annotated[str, names_of(EventType)]
+MatchWord = Annotated[str, names_of(Match)]
 
 _TYPES: dict[Kind, Any] = {
     "number": int,
@@ -41,7 +37,7 @@ def _typed(field: ShownField) -> Any:
     """A shown field as pydantic's ``create_model`` takes it."""
     type_: Any = _TYPES.get(field.kind)
     if field.kind == "word":
-        type_ = Literal[tuple(word.name for word in field.type)]
+        type_ = Annotated[str, names_of(field.type)]
     elif get_origin(field.type) is Literal:
         type_ = field.type
     said = Field(description=field.shown.meaning)

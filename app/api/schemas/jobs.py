@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from app.api.schemas.common import Model, Time
+from app.api.schemas.common import Model, Time, names_of
+from app.job import JobState
 
-JobState = Literal["queued", "running", "succeeded", "failed", "cancelled"]
+JobStateWord = Annotated[str, names_of(JobState)]
 
 
 class Job(Model):
@@ -14,7 +15,7 @@ class Job(Model):
 
     id: int
     kind: Literal["chain", "archive", "topology"]
-    state: JobState
+    state: JobStateWord
     stage: str | None
     percent: float
     vhost: str

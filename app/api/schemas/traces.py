@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.api.schemas.common import Gap, Model, Time
+from app.api.schemas.common import Gap, Model, Time, names_of
+from app.traces.status import TraceState
+from app.tracker import Policy
 
-TraceState = Literal["starting", "running", "waiting", "stopping", "stopped", "failed"]
-Participant = Literal["channel", "connection", "user"]
+TraceStateWord = Annotated[str, names_of(TraceState)]
+PolicyWord = Annotated[str, names_of(Policy)]
 
 
 class Counters(Model):
@@ -28,8 +30,8 @@ class Trace(Model):
     """The capture of one virtual host."""
 
     vhost: str
-    state: TraceState
-    participant: Participant
+    state: TraceStateWord
+    participant: PolicyWord
     waiting_for: str | None
     last_error: str | None
     wanted: bool
@@ -50,7 +52,7 @@ class TraceRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    participant: Participant | None = Field(
+    participant: PolicyWord | None = Field(
         default=None, description="Who counts as a participant; `channel` for a new trace."
     )
 
