@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Annotated, Any
 
 import typer
@@ -11,19 +11,13 @@ from app.cli.client import Client
 from app.cli.exits import CommandError, Exit
 from app.cli.options import Json, RequireComplete, Url, User
 from app.cli.output import as_json, out, printable, say, table
+from model.event import SHOWN
 
-_COLUMNS = (
-    "ID",
-    "TIME",
-    "TYPE",
-    "MATCH",
-    "CAUSE",
-    "EXCHANGE",
-    "ROUTING KEYS",
-    "QUEUE",
-    "PARTICIPANT",
+# The fields that have a width in a terminal; what is longest comes last.
+_LAST = "participant"
+_FIELDS = sorted(
+    (field for field in SHOWN.values() if field.shown.width), key=lambda field: field.name == _LAST
 )
-_WIDTHS = (8, 26, 9, 13, 8, 20, 24, 20, 0)
 _WAIT_SECONDS = 20
 
 
@@ -78,7 +72,7 @@ def events(
     elif follow:
         _print_lines(found)
     else:
-        table(_COLUMNS, map(_row, found))
+        table([field.shown.label.upper() for field in _FIELDS], map(_row, found))
     if follow:
         for batch in _new_events(client, found[-1]["id"] if found else None, json, filters):
             for event in batch:
@@ -100,26 +94,35 @@ def _new_events(
             yield batch
 
 
-def _row(event: dict[str, Any]) -> tuple[object, ...]:
-    return (
-        event["id"],
-        event["recorded_at"],
-        event["type"],
-        event["match"],
-        event["cause"] or "",
-        event["exchange"] or "(default)",
-        ",".join(event["routing_keys"]),
-        event["queue"] or ",".join(event["routed_queues"] or ()),
-        f"{event['participant']} {event['user']} {event['connection']} ({event['channel']})",
-    )
+# What a cell says where that is more than the field's own value.
+_CELLS: dict[str, Callable[[dict[str, Any]], str]] = {
+    "exchange": lambda event: event["exchange"] or "(default)",
+    "queue": lambda event: event["queue"] or ",".join(event["routed_queues"] or ()),
+    "participant": lambda event: (
+        f"{event['participant']} {event['user']} {event['connection']} ({event['channel']})"
+    ),
+}
+
+
+def _row(event: dict[str, Any]) -> list[str]:
+    return [_cell(field.name, event) for field in _FIELDS]
+
+
+def _cell(name: str, event: dict[str, Any]) -> str:
+    if name in _CELLS:
+        return _CELLS[name](event)
+    value = event[name]
+    if isinstance(value, list):
+        return ",".join(value)
+    return "" if value is None else str(value)
 
 
 def _print_lines(events: list[dict[str, Any]]) -> None:
     """Rows of fixed columns: a table that is never complete cannot be fitted."""
     for event in events:
-        cells = zip(_row(event), _WIDTHS, strict=True)
-        line = " ".join(printable(cell).ljust(width) for cell, width in cells)
-        out.print(line, markup=False, soft_wrap=True)
+        cells = zip(_row(event), _FIELDS, strict=True)
+        line = " ".join(printable(cell).ljust(field.shown.width) for cell, field in cells)
+        out.print(line.rstrip(), markup=False, soft_wrap=True)
 
 
 def compare(

@@ -101,7 +101,7 @@ async def test_events_are_listed_oldest_first(run: Command) -> None:
     table = await run("events", "--user", "admin", "--by", "billing")
     lines = await run("events", "-n", 2, "--json")
 
-    assert [line.split()[0] for line in table.out.splitlines()] == ["ID", "2", "3"]
+    assert [line.split()[0] for line in table.out.splitlines()] == ["EVENT", "2", "3"]
     assert [json.loads(line)["id"] for line in lines.out.splitlines()] == [6, 7]
 
 

@@ -10,13 +10,14 @@ from app.api.causality import CLOCK_ALONE, comparison, deliveries_view
 from app.api.openapi import READING, READING_ONE, example
 from app.api.routes.queries import Form, ListQuery, WalkQuery
 from app.api.schemas.causality import Comparison, Deliveries, EventWalk
-from app.api.schemas.events import Event, EventColumns, EventDetail, EventPage
+from app.api.schemas.events import Event, EventColumns, EventDetail, EventField, EventPage
 from app.api.services import Parts, Services
 from app.api.signin.auth import Reader, User
 from app.api.tail import TailQuery
 from app.api.views import event_detail, event_views, json_answer, page_view
 from app.errors import NotFoundError
 from app.store import EVERYTHING, NOTHING_LARGE, EventRow, Sort, Store, Walk, Wanted
+from model.event import SHOWN
 
 router = APIRouter(tags=["events"])
 
@@ -75,6 +76,23 @@ async def _list_after(
         parts.stopping,
     )
     return Response(batch.array, media_type="application/json")
+
+
+@router.get("/itc_db/fields", response_model=list[EventField], responses=READING)
+async def list_fields(user: Reader) -> Response:
+    """The fields of the event object, in their order: what `columns` may name."""
+    return json_answer(
+        [
+            {
+                "name": field.name,
+                "kind": field.kind,
+                "label": field.shown.label,
+                "meaning": field.shown.meaning,
+                "usual": field.shown.usual,
+            }
+            for field in SHOWN.values()
+        ]
+    )
 
 
 @router.get("/itc_db/events/{event_id}", response_model=EventDetail, responses=READING_ONE)

@@ -84,6 +84,16 @@ class Clocks(Model):
     itc: ItcClock
 
 
+class EventField(Model):
+    """A field of the event object."""
+
+    name: str
+    kind: Kind
+    label: str
+    meaning: str
+    usual: bool = Field(description="Among a table's columns unless others are chosen.")
+
+
 class EventDetail(Event):
     """One event with its clocks."""
 
