@@ -15,7 +15,7 @@ from pamqp.header import ContentHeader
 from app.broker import firehose
 from app.broker.deliveries import Delivery
 from app.tracker import Unreadable
-from bench.fuzz import damaged, messages
+from drills.fuzz import damaged, messages
 from itc.compiled import compiled
 
 wire = compiled("app.broker._wire")

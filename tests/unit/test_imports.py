@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-OURS = ("app", "itc", "spark_jobs", "tools", "bench", "tests")
+OURS = ("app", "itc", "spark_jobs", "tools", "bench", "drills", "tests")
 
 # A room, and what it may import of ours besides itself.
 MAY_IMPORT = {
