@@ -41,9 +41,9 @@ bench: ## measure: the figures in README come from here
 
 soak: ## what takes long: damaged messages, clocks against clients' own, ten minutes of traffic
 	@tools/install test
-	$(python) -m bench.fuzz
-	$(python) -m bench.truth
-	$(python) -m bench.soak
+	$(python) -m drills.fuzz
+	$(python) -m drills.truth
+	$(python) -m drills.soak
 
 examine: ## thousands of requests from the OpenAPI document to a whole service
 	@tools/install test

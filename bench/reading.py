@@ -7,7 +7,6 @@ machine does meets all of them alike. Without a broker: nothing here is asked of
 
 from __future__ import annotations
 
-import os
 import random
 import sys
 import tempfile
@@ -20,7 +19,7 @@ from pathlib import Path
 import httpx
 import numpy as np
 
-from tools.servers import Child, free_port, port_answers
+from tools.servers import Child, free_port, port_answers, without_settings
 
 ROUNDS = 200
 READY_SECONDS = 90
@@ -65,12 +64,11 @@ def serving(database: Path) -> Iterator[httpx.Client]:
             "ITC_AMQP_URL": f"amqp://127.0.0.1:{nowhere}/",
             "ITC_MANAGEMENT_URL": f"http://127.0.0.1:{nowhere}",
         }
-        others = {name: value for name, value in os.environ.items() if not name.startswith("ITC_")}
         service = Child(
             "the service",
             [Path(sys.executable).with_name("rabbitmq-itc"), "serve"],
             log=Path(folder) / "log",
-            env={**others, **settings},
+            env={**without_settings(), **settings},
         )
         stack.callback(service.stop)
         service.wait_until(lambda: port_answers(port), READY_SECONDS, "being ready")

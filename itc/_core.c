@@ -2,7 +2,7 @@
  * packing of itc/packed.py. Those are the reference; what is here gives the same trees (the very
  * same objects where nothing changes) and the same bytes.
  *
- * A tree is a tuple (lowest, highest, left, right) as itc/events.py has it. Heights beyond 63 bits
+ * A tree is a tuple (lowest, highest, left, right) as itc/nodes.py has it. Heights beyond 63 bits
  * raise OverflowError, trees deeper than the stack RecursionError: the callers then turn to Python.
  */
 #define PY_SSIZE_T_CLEAN

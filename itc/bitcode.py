@@ -6,8 +6,8 @@ Each stamp has exactly one code: equal stamps give equal bytes, and `decode` tak
 from __future__ import annotations
 
 from itc.errors import MalformedError
-from itc.events import EventTree, leaf, node
 from itc.ids import IdTree, from_normal, pair, to_tree
+from itc.nodes import EventTree, leaf, node
 from itc.stamp import Stamp
 from itc.walk import Walk, finish
 

@@ -1,17 +1,15 @@
 """The compiled core (`_core.c`), where one was built.
 
-It does the three operations that every event takes, to the same results; the Python it stands for
-is the reference, and does them where there is no compiler. ``PURE_PYTHON=1`` leaves it out.
+It does the three operations that every event takes, with the same results as the Python that it
+stands in for.
 """
 
 from __future__ import annotations
 
-import importlib
-import os
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from itc.events import EventTree
+from itc.compiled import compiled
+from itc.nodes import EventTree
 
 
 class Core(Protocol):
@@ -27,14 +25,4 @@ class Core(Protocol):
         """As `itc.packed.pack` of a stamp with that tree."""
 
 
-def built(module: str) -> Any:
-    """A compiled module; None where it was not built, or is to be left out."""
-    if os.environ.get("PURE_PYTHON", "0") not in ("", "0"):
-        return None
-    try:
-        return importlib.import_module(module)
-    except ImportError:
-        return None
-
-
-core: Core | None = built("itc._core")
+core: Core | None = compiled("itc._core")

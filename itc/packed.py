@@ -26,8 +26,8 @@ from typing import TypeAlias, TypeVar
 
 from itc.core import core
 from itc.errors import MalformedError
-from itc.events import EventTree, leaf, node
 from itc.ids import along, check_path
+from itc.nodes import EventTree, leaf, node
 from itc.stamp import Stamp
 from itc.trees import text
 from itc.varint import append_varint, read_varint

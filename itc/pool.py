@@ -20,8 +20,8 @@ from __future__ import annotations
 from itertools import pairwise
 
 from itc.errors import MalformedError, PoolError
-from itc.events import check_height
 from itc.ids import check_path
+from itc.nodes import check_height
 from itc.stamp import Stamp, seed
 from itc.varint import append_varint, read_varint
 

@@ -10,8 +10,8 @@ import enum
 
 from itc import events, ids
 from itc.errors import AnonymousError
-from itc.events import EventTree
 from itc.ids import Id, IdTree
+from itc.nodes import ZERO, EventTree, check_height
 from itc.trees import RelativeTree, event_from_relative, event_to_relative, text
 
 
@@ -52,8 +52,8 @@ class Stamp:
 
         The path names the interval by halves from the seed on, "0" for left and "1" for right.
         """
-        height = events.check_height(height)
-        return cls(ids.check_path(path), events.raised(events.ZERO, height, path))
+        event = events.raised(ZERO, check_height(height), path)
+        return cls(ids.check_path(path), event)
 
     def trees(self) -> tuple[IdTree, RelativeTree]:
         """The paper's form of both components, as nested tuples."""
@@ -117,7 +117,7 @@ class Stamp:
 
 def seed() -> Stamp:
     """The stamp that owns everything and has seen nothing: where every universe begins."""
-    return Stamp(ids.EVERYTHING, events.ZERO)
+    return Stamp(ids.EVERYTHING, ZERO)
 
 
 def compare(a: Stamp, b: Stamp) -> Relation:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from itc.errors import TreeError
-from itc.events import EventTree, check_height, leaf, node
 from itc.ids import IdTree
+from itc.nodes import EventTree, check_height, leaf, node
 from itc.walk import Walk, finish
 
 RelativeTree: TypeAlias = "int | tuple[int, RelativeTree, RelativeTree]"

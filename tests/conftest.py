@@ -33,13 +33,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=place)  # stable: within a folder the order of the files stays
 
 
-def _started(server: Server) -> Server:
+def _running(server: Server) -> Iterator[Server]:
+    """The server, started on first use and closed behind the last; a test fails where it cannot."""
     from tools.servers import ServerError
 
     try:
-        return server.start()
+        yield server.start()
     except ServerError as error:
         pytest.fail(str(error), pytrace=False)
+    finally:
+        server.close()
 
 
 @pytest.fixture(scope="session")
@@ -47,15 +50,7 @@ def rabbit() -> Iterator[Broker]:
     """The broker of AMQP_URL and MANAGEMENT_URL, or a private node for this session."""
     from tools.servers import Broker, RabbitNode
 
-    given = Broker.from_environment(os.environ)
-    if given is not None:
-        yield _started(given)
-        return
-    node = RabbitNode()
-    try:
-        yield _started(node)
-    finally:
-        node.close()
+    yield from _running(Broker.from_environment(os.environ) or RabbitNode())
 
 
 @pytest.fixture
@@ -70,11 +65,7 @@ def postgres() -> Iterator[PostgresServer]:
     """A private PostgreSQL server for this session."""
     from tools.servers import PostgresServer
 
-    server = PostgresServer()
-    try:
-        yield _started(server)
-    finally:
-        server.close()
+    yield from _running(PostgresServer())
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from struct import Struct
 
 import msgspec
 
-from itc.core import built
+from itc.compiled import compiled
 
 METHOD, HEADER, BODY, HEARTBEAT = _KINDS = 1, 2, 3, 8
 FRAME_END = 0xCE
@@ -27,7 +27,7 @@ _BODY_SIZE = Struct(">Q").unpack_from
 _BODY_SIZE_AT = 4  # in a header's payload, behind class and weight
 
 # Those that stand whole in what came are taken by `_wire.c` where it was built, all at once.
-_compiled = built("app.broker._wire")
+_compiled = compiled("app.broker._wire")
 
 
 class Delivery(msgspec.Struct, frozen=True, gc=False):

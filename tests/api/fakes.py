@@ -25,7 +25,7 @@ from app.errors import (
 from app.job import Json, Progress
 from app.jobs.runner import Report
 from app.traces.feed import Feed
-from app.traces.retention import Pruned
+from app.traces.retention import Pruned, Retention
 from app.traces.status import TraceState, TraceStatus, Work
 from app.tracker import Counters
 from model.exports import manifest_of
@@ -163,6 +163,10 @@ class FakeTraces:
         await self.status(vhost)
         self.pruned.append((vhost, keep_events, keep_seconds, dry_run))
         self.through.append(through)
+        return await self.remove(vhost, Retention(keep_events, keep_seconds, through=through))
+
+    async def remove(self, vhost: str, retention: Retention) -> Pruned:
+        """What pruning comes to."""
         return Pruned(3, 1)
 
     async def status(self, vhost: str) -> TraceStatus:

@@ -20,6 +20,7 @@ from app.cli.output import printable
 from app.errors import OutageError
 from tests.api.conftest import World, make_world, served
 from tests.api.story import ALONE, AUDITED, INVOICED, ORDERED, SHOP, publish
+from tools.servers import without_settings
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "cli.md"
 PATIENCE = 60
@@ -42,8 +43,13 @@ Command = Callable[..., Awaitable[Ended]]
 
 
 def environment(url: str, **more: str) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("ITC_")}
-    return {**kept, "ITC_URL": url, "ITC_USER": "admin", "ITC_PASSWORD": "secret", **more}
+    return {
+        **without_settings(),
+        "ITC_URL": url,
+        "ITC_USER": "admin",
+        "ITC_PASSWORD": "secret",
+        **more,
+    }
 
 
 async def start(*words: object, env: dict[str, str], cwd: Path) -> asyncio.subprocess.Process:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 import subprocess
 import sys
@@ -18,7 +17,7 @@ import pytest
 
 from tests.docs.documents import CHECKOUT
 from tools.demo.pipeline import Pipeline
-from tools.servers import Broker, Child, free_port, wait_until
+from tools.servers import Broker, Child, free_port, wait_until, without_settings
 
 PROGRAM = Path(sys.executable).with_name("rabbitmq-itc")
 OPERATIONS = CHECKOUT / "docs" / "operations.md"
@@ -117,7 +116,7 @@ def installed(broker: Broker, folder: Path, **more: str) -> Iterator[Installatio
     broker.add_user(user, password, ["administrator"])
     broker.permit(user, "/", **documented_permissions())  # where `doctor` signs in
     port = free_port()
-    private = {name: value for name, value in os.environ.items() if not name.startswith("ITC_")}
+    private = without_settings()
     settings = {
         "ITC_AMQP_URL": broker.amqp_url("/", user, password),
         "ITC_MANAGEMENT_URL": broker.management_url,

@@ -1,11 +1,11 @@
-"""The service killed under load, on both databases; ``python -m bench.kills`` is the large one."""
+"""The service killed under load, on both databases; ``python -m drills.kills`` is the large one."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from bench.judge import Report
-from bench.kills import drill
+from drills.judge import Report
+from drills.kills import drill
 from tools.servers import Broker
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import os
 import re
 import signal
 import sys
@@ -16,7 +15,7 @@ import httpx
 import pytest
 
 from tests.integration.conftest import until
-from tools.servers import Broker
+from tools.servers import Broker, without_settings
 
 USER, PASSWORD, GUESS = "silent", "hush/hush:42", "guessed@43"
 SECRETS = (
@@ -50,11 +49,10 @@ async def address_in(log: Path, process: asyncio.subprocess.Process) -> str:
 
 
 async def served(environment: dict[str, str], folder: Path) -> asyncio.subprocess.Process:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("ITC_")}
     with (folder / "log").open("wb") as log:
         return await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "app.cli", "serve"),
-            env={**kept, **environment, "PYTHONPATH": str(Path(__file__).parents[2])},
+            env={**without_settings(), **environment, "PYTHONPATH": str(Path(__file__).parents[2])},
             cwd=folder,
             stdout=log,
             stderr=log,

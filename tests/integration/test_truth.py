@@ -1,14 +1,14 @@
 """The service's clocks against clocks that the clients kept themselves.
 
-``python -m bench.truth``, a part of ``make soak``, is the large one.
+``python -m drills.truth``, a part of ``make soak``, is the large one.
 """
 
 from __future__ import annotations
 
 import pytest
 
-from bench.truth import judged
-from bench.workload import work
+from drills.truth import judged
+from drills.workload import work
 from tests.integration.conftest import Service
 from tools.servers import Broker
 

@@ -13,9 +13,10 @@ import pytest
 from app.jobs.process import SparkProcess
 from app.store import Store
 from app.traces.retention import Pruned, Retention, retain
+from app.traces.status import TraceState
 from app.tracker import Bounds, Channel, Policy, Record, Tracker
 from tests.api.conftest import World, connected, make_world
-from tests.api.fakes import FakeTraces
+from tests.api.fakes import FakeTraces, trace_status
 from tests.api.story import deliver, publish
 
 MESSAGES = 120
@@ -29,20 +30,11 @@ class PruningTraces(FakeTraces):
 
     store: Store = field(init=False)
 
-    async def prune(
-        self,
-        vhost: str,
-        *,
-        keep_events: int | None = None,
-        keep_seconds: float | None = None,
-        through: int | None = None,
-        dry_run: bool = False,
-    ) -> Pruned:
+    async def remove(self, vhost: str, retention: Retention) -> Pruned:
         trace = await self.store.find_trace(vhost)
         assert trace is not None
         restored = await self.store.restore(trace.id, Bounds().handovers)
         tracker = Tracker(Policy(trace.policy), Bounds(), restored)
-        retention = Retention(keep_events, keep_seconds, through=through)
         return await retain(self.store, trace.id, tracker, retention)
 
 
@@ -63,7 +55,9 @@ def gossip() -> list[Record]:
 @pytest.fixture
 async def client(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
     world: World = make_world(tmp_path)
-    world.traces = traces = PruningTraces(frozenset({"/"}))
+    world.traces = traces = PruningTraces(
+        frozenset({"/"}), {"/": trace_status("/", TraceState.stopped)}
+    )
     world.spark = SparkProcess(f"sqlite:///{tmp_path / 'itc.db'}", master="local[1]", memory="512m")
     async with connected(world.app(), auth=("admin", "secret"), timeout=300) as client:
         traces.store = world.store

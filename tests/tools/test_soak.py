@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.soak import WARM_EVENTS, Look, summary
+from drills.soak import WARM_EVENTS, Look, summary
 
 
 def test_the_slope_is_that_after_warm_up() -> None:

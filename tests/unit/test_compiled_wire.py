@@ -15,13 +15,13 @@ from pamqp.header import ContentHeader
 from app.broker import firehose
 from app.broker.deliveries import Delivery
 from app.tracker import Unreadable
-from bench.fuzz import damaged, messages
-from itc.core import built
+from drills.fuzz import damaged, messages
+from itc.compiled import compiled
 
-compiled = built("app.broker._wire")
+wire = compiled("app.broker._wire")
 has_compiler = bool(shutil.which("gcc") or shutil.which("cc"))
 pytestmark = pytest.mark.skipif(
-    compiled is None and (bool(os.environ.get("PURE_PYTHON")) or not has_compiler),
+    wire is None and (bool(os.environ.get("PURE_PYTHON")) or not has_compiler),
     reason="left out, or no compiler to build it with",
 )
 TABLE = {
@@ -47,7 +47,7 @@ def frame(kind, channel, payload):
 
 
 def test_it_was_built():
-    assert compiled is not None, "there is a compiler: pip install --editable . builds it"
+    assert wire is not None, "there is a compiler: pip install --editable . builds it"
 
 
 def test_a_regular_trace_message_is_read_without_the_python(monkeypatch):
@@ -85,8 +85,8 @@ def test_whatever_comes_is_read_to_the_same_end(message, seed):
     ],
 )
 def test_what_is_odd_is_left_to_the_python(odd):
-    assert compiled.read_trace(header_of(TABLE), False) is not None
-    assert compiled.read_trace(header_of({**TABLE, **odd}), False) is None
+    assert wire.read_trace(header_of(TABLE), False) is not None
+    assert wire.read_trace(header_of({**TABLE, **odd}), False) is None
 
 
 def test_what_stands_twice_in_a_table_is_left_to_the_python():
@@ -96,24 +96,24 @@ def test_what_stands_twice_in_a_table_is_left_to_the_python():
     length = len(table) - (table.index(b"\x03a/b") + 4) - 4
     before = table.index(length.to_bytes(4, "big"), 14)
     twice = table[:before] + (length + len(entry)).to_bytes(4, "big") + entry + table[before + 4 :]
-    assert compiled.read_trace(table, True) is not None
-    assert compiled.read_trace(twice, True) is None
+    assert wire.read_trace(table, True) is not None
+    assert wire.read_trace(twice, True) is None
     assert firehose.parse("publish.", twice, b"", 0) == firehose.parse("publish.", table, b"", 0)
 
 
 @pytest.mark.parametrize(
     "wrong",
     [
-        lambda: compiled.read_trace("text", True),
-        lambda: compiled.read_trace(b"", 1),
-        lambda: compiled.read_trace(b""),
-        lambda: compiled.read_deliveries(b"", 0, 1),
-        lambda: compiled.read_deliveries("", 0, 1, Delivery),
-        lambda: compiled.read_deliveries(b"", "0", 1, Delivery),
-        lambda: compiled.read_deliveries(b"", 1, 1, Delivery),
-        lambda: compiled.read_deliveries(b"", -1, 1, Delivery),
-        lambda: compiled.read_deliveries(b"", 0, -1, Delivery),
-        lambda: compiled.read_deliveries(b"", 0, 2**80, Delivery),
+        lambda: wire.read_trace("text", True),
+        lambda: wire.read_trace(b"", 1),
+        lambda: wire.read_trace(b""),
+        lambda: wire.read_deliveries(b"", 0, 1),
+        lambda: wire.read_deliveries("", 0, 1, Delivery),
+        lambda: wire.read_deliveries(b"", "0", 1, Delivery),
+        lambda: wire.read_deliveries(b"", 1, 1, Delivery),
+        lambda: wire.read_deliveries(b"", -1, 1, Delivery),
+        lambda: wire.read_deliveries(b"", 0, -1, Delivery),
+        lambda: wire.read_deliveries(b"", 0, 2**80, Delivery),
     ],
 )
 def test_what_it_cannot_be_asked_is_refused(wrong):
@@ -132,15 +132,15 @@ HEADER = bytes(4) + (3).to_bytes(8, "big") + bytes(2)
 @pytest.mark.parametrize("cut", range(len(METHOD)))
 def test_a_delivery_whose_arguments_run_over_is_left_to_the_python(cut):
     data = delivery_bytes(METHOD[:cut], HEADER, b"abc")
-    assert compiled.read_deliveries(data, 0, 1, Delivery) == ([], 0)
+    assert wire.read_deliveries(data, 0, 1, Delivery) == ([], 0)
 
 
 @pytest.mark.parametrize("size", [0, 2, 4, 2**64 - 1])
 def test_a_body_of_another_size_than_said_is_left_to_the_python(size):
     whole = delivery_bytes(METHOD, HEADER, b"abc")
-    assert compiled.read_deliveries(whole, 0, 1, Delivery)[1] == len(whole)
+    assert wire.read_deliveries(whole, 0, 1, Delivery)[1] == len(whole)
     other = bytes(4) + size.to_bytes(8, "big") + bytes(2)
-    taken, behind = compiled.read_deliveries(delivery_bytes(METHOD, other, b"abc"), 0, 1, Delivery)
+    taken, behind = wire.read_deliveries(delivery_bytes(METHOD, other, b"abc"), 0, 1, Delivery)
     assert (len(taken), behind) == ((1, len(whole) - 11) if size == 0 else (0, 0))
 
 
@@ -149,7 +149,7 @@ def test_an_error_of_the_class_is_raised():
         raise MemoryError
 
     with pytest.raises(MemoryError):
-        compiled.read_deliveries(delivery_bytes(METHOD, HEADER, b"abc"), 0, 1, refuse)
+        wire.read_deliveries(delivery_bytes(METHOD, HEADER, b"abc"), 0, 1, refuse)
 
 
 def test_nothing_is_leaked():
@@ -161,8 +161,8 @@ def test_nothing_is_leaked():
     def bytes_held_after(rounds):
         for _ in range(rounds):
             for each in broken:
-                compiled.read_trace(each, True)
-            compiled.read_deliveries(data + odd_key + data[:-1], 0, 1, Delivery)
+                wire.read_trace(each, True)
+            wire.read_deliveries(data + odd_key + data[:-1], 0, 1, Delivery)
         gc.collect()
         return tracemalloc.get_traced_memory()[0]
 

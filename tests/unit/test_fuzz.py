@@ -1,11 +1,11 @@
-"""A few of the inputs that ``python -m bench.fuzz`` tries by the hundred thousand."""
+"""A few of the inputs that ``python -m drills.fuzz`` tries by the hundred thousand."""
 
 from __future__ import annotations
 
 from hypothesis import settings
 
 from app.tracker import Bounds, Policy, Tracker
-from bench.fuzz import fuzz, survives
+from drills.fuzz import fuzz, survives
 
 
 def test_damaged_trace_messages_are_records_or_quarantined() -> None:

@@ -6,12 +6,13 @@ import ast
 import sys
 from collections.abc import Iterator
 from functools import cache
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
-OURS = ("app", "itc", "spark_jobs", "tools", "bench", "tests")
+OURS = ("app", "itc", "spark_jobs", "tools", "bench", "drills", "tests")
 
 # A room, and what it may import of ours besides itself.
 MAY_IMPORT = {
@@ -21,7 +22,7 @@ MAY_IMPORT = {
     "app.secret_url": (),
     "app.settings": ("app.errors", "app.secret_url"),
     "app.tracker": ("itc",),
-    "app.broker": ("app.errors", "app.tracker", "itc.core"),
+    "app.broker": ("app.errors", "app.tracker", "itc.compiled"),
     "app.store": ("app.errors", "app.job", "app.tracker", "itc"),
     # What an export is called, what lies beside it, what is archived; none of them loads Spark.
     "app.jobs": (
@@ -109,3 +110,12 @@ def test_a_room_sees_only_its_own_libraries(room: str) -> None:
             assert top in sys.stdlib_module_names or top == room, f"{file} imports {module}"
         else:
             assert top not in unseen, f"{file} imports {module}"
+
+
+def test_no_module_of_the_clock_imports_itself_by_way_of_others() -> None:
+    modules: dict[str, set[str]] = {}
+    for file, module in imports_of("itc"):
+        modules.setdefault(f"itc.{file.stem}", set()).add(module)
+    for name, imported in modules.items():
+        imported &= modules.keys() - {name}
+    TopologicalSorter(modules).prepare()  # raises CycleError, which names the circle

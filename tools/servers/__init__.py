@@ -7,7 +7,14 @@ with the process that started it, even if that one is killed.
 
 from tools.servers.broker import Broker
 from tools.servers.postgres import PostgresServer
-from tools.servers.processes import Child, ServerError, free_port, port_answers, wait_until
+from tools.servers.processes import (
+    Child,
+    ServerError,
+    free_port,
+    port_answers,
+    wait_until,
+    without_settings,
+)
 from tools.servers.rabbit import Epmd, RabbitCluster, RabbitNode
 
 __all__ = [
@@ -21,4 +28,5 @@ __all__ = [
     "free_port",
     "port_answers",
     "wait_until",
+    "without_settings",
 ]

@@ -25,6 +25,11 @@ class ServerError(Exception):
     """A server could not be started or did not do what it was asked; says which and why."""
 
 
+def without_settings() -> dict[str, str]:
+    """Give the environment of this process, but for what sets up a service or its client."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("ITC_")}
+
+
 def free_port() -> int:
     """Give a TCP port that nobody on the loopback interface uses at this moment."""
     with socket.socket() as probe:

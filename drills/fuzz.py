@@ -1,6 +1,6 @@
 """Whatever bytes a trace message is made of, the service goes on.
 
-    python -m bench.fuzz [INPUTS]         200,000 by default
+    python -m drills.fuzz [INPUTS]         200,000 by default
 
 An input is a content header as it comes off the wire, with a routing key and a body. hypothesis
 makes trace messages, right ones and odd ones, and each is damaged in many ways: bytes changed, put

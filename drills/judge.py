@@ -33,6 +33,11 @@ class Report(NamedTuple):
     doubled: int
     wrong_stamps: int
 
+    @property
+    def wrong(self) -> int:
+        """How much is wrong."""
+        return self.lost + self.doubled + self.wrong_stamps
+
 
 @asynccontextmanager
 async def oracle(broker: Broker, vhost: str) -> AsyncIterator[list[Record]]:
@@ -55,6 +60,16 @@ async def oracle(broker: Broker, vhost: str) -> AsyncIterator[list[Record]]:
         finally:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
+
+
+@asynccontextmanager
+async def opened(database_url: str) -> AsyncIterator[Store]:
+    """The store that the service writes to."""
+    store = await Store.open(database_url)
+    try:
+        yield store
+    finally:
+        await store.close()
 
 
 async def settled(store: Store, records: list[Record]) -> None:

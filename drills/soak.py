@@ -1,12 +1,12 @@
 """Steady traffic for a long time: does memory stay flat, the lag bounded, the store complete?
 
-    python -m bench.soak [SECONDS] [--rate MESSAGES]     600 s of 1,000 messages a second by default
+    python -m drills.soak [SECONDS] [--rate MESSAGES]    600 s of 1,000 messages a second by default
 
 Prints resident memory and lag as they go, and at the end the slope of memory after warm-up. That
 is over when everything with a bound has been full once: 20,000 remembered deliveries; the 64 MiB
 of pages that SQLite's writer keeps, which takes about 250 bytes an event; and the buffers behind a
 prefetch of 8,000 messages and batches of 2,000, to which end the service is stopped for some
-seconds now and then, and has to catch up. The judge of completeness is `bench.judge`.
+seconds now and then, and has to catch up. The judge of completeness is `drills.judge`.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from typing import NamedTuple
 
 import httpx
 
-from app.store import Store
-from bench.judge import judged, oracle, settled
-from bench.kills import PUBLISHERS, Load, Service
+from drills.judge import judged, opened, oracle, settled
+from drills.load import PUBLISHERS, Load
+from drills.service import Service
 from tools.servers import Broker, RabbitNode
 
 LOOK_SECONDS = 5.0
@@ -57,25 +57,16 @@ async def soak(broker: Broker, folder: Path, seconds: float, rate: float) -> int
     url = f"sqlite:///{folder / 'itc.db'}"
     service = Service(broker, url, folder)
     with broker.fresh_vhost("soak") as vhost:
-        async with oracle(broker, vhost) as records:
-            service.start()
-            try:
-                await service.listening()
-                await service.trace(vhost)
-                load = Load(broker.amqp_url(vhost), PUBLISHERS * PUBLISHED_OF_ONE / rate)
-                await load.start()
-                curve = await _watched(service, seconds)
-                await load.stop()
-                store = await Store.open(url)
-                try:
-                    await settled(store, records)
-                    report = await judged(0, store, records)
-                finally:
-                    await store.close()
-            finally:
-                service.end(signal.SIGTERM)
+        async with oracle(broker, vhost) as records, service.tracing(vhost):
+            load = Load(broker.amqp_url(vhost), PUBLISHERS * PUBLISHED_OF_ONE / rate)
+            await load.start()
+            curve = await _watched(service, seconds)
+            await load.stop()
+            async with opened(url) as store:
+                await settled(store, records)
+                report = await judged(0, store, records)
     print(*summary(curve), report, sep="\n")
-    return report.lost + report.doubled + report.wrong_stamps
+    return report.wrong
 
 
 def summary(curve: list[Look]) -> list[str]:
@@ -121,23 +112,22 @@ async def _watched(service: Service, seconds: float) -> list[Look]:
 
 
 async def _stopped(service: Service) -> None:
-    """Let a backlog come up: the service stands still, and goes on."""
-    if service.process is not None:
-        service.process.send_signal(signal.SIGSTOP)
-        try:
-            await asyncio.sleep(STOP_SECONDS)
-        finally:
-            service.process.send_signal(signal.SIGCONT)
+    """Let a backlog build up: the service is suspended for a while, and goes on."""
+    service.process.signal(signal.SIGSTOP)
+    try:
+        await asyncio.sleep(STOP_SECONDS)
+    finally:
+        service.process.signal(signal.SIGCONT)
 
 
 def _resident(service: Service) -> float:
     """MiB of memory."""
-    pid = service.process.pid if service.process else 0
-    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE / 2**20
+    resident = Path(f"/proc/{service.process.pid}/statm").read_text().split()[1]
+    return int(resident) * PAGE / 2**20
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog="python -m bench.soak")
+    parser = argparse.ArgumentParser(prog="python -m drills.soak")
     parser.add_argument("seconds", nargs="?", type=float, default=600.0)
     parser.add_argument("--rate", type=float, default=1_000.0, help="messages published a second")
     given = parser.parse_args()

@@ -1,8 +1,8 @@
 """Does the service tell the truth? Its relation of two events against the clients' own clocks.
 
-    python -m bench.truth [PAIRS]        100,000 by default, in each of five workloads
+    python -m drills.truth [PAIRS]        100,000 by default, in each of five workloads
 
-3 to 50 sequential clients (`bench.workload`) keep vector clocks of their own. For pairs of stored
+3 to 50 sequential clients (`drills.workload`) keep vector clocks of their own. For pairs of stored
 events, drawn at random, the stamps must stand to each other as those clocks do. The number of
 disagreements must be 0, and every event of the clients' must be stored once and no other.
 """
@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-import signal
 import sys
 import tempfile
 from collections import Counter
@@ -20,10 +19,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from app.store import EventRow, Store
-from bench.judge import stored_events
-from bench.kills import Service
-from bench.workload import Clock, event_name, relation, work
+from app.store import EventRow
+from drills.judge import opened, stored_events
+from drills.service import Service
+from drills.workload import Clock, event_name, relation, work
 from itc import compare
 from tools.servers import Broker, RabbitNode
 
@@ -70,20 +69,12 @@ async def trial(broker: Broker, folder: Path, workers: int, actions: int, pairs:
     url = f"sqlite:///{folder / 'itc.db'}"
     service = Service(broker, url, folder)
     with broker.fresh_vhost("truth") as vhost:
-        service.start()
-        try:
-            await service.listening()
-            await service.trace(vhost)
+        async with service.tracing(vhost):
             history = await work(broker.amqp_url(vhost), workers, workers, actions)
             await service.stop_trace(vhost)  # which empties the trace queue into the store
-            store = await Store.open(url)
-            try:
+            async with opened(url) as store:
                 events = [event async for event in stored_events(store)]
                 return judged(events, history, pairs, seed=workers)
-            finally:
-                await store.close()
-        finally:
-            service.end(signal.SIGTERM)
 
 
 async def main(pairs: int) -> int:

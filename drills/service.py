@@ -1,0 +1,108 @@
+"""The service as a process of its own, to be killed, stopped and started again."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import httpx
+
+from tools.servers import Broker, Child, free_port, without_settings
+
+CHECKOUT = Path(__file__).parents[1]
+START_SECONDS = 60.0
+END_SECONDS = 60.0
+TRACE_PROCESS = b"app.trace_process"
+
+
+class Service:
+    """``rabbitmq-itc serve`` beside a broker, with its data and its log in a folder."""
+
+    def __init__(self, broker: Broker, database_url: str, folder: Path, processes: int = 0) -> None:
+        self.port = free_port()
+        self._log = folder / "service.log"
+        self._environment = {
+            **without_settings(),
+            "ITC_AMQP_URL": broker.amqp_url("/"),
+            "ITC_MANAGEMENT_URL": broker.management_url,
+            "ITC_DATABASE_URL": database_url,
+            "ITC_DATA_DIR": str(folder),
+            "ITC_AUTH": "none",
+            "ITC_PORT": str(self.port),
+            "ITC_BATCH_SECONDS": "0.02",
+            "ITC_TRACE_PROCESSES": str(processes),
+        }
+        self._process: Child | None = None
+
+    @property
+    def process(self) -> Child:
+        """The running process; raises RuntimeError where none runs."""
+        if self._process is None:
+            raise RuntimeError("the service is not running")
+        return self._process
+
+    def start(self) -> None:
+        """Start it; `listening` waits for the rest."""
+        self._process = Child(
+            "the service",
+            [sys.executable, "-m", "app.cli", "serve"],
+            log=self._log,
+            env=self._environment,
+            cwd=CHECKOUT,
+        )
+
+    @asynccontextmanager
+    async def tracing(self, vhost: str) -> AsyncIterator[None]:
+        """Start it, and have it trace a virtual host; it has ended behind the block."""
+        self.start()
+        try:
+            await self.listening()
+            await self._ask("PUT", vhost)
+            yield
+        finally:
+            await asyncio.to_thread(self.end, signal.SIGTERM)
+
+    async def listening(self) -> None:
+        """Wait until it answers; it takes its port long before."""
+        await asyncio.to_thread(
+            self.process.wait_until, self._answers, START_SECONDS, "answering requests"
+        )
+
+    def _answers(self) -> bool:
+        place = f"http://127.0.0.1:{self.port}/health/live"
+        try:
+            return httpx.get(place, trust_env=False, timeout=1).is_success
+        except httpx.HTTPError:
+            return False
+
+    async def stop_trace(self, vhost: str) -> None:
+        """Have it stop the trace, which empties the trace queue into the store."""
+        await self._ask("DELETE", vhost)
+
+    async def _ask(self, method: str, vhost: str) -> None:
+        place = f"http://127.0.0.1:{self.port}/itc_db/{vhost}/undefined/undefined/undefined"
+        async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
+            (await client.request(method, place)).raise_for_status()
+
+    def trace_processes(self) -> list[int]:
+        """Its children that run traces."""
+        pid = self.process.pid
+        children = Path(f"/proc/{pid}/task/{pid}/children")
+        return [
+            int(child)
+            for child in children.read_text().split()
+            if TRACE_PROCESS in Path(f"/proc/{child}/cmdline").read_bytes()
+        ]
+
+    def end(self, number: signal.Signals) -> int:
+        """Send it a signal, and wait for its end; gives its exit code, 0 where it does not run."""
+        if self._process is None:
+            return 0
+        self._process.signal(number)
+        code = self._process.wait(END_SECONDS)
+        self._process = None
+        return code
