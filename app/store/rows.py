@@ -42,7 +42,7 @@ def event_rows(trace_id: int, events: Iterable[StampedEvent], payload_max_bytes:
                 kind,
                 int(event.match),
                 event.participant,
-                event.channel,
+                event.channel_key,
                 event.seq,
                 event.lamport,
                 event.height,
@@ -69,7 +69,7 @@ def channel_rows(trace_id: int, channels: Iterable[ChannelState]) -> list[Row]:
     return [
         (
             trace_id,
-            state.number,
+            state.key,
             state.participant,
             state.channel.node,
             state.channel.connection,

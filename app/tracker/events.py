@@ -70,8 +70,9 @@ class Reference:
 class StampedEvent(msgspec.Struct, frozen=True):
     """One record with its place in causality.
 
-    ``participant`` and ``channel`` are numbers within the trace; ``seq`` counts the participant's
-    events from 1. ``height`` is what the stamp raised the participant's interval to: with the
+    ``participant`` and ``channel_key`` are this trace's own numbers for who acted and on which
+    channel; the AMQP channel number is the record's. ``seq`` counts the participant's events from
+    1. ``height`` is what the stamp raised the participant's interval to: with the
     interval itself it is the event's dot, and an event f is at or after this one exactly when
     ``f.stamp.height_at(interval) >= height``.
     """
@@ -79,7 +80,7 @@ class StampedEvent(msgspec.Struct, frozen=True):
     record: Record
     recorded_at: int
     participant: int
-    channel: int
+    channel_key: int
     seq: int
     lamport: int
     height: int
@@ -91,13 +92,13 @@ class StampedEvent(msgspec.Struct, frozen=True):
 
 
 class ChannelState(msgspec.Struct, frozen=True):
-    """A channel seen in this trace, under the number that events use for it.
+    """A channel seen in this trace, under the key that its events name it by.
 
     ``last_event_id`` is read back where channels may share a participant: the id of its last event.
-    The store finds it out for itself, for the checkpoint's ``channels_acted``.
+    The store finds it out for itself, for the checkpoint's ``channel_keys_acted``.
     """
 
-    number: int
+    key: int
     channel: Channel
     participant: int
     last_event_id: int | None = None
@@ -133,13 +134,13 @@ class Checkpoint(msgspec.Struct):
     """What changed since the last checkpoint; stored in one transaction with its events.
 
     ``state`` is the small rest (counters, id pool, next numbers) as opaque bytes that only the
-    tracker reads. ``channels_acted`` are numbers of channels with new events, old and new channels;
-    empty where each is a participant of its own, whose last event is theirs.
+    tracker reads. ``channel_keys_acted`` are the channels with new events, known ones
+    and new ones; empty where each is a participant of its own, whose last event is theirs.
     """
 
     state: bytes
     channels: list[ChannelState]
-    channels_acted: list[int]
+    channel_keys_acted: list[int]
     participants: list[ParticipantState]
     copies_added: list[Copy]
     copies_removed: list[int]

@@ -53,7 +53,7 @@ class _State(msgspec.Struct):
 
     pool: bytes
     next_participant: int
-    next_channel: int
+    next_channel_key: int = msgspec.field(name="next_channel")  # as stored checkpoints have it
     next_copy: int
     totals: Totals
     held: list[Held]
@@ -156,7 +156,7 @@ class Tracker:
             _State(
                 pool=self._participants.pool.dump(),
                 next_participant=self._participants.next_participant,
-                next_channel=self._participants.next_channel,
+                next_channel_key=self._participants.next_channel_key,
                 next_copy=self._matcher.next_copy,
                 totals=self.totals(),
                 held=self._window.records(),
@@ -170,7 +170,7 @@ class Tracker:
         self._matcher.restore(state.next_copy, restored.copies, restored.handovers)
         self._participants = Participants(policy, IdPool.load(state.pool))
         self._participants.next_participant = state.next_participant
-        self._participants.next_channel = state.next_channel
+        self._participants.next_channel_key = state.next_channel_key
         self._participants.restore(restored.participants, restored.channels)
         for held in state.held:
             self._window.hold(self._participants.name_of(held.record.channel), held)
@@ -206,12 +206,12 @@ class Tracker:
             self._release_ready(events)
 
     def _stamp(self, record: Record, now: int, mark: bytes) -> StampedEvent:
-        channel, participant = self._participants.acting(record.channel)
+        channel_key, participant = self._participants.acting(record.channel)
         cause = None
         match = Match.none
         if isinstance(record, Deliver):
             match, cause = self._matcher.cause_of(record, mark)
-        reference = self._participants.advance(channel, participant, cause)
+        reference = self._participants.advance(channel_key, participant, cause)
         if isinstance(record, Publish):
             self.counters.published += 1
             self._matcher.published(record.routed_queues, mark, reference, now)
@@ -223,7 +223,7 @@ class Tracker:
             record=record,
             recorded_at=now,
             participant=participant.number,
-            channel=channel,
+            channel_key=channel_key,
             seq=participant.seq,
             lamport=participant.lamport,
             height=participant.height,
