@@ -1,9 +1,9 @@
 """When each channel acted last, where channels share a participant that outlives them.
 
 A service that opens a channel for each request is one participant under the policies `connection`
-and `user`, and its channels would be remembered for ever. One whose events are all gone is nobody
-any more: retention removes it, and the tracker lets go of it. With a participant for each channel
-the participant's own last event says the same, and nothing is noted here.
+and `user`, and its channels would be remembered for ever. One whose events are all gone is of
+no use any more: retention removes it, and the tracker forgets it. With a participant for each
+channel the participant's own last event says the same, and nothing is noted here.
 """
 
 from __future__ import annotations

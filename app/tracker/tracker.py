@@ -117,9 +117,9 @@ class Tracker:
         self._close_overdue(now, events)
         return events
 
-    def reorder(self, wanted: bool) -> None:
-        """Use the reorder window or not; without it, what it holds is set free at the next look."""
-        self._window.span = self._span if wanted else 0
+    def reorder(self, on: bool) -> None:
+        """Switch the reorder window on or off; off, it releases what it holds at the next look."""
+        self._window.span = self._span if on else 0
 
     def close_overdue(self, now: int) -> list[StampedEvent]:
         """Stamp what has waited in the reorder window for longer than its span."""
@@ -142,7 +142,7 @@ class Tracker:
         return self._participants.retire_before(event_id)
 
     def totals(self) -> Totals:
-        """Return the numbers as they stand."""
+        """Return the current numbers."""
         self.counters.copies_dropped = self._matcher.copies_dropped
         return Totals(self.counters, self.participants, self.pending_copies)
 
@@ -176,7 +176,7 @@ class Tracker:
             self._window.hold(self._participants.name_of(held.record.channel), held)
 
     def _admit(self, arrival: Held, events: list[StampedEvent]) -> None:
-        """Stamp an arrival and whatever it sets free, unless its participant has to wait."""
+        """Stamp an arrival and whatever it releases, unless its participant has to wait."""
         name = self._participants.name_of(arrival.record.channel)
         if self._window.blocks(name) or self._must_wait(arrival):
             self._window.hold(name, arrival)
