@@ -46,7 +46,7 @@ Result = TypeVar("Result")
 
 
 def stored(folder: Path, events: int) -> Database:
-    """The store of so many events, made where it is not there."""
+    """The store of this many events, made where it is not there."""
     path = folder / f"{name_of(events)}.db"
     if not path.exists():
         part = path.with_suffix(".part")
@@ -57,7 +57,7 @@ def stored(folder: Path, events: int) -> Database:
 
 
 def name_of(events: int) -> str:
-    """100k, 5m: what a store of so many events is called."""
+    """100k, 5m: what a store of this many events is called."""
     for unit, word in ((1_000_000, "m"), (1_000, "k")):
         if events % unit == 0:
             return f"{events // unit}{word}"
@@ -80,7 +80,7 @@ def size_of(plan: Plan) -> int:
 
 
 def chain_of(history: History, first: int, about: int, last: int) -> tuple[int, int]:
-    """The ends of a chain from ``first`` on with about so many events, before ``last``."""
+    """The ends of a chain from ``first`` on with about this many events, before ``last``."""
     low, high = first + 1, last
     while low < high:
         middle = (low + high) // 2

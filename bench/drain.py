@@ -6,7 +6,7 @@
 
 ``ack`` is the least a client can do: aio-pika's own consumer, acknowledging every 500 at once.
 ``service`` is the whole of capture: parse, match, stamp, commit, acknowledge. ``spread`` is that of
-several virtual hosts at once, in the service's own process (0) or in so many others.
+several virtual hosts at once, in the service's own process (0) or in that many others.
 """
 
 from __future__ import annotations

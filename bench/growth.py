@@ -52,7 +52,7 @@ def clock_bytes(participants: int) -> float:
 
 
 def bytes_of_participants(participants: int) -> tuple[float, float]:
-    """The tracker's memory for one of so many, and for one delivery that it remembers."""
+    """The tracker's memory for one of this many, and for one delivery that it remembers."""
     few, many = 100, 10_000
     _bytes_of_tracker(2, few)  # what libraries allocate for themselves when first used
     least, most = (_bytes_of_tracker(participants, handovers) for handovers in (few, many))
@@ -71,7 +71,7 @@ def _bytes_of_tracker(participants: int, handovers: int) -> int:
 def bytes_of_a_copy(participants: int) -> float:
     """The tracker's memory for one of many copies in a queue from which nobody takes.
 
-    So many participants go on talking to each other, and publish to that queue in between.
+    That many participants go on talking to each other, and publish to that queue in between.
     """
     tracker = Tracker(Policy.channel, Bounds(handovers=100))
     records = traffic(40 * participants + WAITING, participants)

@@ -34,7 +34,7 @@ Look: TypeAlias = Callable[[int, bytes], bool]  # channel, payload of a method; 
 
 
 async def recorded(broker: Broker, vhost: str, queue: str, count: int) -> list[Delivery]:
-    """Take so many deliveries of a queue, which keeps them."""
+    """Take this many deliveries of a queue, which keeps them."""
     taken: list[Delivery] = []
     done = asyncio.Event()
 
@@ -91,7 +91,7 @@ class _Stage:
         self._played = self._acknowledged = 0
 
     def asked(self, channel: int, method: bytes) -> bool:
-        """Look at what the client says; an acknowledgement is none of the broker's."""
+        """Look at what the client says; an acknowledgement is not for the broker."""
         if method.startswith(_QOS):
             self._prefetch = _PREFETCH(method)[1]
         if not method.startswith(_ACK):

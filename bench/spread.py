@@ -141,7 +141,7 @@ print(rounds)
 
 
 def computed(processes: int) -> int:
-    """How many rounds of plain computing so many processes do together in some seconds."""
+    """How many rounds of plain computing this many processes do together in some seconds."""
     command = [sys.executable, "-c", COMPUTE]
     children = [
         subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(processes)

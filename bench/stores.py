@@ -3,7 +3,7 @@
     python -m bench.stores DATABASE_URL EVENTS [PARTICIPANTS [MESSAGES_EACH]]
 
 Participants gossip uniformly at random: each message is a publish to one queue and its delivery.
-With ``MESSAGES_EACH`` every participant ends after so many messages and a new one comes.
+With ``MESSAGES_EACH`` every participant ends after that many messages and a new one comes.
 """
 
 from __future__ import annotations

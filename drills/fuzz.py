@@ -122,7 +122,7 @@ def survives(message: Message, tracker: Tracker) -> str:
 
 
 def fuzz(inputs: int, *, repeatable: bool = False) -> Counter[str]:
-    """Try so many inputs or fewer, others each time; gives how many were taken for what.
+    """Try this many inputs or fewer, new ones each time; gives how many were taken for what.
 
     Fewer where hypothesis has seen all that it can make. ``repeatable`` ones are always the same.
     """
@@ -147,7 +147,7 @@ def fuzz(inputs: int, *, repeatable: bool = False) -> Counter[str]:
 
 
 def main(inputs: int) -> int:
-    """Run until so many inputs were tried; gives 0 as nothing broke."""
+    """Run until this many inputs were tried; gives 0 as nothing broke."""
     tried = 0
     total: Counter[str] = Counter()
     while tried < inputs:  # hypothesis ends a run early where it has seen all that it can make

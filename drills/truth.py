@@ -3,7 +3,7 @@
     python -m drills.truth [PAIRS]        100,000 by default, in each of five workloads
 
 3 to 50 sequential clients (`drills.workload`) keep vector clocks of their own. For pairs of stored
-events, drawn at random, the stamps must stand to each other as those clocks do. The number of
+events, drawn at random, the stamps must be related as those clocks are. The number of
 disagreements must be 0, and every event of the clients' must be stored once and no other.
 """
 
@@ -47,7 +47,7 @@ class Verdict(NamedTuple):
 
 
 def judged(events: Sequence[EventRow], history: dict[str, Clock], pairs: int, seed: int) -> Verdict:
-    """Compare the relations of so many random pairs."""
+    """Compare the relations of this many random pairs."""
     names = [event_name(event) for event in events]
     stored, made = Counter(names), Counter(list(history))
     missing = (stored - made) + (made - stored)

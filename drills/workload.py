@@ -131,7 +131,7 @@ def event_name(event: EventRow) -> str:
 
 
 def relation(a: Clock, b: Clock) -> str:
-    """How two events stand to each other by the clients' clocks."""
+    """How two events are related by the clients' clocks."""
     behind = all(count <= b.get(who, 0) for who, count in a.items())
     ahead = all(count <= a.get(who, 0) for who, count in b.items())
     if behind and ahead:

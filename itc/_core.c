@@ -131,8 +131,8 @@ core_join(PyObject *module, PyObject *const *args, Py_ssize_t count)
     return join_trees(args[0], args[1]);
 }
 
-/* The tree that stands at `height` on the interval of the path's rest and is level ground elsewhere.
- * Takes over nothing. */
+/* The level tree `ground`, raised to `height` on the interval of the path's rest. Takes over
+ * nothing. */
 static PyObject *
 raised(PyObject *ground, PyObject *height, const char *path, Py_ssize_t depth)
 {
@@ -148,7 +148,7 @@ raised(PyObject *ground, PyObject *height, const char *path, Py_ssize_t depth)
     return tree;
 }
 
-/* Puts the tree, which is higher, in place of what stood below the nodes along the path. Takes over
+/* Puts the tree, which is higher, in place of what was below the nodes along the path. Takes over
  * the reference to the tree. */
 static PyObject *
 replaced(PyObject *const *above, const char *path, Py_ssize_t depth, PyObject *tree)

@@ -81,20 +81,20 @@ _LIFTED = {"0": "01100", "1": "01101", "both": "0111"}
 
 
 def _number(value: int) -> str:
-    """A height: as many ones as size classes are skipped, a zero, the rest in the class's bits."""
+    """A height: as many ones as its size class has (1 or more), a zero, its place in the class."""
     width = (value + 4).bit_length() - 1
     return "1" * (width - 1) + "0" + format(value + 4 - (1 << width), f"0{width}b")
 
 
 class _Reader:
-    """Reads trees off the bits of a code, from the first one on."""
+    """Reads trees from the bits of a code, first to last."""
 
     def __init__(self, code: bytes) -> None:
         self._bits = "".join(format(byte, "08b") for byte in bytes(code))
         self._at = 0
 
     def take(self, count: int) -> str:
-        """The next bits; raises MalformedError where there are not as many."""
+        """The next bits; raises MalformedError where there are fewer."""
         bits = self._bits[self._at : self._at + count]
         if len(bits) < count:
             raise MalformedError("the code of the stamp is cut off")
@@ -115,7 +115,7 @@ class _Reader:
         return pair(left, right)
 
     def event(self, base: int = 0) -> Walk[EventTree]:
-        """The event tree that begins here, standing on ``base``."""
+        """The event tree that begins here, with heights relative to ``base``."""
         if self.take(1) == "1":
             return leaf(base + self.number())
         sides = self.take(2)

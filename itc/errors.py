@@ -22,4 +22,4 @@ class MalformedError(ClockError):
 
 
 class PoolError(ClockError):
-    """An interval given back that is free already, or bytes that no pool dumps."""
+    """An interval given back that is not dealt, or more intervals asked for than there are."""

@@ -29,7 +29,7 @@ def height_at(tree: EventTree, path: str) -> int:
 
 
 def raised(ground: EventTree, height: int, path: str) -> EventTree:
-    """The tree that stands at ``height`` on the interval and is level ground elsewhere."""
+    """The level tree ``ground``, raised to ``height`` on the interval."""
     low = ground[0]
     tree = leaf(height)
     if low == height:
@@ -64,7 +64,7 @@ def outline(tree: EventTree) -> tuple[tuple[int, int], ...]:
 
 
 def same(a: EventTree, b: EventTree) -> bool:
-    """Whether two trees stand at the same height everywhere."""
+    """Whether two trees have the same height everywhere."""
     pending = [(a, b)]
     while pending:
         a, b = pending.pop()
@@ -88,8 +88,8 @@ def join(a: EventTree, b: EventTree) -> EventTree:
 
 def _join(a: EventTree, b: EventTree) -> EventTree:
     # The hot spot of the package where it is not compiled. It repeats its first lines for both
-    # halves and writes `halves` and `node` out, because most calls would return at once: 2.5 times
-    # faster than without.
+    # halves, because most calls would return at once, and inlines `halves` and `node`: that makes
+    # it 2.5 times faster.
     a_low, a_high, a_left, a_right = a
     b_low, b_high, b_left, b_right = b
     if a_low >= b_high or a is b:
@@ -171,7 +171,7 @@ def _raise_interval(tree: EventTree, path: str) -> EventTree:
 
 
 def _replaced(above: list[EventTree], path: str, tree: EventTree) -> EventTree:
-    """Put the tree, which is higher, in place of what stood below the nodes along the path."""
+    """Put the tree, which is higher, in place of what was below the nodes along the path."""
     depth = len(above)
     while depth:
         depth -= 1

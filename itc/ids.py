@@ -2,7 +2,7 @@
 
 An id that is one interval, which is what forking alone ever gives, is held as its path from the
 seed: a string of "0" (left half) and "1" (right half), "" for the whole. Only ids put together
-from parts that are no siblings are trees, ``(left, right)`` with leaves 0 and 1, in normal form.
+from parts that are not siblings are trees, ``(left, right)`` with leaves 0 and 1, in normal form.
 None is the anonymous id. Each id has exactly one of these forms.
 """
 
@@ -21,7 +21,7 @@ EVERYTHING = ""
 
 
 def check_path(path: str) -> str:
-    """The path itself; raises TreeError where it is no string of "0" and "1"."""
+    """The path itself; raises TreeError unless it is a string of "0" and "1"."""
     if not isinstance(path, str) or path.strip("01"):
         raise TreeError(f"an interval is named by a string of 0 and 1, not by {path!r}")
     return path
@@ -73,7 +73,7 @@ def pair(left: IdTree, right: IdTree) -> IdTree:
 
 
 def normal(tree: object) -> IdTree:
-    """The normal form of any id tree, tuples or lists; raises TreeError where it is none."""
+    """The normal form of any id tree, tuples or lists; raises TreeError for anything else."""
     return finish(_normal(tree))
 
 

@@ -24,7 +24,7 @@ ZERO: EventTree = (0, 0, NO_HALF, NO_HALF)
 
 
 def leaf(height: int) -> EventTree:
-    """The tree that stands at one height everywhere."""
+    """The tree that has one height everywhere."""
     return (height, height, NO_HALF, NO_HALF)
 
 
@@ -42,7 +42,7 @@ def halves(tree: EventTree) -> tuple[EventTree, EventTree]:
 
 
 def check_height(height: object) -> int:
-    """The height itself; raises TreeError where it is no whole number from 0."""
+    """The height itself; raises TreeError unless it is a whole number, 0 or more."""
     if type(height) is not int or height < 0:
         raise TreeError(f"a height is a whole number from 0, not {height!r}")
     return height

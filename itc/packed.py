@@ -3,18 +3,19 @@
 The bit code is slow to make and can only be read from its first bit. This form is quick to write
 and gives the height at one point without building a tree:
 
-- width w: how many bytes the greatest height takes, above the least; 0 where all is level (1 byte)
+- width w: how many bytes the greatest height takes, counted from the least one; 0 where the tree
+  is level (1 byte)
 - the least height, as a varint
-- the rest only where w is not 0: number n of leaves, as a varint
+- only where w is not 0, as is all that follows: number n of leaves, as a varint
 - shape: one bit for each of the 2n-1 nodes by levels, set where it has halves
-- how far each leaf stands above the least height, by levels: all their lowest bytes
+- how far each leaf is above the least height, by levels: all their lowest bytes
 - then for each further byte: one bit for each leaf, set where that byte is not zero, and the bytes
   that are not
 
 Bits are filled into bytes from the low end and zero padded. By levels the halves of the k-th node
 that has any are the nodes 2k+1 and 2k+2, so a walk down costs one count of set bits a level. In
-most traces a few participants are busy and stand high; the others do not pay for it. Each tree has
-exactly one packed form, less than half as long as msgpack makes of it and as quick to write.
+most traces a few participants are busy and have large heights; the others do not pay for those.
+Each tree has exactly one packed form, less than half as long as msgpack's and as quick to write.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ T = TypeVar("T")
 
 _ZERO, _ONE = b"01"
 _IS_SET = b"0" + b"1" * 255
-# The least machine word that holds a height of so many bytes; wider ones are joined one by one.
+# The smallest machine word for a height of this many bytes; wider ones are joined one by one.
 _WORDS = {2: "H", 3: "I", 4: "I", 5: "Q", 6: "Q", 7: "Q", 8: "Q"}
 
 
@@ -67,7 +68,7 @@ def _packed(tree: EventTree) -> bytes:
 def unpack(data: Buffer, interval: str | None = None) -> Stamp:
     """The stamp of packed bytes: anonymous, or the owner of the interval.
 
-    Raises MalformedError for bytes that `pack` never gives, TreeError for what is no interval.
+    Raises MalformedError for bytes that `pack` never gives, TreeError for an invalid interval.
     """
     owned = None if interval is None else check_path(interval)
     return Stamp(owned, _built(*_read(data), leaf, _node))
@@ -76,14 +77,14 @@ def unpack(data: Buffer, interval: str | None = None) -> Stamp:
 def packed_height_at(data: Buffer, path: str) -> int:
     """What ``unpack(data).height_at(path)`` gives, read from the bytes without building a tree.
 
-    2 to 4 µs, almost whatever the number of leaves. Checks that the bytes are as many as there
-    should be, and nothing else: whoever stored them had them from `pack`.
+    2 to 4 µs, almost independent of the number of leaves. Checks only that there are as many bytes
+    as there should be: what was stored came from `pack`.
     """
     width, least, count, at = _head(data)
     if width == 0:
         return least
     size = 2 * count + 6 >> 3
-    # What is left of the shape from the node we stand at on: its lowest bit is that node's.
+    # The shape from the current node on: its lowest bit is that node's.
     shape = rest = int.from_bytes(data[at : at + size], "little")
     nodes = count - 1
     here = 0
@@ -119,7 +120,7 @@ def _interval_text(path: str) -> str:
 
 
 def _by_levels(tree: EventTree) -> tuple[bytearray, list[int]]:
-    """The shape as a digit for each node, and how far each leaf stands above the least height."""
+    """The shape as a digit for each node, and how far each leaf is above the least height."""
     least = tree[0]
     nodes = [tree]
     shape = bytearray()
@@ -181,8 +182,8 @@ def _node(left: EventTree, right: EventTree) -> EventTree:
     return tree
 
 
-# A tree's text is known but for its first number, which depends on what it stands on. So here it
-# is its least height, and what follows that: nothing for a leaf.
+# A tree's text is known except for its first number, which depends on its parent's least height.
+# So it is kept as its own least height and the text behind the number, empty for a leaf.
 _Text: TypeAlias = tuple[int, str]
 
 
@@ -219,7 +220,7 @@ def _head(data: Buffer) -> tuple[int, int, int, int]:
 
 
 def _append_planes(out: bytearray, heights: list[int], width: int) -> None:
-    """The heights byte by byte: all lowest ones, then what is not zero of the next, and so on."""
+    """The heights byte by byte: all lowest ones, then the next that are not zero, and so on."""
     if width == 1:
         out += bytes(heights)
         return

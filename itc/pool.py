@@ -1,6 +1,6 @@
-"""The pool of intervals: ids for a number of participants that nobody knows beforehand.
+"""The pool of intervals: ids for participants whose number is not known beforehand.
 
-Cutting the n-th participant from what the ones before left would put it n levels deep. Here the
+Cutting each interval from what the ones before it left would put the n-th n levels deep. Here the
 participant that makes n of them alive gets an interval of depth `depth_for(n)`, cut off the
 smallest free one that is large enough (a buddy allocator's best fit). So participants fill blocks
 of 8, 64, 1024, 2^17, … intervals, each block half of what the ones before it left free, and the
@@ -12,7 +12,7 @@ greatest number that were alive at once: the i-th oldest of those alive was deal
 or deeper, and blocks never fill the whole, so something is always free; and all that is cut ends
 on the same grid.
 
-Everything is deterministic, also over `dump` and `load`.
+Everything is deterministic, also across `dump` and `load`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _OTHER = {"0": "1", "1": "0"}
 
 
 def depth_for(alive: int) -> int:
-    """How deep the interval lies that makes so many of them alive."""
+    """The depth of the interval with which this many are alive."""
     for block, bits in enumerate(_BLOCK_BITS):
         alive -= 1 << bits
         if alive <= 0:
@@ -70,7 +70,8 @@ class IdPool:
     def give_back(self, path: str, height: int) -> None:
         """Take back an interval that was dealt, and that its owner left at ``height``.
 
-        Raises PoolError where that or what holds it is free, TreeError for no interval or height.
+        Raises PoolError where it, or an interval that contains it, is free; TreeError for an
+        invalid interval or height.
         """
         check_path(path)
         check_height(height)
@@ -87,8 +88,8 @@ class IdPool:
     def ground(self) -> Stamp:
         """What every clock may know without knowing any dealt interval's owner.
 
-        An anonymous stamp that stands on each free interval where its last owners left it, and at 0
-        elsewhere. A clock joined with it is level there, however many owners' heights it held.
+        An anonymous stamp: on each free interval the height its last owners left it at, elsewhere
+        0. A clock joined with it is level there, however many owners' heights it held.
         """
         known = seed().peek()
         for free in self._free:
@@ -124,7 +125,7 @@ class IdPool:
 
     @classmethod
     def load(cls, data: bytes) -> IdPool:
-        """The pool that gave the bytes; raises MalformedError where none did."""
+        """The pool that gave the bytes; raises MalformedError for bytes that `dump` never gives."""
         pool = cls()
         pool._free = []
         pool._alive, at = read_varint(data, 0)

@@ -16,7 +16,7 @@ from itc.trees import RelativeTree, event_from_relative, event_to_relative, text
 
 
 class Relation(enum.Enum):
-    """How two stamps stand to each other in causal order."""
+    """How two stamps are related in causal order."""
 
     before = "before"
     after = "after"
@@ -42,13 +42,13 @@ class Stamp:
     def from_trees(cls, owned: object, event: object) -> Stamp:
         """The stamp of the paper's trees: id ``0 | 1 | (l, r)``, event ``n | (n, l, r)``.
 
-        Trees that are not in normal form are normalised; what is no tree raises TreeError.
+        Trees that are not in normal form are normalised; anything else raises TreeError.
         """
         return cls(ids.from_normal(ids.normal(owned)), event_from_relative(event))
 
     @classmethod
     def of_interval(cls, path: str, height: int = 0) -> Stamp:
-        """The stamp that owns one interval and stands at ``height`` there, at 0 elsewhere.
+        """The stamp that owns one interval, with ``height`` there and 0 elsewhere.
 
         The path names the interval by halves from the seed on, "0" for left and "1" for right.
         """
@@ -121,7 +121,7 @@ def seed() -> Stamp:
 
 
 def compare(a: Stamp, b: Stamp) -> Relation:
-    """How ``a`` stands to ``b``."""
+    """How ``a`` is related to ``b``."""
     if a.leq(b):
         return Relation.equal if b.leq(a) else Relation.before
     return Relation.after if b.leq(a) else Relation.concurrent

@@ -1,7 +1,7 @@
 """The paper's form of a stamp: nested tuples with relative heights, and its notation as text.
 
 An id tree is ``0 | 1 | (left, right)``, an event tree ``n | (n, left, right)`` where n is added to
-everything below it. Building either refuses what is no tree and normalises what is one.
+everything below it. Reading one checks and normalises it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ RelativeTree: TypeAlias = "int | tuple[int, RelativeTree, RelativeTree]"
 
 
 def event_from_relative(tree: object) -> EventTree:
-    """The event tree of its relative form (tuples or lists); raises TreeError where it is none."""
+    """The event tree of its relative form (tuples or lists); raises TreeError for anything else."""
     return finish(_absolute(tree, 0))
 
 

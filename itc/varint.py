@@ -8,7 +8,7 @@ from itc.errors import MalformedError
 
 
 def append_varint(out: bytearray, value: int) -> None:
-    """Put a number from 0 at the end of the bytes."""
+    """Append a number, 0 or more, to the bytes."""
     while value > 127:
         out.append(value & 127 | 128)
         value >>= 7
@@ -18,7 +18,7 @@ def append_varint(out: bytearray, value: int) -> None:
 def read_varint(data: Sequence[int], at: int) -> tuple[int, int]:
     """The number that begins at a place, and the place behind it.
 
-    Raises MalformedError where the bytes end first, or end in a byte that says nothing.
+    Raises MalformedError where the bytes end within it, or it takes more bytes than it needs.
     """
     value = shift = 0
     for place in range(at, len(data)):

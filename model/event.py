@@ -253,7 +253,7 @@ FIELDS: tuple[Field, ...] = tuple(_stored_fields())
 """What is read of a stored event, in the order of `Event`."""
 
 UNREAD: tuple[Field, ...] = (
-    Field("channel_key", int, "number", Stored("events.channel", "event.channel", bits=32)),
+    Field("channel_key", int, "number", Stored("events.channel", "event.channel_key", bits=32)),
     Field("fingerprint", bytes, "bytes", Stored("events.fingerprint", "event.fingerprint")),
 )
 """What else is stored of one, for the tracker's restoring alone."""

@@ -139,7 +139,7 @@ async def _store_checkpoint(
     changes = batch.checkpoint
     new_channels = rows.channel_rows(trace_id, changes.channels)
     await dialect.insert_many(connection, channels, new_channels)
-    await _note_last_of_channels(connection, trace_id, changes.channels_acted, batch.events)
+    await _note_last_of_channels(connection, trace_id, changes.channel_keys_acted, batch.events)
     await _store_participants(connection, dialect, trace_id, changes, batch.events)
     new_copies = rows.copy_rows(trace_id, changes.copies_added)
     await dialect.insert_many(connection, copies, new_copies)
@@ -151,7 +151,7 @@ async def _note_last_of_channels(
 ) -> None:
     if not acted:
         return
-    last = {event.channel: event.reference.id for event in stored}
+    last = {event.channel_key: event.reference.id for event in stored}
     await connection.execute(
         update(channels)
         .where(channels.c.trace_id == trace_id, channels.c.number == bindparam("acted"))

@@ -61,7 +61,7 @@ def channel_rows(trace_id: int, channels: Iterable[ChannelState]) -> list[Row]:
     return [
         (
             trace_id,
-            state.number,
+            state.key,
             state.participant,
             state.channel.node,
             state.channel.connection,

@@ -24,8 +24,8 @@ class Reference:
 
     A clock that is likely to be joined is held as a tree too, which shares most of its nodes with
     those of its time. One that is not is left to `rest`: packed it takes a tenth of the memory, but
-    has to be made anew each time it is asked for. Measured with 1,000 participants: 15.6 KB a tree
-    among others of its time, 140 KB alone, 1.2 KB packed, from which making it takes 0.36 ms.
+    has to be unpacked each time it is asked for. Measured with 1,000 participants: 15.6 KB a tree
+    among others of its time, 140 KB alone, 1.2 KB packed, 0.36 ms to unpack.
     """
 
     __slots__ = ("_clock", "id", "lamport", "packed", "waiting")
@@ -52,8 +52,9 @@ class Reference:
 class StampedEvent(msgspec.Struct, frozen=True):
     """One record with its place in causality.
 
-    ``participant`` and ``channel`` are numbers within the trace; ``seq`` counts the participant's
-    events from 1. ``height`` is what the stamp raised the participant's interval to: with the
+    ``participant`` and ``channel_key`` are this trace's own numbers for who acted and on which
+    channel; the AMQP channel number is the record's. ``seq`` counts the participant's events from
+    1. ``height`` is what the stamp raised the participant's interval to: with the
     interval itself it is the event's dot, and an event f is at or after this one exactly when
     ``f.stamp.height_at(interval) >= height``.
     """
@@ -61,7 +62,7 @@ class StampedEvent(msgspec.Struct, frozen=True):
     record: Record
     recorded_at: int
     participant: int
-    channel: int
+    channel_key: int
     seq: int
     lamport: int
     height: int
@@ -73,13 +74,13 @@ class StampedEvent(msgspec.Struct, frozen=True):
 
 
 class ChannelState(msgspec.Struct, frozen=True):
-    """A channel seen in this trace, under the number that events use for it.
+    """A channel seen in this trace, under the key that its events name it by.
 
     ``last_event_id`` is read back where channels may share a participant: the id of its last event.
-    The store finds it out for itself, for the checkpoint's ``channels_acted``.
+    The store finds it out for itself, for the checkpoint's ``channel_keys_acted``.
     """
 
-    number: int
+    key: int
     channel: Channel
     participant: int
     last_event_id: int | None = None
@@ -102,7 +103,7 @@ class ParticipantState(msgspec.Struct, frozen=True):
 
 
 class Copy(msgspec.Struct, frozen=True):
-    """One routed copy that was not handed over yet: the k-th of this trace, in a queue."""
+    """One routed copy that was not handed over yet; ``number`` counts the trace's copies."""
 
     number: int
     queue: str
@@ -115,13 +116,13 @@ class Checkpoint(msgspec.Struct):
     """What changed since the last checkpoint; stored in one transaction with its events.
 
     ``state`` is the small rest (counters, id pool, next numbers) as opaque bytes that only the
-    tracker reads. ``channels_acted`` are numbers of channels with new events, old and new channels;
-    empty where each is a participant of its own, whose last event is theirs.
+    tracker reads. ``channel_keys_acted`` are the channels with new events, known ones
+    and new ones; empty where each is a participant of its own, whose last event is theirs.
     """
 
     state: bytes
     channels: list[ChannelState]
-    channels_acted: list[int]
+    channel_keys_acted: list[int]
     participants: list[ParticipantState]
     copies_added: list[Copy]
     copies_removed: list[int]
@@ -141,7 +142,8 @@ class Restored(msgspec.Struct):
     ``participants`` come with stamp and id of their last event, which the store looks up;
     ``handovers`` are the last matched deliveries, oldest first, as many as the tracker asked for.
     The rest is for whoever feeds the tracker: the ``window`` that came with the last batch, the
-    last event's id (0 before the first) and when it was recorded (then, when the trace was made).
+    last event's id (0 before the first) and when it was recorded (before the first, when the trace
+    was made).
     """
 
     state: bytes

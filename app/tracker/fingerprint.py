@@ -1,4 +1,4 @@
-"""What makes two trace messages speak of the same message.
+"""What two trace messages about the same message have in common.
 
 The firehose carries no message id of the broker's, so a delivery is recognised by what the broker
 leaves alone on the way from publish to deliver: exchange, primary routing key, properties and
@@ -11,8 +11,8 @@ body. Left out is what the broker changes:
 
 `x-death` needs care. The broker writes it, but a client that republishes a dead letter by hand
 copies it, and then it belongs to the message. So it is a part of the fingerprint, as the list of
-its entries; a dead-lettered delivery is compared with the entries that its publish had taken away
-one by one (`origins`).
+its entries; a dead-lettered delivery is compared with its newest entries left out, one more each
+time (`origins`).
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def _stable(properties: dict[str, Any]) -> dict[str, Any]:
         if not BROKER_HEADERS.isdisjoint(headers):
             headers = {name: headers[name] for name in headers if name not in BROKER_HEADERS}
             stable["headers"] = headers
-        # An emptied table and none at all are the same: the broker adds the first key to either.
+        # An empty table counts as none: the broker may have added the only key that there was.
         if not headers:
             del stable["headers"]
     return stable

@@ -1,9 +1,9 @@
 """When each channel acted last, where channels share a participant that outlives them.
 
 A service that opens a channel for each request is one participant under the policies `connection`
-and `user`, and its channels would be remembered for ever. One whose events are all gone is nobody
-any more: retention removes it, and the tracker lets go of it. With a participant for each channel
-the participant's own last event says the same, and nothing is noted here.
+and `user`, and its channels would be remembered for ever. One whose events are all gone is of
+no use any more: retention removes it, and the tracker forgets it. With a participant for each
+channel the participant's own last event says the same, and nothing is noted here.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from app.tracker.events import Reference
 
 
 class LastEvents:
-    """The last event of each channel that was noted, by the channel's number."""
+    """The last event of each channel that was noted, by the channel's key."""
 
     def __init__(self) -> None:
         # Plain ids as soon as the store has given them: a reference would keep its clock alive.
@@ -20,36 +20,36 @@ class LastEvents:
         self._references: dict[int, Reference] = {}
         self._changed: dict[int, None] = {}
 
-    def note(self, channel: int, event: Reference) -> None:
+    def note(self, channel_key: int, event: Reference) -> None:
         """Remember a channel's newest event."""
-        self._references[channel] = event
-        self._changed[channel] = None
+        self._references[channel_key] = event
+        self._changed[channel_key] = None
 
-    def restore(self, channel: int, event_id: int) -> None:
+    def restore(self, channel_key: int, event_id: int) -> None:
         """Fill in from a checkpoint."""
-        self._ids[channel] = event_id
+        self._ids[channel_key] = event_id
 
     def changes(self) -> list[int]:
-        """Return the channels that were noted since the last call."""
+        """Return the keys of the channels that were noted since the last call."""
         self._settle()
         changed, self._changed = list(self._changed), {}
         return changed
 
     def ended_before(self, event_id: int) -> set[int]:
-        """Forget the channels whose last event has a smaller id, and return their numbers."""
+        """Forget the channels whose last event has a smaller id, and return their keys."""
         self._settle()
         ended = {
-            channel
-            for channel, last in self._ids.items()
-            if last < event_id and channel not in self._references
+            key
+            for key, last in self._ids.items()
+            if last < event_id and key not in self._references
         }
-        for channel in ended:
-            del self._ids[channel]
+        for key in ended:
+            del self._ids[key]
         return ended
 
     def _settle(self) -> None:
-        stored = [(channel, event.id) for channel, event in self._references.items()]
-        for channel, event_id in stored:
+        stored = [(key, event.id) for key, event in self._references.items()]
+        for key, event_id in stored:
             if event_id is not None:
-                self._ids[channel] = event_id
-                del self._references[channel]
+                self._ids[key] = event_id
+                del self._references[key]

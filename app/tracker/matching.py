@@ -30,11 +30,11 @@ Value = TypeVar("Value")
 # How far a redelivery looks back among equal messages: enough for any sensible prefetch.
 LOOK_BACK = 64
 
-# Most of what comes back does so before as many others were handed over.
+# Most of what comes back does so before this many others were handed over.
 RECENT_HANDOVERS = 1_000
 
-# A copy behind which as many wait is in a queue that nobody works off. It will be handed over at
-# some time, so its clock is packed only where trees would take hundreds of megabytes.
+# A copy with this many newer ones is in a queue that nobody empties. It may still be handed over,
+# so clocks are packed only from the number on at which trees would take hundreds of megabytes.
 RECENT_COPIES = 20_000
 
 
@@ -161,10 +161,10 @@ class Matcher:
         self._drop_excess(now)
 
     def is_early(self, deliver: Deliver, mark: bytes) -> bool:
-        """Whether a delivery may have overtaken what leads to it: nothing seen explains it.
+        """Whether a delivery may have overtaken what leads to it: nothing seen so far explains it.
 
         A first delivery needs its copy; a redelivery, and a dead letter that was rejected, need
-        the delivery before, lest they take the copy that it will look for.
+        the delivery before, or they would take the copy that it will look for.
         """
         key = (deliver.queue, mark)
         if key in (self._handovers if deliver.redelivered else self._copies):

@@ -3,7 +3,7 @@
 A trace is started with a policy that says what counts as one participant; every channel belongs to
 exactly one. A participant owns one interval of the trace's ITC id space, dealt when it first acts,
 and starts with event component 0 (or, on a reused interval, its last owner's height there): being
-registered orders nothing.
+registered alone orders nothing.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Participant:
         self.ground: Stamp | None = None
 
     def stand_on(self, ground: Stamp) -> None:
-        """Let the clock be level wherever nobody is left that could be told apart there."""
+        """Level the clock wherever no owner is left whose events it could tell apart."""
         if self.ground is not ground:
             self.stamp, self.ground = self.stamp.join(ground), ground
 
@@ -104,14 +104,14 @@ class Participants:
     def __init__(self, policy: Policy, pool: IdPool | None = None) -> None:
         self._policy = policy
         self._pool = pool or IdPool()
-        # Clocks remember every owner that an interval had. Those of a free one have no event left
-        # that is compared with anything, so each participant levels them before it acts again;
-        # otherwise clocks would grow with every participant there ever was.
+        # Clocks remember every owner that an interval had. The owners of a free one have no events
+        # left to compare, so each participant levels it before it acts again; otherwise clocks
+        # would grow with every participant there ever was.
         self._ground = self._pool.ground()
-        self._by_channel: dict[Channel, tuple[int, Participant]] = {}
+        self._by_channel: dict[Channel, tuple[int, Participant]] = {}  # a channel's key and owner
         self._by_name: dict[str, Participant] = {}
         self.next_participant = 1
-        self.next_channel = 1
+        self.next_channel_key = 1
         self._new_channels: list[ChannelState] = []
         self._touched: dict[int, Participant] = {}
         self._shares = policy is not Policy.channel
@@ -139,9 +139,9 @@ class Participants:
             participant = Participant.restored(state, stamp, last_event_id)
             self._by_name[state.name] = by_number[state.number] = participant
         for known in channels:
-            self._by_channel[known.channel] = (known.number, by_number[known.participant])
+            self._by_channel[known.channel] = (known.key, by_number[known.participant])
             if known.last_event_id is not None:
-                self._lasts.restore(known.number, known.last_event_id)
+                self._lasts.restore(known.key, known.last_event_id)
 
     def name_of(self, channel: Channel) -> str:
         """Return the name of the participant behind a channel, whether or not it acted yet."""
@@ -149,7 +149,7 @@ class Participants:
         return known[1].name if known else self._policy.name_of(channel)
 
     def acting(self, channel: Channel) -> tuple[int, Participant]:
-        """Return the channel's number and its participant, both made at first sight."""
+        """Return the channel's key and its participant, both made when it is first seen."""
         known = self._by_channel.get(channel)
         if known is None:
             known = self._by_channel[channel] = self._introduce(channel)
@@ -158,11 +158,13 @@ class Participants:
         self._touched[participant.number] = participant
         return known
 
-    def advance(self, channel: int, participant: Participant, cause: Reference | None) -> Reference:
+    def advance(
+        self, channel_key: int, participant: Participant, cause: Reference | None
+    ) -> Reference:
         """Stamp a participant's next event, on one of its channels; return the reference to it."""
         reference = participant.advance(cause)
         if self._shares:
-            self._lasts.note(channel, reference)
+            self._lasts.note(channel_key, reference)
         return reference
 
     def retire_before(self, event_id: int) -> list[int]:
@@ -190,7 +192,7 @@ class Participants:
         return sorted(numbers)
 
     def changes(self) -> tuple[list[ChannelState], list[int], list[ParticipantState]]:
-        """Return new channels, shared channels that acted, and touched participants, since last."""
+        """Return, since the last call: new channels, shared ones that acted, who acted."""
         touched = [p.state() for p in self._touched.values()]
         changes = self._new_channels, self._lasts.changes(), touched
         self._new_channels, self._touched = [], {}
@@ -204,9 +206,9 @@ class Participants:
             participant = Participant(self.next_participant, name, interval, base)
             self._by_name[name] = participant
             self.next_participant += 1
-        number, self.next_channel = self.next_channel, self.next_channel + 1
-        self._new_channels.append(ChannelState(number, channel, participant.number))
-        return number, participant
+        key, self.next_channel_key = self.next_channel_key, self.next_channel_key + 1
+        self._new_channels.append(ChannelState(key, channel, participant.number))
+        return key, participant
 
 
 def _ended_before(participant: Participant, event_id: int) -> bool:

@@ -69,7 +69,7 @@ Record: TypeAlias = Publish | Deliver
 
 
 class Unreadable(msgspec.Struct, frozen=True):
-    """A trace message that is none: kept with its reason, never fatal.
+    """A trace message that cannot be read: kept with the reason, never fatal.
 
     ``headers`` is the JSON text of what could be shown of the header table, ``body`` the first
     bytes of the body, ``body_bytes`` its whole length.

@@ -1,7 +1,7 @@
 """The reorder window: on a cluster a deliver can overtake its publish.
 
 A delivery whose publish has not come yet is held, and with it everything later of the same
-participant, whose own order is certain. It is set free by the publish, or when it has waited for
+participant, whose own order is certain. It is released by the publish, or when it has waited for
 the window's span, and is then unmatched. Held records are part of the checkpoint, so that their
 trace messages can be acknowledged with the rest of their batch.
 """
@@ -65,7 +65,7 @@ class ReorderWindow:
         return held
 
     def overdue(self, now: int) -> str | None:
-        """Return a participant whose head has waited too long, or is one too many."""
+        """Return a participant whose head must go: it has waited too long, or too many are held."""
         for name, queue in self._queues.items():
             if now - queue[0].at >= self.span or self._count > self._most:
                 return name

@@ -54,7 +54,7 @@ class _State(msgspec.Struct):
 
     pool: bytes
     next_participant: int
-    next_channel: int
+    next_channel_key: int = msgspec.field(name="next_channel")  # as stored checkpoints have it
     next_copy: int
     totals: Totals
     held: list[Held]
@@ -118,9 +118,9 @@ class Tracker:
         self._close_overdue(now, events)
         return events
 
-    def reorder(self, wanted: bool) -> None:
-        """Use the reorder window or not; without it, what it holds is set free at the next look."""
-        self._window.span = self._span if wanted else 0
+    def reorder(self, on: bool) -> None:
+        """Switch the reorder window on or off; off, it releases what it holds at the next look."""
+        self._window.span = self._span if on else 0
 
     def close_overdue(self, now: int) -> list[StampedEvent]:
         """Stamp what has waited in the reorder window for longer than its span."""
@@ -143,7 +143,7 @@ class Tracker:
         return self._participants.retire_before(event_id)
 
     def totals(self) -> Totals:
-        """Return the numbers as they stand."""
+        """Return the current numbers."""
         self.counters.copies_dropped = self._matcher.copies_dropped
         return Totals(self.counters, self.participants, self.pending_copies)
 
@@ -157,7 +157,7 @@ class Tracker:
             _State(
                 pool=self._participants.pool.dump(),
                 next_participant=self._participants.next_participant,
-                next_channel=self._participants.next_channel,
+                next_channel_key=self._participants.next_channel_key,
                 next_copy=self._matcher.next_copy,
                 totals=self.totals(),
                 held=self._window.records(),
@@ -171,13 +171,13 @@ class Tracker:
         self._matcher.restore(state.next_copy, restored.copies, restored.handovers)
         self._participants = Participants(policy, IdPool.load(state.pool))
         self._participants.next_participant = state.next_participant
-        self._participants.next_channel = state.next_channel
+        self._participants.next_channel_key = state.next_channel_key
         self._participants.restore(restored.participants, restored.channels)
         for held in state.held:
             self._window.hold(self._participants.name_of(held.record.channel), held)
 
     def _admit(self, arrival: Held, events: list[StampedEvent]) -> None:
-        """Stamp an arrival and whatever it sets free, unless its participant has to wait."""
+        """Stamp an arrival and whatever it releases, unless its participant has to wait."""
         name = self._participants.name_of(arrival.record.channel)
         if self._window.blocks(name) or self._must_wait(arrival):
             self._window.hold(name, arrival)
@@ -207,12 +207,12 @@ class Tracker:
             self._release_ready(events)
 
     def _stamp(self, record: Record, now: int, mark: bytes) -> StampedEvent:
-        channel, participant = self._participants.acting(record.channel)
+        channel_key, participant = self._participants.acting(record.channel)
         cause = None
         match = Match.none
         if isinstance(record, Deliver):
             match, cause = self._matcher.cause_of(record, mark)
-        reference = self._participants.advance(channel, participant, cause)
+        reference = self._participants.advance(channel_key, participant, cause)
         if isinstance(record, Publish):
             self.counters.published += 1
             self._matcher.published(record.routed_queues, mark, reference, now)
@@ -224,7 +224,7 @@ class Tracker:
             record=record,
             recorded_at=now,
             participant=participant.number,
-            channel=channel,
+            channel_key=channel_key,
             seq=participant.seq,
             lamport=participant.lamport,
             height=participant.height,

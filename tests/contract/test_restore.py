@@ -78,7 +78,7 @@ def _comparable(events: list[StampedEvent]) -> list[object]:
     return [
         (
             event.participant,
-            event.channel,
+            event.channel_key,
             event.seq,
             event.lamport,
             event.height,

@@ -160,15 +160,15 @@ async def test_channels_without_events_go_also_where_their_participant_stays(
         plan = await store.plan_prune(trace_id, keep_events=30)
         assert plan is not None
         await _prune(store, history, plan)
-        last = {event.channel: event.reference.id for event in history.events[-30:]}
+        last = {event.channel_key: event.reference.id for event in history.events[-30:]}
         restored = await store.restore(trace_id, Bounds().handovers)
-        assert {each.number: each.last_event_id for each in restored.channels} == last
+        assert {each.key: each.last_event_id for each in restored.channels} == last
         assert history.tracker.channels == len(last)
         # The next to go are known to whoever goes on from here.
         history.tracker = Tracker(policy, Bounds(), restored)
         assert history.tracker.channels == len(last)
     # Nobody of the first events' is left, but for those who acted again.
-    assert {event.channel for event in history.events[:30]} - set(last)
+    assert {event.channel_key for event in history.events[:30]} - set(last)
     rows = await store.events(EventFilter(vhost="/"), after=0, limit=9999)
     expected = [event.record.channel for event in history.events[-30:]]
     assert [(row.connection, row.channel) for row in rows] == [

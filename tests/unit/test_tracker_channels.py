@@ -35,7 +35,7 @@ def test_a_channel_that_comes_back_is_a_new_one_of_the_same_participant() -> Non
         event.reference.id = event_id
         events.append(event)
         tracker.forget_before(event_id)
-    assert [event.channel for event in events] == [1, 2, 2, 3]
+    assert [event.channel_key for event in events] == [1, 2, 2, 3]
     assert [event.seq for event in events] == [1, 2, 3, 4]
 
 
@@ -47,10 +47,10 @@ def test_only_channels_that_may_share_a_participant_are_named_as_having_acted(
     for number in (1, 2, 1):
         tracker.apply(on(number), 0)
     shares = policy is not Policy.channel
-    assert tracker.checkpoint().channels_acted == ([1, 2] if shares else [])
+    assert tracker.checkpoint().channel_keys_acted == ([1, 2] if shares else [])
     tracker.apply(on(2), 0)
-    assert tracker.checkpoint().channels_acted == ([2] if shares else [])
-    assert tracker.checkpoint().channels_acted == []
+    assert tracker.checkpoint().channel_keys_acted == ([2] if shares else [])
+    assert tracker.checkpoint().channel_keys_acted == []
 
 
 acting = st.lists(
@@ -78,5 +78,5 @@ def test_exactly_those_with_a_stored_event_are_known(
             event.reference.id = event_id
         begin = max(begin, step + 1 - keep)
         tracker.forget_before(begin)
-        stored = {event.channel for event in events[begin - 1 :]}
+        stored = {event.channel_key for event in events[begin - 1 :]}
         assert tracker.channels == len(stored)
