@@ -52,7 +52,7 @@ _CONNECTION_ERRORS = (
 install_tolerant_names()
 
 
-class Received:
+class TraceMessage:
     """One trace message as it came: when (µs), under which delivery tag, and what it says."""
 
     __slots__ = ("at", "message", "redelivered", "tag")
@@ -96,7 +96,7 @@ class TraceStream:
         self.queued_before = 0  # messages that were in the queue when it was opened
         self.is_cluster = False
 
-    async def batch(self, most: int, linger: float) -> list[Received]:
+    async def batch(self, most: int, linger: float) -> list[TraceMessage]:
         """Wait for messages and return up to ``most`` of them.
 
         Returns what there is once ``linger`` seconds have passed with fewer, which may be none at
@@ -175,8 +175,8 @@ class TraceStream:
             except TimeoutError:
                 return
 
-    def _take(self, most: int) -> list[Received]:
-        batch: list[Received] = []
+    def _take(self, most: int) -> list[TraceMessage]:
+        batch: list[TraceMessage] = []
         size = 0
         while self._waiting and len(batch) < most and size < BATCH_BYTES:
             at, delivery = self._waiting.popleft()
@@ -303,9 +303,9 @@ class Firehose:
         return arguments
 
 
-def _parsed(at: int, delivery: Delivery) -> Received:
+def _parsed(at: int, delivery: Delivery) -> TraceMessage:
     message = parse(delivery.routing_key, delivery.header, delivery.body, at)
-    return Received(delivery.tag, at, delivery.redelivered, message)
+    return TraceMessage(delivery.tag, at, delivery.redelivered, message)
 
 
 async def passed_by(message: DeliveredMessage) -> None:

@@ -22,7 +22,8 @@ import msgspec
 
 from app.store.traces import Trace
 from app.traces.feed import Feed
-from app.traces.status import Snapshot, TraceState
+from app.traces.life import Life
+from app.traces.status import Snapshot
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +58,7 @@ class RemoteTrace:
     def __init__(self, trace: Trace, process: TraceProcess) -> None:
         self.trace = trace
         self._process = process
-        self._snapshot = Snapshot(TraceState.starting, last_event_id=trace.last_event_id)
+        self._snapshot = Snapshot(Life().standing, last_event_id=trace.last_event_id)
         self._over = asyncio.Event()
 
     @property
@@ -88,9 +89,8 @@ class RemoteTrace:
 
     def orphaned(self) -> None:
         """Note that its process died; it will be run anew."""
-        self._snapshot = msgspec.structs.replace(
-            self._snapshot, state=TraceState.waiting, waiting_for="its process, which ended"
-        )
+        life = Life.run_again(self._snapshot.standing, "its process, which ended")
+        self._snapshot = msgspec.structs.replace(self._snapshot, standing=life.standing)
 
 
 class TraceProcess:

@@ -117,9 +117,9 @@ class Tracker:
         self._close_overdue(now, events)
         return events
 
-    def reorder(self, wanted: bool) -> None:
+    def reorder(self, use: bool) -> None:
         """Use the reorder window or not; without it, what it holds is set free at the next look."""
-        self._window.span = self._span if wanted else 0
+        self._window.span = self._span if use else 0
 
     def close_overdue(self, now: int) -> list[StampedEvent]:
         """Stamp what has waited in the reorder window for longer than its span."""

@@ -14,11 +14,11 @@ import pytest
 from app.secret_url import SecretUrl
 from app.settings import Settings
 from app.store import Batch, Store
+from app.traces.life import TraceState
 from app.traces.pipeline import PipelineSettings
 from app.traces.processes import TraceProcesses
 from app.traces.registry import TraceRegistry
 from app.traces.running import RunningTrace
-from app.traces.status import TraceState
 from app.tracker import Record, StampedEvent, Tracker
 from tests.integration.conftest import Service, until
 from tests.integration.test_capture import send_and_receive
