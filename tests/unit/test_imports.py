@@ -18,6 +18,7 @@ MAY_IMPORT = {
     "itc": (),
     "spark_jobs": ("itc",),
     "app.errors": (),
+    "app.children": (),
     "app.secret_url": (),
     "app.settings": ("app.errors", "app.secret_url"),
     "app.tracker": ("itc",),
@@ -25,6 +26,7 @@ MAY_IMPORT = {
     "app.store": ("app.errors", "app.job", "app.tracker", "itc"),
     # What an export is called, what lies beside it, what is archived; none of them loads Spark.
     "app.jobs": (
+        "app.children",
         "app.errors",
         "app.job",
         "spark_jobs.archived",
@@ -32,7 +34,7 @@ MAY_IMPORT = {
         "spark_jobs.formats",
     ),
     # Traces know the store's and the tracker's values; broker and store come as ports.
-    "app.traces": ("app.errors", "app.store", "app.tracker", "itc"),
+    "app.traces": ("app.children", "app.errors", "app.store", "app.tracker", "itc"),
     "app.api": (
         "app.errors",
         "app.job",
