@@ -88,7 +88,7 @@ class Life:
 
     @classmethod
     def run_again(cls, ended: Standing, waiting_for: str) -> Life:
-        """Begin anew where the process died that ran the trace; its errors stay known."""
+        """Begin again where the process died that ran the trace; its errors stay known."""
         life = cls()
         life._standing = Standing(last_error=ended.last_error, restarts=ended.restarts)
         life.waiting(waiting_for)

@@ -6,7 +6,7 @@ inside the transaction that stores a batch, so they keep to commit order over al
 
 The two sides speak in lines of JSON over the child's stdin and stdout: orders go down, and how
 each trace stands comes up, at once when events were stored and every second besides. A process
-that dies is started anew, with the traces that it had: to them it is a crash like any other.
+that dies is started again, with the traces that it had: to them it is a crash like any other.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class RemoteTrace:
             self._over.set()
 
     def orphaned(self) -> None:
-        """Note that its process died; it will be run anew."""
+        """Note that its process died; it will be run again."""
         life = Life.run_again(self._snapshot.standing, "its process, which ended")
         self._snapshot = msgspec.structs.replace(self._snapshot, standing=life.standing)
 
@@ -138,7 +138,7 @@ class TraceProcess:
             finally:
                 self._child = None
                 await child.kill()
-            log.error("a trace process ended with %s; it is started anew", child.exit_code)
+            log.error("a trace process ended with %s; it is started again", child.exit_code)
             for remote in self._traces.values():
                 remote.orphaned()
             await asyncio.sleep(RESTART_SECONDS)
