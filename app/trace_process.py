@@ -18,7 +18,7 @@ from app.main import open_capture
 from app.settings import Settings
 from app.store import Trace
 from app.traces.feed import Feed
-from app.traces.processes import Notice, Order
+from app.traces.processes import LINE_BYTES, Notice, Order
 from app.traces.running import RunningTrace
 
 NOTICE_SECONDS = 1.0
@@ -76,7 +76,7 @@ def _say(trace: Trace, running: RunningTrace) -> None:
 
 
 async def _main() -> None:
-    orders = asyncio.StreamReader(limit=1 << 24)
+    orders = asyncio.StreamReader(limit=LINE_BYTES)
     loop = asyncio.get_running_loop()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(orders), sys.stdin)
     settings = Settings.model_validate(msgspec.json.decode(await orders.readline()))

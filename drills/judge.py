@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import NamedTuple, TypeAlias
 
-from app.broker.consumer import Firehose
+from app.broker.consumer import Firehose, Reading
 from app.store import EventFilter, EventRow, Store
 from app.tracker import Bounds, Channel, Deliver, Policy, Publish, Record, Tracker, Unreadable
 from model.words import EventType
@@ -44,7 +44,7 @@ async def oracle(broker: Broker, vhost: str) -> AsyncIterator[list[Record]]:
     """A consumer of its own; the list grows while the block runs."""
     records: list[Record] = []
     firehose = Firehose(broker.amqp_url("/"), queue_max_bytes=1 << 30, queue="oracle")
-    async with firehose.open(vhost, 2_000, quorum=False) as stream:
+    async with firehose.open(vhost, Reading(2_000)) as stream:
 
         async def listen() -> None:
             while True:

@@ -19,6 +19,7 @@ from urllib.parse import quote
 
 import aio_pika
 import aiormq.exceptions
+import msgspec
 from aio_pika.abc import AbstractConnection
 from aiormq.abc import AbstractChannel as Channel
 from aiormq.abc import DeliveredMessage
@@ -52,7 +53,7 @@ _CONNECTION_ERRORS = (
 install_tolerant_names()
 
 
-class Received:
+class TraceMessage:
     """One trace message as it came: when (µs), under which delivery tag, and what it says."""
 
     __slots__ = ("at", "message", "redelivered", "tag")
@@ -64,6 +65,20 @@ class Received:
         self.message = message
 
 
+class Reading(msgspec.Struct, frozen=True):
+    """How a trace queue is read.
+
+    ``quorum`` says what kind the queue is, or is to be: right where the broker is a cluster,
+    because it outlives the node it was made on. After ``limit`` messages the stream has no more,
+    whatever the queue holds; the broker is told a prefetch of as many.
+    """
+
+    prefetch: int
+    quorum: bool = False
+    is_cluster: bool = False
+    limit: int | None = None
+
+
 class TraceStream:
     """What the broker sends us of one virtual host, in batches."""
 
@@ -73,12 +88,13 @@ class TraceStream:
         queue: str,
         connection: TraceConnection,
         place: Place,
-        limit: int | None,
+        reading: Reading,
+        queued_before: int | None,
     ) -> None:
         """Wrap an open channel of a connection to ``place``.
 
-        After ``limit`` messages the stream has no more, whatever the queue holds. The broker was
-        told a prefetch of as many.
+        ``queued_before`` is how many messages were in the queue when it was opened, None where
+        there was no queue.
         """
         self._channel = channel
         self._queue = queue
@@ -87,16 +103,16 @@ class TraceStream:
         self._place = place
         self._waiting: deque[tuple[int, Delivery]] = deque()
         self._bytes = 0
-        self._limit = limit
+        self._limit = reading.limit
         self._received = 0
         self._next_at = 0
         self._arrived = asyncio.Event()
         self._lost: OutageError | None = None
-        self.queue_is_new = False
-        self.queued_before = 0  # messages that were in the queue when it was opened
-        self.is_cluster = False
+        self.queue_is_new = queued_before is None
+        self.queued_before = queued_before or 0
+        self.is_cluster = reading.is_cluster
 
-    async def batch(self, most: int, linger: float) -> list[Received]:
+    async def batch(self, most: int, linger: float) -> list[TraceMessage]:
         """Wait for messages and return up to ``most`` of them.
 
         Returns what there is once ``linger`` seconds have passed with fewer, which may be none at
@@ -175,8 +191,8 @@ class TraceStream:
             except TimeoutError:
                 return
 
-    def _take(self, most: int) -> list[Received]:
-        batch: list[Received] = []
+    def _take(self, most: int) -> list[TraceMessage]:
+        batch: list[TraceMessage] = []
         size = 0
         while self._waiting and len(batch) < most and size < BATCH_BYTES:
             at, delivery = self._waiting.popleft()
@@ -213,21 +229,15 @@ class Firehose:
         self._queue_max_bytes = queue_max_bytes
 
     @asynccontextmanager
-    async def open(
-        self, vhost: str, prefetch: int, quorum: bool, limit: int | None = None
-    ) -> AsyncIterator[TraceStream]:
+    async def open(self, vhost: str, reading: Reading) -> AsyncIterator[TraceStream]:
         """Declare, bind and consume the trace queue of a virtual host.
-
-        ``quorum`` says what kind the queue is, or is to be: right where the broker is a cluster,
-        because it outlives the node it was made on. ``limit`` ends the stream after so many
-        messages.
 
         :raises OutageError: when the broker cannot be reached, or refuses.
         """
         connection = await self._connect(vhost)
         try:
             with _outages(self._place(vhost)):
-                stream = await self._consume(connection, vhost, prefetch, quorum, limit)
+                stream = await self._consume(connection, vhost, reading)
             yield stream
         finally:
             await _close(connection)
@@ -252,24 +262,18 @@ class Firehose:
             )
 
     async def _consume(
-        self,
-        connection: TraceConnection,
-        vhost: str,
-        prefetch: int,
-        quorum: bool,
-        limit: int | None,
+        self, connection: TraceConnection, vhost: str, reading: Reading
     ) -> TraceStream:
         place = self._place(vhost)
         queued = await _count_queued(connection, self.queue)
         channel = await connection.channel(publisher_confirms=False)
         if queued is None:
-            await channel.declare_queue(self.queue, durable=True, arguments=self._arguments(quorum))
-        await channel.set_qos(prefetch_count=limit or prefetch)
+            arguments = self._arguments(reading.quorum)
+            await channel.declare_queue(self.queue, durable=True, arguments=arguments)
+        await channel.set_qos(prefetch_count=reading.limit or reading.prefetch)
         raw = await channel.get_underlay_channel()
         await raw.queue_bind(self.queue, TRACE_EXCHANGE, routing_key="#")
-        stream = TraceStream(raw, self.queue, connection, place, limit)
-        stream.queued_before = queued or 0
-        stream.queue_is_new = queued is None
+        stream = TraceStream(raw, self.queue, connection, place, reading, queued)
         channel.close_callbacks.add(lambda _, error: stream.lose(outage(error, place)))
         connection.close_callbacks.add(lambda _, error: stream.lose(outage(error, place)))
         raw.on_consumer_cancel_callbacks.add(
@@ -284,7 +288,7 @@ class Firehose:
         # one has not acknowledged would come after newer messages. Quorum queues ignore exclusive
         # consumers (measured on 3.10.8), and have single active ones instead.
         await raw.basic_consume(
-            self.queue, passed_by, consumer_tag=self.queue, exclusive=not quorum
+            self.queue, passed_by, consumer_tag=self.queue, exclusive=not reading.quorum
         )
         return stream
 
@@ -303,9 +307,9 @@ class Firehose:
         return arguments
 
 
-def _parsed(at: int, delivery: Delivery) -> Received:
+def _parsed(at: int, delivery: Delivery) -> TraceMessage:
     message = parse(delivery.routing_key, delivery.header, delivery.body, at)
-    return Received(delivery.tag, at, delivery.redelivered, message)
+    return TraceMessage(delivery.tag, at, delivery.redelivered, message)
 
 
 async def passed_by(message: DeliveredMessage) -> None:

@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from app.broker.consumer import Firehose, TraceStream
+from app.broker.consumer import Firehose, Reading, TraceStream
 from app.broker.management import ManagementApi
 from app.broker.outages import VirtualHostError, shown
 from app.broker.undeliverable import undeliverable
@@ -30,15 +30,15 @@ class TraceSource:
     ) -> AsyncIterator[TraceStream]:
         """Consume the trace queue of a virtual host, made where it is missing.
 
-        ``limit`` ends the stream after so many messages. Raises `OutageError`.
+        ``limit`` ends the stream after this many messages. Raises `OutageError`.
         """
         nodes = await self._management.nodes()
         quorum = await self._is_quorum(vhost)
         if quorum is None:
             quorum = sum(node.running for node in nodes) > 1
+        reading = Reading(prefetch, quorum, is_cluster=len(nodes) > 1, limit=limit)
         try:
-            async with self._firehose.open(vhost, prefetch, quorum, limit) as stream:
-                stream.is_cluster = len(nodes) > 1
+            async with self._firehose.open(vhost, reading) as stream:
                 yield stream
         except VirtualHostError as error:
             if await self.has_vhost(vhost):

@@ -1,25 +1,24 @@
 """The Spark process: started on first use, asked in lines of JSON, replaced when it dies.
 
-It runs in a session of its own, so that a Ctrl-C meant for the service does not reach it, and all
-that belongs to it (the JVM, Python workers) ends with one signal to its group. It has a temporary
-folder of its own too, removed behind it however it ended.
+All that belongs to it (the JVM, Python workers) ends with it, as with every `Child`. It has a
+temporary folder of its own too, removed behind it however it ended.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
 import shutil
-import signal
 import sys
 import tempfile
 from collections import deque
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 
+from app.children import Child
 from app.errors import BadRequestError, ConflictError, ItcError, NotFoundError, OutageError
 from app.job import Json, Progress
 from app.jobs.runner import Report
@@ -61,7 +60,15 @@ class Answer(msgspec.Struct):
     reason: str = ""
 
 
-_decode = msgspec.json.Decoder(Answer).decode
+class _Worker(NamedTuple):
+    """A worker that was started, and its temporary folder."""
+
+    child: Child[Answer]
+    folder: str
+
+    async def remove_folder(self) -> None:
+        """Remove what it left; it must have ended."""
+        await asyncio.to_thread(shutil.rmtree, self.folder, ignore_errors=True)
 
 
 class SparkProcess:
@@ -90,17 +97,15 @@ class SparkProcess:
             "spark": {"master": master, "remote": remote, "memory": memory},
         }
         self._command = command
-        self._process: asyncio.subprocess.Process | None = None
-        self._folder: str | None = None
-        self._errors: asyncio.Task[None] | None = None
+        self._worker: _Worker | None = None  # None where none is to run
         self._last_words: deque[str] = deque(maxlen=20)
         self._using = asyncio.Lock()
 
     @property
     def pid(self) -> int | None:
         """The worker's process, where it runs."""
-        process = self._process
-        return process.pid if process is not None and process.returncode is None else None
+        worker = self._worker
+        return worker.child.pid if worker is not None and worker.child.exit_code is None else None
 
     async def start(self) -> None:
         """Start Spark where it does not run."""
@@ -122,31 +127,25 @@ class SparkProcess:
 
     async def stop(self) -> None:
         """End the process: by the end of its stdin, by a signal where it does not heed that."""
-        process, self._process = self._process, None
-        if process is None:
-            return
-        if process.returncode is None and process.stdin is not None:
-            process.stdin.close()
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(process.wait(), LEAVE_SECONDS)
-        await self._reap(process)
+        worker, self._worker = self._worker, None
+        if worker is not None:
+            await worker.child.leave(LEAVE_SECONDS)
+            await worker.remove_folder()
 
     async def _ensure_started(self) -> None:
         if self.pid is not None:
             return
         await self.stop()
         self._last_words.clear()
-        self._folder = folder = tempfile.mkdtemp(prefix="rabbitmq-itc-spark-")
-        self._process = process = await asyncio.create_subprocess_exec(
-            *self._command,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            limit=LINE_BYTES,
-            env={"SPARK_LOCAL_DIRS": folder, **os.environ, "TMPDIR": folder},
-            start_new_session=True,
+        folder = tempfile.mkdtemp(prefix="rabbitmq-itc-spark-")
+        child = await Child.start(
+            self._command,
+            Answer,
+            line_bytes=LINE_BYTES,
+            environment={"SPARK_LOCAL_DIRS": folder, **os.environ, "TMPDIR": folder},
+            hear=self._hear,
         )
-        self._errors = asyncio.create_task(self._listen(process))
+        self._worker = _Worker(child, folder)
         try:
             await self._send(self._settings)
             async with asyncio.timeout(START_SECONDS):
@@ -189,33 +188,28 @@ class SparkProcess:
             await self._kill()
 
     async def _send(self, message: Json) -> None:
-        stdin = self._running.stdin
-        assert stdin is not None  # noqa: S101 - a pipe, as it was started
         try:
-            stdin.write(msgspec.json.encode(message) + b"\n")
-            await stdin.drain()
-        except (BrokenPipeError, ConnectionResetError):
+            await self._running.send(message)
+        except ConnectionError:
             raise await self._died() from None
 
     async def _answer(self) -> Answer:
-        stdout = self._running.stdout
-        assert stdout is not None  # noqa: S101 - a pipe, as it was started
-        line = await stdout.readline()
-        if not line.endswith(b"\n"):
+        answer = await self._running.read()
+        if answer is None:
             raise await self._died()
-        return _decode(line)
+        return answer
 
     @property
-    def _running(self) -> asyncio.subprocess.Process:
-        if self._process is None:
+    def _running(self) -> Child[Answer]:
+        if self._worker is None:
             raise OutageError("Spark's process was stopped; ask again.")
-        return self._process
+        return self._worker.child
 
     async def _died(self) -> OutageError:
         """The error for a process that ended by itself, after clearing up behind it."""
-        process = self._running
+        child = self._running
         await self._give_up()
-        how = f"signal {-code}" if (code := process.returncode or 0) < 0 else f"exit code {code}"
+        how = f"signal {-code}" if (code := child.exit_code or 0) < 0 else f"exit code {code}"
         return OutageError(
             f"Spark's process died ({how}), so nothing was written; the next job starts a new one."
             " Where it happens again, look into the service's log or raise ITC_SPARK_MEMORY."
@@ -229,28 +223,16 @@ class SparkProcess:
             self._last_words.clear()
 
     async def _kill(self) -> None:
-        process, self._process = self._process, None
-        if process is not None:
-            await self._reap(process)
+        worker, self._worker = self._worker, None
+        if worker is not None:
+            await worker.child.kill()
+            await worker.remove_folder()
 
-    async def _reap(self, process: asyncio.subprocess.Process) -> None:
-        """End all that is left of the process's group."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        await process.wait()
-        if self._errors is not None:
-            await self._errors
-        if self._folder is not None:
-            await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
-
-    async def _listen(self, process: asyncio.subprocess.Process) -> None:
+    def _hear(self, lines: list[str]) -> None:
         """Keep the last of what Spark prints, for the log where it dies."""
-        assert process.stderr is not None  # noqa: S101 - a pipe, as it was started
-        while chunk := await process.stderr.read(1 << 16):
-            lines = chunk.decode(errors="replace").splitlines()
-            self._last_words.extend(line for line in lines if line.strip())
-            for line in lines:
-                log.debug("spark: %s", line)
+        self._last_words.extend(line for line in lines if line.strip())
+        for line in lines:
+            log.debug("spark: %s", line)
 
 
 def _error(answer: Answer) -> ItcError:

@@ -6,7 +6,7 @@ inside the transaction that stores a batch, so they keep to commit order over al
 
 The two sides speak in lines of JSON over the child's stdin and stdout: orders go down, and how
 each trace stands comes up, at once when events were stored and every second besides. A process
-that dies is started anew, with the traces that it had: to them it is a crash like any other.
+that dies is started again, with the traces that it had: to them it is a crash like any other.
 """
 
 from __future__ import annotations
@@ -20,9 +20,11 @@ from typing import Literal
 
 import msgspec
 
+from app.children import Child
 from app.store.traces import Trace
 from app.traces.feed import Feed
-from app.traces.status import Snapshot, TraceState
+from app.traces.life import Life
+from app.traces.status import Snapshot
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +59,7 @@ class RemoteTrace:
     def __init__(self, trace: Trace, process: TraceProcess) -> None:
         self.trace = trace
         self._process = process
-        self._snapshot = Snapshot(TraceState.starting, last_event_id=trace.last_event_id)
+        self._snapshot = Snapshot(Life().standing, last_event_id=trace.last_event_id)
         self._over = asyncio.Event()
 
     @property
@@ -87,10 +89,9 @@ class RemoteTrace:
             self._over.set()
 
     def orphaned(self) -> None:
-        """Note that its process died; it will be run anew."""
-        self._snapshot = msgspec.structs.replace(
-            self._snapshot, state=TraceState.waiting, waiting_for="its process, which ended"
-        )
+        """Note that its process died; it will be run again."""
+        life = Life.run_again(self._snapshot.standing, "its process, which ended")
+        self._snapshot = msgspec.structs.replace(self._snapshot, standing=life.standing)
 
 
 class TraceProcess:
@@ -102,16 +103,11 @@ class TraceProcess:
         self._feed = feed
         self._command = command
         self._traces: dict[int, RemoteTrace] = {}
-        self._child: asyncio.subprocess.Process | None = None
+        self._child: Child[Notice] | None = None  # None between the end of one and the next
         self._task = asyncio.create_task(self._keep_running())
 
     def __len__(self) -> int:
         return len(self._traces)
-
-    @property
-    def pid(self) -> int | None:
-        """The child, where it runs."""
-        return self._child.pid if self._child else None
 
     def run(self, trace: Trace) -> RemoteTrace:
         """Have a trace run there."""
@@ -121,8 +117,8 @@ class TraceProcess:
 
     def order(self, order: Order) -> None:
         """Send a line down; without a child it is not needed, as the next one is told all."""
-        if self._child is not None and self._child.stdin is not None:
-            self._child.stdin.write(msgspec.json.encode(order) + b"\n")
+        if self._child is not None:
+            self._child.write(order)
 
     def forget(self, trace: Trace) -> None:
         """Let go of a trace that has ended."""
@@ -136,36 +132,24 @@ class TraceProcess:
 
     async def _keep_running(self) -> None:
         while True:
-            child = await asyncio.create_subprocess_exec(
-                *self._command,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                limit=LINE_BYTES,
-                # A Ctrl-C is for the service, which then ends its children in good order.
-                start_new_session=True,
-            )
+            child = await Child.start(self._command, Notice, line_bytes=LINE_BYTES)
             try:
                 await self._attend(child)
             finally:
                 self._child = None
-                with contextlib.suppress(ProcessLookupError):
-                    child.kill()
-                await child.wait()
-            log.error("a trace process ended with %s; it is started anew", child.returncode)
+                await child.kill()
+            log.error("a trace process ended with %s; it is started again", child.exit_code)
             for remote in self._traces.values():
                 remote.orphaned()
             await asyncio.sleep(RESTART_SECONDS)
 
-    async def _attend(self, child: asyncio.subprocess.Process) -> None:
+    async def _attend(self, child: Child[Notice]) -> None:
         """Tell a new child what to run, and listen until it ends."""
-        if child.stdin is None or child.stdout is None:
-            raise RuntimeError("a child is started with pipes")
-        child.stdin.write(self._settings + b"\n")
+        child.write(msgspec.Raw(self._settings))
         self._child = child
         for remote in self._traces.values():
             self.order(Order("run", remote.trace))
-        while line := await child.stdout.readline():
-            notice = msgspec.json.decode(line, type=Notice)
+        while notice := await child.read():
             if known := self._traces.get(notice.trace_id):
                 known.heard(notice)
             self._feed.advance(notice.snapshot.last_event_id)
@@ -185,11 +169,6 @@ class TraceProcesses:
         if len(self._processes) < self._count:
             self._processes.append(TraceProcess(self._settings, feed, self._command))
         return min(self._processes, key=len).run(trace)
-
-    @property
-    def pids(self) -> list[int]:
-        """The children that run."""
-        return [process.pid for process in self._processes if process.pid is not None]
 
     async def close(self) -> None:
         """End all children."""

@@ -11,11 +11,12 @@ from functools import partial
 from app.errors import BadRequestError, NotFoundError, OutageError
 from app.store.traces import Trace
 from app.traces.feed import Feed
+from app.traces.life import NOT_RUN
 from app.traces.pipeline import PipelineSettings
 from app.traces.ports import Running, Source, TraceStore
 from app.traces.retention import Pruned, Retention, preview, retain
 from app.traces.running import RunningTrace
-from app.traces.status import Snapshot, TraceState, TraceStatus
+from app.traces.status import Snapshot, TraceStatus
 from app.tracker import Policy, Tracker
 
 DRAIN_SECONDS = 15.0
@@ -71,8 +72,8 @@ class TraceRegistry:
             raise NotFoundError(f"the broker has no virtual host {vhost!r}")
         async with self._lock(vhost):
             known = await self._store.find_trace(vhost)
-            wanted = policy or (known.policy if known else Policy.channel)
-            trace = await self._store.create_trace(vhost, wanted)
+            policy = policy or (known.policy if known else Policy.channel)
+            trace = await self._store.create_trace(vhost, policy)
             present = self._running.get(vhost)
             if present is not None and present.is_alive:
                 return False
@@ -186,17 +187,18 @@ class TraceRegistry:
 
     async def _describe(self, trace: Trace) -> TraceStatus:
         running = self._running.get(trace.vhost)
-        now = running.snapshot() if running else Snapshot(TraceState.stopped)
+        now = running.snapshot() if running else Snapshot(NOT_RUN)
+        standing = now.standing
         totals = now.totals or Tracker.stored_totals(trace.checkpoint)
         return TraceStatus(
             vhost=trace.vhost,
-            state=now.state,
-            participant=trace.policy,
+            state=standing.state,
+            policy=trace.policy,
             wanted=trace.wanted,
             created_at=trace.created_at,
-            waiting_for=now.waiting_for,
-            last_error=now.last_error,
-            restarts=now.restarts,
+            waiting_for=standing.waiting_for,
+            last_error=standing.last_error,
+            restarts=standing.restarts,
             counters=totals.counters,
             events=trace.events,
             participants=totals.participants,

@@ -1,19 +1,20 @@
-"""A trace that runs within this process: a supervisor, and the pipeline of its present run."""
+"""A trace that runs within this process: its life, its supervisor, and the present attempt."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import time
-from functools import partial
 
 from app.errors import UndeliverableError
 from app.store.traces import Trace
+from app.traces.attempt import Attempt
 from app.traces.feed import Feed
 from app.traces.gapwatch import GapWatch
+from app.traces.life import Life, TraceState
 from app.traces.pipeline import Pipeline, PipelineSettings
 from app.traces.ports import Source, TraceStore
-from app.traces.status import Snapshot, TraceState
+from app.traces.status import Snapshot
 from app.traces.supervisor import Supervisor
 from app.traces.undeliverable import MOST_IN_A_ROW, deliverable
 
@@ -37,26 +38,21 @@ class RunningTrace:
         it would be open longer by what the others stamp meanwhile.
         """
         self.trace = trace
-        self._source = source
-        self._settings = settings
-        self.supervisor = Supervisor(trace.vhost, self._run, clock=time.monotonic)
-        gaps = GapWatch(store, trace.id)
-        self._make = partial(
-            Pipeline,
-            trace,
-            store,
-            source,
-            feed,
-            self.supervisor,
-            settings,
-            gaps,
-            turn or contextlib.nullcontext(),
+        self._life = Life()
+        supervisor = Supervisor(trace.vhost, self._run, self._life, clock=time.monotonic)
+        self.pipeline = Pipeline(
+            trace=trace,
+            store=store,
+            source=source,
+            feed=feed,
+            supervisor=supervisor,
+            settings=settings,
+            gaps=GapWatch(store, trace.id),
+            turn=turn or contextlib.nullcontext(),
         )
-        self.pipeline = self._make()
+        self._attempt = Attempt(self.pipeline)
         self._ending = False
-        self._task = asyncio.create_task(
-            self.supervisor.supervise(), name=f"trace of {trace.vhost}"
-        )
+        self._task = asyncio.create_task(supervisor.supervise(), name=f"trace of {trace.vhost}")
 
     @property
     def is_alive(self) -> bool:
@@ -65,22 +61,11 @@ class RunningTrace:
 
     def snapshot(self) -> Snapshot:
         """Return how it stands."""
-        supervisor, pipeline = self.supervisor, self.pipeline
-        return Snapshot(
-            state=supervisor.state,
-            waiting_for=supervisor.waiting_for,
-            last_error=supervisor.last_error,
-            restarts=supervisor.restarts,
-            totals=pipeline.tracker.totals() if pipeline.tracker else None,
-            last_event_id=pipeline.last_event_id,
-            rate=pipeline.rate.per_second(),
-            lag=pipeline.lag,
-            work=pipeline.work,
-        )
+        return self._attempt.snapshot(self._life.standing)
 
     def drain(self) -> None:
         """Ask the run to end once the queue is empty, and to leave tracing alone till then."""
-        self.pipeline.drain()
+        self._attempt.drain()
 
     async def end(self, *, drain: bool, deadline: float) -> None:
         """End the run: after the batch at hand, or once the queue is empty; cut it at the deadline.
@@ -88,34 +73,37 @@ class RunningTrace:
         ``deadline`` in seconds from now. What a cut leaves unfinished comes back from the broker.
         """
         self._ending = True
-        waits = self.supervisor.state is TraceState.waiting
-        self.supervisor.state = TraceState.stopping
+        if self._life.state is TraceState.stopped:  # a drained run ends by itself
+            return
+        waits = self._life.state is TraceState.waiting
+        self._life.stopping()
         if drain:
-            self.pipeline.drain()
+            self._attempt.drain()
         else:
-            self.pipeline.stop()
+            self._attempt.stop()
         if not waits:  # an outage may last: nothing can be finished, and nothing is lost
             await asyncio.wait({self._task}, timeout=deadline)
         self._task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await self._task
-        self.supervisor.state = TraceState.stopped
+        self._life.stopped()
 
     async def _run(self) -> None:
         while not self._ending:
-            self.pipeline = self._make()
+            self._attempt = Attempt(self.pipeline)
             try:
-                await self.pipeline.run()
+                await self._attempt.run()
             except UndeliverableError as error:
-                self.supervisor.waiting(str(error))
+                self._life.waiting(str(error))
                 await self._pass_undeliverable()
             else:
                 return
 
     async def _pass_undeliverable(self) -> None:
+        source, prefetch = self.pipeline.source, self.pipeline.settings.prefetch
         for _ in range(MOST_IN_A_ROW):
-            before = await deliverable(self._source, self.trace.vhost, self._settings.prefetch)
+            before = await deliverable(source, self.trace.vhost, prefetch)
             if before is None or self._ending:
                 return
-            self.pipeline = self._make()
-            await self.pipeline.pass_undeliverable(before)
+            self._attempt = Attempt(self.pipeline)
+            await self._attempt.pass_undeliverable(before)

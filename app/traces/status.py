@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-import enum
-
 import msgspec
 
 from app.store.gaps import Gap
+from app.traces.life import Standing, TraceState
 from app.tracker import Counters, Totals
 from itc import Stamp, pack
-
-
-class TraceState(enum.StrEnum):
-    """Where a trace stands. `waiting` is an outage it sits out, `failed` a bug it gave up on."""
-
-    starting = "starting"
-    running = "running"
-    waiting = "waiting"
-    stopping = "stopping"
-    stopped = "stopped"
-    failed = "failed"
 
 
 class Work(msgspec.Struct):
@@ -53,10 +41,7 @@ class Work(msgspec.Struct):
 class Snapshot(msgspec.Struct, frozen=True):
     """How a running trace stands. ``rate`` in events/s; ``totals`` is None before its restore."""
 
-    state: TraceState
-    waiting_for: str | None = None
-    last_error: str | None = None
-    restarts: int = 0
+    standing: Standing
     totals: Totals | None = None
     last_event_id: int = 0
     rate: float = 0.0
@@ -69,7 +54,7 @@ class TraceStatus(msgspec.Struct, frozen=True):
 
     vhost: str
     state: TraceState
-    participant: str
+    policy: str
     wanted: bool
     created_at: int
     waiting_for: str | None
@@ -84,3 +69,8 @@ class TraceStatus(msgspec.Struct, frozen=True):
     lag: int | None
     gaps: list[Gap]
     work: Work = msgspec.field(default_factory=Work)
+
+    @property
+    def participant(self) -> str:
+        """The policy, as the API calls it: what counts as a participant."""
+        return self.policy

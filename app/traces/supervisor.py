@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 
 from app.errors import ItcError, OutageError
-from app.traces.status import TraceState
+from app.traces.life import Life
 
 log = logging.getLogger(__name__)
 
@@ -53,36 +53,34 @@ class Supervisor:
         self,
         name: str,
         run: Callable[[], Awaitable[None]],
+        life: Life,
         *,
         clock: Callable[[], float],
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """Supervise ``run``, which returns when it is asked to stop and raises otherwise."""
+        """Supervise ``run``, which returns when it is asked to stop and raises otherwise.
+
+        What happens to it is told to ``life``.
+        """
         self._name = name
         self._run = run
+        self.life = life
         self._pause = pause
         self._intensity = RestartIntensity(clock)
         self._pause_seconds = FIRST_PAUSE_SECONDS
-        self.state = TraceState.starting
-        self.waiting_for: str | None = None
-        self.last_error: str | None = None
-        self.restarts = 0
 
     def running(self) -> None:
-        """Note that the run has come through its start."""
-        self.state = TraceState.running
-        self.waiting_for = None
+        """Note that the run has come through its start, or through an outage."""
+        self.life.running()
         self._pause_seconds = FIRST_PAUSE_SECONDS
 
     def waiting(self, reason: str) -> None:
         """Note that the run sits out an outage by itself."""
-        self.state = TraceState.waiting
-        self.waiting_for = reason
+        self.life.waiting(reason)
 
     async def supervise(self) -> None:
         """Run, and run again; return when the run has ended or the trace has failed."""
         while True:
-            self.state = self.state if self.waiting_for else TraceState.starting
             try:
                 await self._run()
             except OutageError as outage:
@@ -91,25 +89,22 @@ class Supervisor:
                 if not self._restart_after(failure):
                     return
             else:
-                self.state = TraceState.stopped
-                self.waiting_for = None
+                self.life.stopped()
                 return
 
     async def _wait_out(self, outage: OutageError) -> None:
-        if self.waiting_for is None:
+        if self.life.standing.waiting_for is None:
             log.warning("trace of %r waits: %s", self._name, outage)
-        self.waiting(str(outage))
+        self.life.waiting(str(outage))
         await self._pause(self._pause_seconds)
         self._pause_seconds = min(self._pause_seconds * 2, LONGEST_PAUSE_SECONDS)
 
     def _restart_after(self, failure: Exception) -> bool:
-        self.last_error = _told(failure)
-        self.restarts += 1
-        self.waiting_for = None
         log.error("trace of %r failed", self._name, exc_info=failure)
         if self._intensity.admits():
+            self.life.restarting(_told(failure))
             return True
-        self.state = TraceState.failed
+        self.life.failed(_told(failure))
         log.error("trace of %r failed more often than is sensible and is given up", self._name)
         return False
 

@@ -25,8 +25,9 @@ from app.errors import (
 from app.job import Json, Progress
 from app.jobs.runner import Report
 from app.traces.feed import Feed
+from app.traces.life import TraceState
 from app.traces.retention import Pruned, Retention
-from app.traces.status import TraceState, TraceStatus, Work
+from app.traces.status import TraceStatus, Work
 from app.tracker import Counters
 from model.exports import manifest_of
 from model.times import iso_time
@@ -138,8 +139,8 @@ class FakeTraces:
         if vhost not in self.vhosts:
             raise NotFoundError("the broker has no such virtual host")
         present = self.running.get(vhost)
-        if present is not None and policy not in (None, present.participant):
-            raise ConflictError(f"this trace has participants by {present.participant}")
+        if present is not None and policy not in (None, present.policy):
+            raise ConflictError(f"this trace has participants by {present.policy}")
         if present is not None and present.state is TraceState.running:
             return False
         self.running[vhost] = trace_status(vhost, TraceState.running, policy or "channel")
@@ -147,7 +148,7 @@ class FakeTraces:
 
     async def stop(self, vhost: str) -> None:
         present = await self.status(vhost)
-        self.running[vhost] = trace_status(vhost, TraceState.stopped, present.participant)
+        self.running[vhost] = trace_status(vhost, TraceState.stopped, present.policy)
 
     async def prune(
         self,
@@ -181,11 +182,11 @@ class FakeTraces:
         return self.feed
 
 
-def trace_status(vhost: str, state: TraceState, participant: str = "channel") -> TraceStatus:
+def trace_status(vhost: str, state: TraceState, policy: str = "channel") -> TraceStatus:
     return TraceStatus(
         vhost=vhost,
         state=state,
-        participant=participant,
+        policy=policy,
         wanted=state is TraceState.running,
         created_at=MADE_AT,
         waiting_for=None,

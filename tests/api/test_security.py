@@ -192,7 +192,7 @@ async def test_a_body_is_read_whatever_its_content_type(
     )
 
     assert answer.status_code == 201
-    assert world.traces.running["shop"].participant == "user"
+    assert world.traces.running["shop"].policy == "user"
 
 
 async def test_a_method_that_is_none_is_told_which_there_are(client: httpx.AsyncClient) -> None:

@@ -7,8 +7,8 @@ import pytest
 
 from app.errors import ConflictError, NotFoundError
 from app.store import Store
+from app.traces.life import TraceState
 from app.traces.pipeline import PipelineSettings
-from app.traces.status import TraceState
 from itc import Relation, compare
 from model.words import EventType, Match
 from tests.integration.conftest import Service

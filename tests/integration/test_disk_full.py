@@ -10,8 +10,8 @@ import asyncpg
 import pytest
 
 from app.store import Store, migrate
+from app.traces.life import TraceState
 from app.traces.pipeline import PipelineSettings
-from app.traces.status import TraceState
 from model.words import EventType, Match
 from tests.disks import fill, small_disk
 from tests.integration.conftest import Service, until

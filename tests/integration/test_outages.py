@@ -9,9 +9,10 @@ from pathlib import Path
 import msgspec
 
 from app.store import Store, migrate
-from app.traces.pipeline import FULL, PipelineSettings
+from app.traces.life import TraceState
+from app.traces.monitor import FULL
+from app.traces.pipeline import PipelineSettings
 from app.traces.running import RunningTrace
-from app.traces.status import TraceState
 from model.words import Match
 from tests.integration.conftest import Service, until
 from tests.integration.test_capture import send_and_receive
@@ -123,7 +124,7 @@ async def test_a_trace_queue_that_reached_its_limit_is_exactly_one_gap(
     assert isinstance(running, RunningTrace)
 
     async def noticed() -> bool:
-        return running.pipeline._gaps.is_open
+        return running.pipeline.gaps.is_open
 
     await until(noticed, "the trace sees that its queue is full, and cannot store that yet")
     lock.execute("ROLLBACK")

@@ -11,9 +11,9 @@ from app.broker.login import sign_in
 from app.broker.source import TraceSource
 from app.errors import OutageError
 from app.store import Store
+from app.traces.life import TraceState
 from app.traces.pipeline import PipelineSettings
 from app.traces.registry import TraceRegistry
-from app.traces.status import TraceState
 from tests.integration.conftest import Service, until
 from tests.integration.test_capture import send_and_receive
 from tools.servers import Broker

@@ -110,8 +110,7 @@ async def test_a_process_that_dies_in_mid_job_is_replaced(
 async def test_a_process_that_died_while_idle_is_replaced(process: SparkProcess) -> None:
     first = (await process.run(1, "echo", {}, Reports()))["pid"]
     os.kill(first, signal.SIGKILL)
-    assert process._process is not None
-    await process._process.wait()
+    await process._running.wait()
     assert (await process.run(2, "echo", {}, Reports()))["pid"] != first
 
 
@@ -213,10 +212,8 @@ async def test_the_real_worker_runs_is_cancelled_killed_and_replaced(
         with pytest.raises(NotFoundError, match="no event 99999"):
             await process.run(4, "chain", {**work(long_chain, target), "to": 99_999}, Reports())
 
-        inner = process._process
-        assert inner is not None
-        assert inner.stdin is not None
-        inner.stdin.close()  # what the worker sees when the service is killed
+        inner = process._running
+        inner.hang_up()  # what the worker sees when the service is killed
         async with asyncio.timeout(30):
             assert await inner.wait() == 0
     finally:

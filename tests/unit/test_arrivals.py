@@ -9,7 +9,7 @@ import pytest
 
 from app.broker import consumer
 from app.broker.connection import Gate
-from app.broker.consumer import MOST_AHEAD, TraceStream
+from app.broker.consumer import MOST_AHEAD, Reading, TraceStream
 from app.broker.deliveries import Delivery
 
 DELIVERY = Delivery(1, False, "publish.", b"", b"")
@@ -19,7 +19,7 @@ async def arrivals(monkeypatch: pytest.MonkeyPatch, reads: list[tuple[int, int]]
     """Times of arrival in µs, of reads at a time in µs, each with so many messages."""
     connection: Any = SimpleNamespace(broker_name="ours", gate=Gate())
     nothing: Any = None
-    stream = TraceStream(nothing, "itc.trace", connection, nothing, None)
+    stream = TraceStream(nothing, "itc.trace", connection, nothing, Reading(100), 0)
     for now, count in reads:
         monkeypatch.setattr(consumer.time, "time_ns", lambda now=now: now * 1000)
         stream.take_in([DELIVERY] * count)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from app.errors import OutageError
 from app.store.gaps import Gap
 from app.traces.gapwatch import GapWatch
@@ -51,10 +53,9 @@ async def test_a_gap_whose_commit_was_in_doubt_is_not_opened_again() -> None:
     store = GapStore()
     gaps = watch(store)
     store.answers = False
-    try:
+    with pytest.raises(OutageError):
         await gaps.losing("full", 5)
-    except OutageError:
-        store.answers = True
+    store.answers = True
     gaps.resume(0, 0, list(store.gaps.values()), queued=0)
     await gaps.write()
     assert len(store.gaps) == 1

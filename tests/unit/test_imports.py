@@ -19,6 +19,7 @@ MAY_IMPORT = {
     "itc": (),
     "spark_jobs": ("itc",),
     "app.errors": (),
+    "app.children": (),
     "app.secret_url": (),
     "app.settings": ("app.errors", "app.secret_url"),
     "app.tracker": ("itc",),
@@ -26,6 +27,7 @@ MAY_IMPORT = {
     "app.store": ("app.errors", "app.job", "app.tracker", "itc"),
     # What an export is called, what lies beside it, what is archived; none of them loads Spark.
     "app.jobs": (
+        "app.children",
         "app.errors",
         "app.job",
         "spark_jobs.archived",
@@ -33,7 +35,7 @@ MAY_IMPORT = {
         "spark_jobs.formats",
     ),
     # Traces know the store's and the tracker's values; broker and store come as ports.
-    "app.traces": ("app.errors", "app.store", "app.tracker", "itc"),
+    "app.traces": ("app.children", "app.errors", "app.store", "app.tracker", "itc"),
     "app.api": (
         "app.errors",
         "app.job",

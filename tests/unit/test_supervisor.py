@@ -9,8 +9,8 @@ import pytest
 
 from app.errors import NotFoundError, OutageError
 from app.traces.feed import Feed
+from app.traces.life import Life, TraceState
 from app.traces.rate import Rate
-from app.traces.status import TraceState
 from app.traces.supervisor import LONGEST_PAUSE_SECONDS, RestartIntensity, Supervisor
 
 
@@ -55,7 +55,7 @@ def supervised(
         started.append(clock.now)
         next(steps)(supervisor)
 
-    supervisor = Supervisor("v", run, clock=clock, pause=clock.pause)
+    supervisor = Supervisor("v", run, Life(), clock=clock, pause=clock.pause)
     return supervisor, started
 
 
@@ -75,8 +75,8 @@ async def test_the_fourth_failure_marks_the_trace_failed_with_its_reason() -> No
     supervisor, started = supervised(Clock(), iter([fail] * 9))
     await supervisor.supervise()
     assert len(started) == 4
-    assert (supervisor.state, supervisor.restarts) == (TraceState.failed, 4)
-    assert (supervisor.last_error or "").startswith(
+    assert (supervisor.life.state, supervisor.life.standing.restarts) == (TraceState.failed, 4)
+    assert (supervisor.life.standing.last_error or "").startswith(
         f"an error in the service itself, ValueError at {__name__}:"
     )
 
@@ -98,8 +98,8 @@ async def test_a_failure_is_told_without_a_text_that_may_hold_a_secret(
     supervisor, _ = supervised(Clock(), iter([leak, end]))
     await supervisor.supervise()
 
-    assert told in (supervisor.last_error or "")
-    assert "hush" not in (supervisor.last_error or "")
+    assert told in (supervisor.life.standing.last_error or "")
+    assert "hush" not in (supervisor.life.standing.last_error or "")
 
 
 async def test_failures_far_apart_are_each_restarted() -> None:
@@ -111,7 +111,7 @@ async def test_failures_far_apart_are_each_restarted() -> None:
 
     supervisor, started = supervised(clock, iter([later] * 6 + [end]))
     await supervisor.supervise()
-    assert (len(started), supervisor.state) == (7, TraceState.stopped)
+    assert (len(started), supervisor.life.state) == (7, TraceState.stopped)
 
 
 async def test_an_outage_is_waited_out_with_growing_pauses_and_does_not_count() -> None:
@@ -120,7 +120,7 @@ async def test_an_outage_is_waited_out_with_growing_pauses_and_does_not_count() 
     pauses = [b - a for a, b in itertools.pairwise(started)]
     assert pauses == sorted(pauses)
     assert pauses[-1] == LONGEST_PAUSE_SECONDS
-    assert (supervisor.restarts, supervisor.state) == (0, TraceState.stopped)
+    assert (supervisor.life.standing.restarts, supervisor.life.state) == (0, TraceState.stopped)
 
 
 async def test_after_an_outage_that_ended_the_pauses_begin_anew() -> None:
@@ -138,12 +138,12 @@ async def test_while_it_waits_the_trace_says_for_what() -> None:
     seen: list[tuple[TraceState, str | None]] = []
 
     def look(supervisor: Supervisor) -> None:
-        seen.append((supervisor.state, supervisor.waiting_for))
+        seen.append((supervisor.life.state, supervisor.life.standing.waiting_for))
 
     supervisor, _ = supervised(Clock(), iter([outage, look]))
     await supervisor.supervise()
     assert seen == [(TraceState.waiting, "the broker is away")]
-    assert supervisor.waiting_for is None
+    assert supervisor.life.standing.waiting_for is None
 
 
 def test_the_rate_is_the_mean_over_the_last_seconds() -> None:

@@ -25,7 +25,8 @@ from app.api.openapi import READING
 from app.api.services import Parts, Services
 from app.api.signin.auth import User, reader_of
 from app.job import Job, JobState
-from app.traces.status import TraceState, TraceStatus, Work
+from app.traces.life import TraceState
+from app.traces.status import TraceStatus, Work
 from app.version import program_version
 
 router = APIRouter(tags=["service"])

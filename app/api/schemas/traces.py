@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.api.schemas.common import Gap, Model, Time, names_of
-from app.traces.status import TraceState
+from app.traces.life import TraceState
 from app.tracker import Policy
 
 TraceStateWord = Annotated[str, names_of(TraceState)]

@@ -1,0 +1,71 @@
+"""One attempt at running a trace: restore it, connect it, and let it run.
+
+Whatever goes wrong ends the attempt: the next one begins with the checkpoint again, and what was
+not acknowledged comes back from the broker.
+"""
+
+from __future__ import annotations
+
+from app.traces.life import Standing
+from app.traces.pipeline import Ending, Pipeline
+from app.traces.ports import Stream
+from app.traces.recorder import Recorder
+from app.traces.run import Run
+from app.traces.status import Snapshot
+
+
+class Attempt:
+    """What is opened, and becomes a `Run` once it is connected; a new object for each."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self._pipeline = pipeline
+        self._ending = Ending()
+        # How far it has come: nothing is known yet, restored, or running.
+        self._reached: Recorder | Run | None = None
+
+    def stop(self) -> None:
+        """Ask the run to end after the batch at hand; the queue goes on collecting."""
+        self._ending.at_once = True
+
+    def drain(self) -> None:
+        """Ask the run to end once the queue is empty."""
+        self._ending.when_empty = True
+
+    def snapshot(self, standing: Standing) -> Snapshot:
+        """Return the numbers as far as they are known."""
+        if self._reached is None:
+            return Snapshot(standing, last_event_id=self._pipeline.trace.last_event_id)
+        return self._reached.snapshot(standing)
+
+    async def run(self) -> None:
+        """Restore, connect, and store what comes, until asked to end.
+
+        Raises `OutageError` when the broker or the database is away, `UndeliverableError` at a
+        message that has to be passed by `pass_undeliverable`.
+        """
+        pipeline = self._pipeline
+        recorder = await self._restore()
+        prefetch = max(pipeline.settings.prefetch, len(recorder.window))
+        async with pipeline.source.open(pipeline.trace.vhost, prefetch) as stream:
+            await self._follow(recorder, stream)
+
+    async def pass_undeliverable(self, before: int) -> None:
+        """Store the first ``before`` messages, and put the one behind them into quarantine."""
+        source, vhost = self._pipeline.source, self._pipeline.trace.vhost
+        recorder = await self._restore()
+        if before:
+            self.drain()
+            async with source.open(vhost, before, before) as stream:
+                await self._follow(recorder, stream)
+        unreadable = await source.take_undeliverable(vhost)
+        if unreadable is not None:
+            recorder.tracker.counters.quarantined += 1
+            await recorder.append(recorder.batch([], [unreadable]))
+
+    async def _restore(self) -> Recorder:
+        self._reached = recorder = await Recorder.restore(self._pipeline)
+        return recorder
+
+    async def _follow(self, recorder: Recorder, stream: Stream) -> None:
+        self._reached = run = Run(self._pipeline, recorder, stream, self._ending)
+        await run.follow()

@@ -1,0 +1,145 @@
+"""A trace's life: the states it can be in, and which may follow which.
+
+One `Life` is one trace's, from its start until it is stopped or has failed. It lives where the
+trace runs; whoever shows a trace gets its `Standing`.
+"""
+
+from __future__ import annotations
+
+import enum
+
+import msgspec
+
+
+class TraceState(enum.StrEnum):
+    """Where a trace stands. `waiting` is an outage it sits out, `failed` a bug it gave up on."""
+
+    starting = "starting"
+    running = "running"
+    waiting = "waiting"
+    stopping = "stopping"
+    stopped = "stopped"
+    failed = "failed"
+
+
+# To say again what holds already is no transition. A run that returns is over however far it came:
+# a trace that was only asked to empty its queue is never `stopping`.
+TRANSITIONS: dict[TraceState, frozenset[TraceState]] = {
+    TraceState.starting: frozenset(
+        {
+            TraceState.running,
+            TraceState.waiting,
+            TraceState.stopping,
+            TraceState.stopped,
+            TraceState.failed,
+        }
+    ),
+    TraceState.running: frozenset(
+        {
+            TraceState.starting,
+            TraceState.waiting,
+            TraceState.stopping,
+            TraceState.stopped,
+            TraceState.failed,
+        }
+    ),
+    TraceState.waiting: frozenset(
+        {
+            TraceState.starting,
+            TraceState.running,
+            TraceState.stopping,
+            TraceState.stopped,
+            TraceState.failed,
+        }
+    ),
+    TraceState.stopping: frozenset({TraceState.stopped}),
+    TraceState.stopped: frozenset(),
+    TraceState.failed: frozenset({TraceState.stopping}),
+}
+
+
+class IllegalTransitionError(RuntimeError):
+    """A trace was to go from one state to another that cannot follow: a bug."""
+
+
+class Standing(msgspec.Struct, frozen=True):
+    """How a life stands at a moment. ``restarts`` counts the failures, the last one too."""
+
+    state: TraceState = TraceState.starting
+    waiting_for: str | None = None
+    last_error: str | None = None
+    restarts: int = 0
+
+
+# How a trace stands that nobody runs.
+NOT_RUN = Standing(TraceState.stopped)
+
+
+class Life:
+    """The one owner of a trace's state; each method is something that happens to the trace.
+
+    What cannot happen in the present state raises `IllegalTransitionError`. Once a trace is being
+    stopped, what its last run still says of itself is noted, but does not undo that.
+    """
+
+    def __init__(self) -> None:
+        """Begin with `starting`."""
+        self._standing = Standing()
+
+    @classmethod
+    def run_again(cls, ended: Standing, waiting_for: str) -> Life:
+        """Begin again where the process died that ran the trace; its errors stay known."""
+        life = cls()
+        life._standing = Standing(last_error=ended.last_error, restarts=ended.restarts)
+        life.waiting(waiting_for)
+        return life
+
+    @property
+    def standing(self) -> Standing:
+        """How it stands now."""
+        return self._standing
+
+    @property
+    def state(self) -> TraceState:
+        """Where it stands now."""
+        return self._standing.state
+
+    def running(self) -> None:
+        """Note that the run has come through its start, or through an outage."""
+        self._go(self._unless_stopping(TraceState.running), waiting_for=None)
+
+    def waiting(self, reason: str) -> None:
+        """Note that an outage is waited out, and which."""
+        self._go(self._unless_stopping(TraceState.waiting), waiting_for=reason)
+
+    def restarting(self, error: str) -> None:
+        """Note that the run failed, and begins again."""
+        self._fail(TraceState.starting, error)
+
+    def failed(self, error: str) -> None:
+        """Note that the run failed, and is given up."""
+        self._fail(TraceState.failed, error)
+
+    def stopping(self) -> None:
+        """Note that the trace was asked to end."""
+        self._go(TraceState.stopping, waiting_for=self._standing.waiting_for)
+
+    def stopped(self) -> None:
+        """Note that the run is over."""
+        self._go(TraceState.stopped, waiting_for=None)
+
+    def _fail(self, state: TraceState, error: str) -> None:
+        self._go(self._unless_stopping(state), waiting_for=None)
+        self._standing = msgspec.structs.replace(
+            self._standing, last_error=error, restarts=self._standing.restarts + 1
+        )
+
+    def _unless_stopping(self, state: TraceState) -> TraceState:
+        return self.state if self.state is TraceState.stopping else state
+
+    def _go(self, state: TraceState, waiting_for: str | None) -> None:
+        if state is not self.state and state not in TRANSITIONS[self.state]:
+            raise IllegalTransitionError(f"a trace that is {self.state} cannot be {state}")
+        self._standing = msgspec.structs.replace(
+            self._standing, state=state, waiting_for=waiting_for
+        )

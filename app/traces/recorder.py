@@ -1,0 +1,81 @@
+"""Where a trace stands in the store, and what takes it further.
+
+Every batch goes into one transaction with the tracker's checkpoint and the digests of the messages
+that it comes from. So what was restored for a run, the tracker and the window, is what it records.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from app.errors import OutageError
+from app.store.batch import Batch
+from app.traces.life import Standing
+from app.traces.pipeline import Pipeline
+from app.traces.rate import Rate
+from app.traces.resume import Window
+from app.traces.status import Snapshot, Work
+from app.traces.supervisor import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS
+from app.tracker import Policy, Restored, StampedEvent, Tracker, Unreadable
+
+
+class Recorder:
+    """Stores what a run stamps, from the checkpoint on."""
+
+    def __init__(self, pipeline: Pipeline, restored: Restored) -> None:
+        settings = pipeline.settings
+        self._pipeline = pipeline
+        self.restored = restored
+        self.tracker = Tracker(Policy(pipeline.trace.policy), settings.bounds, restored)
+        self.window = Window(settings.prefetch, restored.window)
+        self.last_event_id = restored.last_event_id
+        self.work = Work()
+        self._rate = Rate(time.monotonic)
+
+    @classmethod
+    async def restore(cls, pipeline: Pipeline) -> Recorder:
+        """Go on where the store says that the trace stands. Raises `OutageError`."""
+        handovers = pipeline.settings.bounds.handovers
+        return cls(pipeline, await pipeline.store.restore(pipeline.trace.id, handovers))
+
+    def snapshot(self, standing: Standing, lag: int | None = None) -> Snapshot:
+        """Return the numbers as they are."""
+        return Snapshot(
+            standing=standing,
+            totals=self.tracker.totals(),
+            last_event_id=self.last_event_id,
+            rate=self._rate.per_second(),
+            lag=lag,
+            work=self.work,
+        )
+
+    def batch(self, events: list[StampedEvent], unreadable: list[Unreadable]) -> Batch:
+        """Make a batch, with the tracker and the window as they are at this moment."""
+        return Batch(events, self.tracker.checkpoint(), self.window.dump(), unreadable)
+
+    async def append(self, batch: Batch) -> None:
+        """Store a batch in the trace's turn; an outage of the store is sat out here."""
+        pipeline, pause = self._pipeline, FIRST_PAUSE_SECONDS
+        while True:
+            began = time.perf_counter()
+            try:
+                async with pipeline.turn:
+                    ids = await pipeline.store.append(pipeline.trace.id, batch)
+            except OutageError as outage:
+                pipeline.supervisor.waiting(str(outage))
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+            else:
+                if pause > FIRST_PAUSE_SECONDS:
+                    pipeline.supervisor.running()
+                newest = batch.events[-1].stamp if batch.events else None
+                self.work.count_stored(newest, time.perf_counter() - began)
+                self._stored(ids)
+                return
+
+    def _stored(self, ids: range) -> None:
+        if ids:
+            self.last_event_id = ids[-1]
+            self._rate.add(len(ids))
+            self._pipeline.feed.advance(ids[-1])

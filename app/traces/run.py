@@ -1,0 +1,111 @@
+"""What runs: one stream of trace messages, from the checkpoint on, until it is asked to end.
+
+    trace messages → records → stamped events → one transaction with the checkpoint → ack
+
+While a batch is being stored the next one is already parsed and stamped; never more than that, so
+memory is bounded by two batches and the prefetch.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+
+from app.errors import OutageError
+from app.traces.life import Standing
+from app.traces.monitor import Monitor
+from app.traces.pipeline import Ending, Pipeline
+from app.traces.ports import Stream
+from app.traces.recorder import Recorder
+from app.traces.retention import retain
+from app.traces.stamping import Prepared, Stamper
+from app.traces.status import Snapshot
+
+
+class Run:
+    """A trace that is restored and connected."""
+
+    def __init__(
+        self, pipeline: Pipeline, recorder: Recorder, stream: Stream, ending: Ending
+    ) -> None:
+        self._pipeline = pipeline
+        self._recorder = recorder
+        self._stream = stream
+        self._ending = ending
+        self._stamper = Stamper(recorder, stream)
+        self._monitor = Monitor(pipeline, recorder, stream, ending)
+        self._next_retention = time.monotonic()
+
+    def snapshot(self, standing: Standing) -> Snapshot:
+        """Return the numbers as they are."""
+        return self._recorder.snapshot(standing, self._monitor.lag)
+
+    async def follow(self) -> None:
+        """Switch tracing on, and store what comes, until asked to end. Raises `OutageError`."""
+        await self._monitor.begin()
+        self._pipeline.supervisor.running()
+        watching = asyncio.create_task(self._monitor.watch())
+        try:
+            await self._consume(watching)
+        finally:
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
+
+    async def _consume(self, watching: asyncio.Task[None]) -> None:
+        settings, stream = self._pipeline.settings, self._stream
+        storing: asyncio.Task[None] | None = None
+        try:
+            while not self._ending.at_once:
+                if watching.done():  # it has no end but a failure
+                    watching.result()
+                if self._retention_is_due():
+                    if storing is not None:
+                        await storing
+                        storing = None
+                    await self._retain()
+                messages = await stream.batch(settings.batch_events, settings.batch_seconds)
+                silent = not messages and await self._is_silent()
+                async with self._pipeline.turn:
+                    prepared = self._stamper.prepare(messages, silent)
+                if storing is not None:
+                    await storing
+                    storing = None
+                if prepared is not None:
+                    storing = asyncio.create_task(self._commit(prepared))
+                elif silent and self._ending.when_empty:
+                    return
+        except asyncio.CancelledError:
+            if storing is not None:  # it may be waiting for the database, for who knows how long
+                storing.cancel()
+            raise
+        finally:
+            if storing is not None:
+                await storing
+
+    async def _is_silent(self) -> bool:
+        """Whether the queue is empty, where it matters that it is more than a pause."""
+        if not (self._ending.when_empty or self._stamper.is_holding):
+            return False
+        return await self._stream.ready_messages() == 0 and self._stream.buffered == 0
+
+    def _retention_is_due(self) -> bool:
+        return self._pipeline.settings.retention.is_on and time.monotonic() >= self._next_retention
+
+    async def _retain(self) -> None:
+        """Carry retention out; nothing may be on its way into the store."""
+        pipeline, retention = self._pipeline, self._pipeline.settings.retention
+        self._next_retention = time.monotonic() + retention.check_seconds
+        await retain(pipeline.store, pipeline.trace.id, self._recorder.tracker, retention)
+
+    async def _commit(self, prepared: Prepared) -> None:
+        """Store a batch, then acknowledge it."""
+        if prepared.batch is not None:
+            await self._recorder.append(prepared.batch)
+        if prepared.messages:
+            await self._stream.acknowledge(prepared.tag)
+        gaps = self._pipeline.gaps
+        gaps.stored(prepared.messages, self._recorder.last_event_id)
+        if gaps.is_open:
+            with contextlib.suppress(OutageError):  # the next batch's turn
+                await gaps.write()

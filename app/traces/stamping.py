@@ -1,0 +1,82 @@
+"""From trace messages to a batch: which of them are new, and the events they lead to."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import msgspec
+
+from app.store.batch import Batch
+from app.traces.ports import Stream, TraceMessage
+from app.traces.recorder import Recorder
+from app.traces.resume import Resume, digest
+from app.tracker import StampedEvent, Unreadable
+
+
+class Prepared(msgspec.Struct):
+    """A batch to be stored, and the delivery tag that acknowledges all of it."""
+
+    batch: Batch | None  # None where every message was stored before
+    tag: int
+    messages: int
+
+
+class Stamper:
+    """Stamps what comes in one stream."""
+
+    def __init__(self, recorder: Recorder, stream: Stream) -> None:
+        self._recorder = recorder
+        self._stream = stream
+        self._resume: Resume[tuple[TraceMessage, bytes]] = Resume(recorder.window)
+        recorder.tracker.reorder(stream.is_cluster)
+
+    @property
+    def is_holding(self) -> bool:
+        """Whether messages wait for those behind them to decide whether they are stored."""
+        return self._resume.is_holding
+
+    def prepare(self, messages: Sequence[TraceMessage], silent: bool) -> Prepared | None:
+        """Stamp what is new among the messages; None where there is nothing to acknowledge.
+
+        ``silent`` says that the queue holds no more for now.
+        """
+        recorder, tracker = self._recorder, self._recorder.tracker
+        events: list[StampedEvent] = []
+        unreadable: list[Unreadable] = []
+        digests: list[bytes] = []
+        tag = count = 0
+        began = time.perf_counter()
+        for arrival, mark, is_new in self._decided(messages, silent):
+            tag, count = arrival.tag, count + 1
+            if not is_new:
+                continue
+            digests.append(mark)
+            message = arrival.message
+            if isinstance(message, Unreadable):
+                unreadable.append(message)
+            elif not self._stream.is_own(message):
+                events += tracker.apply(message, arrival.at)
+        events += tracker.close_overdue(time.time_ns() // 1000)
+        recorder.work.count_stamped(len(events), time.perf_counter() - began)
+        tracker.counters.quarantined += len(unreadable)
+        batch = None
+        if digests or events:
+            recorder.window.add(digests)
+            batch = recorder.batch(events, unreadable)
+        return Prepared(batch, tag, count) if batch or count else None
+
+    def _decided(
+        self, messages: Sequence[TraceMessage], silent: bool
+    ) -> list[tuple[TraceMessage, bytes, bool]]:
+        """Give (message, digest, is new) of those of which it is clear whether they are stored."""
+        marked = [(arrival, digest(arrival.message)) for arrival in messages]
+        if self._resume.settled:
+            return [(arrival, mark, True) for arrival, mark in marked]
+        decided: list[tuple[TraceMessage, bytes, bool]] = []
+        for arrival, mark in marked:
+            for held, is_new in self._resume.push((arrival, mark), mark, arrival.redelivered):
+                decided.append((*held, is_new))
+        if silent and self._resume.is_holding:
+            decided += [(*held, is_new) for held, is_new in self._resume.settle()]
+        return decided

@@ -1,0 +1,168 @@
+"""What is known of a trace before its run has begun, and how a run begins and ends."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from app.errors import OutageError
+from app.store.batch import Batch
+from app.store.traces import Trace
+from app.traces.attempt import Attempt
+from app.traces.feed import Feed
+from app.traces.gapwatch import GapWatch
+from app.traces.life import Life, TraceState
+from app.traces.pipeline import Pipeline, PipelineSettings
+from app.traces.supervisor import Supervisor
+from app.tracker import Restored
+
+TRACE = Trace(1, "shop", "channel", True, 0, None, 5, 5, 2, 0)
+
+
+class FakeStore:
+    """A store that restores a trace as of its event 7, and remembers what is appended."""
+
+    def __init__(self) -> None:
+        self.answers = asyncio.Event()
+        self.answers.set()
+        self.appended: list[Batch] = []
+
+    async def restore(self, trace_id: int, handovers: int) -> Restored:
+        await self.answers.wait()
+        return Restored(b"", [], [], [], [], last_event_id=7)
+
+    async def gaps(self, trace_id: int) -> Sequence[Any]:
+        return []
+
+    async def append(self, trace_id: int, batch: Batch) -> range:
+        self.appended.append(batch)
+        return range(0)
+
+
+class FakeStream:
+    """An empty queue."""
+
+    queue_is_new = False
+    queued_before = 0
+    buffered = 0
+    is_cluster = False
+
+    def __init__(self) -> None:
+        self.looked = asyncio.Event()
+
+    async def batch(self, most: int, linger: float) -> Sequence[Any]:
+        self.looked.set()
+        await asyncio.sleep(0)
+        return []
+
+    async def ready_messages(self) -> int:
+        return 0
+
+
+class FakeSource:
+    """A broker that can be reached once ``reachable`` is set, or not at all."""
+
+    def __init__(self) -> None:
+        self.asked = asyncio.Event()
+        self.reachable = asyncio.Event()
+        self.error: OutageError | None = None
+        self.stream = FakeStream()
+
+    @asynccontextmanager
+    async def open(
+        self, vhost: str, prefetch: int, limit: int | None = None
+    ) -> AsyncIterator[FakeStream]:
+        self.asked.set()
+        await self.reachable.wait()
+        if self.error is not None:
+            raise self.error
+        yield self.stream
+
+    async def switch_on(self, vhost: str) -> list[str]:
+        return []
+
+    async def queued_bytes(self, vhost: str) -> int | None:
+        return 0
+
+
+class World:
+    """An attempt at a trace, its life, and both ends of it as fakes."""
+
+    def __init__(self) -> None:
+        self.life = Life()
+        self.store: Any = FakeStore()
+        self.source: Any = FakeSource()
+        pipeline = Pipeline(
+            trace=TRACE,
+            store=self.store,
+            source=self.source,
+            feed=Feed(),
+            supervisor=Supervisor("shop", self._unused, self.life, clock=lambda: 0.0),
+            settings=PipelineSettings(),
+            gaps=GapWatch(self.store, TRACE.id),
+            turn=contextlib.nullcontext(),
+        )
+        self.attempt = Attempt(pipeline)
+
+    async def _unused(self) -> None:
+        raise AssertionError("nobody supervises here")
+
+    def known(self) -> tuple[int, bool]:
+        """The last event's id, and whether totals are known."""
+        snapshot = self.attempt.snapshot(self.life.standing)
+        return snapshot.last_event_id, snapshot.totals is not None
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+async def test_before_it_is_restored_only_what_the_store_said_at_the_start_is_known(
+    world: World,
+) -> None:
+    world.store.answers.clear()
+    running = asyncio.create_task(world.attempt.run())
+    await asyncio.sleep(0)
+    assert world.known() == (5, False)
+    running.cancel()
+    await asyncio.wait({running})
+    assert world.known() == (5, False)
+
+
+async def test_a_restored_trace_that_waits_for_its_broker_is_known(world: World) -> None:
+    world.source.error = OutageError("the broker is away")
+    running = asyncio.create_task(world.attempt.run())
+    await world.source.asked.wait()
+    assert world.known() == (7, True)
+    assert world.life.state is TraceState.starting
+    world.source.reachable.set()
+    with pytest.raises(OutageError, match="away"):
+        await running
+    assert world.known() == (7, True), "also until the next attempt"
+
+
+async def test_a_run_that_is_asked_to_end_before_it_has_begun_ends_at_once(world: World) -> None:
+    running = asyncio.create_task(world.attempt.run())
+    await world.source.asked.wait()
+    world.attempt.stop()
+    world.source.reachable.set()
+    await asyncio.wait_for(running, 30)
+    assert not world.source.stream.looked.is_set()
+    # That tracing was on is stored, so that the next start is a return.
+    assert [batch.events for batch in world.store.appended] == [[]]
+
+
+async def test_a_run_follows_its_stream_until_the_queue_is_empty(world: World) -> None:
+    world.source.reachable.set()
+    running = asyncio.create_task(world.attempt.run())
+    await world.source.stream.looked.wait()
+    assert world.life.state is TraceState.running
+    world.attempt.drain()
+    await asyncio.wait_for(running, 30)
+    assert world.known() == (7, True)

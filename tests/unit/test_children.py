@@ -1,0 +1,132 @@
+"""A child that speaks lines of JSON: what it is told, what it says, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import AsyncExitStack
+from typing import Any, TypeAlias
+
+import msgspec
+import pytest
+
+from app.children import Child
+
+ECHO = """
+import sys
+for line in sys.stdin:
+    print(line, end="", flush=True)
+"""
+DEAF = """
+import time
+print('{"word": "deaf"}', flush=True)
+while True:
+    time.sleep(1)
+"""
+
+
+class Said(msgspec.Struct):
+    word: str
+
+
+Start: TypeAlias = Callable[..., Coroutine[Any, Any, Child[Said]]]
+
+
+@pytest.fixture
+async def start() -> AsyncIterator[Start]:
+    """Starts children, and leaves none behind."""
+    async with AsyncExitStack() as stack:
+
+        async def start(script: str, **options: Any) -> Child[Said]:
+            command = (sys.executable, "-c", script)
+            child = await Child.start(command, Said, **{"line_bytes": 1 << 16, **options})
+            stack.push_async_callback(child.kill)
+            return child
+
+        yield start
+
+
+async def test_it_is_told_lines_and_its_answers_are_read_as_their_type(start: Start) -> None:
+    child = await start(ECHO)
+    await child.send({"word": "one"})
+    child.write(Said("two"))
+    child.write(msgspec.Raw(b'{"word": "three"}'))
+    assert [await child.read() for _ in range(3)] == [Said("one"), Said("two"), Said("three")]
+
+
+async def test_it_ends_when_its_stdin_does(start: Start) -> None:
+    child = await start(ECHO)
+    assert child.exit_code is None
+    await child.leave(30)
+    assert child.exit_code == 0
+    assert await child.read() is None
+
+
+async def test_one_that_does_not_heed_the_end_of_its_stdin_is_killed(start: Start) -> None:
+    child = await start(DEAF)
+    assert await child.read() == Said("deaf")
+    await child.leave(0.05)
+    assert child.exit_code == -signal.SIGKILL
+
+
+async def test_what_it_started_ends_with_it(start: Start) -> None:
+    child = await start(
+        "import subprocess, sys\n"
+        "below = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
+        'print(\'{"word": "started"}\', flush=True)\n'
+        "sys.stdin.read()",
+    )
+    assert await child.read() == Said("started")
+    await child.kill()
+    async with asyncio.timeout(30):
+        assert await child.read() is None  # both have the other end of the pipe
+
+
+async def test_its_death_ends_what_it_says_also_in_mid_line(start: Start) -> None:
+    child = await start(
+        "import os, sys\n"
+        'os.write(1, b\'{"word": "whole"}\\n{"word": "ha\')\n'
+        "os.kill(os.getpid(), 9)"
+    )
+    assert await child.read() == Said("whole")
+    assert await child.read() is None
+    assert await child.wait() == -signal.SIGKILL
+
+
+async def test_telling_a_dead_one_is_an_error_only_for_who_waits(start: Start) -> None:
+    child = await start("")
+    await child.wait()
+    child.write(Said("nobody hears"))
+
+    async def tell() -> None:
+        while True:  # the first may still find room in the pipe
+            await child.send(Said("nobody hears"))
+
+    with pytest.raises(ConnectionError):
+        await asyncio.wait_for(tell(), 30)
+
+
+async def test_a_line_that_is_too_long_is_an_error(start: Start) -> None:
+    child = await start("print('{\"word\": \"' + 10_000 * 'x' + '\"}')", line_bytes=1_000)
+    with pytest.raises(ValueError, match="limit"):
+        await child.read()
+
+
+async def test_its_stderr_is_heard_to_the_end(start: Start) -> None:
+    heard: list[str] = []
+    child = await start(
+        "import os, sys; os.write(2, b'one\\ntwo\\n'); sys.exit(3)", hear=heard.extend
+    )
+    await child.leave(30)
+    assert (child.exit_code, heard) == (3, ["one", "two"])
+
+
+async def test_its_environment_may_be_another(start: Start) -> None:
+    child = await start(
+        "import os; print('{\"word\": \"%s\"}' % os.environ['TMPDIR'])",
+        environment={**os.environ, "TMPDIR": "/elsewhere"},
+    )
+    assert await child.read() == Said("/elsewhere")
