@@ -13,7 +13,7 @@ import pytest
 from app.jobs.process import SparkProcess
 from app.store import Store
 from app.traces.retention import Pruned, Retention, retain
-from app.traces.status import TraceState
+from app.traces.life import TraceState
 from app.tracker import Bounds, Channel, Policy, Record, Tracker
 from tests.api.conftest import World, connected, make_world
 from tests.api.fakes import FakeTraces, trace_status
