@@ -23,7 +23,8 @@ from app.broker.outages import VirtualHostError
 from app.errors import ItcError
 from app.main import management_api
 from app.settings import Settings
-from app.store import Store, Trace, schema_state
+from app.store import Store, schema_state
+from app.stored.traces import Trace
 from app.version import program_version
 
 TRACE_EXCHANGE = "amq.rabbitmq.trace"

@@ -25,7 +25,8 @@ from app.jobs.manager import JobManager
 from app.jobs.process import SparkProcess
 from app.jobs.topologies import Topologies
 from app.settings import Settings
-from app.store import Store, Trace, migrate
+from app.store import Store, migrate
+from app.stored.traces import Trace
 from app.traces.feed import Feed
 from app.traces.pipeline import PipelineSettings
 from app.traces.processes import TraceProcesses

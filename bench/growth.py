@@ -19,7 +19,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from app.garbage import tune_garbage_collection
-from app.store import Batch, Store, migrate
+from app.store import Store, migrate
+from app.stored.batches import Batch
 from app.traces.retention import Retention, retain
 from app.tracker import Bounds, Policy, Publish, Record, StampedEvent, Tracker
 from bench.stores import FIRST_TIME, STEP, traffic

@@ -13,7 +13,9 @@ from contextlib import asynccontextmanager
 from typing import NamedTuple, TypeAlias
 
 from app.broker.consumer import Firehose
-from app.store import EventFilter, EventRow, Store
+from app.store import Store
+from app.stored.events import EventRow
+from app.stored.filters import EventFilter
 from app.tracker import (
     Bounds,
     Channel,

@@ -15,7 +15,8 @@ import time
 from collections.abc import Iterator
 
 from app.garbage import tune_garbage_collection
-from app.store import Batch, Store, migrate
+from app.store import Store, migrate
+from app.stored.batches import Batch
 from app.tracker import Bounds, Channel, Deliver, Policy, Publish, Record, Tracker
 
 BATCH = 5_000

@@ -20,7 +20,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from app.store import EventRow, Store
+from app.store import Store
+from app.stored.events import EventRow
 from bench.judge import stored_events
 from bench.kills import Service
 from bench.workload import Clock, event_name, relation, work

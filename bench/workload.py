@@ -21,7 +21,7 @@ from aio_pika import ExchangeType, Message
 from aio_pika.abc import AbstractChannel, AbstractExchange, AbstractQueue
 from pamqp.common import FieldTable
 
-from app.store import EventRow
+from app.stored.events import EventRow
 from app.tracker import EventType
 
 Clock: TypeAlias = dict[str, int]

@@ -16,8 +16,9 @@ from app.api.services import Parts, Services
 from app.api.submitting import ACCEPTED, Prefer, submitted
 from app.api.views import json_answer
 from app.errors import BadRequestError, NotFoundError
-from app.job import Json
-from app.store import NOTHING_LARGE, EventFilter
+from app.stored.events import NOTHING_LARGE
+from app.stored.filters import EventFilter
+from app.stored.jobs import Json
 
 router = APIRouter(tags=["archive"], prefix="/itc_db/archive")
 

@@ -8,7 +8,9 @@ from typing import Any
 from app.api.schemas import iso_time
 from app.api.views import event_views
 from app.errors import BadRequestError
-from app.store import EventRow, Fate, Gap, Wanted
+from app.stored.deliveries import Fate
+from app.stored.events import EventRow, Wanted
+from app.stored.gaps import Gap
 from itc import Relation, compare
 
 CLOCK_ALONE = Wanted(payload=False, properties=False)

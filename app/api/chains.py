@@ -20,10 +20,10 @@ from app.api.services import Parts, Services
 from app.api.submitting import ACCEPTED, Prefer, submitted
 from app.api.views import json_answer
 from app.errors import BadRequestError, ConflictError, NotFoundError
-from app.job import Json
 from app.jobs.exports import Export, checked_name, format_rows
 from app.jobs.requests import JobRequest
-from app.store import NOTHING_LARGE
+from app.stored.events import NOTHING_LARGE
+from app.stored.jobs import Json
 
 router = APIRouter(tags=["chains"])
 

@@ -23,7 +23,10 @@ from app.api.services import Parts, Services
 from app.api.tail import TailQuery
 from app.api.views import event_detail, event_views, json_answer, page_view
 from app.errors import NotFoundError
-from app.store import EVERYTHING, NOTHING_LARGE, EventRow, Sort, Store, Walk, Wanted
+from app.store import Store
+from app.stored.causality import Walk
+from app.stored.events import EVERYTHING, NOTHING_LARGE, EventRow, Wanted
+from app.stored.pages import Sort
 
 router = APIRouter(tags=["events"])
 

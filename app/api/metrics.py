@@ -34,7 +34,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from app.api.auth import User, reader_of
 from app.api.openapi import READING
 from app.api.services import Parts, Services
-from app.job import Job, JobState
+from app.stored.jobs import Job, JobState
 from app.traces.status import TraceState, TraceStatus, Work
 from app.version import program_version
 

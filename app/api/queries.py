@@ -16,7 +16,8 @@ from app.api.schemas import EventType as TypeWord
 from app.api.schemas import MatchKind
 from app.api.views import COLUMNS, wanted_columns
 from app.errors import BadRequestError
-from app.store import EventFilter, Wanted
+from app.stored.events import Wanted
+from app.stored.filters import EventFilter
 from app.tracker.events import EventType, Match
 
 _ISO_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")

@@ -14,7 +14,8 @@ from typing import TypeAlias
 import msgspec
 
 from app.api.views import encode_json, event_views, wanted_columns
-from app.store import EventFilter, Store
+from app.store import Store
+from app.stored.filters import EventFilter
 from app.traces.feed import Feed
 
 _SHARED = 16  # batches kept for readers who ask a moment later; each may hold some megabytes

@@ -16,7 +16,7 @@ from app.api.services import Parts
 from app.api.submitting import ACCEPTED, Prefer, submitted
 from app.api.views import json_answer
 from app.errors import NotFoundError
-from app.job import Json
+from app.stored.jobs import Json
 
 router = APIRouter(tags=["topology"], prefix="/itc_db/topology")
 

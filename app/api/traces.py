@@ -16,7 +16,7 @@ from app.api.schemas import ParticipantInfo, PruneResult, Quarantined, Trace, Tr
 from app.api.services import Parts, Services
 from app.api.views import json_answer, quarantined_view
 from app.errors import NotFoundError
-from app.store import Participant
+from app.stored.participants import Participant
 from app.traces.status import TraceStatus
 
 router = APIRouter(tags=["traces"])

@@ -15,8 +15,11 @@ import msgspec
 from starlette.responses import Response
 
 from app.api.schemas import Event, iso_time
-from app.job import Job
-from app.store import EventPage, EventRow, Quarantined, VectorEntry, Wanted
+from app.stored.events import EventRow, Wanted
+from app.stored.jobs import Job
+from app.stored.pages import EventPage
+from app.stored.participants import VectorEntry
+from app.stored.quarantine import Quarantined
 from itc import encode
 
 COLUMNS = frozenset(Event.model_fields)

@@ -15,8 +15,8 @@ from typing import Any
 import msgspec
 
 from app.errors import BadRequestError, NotFoundError
-from app.job import Json
 from app.jobs.requests import JobRequest
+from app.stored.jobs import Json
 from spark_jobs.export import LEFTOVER, MANIFEST, manifest_of
 from spark_jobs.formats import FORMATS, Format, format_of
 

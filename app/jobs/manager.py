@@ -16,10 +16,10 @@ from typing import Protocol
 import msgspec
 
 from app.errors import ConflictError, ItcError, NotFoundError, OutageError
-from app.job import ENDED, Job, JobState, Json, Progress
 from app.jobs.fair import FairQueue
 from app.jobs.requests import JobRequest
 from app.jobs.runner import Runner
+from app.stored.jobs import ENDED, Job, JobState, Json, Progress
 
 log = logging.getLogger(__name__)
 

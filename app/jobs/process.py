@@ -21,8 +21,8 @@ from collections.abc import Sequence
 import msgspec
 
 from app.errors import BadRequestError, ConflictError, ItcError, NotFoundError, OutageError
-from app.job import Json, Progress
 from app.jobs.runner import Report
+from app.stored.jobs import Json, Progress
 
 log = logging.getLogger(__name__)
 

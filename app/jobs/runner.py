@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol, TypeAlias
 
-from app.job import Json, Progress
+from app.stored.jobs import Json, Progress
 
 Report: TypeAlias = Callable[[Progress], None]
 

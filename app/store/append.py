@@ -12,18 +12,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import NotFoundError
 from app.store import quarantine, rows
-from app.store.batch import Batch
 from app.store.engine import Dialect
-from app.store.tables import (
-    blocks,
-    channels,
-    copies,
-    event_ids,
-    events,
-    participants,
-    traces,
-)
+from app.store.tables import blocks, channels, copies, event_ids, events, participants, traces
 from app.store.times import BLOCK
+from app.stored.batches import Batch
 from app.tracker.events import Checkpoint, StampedEvent
 
 # Statements that take long to build are built once. A process has one dialect, but in tests.

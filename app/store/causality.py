@@ -13,13 +13,14 @@ import itertools
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
-import msgspec
 from sqlalchemy import TextClause, bindparam, func, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store import events as stored
-from app.store.events import EVERYTHING, MAX_ID, NOTHING_LARGE, EventRow, Wanted
+from app.store.events import MAX_ID
 from app.store.tables import events
+from app.stored.causality import Walk
+from app.stored.events import EVERYTHING, NOTHING_LARGE, Wanted
 
 # Events of one participant that are read ahead of the walk, and events it is asked to go on from
 # at once: together one round trip instead of a hundred.
@@ -65,13 +66,6 @@ _RECEIVED = text(
 
 # From some ids to the neighbours of those and of whatever was read ahead.
 Neighbours: TypeAlias = Callable[[list[int]], Awaitable[dict[int, list[int]]]]
-
-
-class Walk(msgspec.Struct, frozen=True):
-    """A part of an event's past or future, nearest first; ``truncated`` where there is more."""
-
-    items: list[EventRow]
-    truncated: bool
 
 
 async def causes(

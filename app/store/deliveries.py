@@ -2,62 +2,20 @@
 
 from __future__ import annotations
 
-import enum
-
 import msgspec
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import BadRequestError
 from app.store import events as stored
-from app.store.events import EVERYTHING, EventRow, Wanted
 from app.store.tables import events
+from app.stored.deliveries import Fate, QueueFate
+from app.stored.events import EVERYTHING, EventRow, Wanted
 from app.tracker.events import EventType, Match
 
 # Events of one publish that are looked at, the first ones: a message that is requeued for ever
 # has no end of them.
 MOST = 1_000
-
-
-class CopyState(enum.StrEnum):
-    """What became of one queue's copy."""
-
-    handed_over = "handed_over"
-    waiting = "waiting"
-    dead_lettered = "dead_lettered"
-
-
-class QueueFate(msgspec.Struct):
-    """One queue's copy: handed over from it, and handed over after it died there."""
-
-    queue: str
-    deliveries: list[EventRow]
-    dead_letters: list[EventRow]
-
-    @property
-    def state(self) -> CopyState:
-        """The last that is known of it."""
-        if self.dead_letters:
-            return CopyState.dead_lettered
-        return CopyState.handed_over if self.deliveries else CopyState.waiting
-
-    @property
-    def dead_lettered_to(self) -> list[str]:
-        """The queues it was handed over from after it died here."""
-        return list(dict.fromkeys(event.queue for event in self.dead_letters if event.queue))
-
-
-class Fate(msgspec.Struct, frozen=True):
-    """A publish, the number of queues it was routed to, and each one's copy."""
-
-    publish: EventRow
-    routed_queues: int
-    queues: list[QueueFate]
-
-    @property
-    def handed_over(self) -> int:
-        """How many of the queues' copies were handed over, from there or as dead letters."""
-        return sum(fate.state is not CopyState.waiting for fate in self.queues)
 
 
 async def fate_of(connection: AsyncConnection, event_id: int, wanted: Wanted = EVERYTHING) -> Fate:

@@ -2,28 +2,12 @@
 
 from __future__ import annotations
 
-import msgspec
 from sqlalchemy import delete, func, insert, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import NotFoundError
 from app.store.tables import gaps
-
-
-class Gap(msgspec.Struct, frozen=True):
-    """A span that may lack events of a trace. Times in µs.
-
-    The loss lies somewhere after the event ``after_event_id`` (0: before the first) and before
-    ``before_event_id``. That and ``until`` are None while it may still go on.
-    """
-
-    id: int
-    after_event_id: int
-    before_event_id: int | None
-    since: int
-    until: int | None
-    reason: str
-
+from app.stored.gaps import Gap
 
 _COLUMNS = [gaps.c[name] for name in Gap.__struct_fields__]
 

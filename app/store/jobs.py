@@ -10,8 +10,8 @@ from sqlalchemy import delete, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import ConflictError, NotFoundError
-from app.job import ENDED, TRANSITIONS, Job, JobState, Json, Progress
 from app.store.tables import jobs
+from app.stored.jobs import ENDED, TRANSITIONS, Job, JobState, Json, Progress
 
 INTERRUPTED = "interrupted: the service ended while the job was unfinished"
 

@@ -4,46 +4,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-import msgspec
 from sqlalchemy import BigInteger, Integer, and_, column, select, values
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from app.store.events import EventRow
 from app.store.tables import channels, events, participants, traces
+from app.stored.events import EventRow
+from app.stored.participants import Participant, ParticipantChannel, VectorEntry
 
 # Participants that are looked up in one query: both databases bound a query's parameters.
 CHUNK = 500
-
-
-class ParticipantChannel(msgspec.Struct, frozen=True):
-    """A channel that a participant acted through."""
-
-    node: str
-    connection: str
-    channel: int
-    user: str
-
-
-class Participant(msgspec.Struct, frozen=True):
-    """A participant. ``events`` is how many of its events are stored now."""
-
-    vhost: str
-    participant: int
-    name: str
-    interval: str
-    events: int
-    lamport: int
-    first_event_id: int
-    last_event_id: int
-    channels: list[ParticipantChannel]
-
-
-class VectorEntry(msgspec.Struct, frozen=True):
-    """How many of a participant's events are at or before an event."""
-
-    participant: int
-    name: str
-    events: int
 
 
 async def newest(

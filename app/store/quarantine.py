@@ -4,26 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-import msgspec
 from sqlalchemy import delete, insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.rows import quarantine_values
 from app.store.tables import quarantine, traces
+from app.stored.quarantine import Quarantined
 from app.tracker.records import Unreadable
-
-
-class Quarantined(msgspec.Struct, frozen=True):
-    """A trace message that could not be read. Times in µs; ``headers`` is JSON text, maybe cut."""
-
-    id: int
-    vhost: str
-    recorded_at: int
-    reason: str
-    routing_key: str
-    headers: str
-    body: bytes
-    body_bytes: int
 
 
 async def add(

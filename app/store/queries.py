@@ -7,8 +7,6 @@ would have a database either sort all their events or wade through everybody els
 
 from __future__ import annotations
 
-import enum
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,10 +16,12 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store import events as stored
 from app.store.engine import Dialect
-from app.store.events import EVERYTHING, EventRow, Wanted
-from app.store.filters import EventFilter, conditions, within
+from app.store.filters import conditions, within
 from app.store.tables import events, traces
 from app.store.times import ids_between
+from app.stored.events import EVERYTHING, EventRow, Wanted
+from app.stored.filters import EventFilter
+from app.stored.pages import EventPage, Sort
 
 # SQLite joins at most 500 lists into one. Beyond, several virtual hosts share a list.
 MOST_LISTS = 400
@@ -29,37 +29,6 @@ MOST_LISTS = 400
 # From this position on a page is looked for by arithmetic before it is counted off: at 2,500,000
 # counting off takes three times as long as all the rest of the answer.
 DEEP = 1_000
-
-
-class Sort(enum.StrEnum):
-    """What a page is ordered by; events that are equal in it by id."""
-
-    id = "id"
-    recorded_at = "recorded_at"
-    lamport = "lamport"
-
-
-class EventPage(msgspec.Struct, frozen=True):
-    """One page in the manner of RabbitMQ's management API.
-
-    ``total_count`` is of all events of the virtual hosts that the filter leaves.
-    """
-
-    items: list[EventRow]
-    total_count: int
-    filtered_count: int
-    page: int
-    page_size: int
-
-    @property
-    def item_count(self) -> int:
-        """How many there are on this page."""
-        return len(self.items)
-
-    @property
-    def page_count(self) -> int:
-        """How many pages there are; one at least."""
-        return max(1, math.ceil(self.filtered_count / self.page_size))
 
 
 class _Scope(msgspec.Struct, frozen=True):

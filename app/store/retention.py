@@ -16,7 +16,6 @@ from. A plan without a bound, not carried out, is the dry run.
 
 from __future__ import annotations
 
-import msgspec
 from sqlalchemy import ColumnElement, Select, delete, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -24,20 +23,8 @@ from app.errors import ConflictError, NotFoundError
 from app.store import gaps, quarantine, times
 from app.store.append import remove_copies
 from app.store.tables import channels, events, participants, traces
+from app.stored.retention import PrunePlan
 from app.tracker.events import Checkpoint, ParticipantState
-
-
-class PrunePlan(msgspec.Struct, frozen=True):
-    """What would go: the events of a trace before ``before_id``, recorded up to ``until`` (µs).
-
-    ``participants`` are those all of whose events go, and who give their interval back.
-    """
-
-    trace_id: int
-    before_id: int
-    until: int
-    events: int
-    participants: list[ParticipantState]
 
 
 async def plan(

@@ -12,7 +12,6 @@ from collections.abc import Callable, Collection, Sequence
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from app.job import Job, JobState, Json, Progress
 from app.store import append as appending
 from app.store import (
     causality,
@@ -27,19 +26,20 @@ from app.store import (
 )
 from app.store import events as reads
 from app.store import restore as restoring
-from app.store.batch import Batch
-from app.store.causality import Walk
-from app.store.deliveries import Fate
 from app.store.engine import Database
-from app.store.events import EVERYTHING, EventRow, Wanted
-from app.store.filters import EventFilter
-from app.store.gaps import Gap
 from app.store.migrate import check_schema
-from app.store.participants import Participant, VectorEntry
-from app.store.quarantine import Quarantined
-from app.store.queries import EventPage, Sort
-from app.store.retention import PrunePlan
-from app.store.traces import Trace
+from app.stored.batches import Batch
+from app.stored.causality import Walk
+from app.stored.deliveries import Fate
+from app.stored.events import EVERYTHING, EventRow, Wanted
+from app.stored.filters import EventFilter
+from app.stored.gaps import Gap
+from app.stored.jobs import Job, JobState, Json, Progress
+from app.stored.pages import EventPage, Sort
+from app.stored.participants import Participant, VectorEntry
+from app.stored.quarantine import Quarantined
+from app.stored.retention import PrunePlan
+from app.stored.traces import Trace
 from app.tracker.events import Checkpoint, Restored
 from itc import Stamp
 

@@ -4,32 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-import msgspec
 from sqlalchemy import ColumnElement, Table, func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import ConflictError, NotFoundError
 from app.store.engine import Dialect
 from app.store.tables import copies, participants, traces
-
-
-class Trace(msgspec.Struct, frozen=True):
-    """A trace as it is stored. ``policy`` says what a participant is; times in µs.
-
-    ``events``, ``participants`` and ``pending_copies`` are how many are stored now;
-    ``last_event_id`` is 0 before the first; ``checkpoint`` is the tracker's state as of then.
-    """
-
-    id: int
-    vhost: str
-    policy: str
-    wanted: bool
-    created_at: int
-    checkpoint: bytes | None
-    events: int
-    last_event_id: int
-    participants: int
-    pending_copies: int
+from app.stored.traces import Trace
 
 
 def _number_of(table: Table) -> ColumnElement[int]:

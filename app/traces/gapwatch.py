@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from app.store.gaps import Gap
+from app.stored.gaps import Gap
 from app.traces.ports import TraceStore
 
 

@@ -18,8 +18,8 @@ from contextlib import AbstractAsyncContextManager
 import msgspec
 
 from app.errors import OutageError
-from app.store.batch import Batch
-from app.store.traces import Trace
+from app.stored.batches import Batch
+from app.stored.traces import Trace
 from app.traces.feed import Feed
 from app.traces.gapwatch import GapWatch
 from app.traces.ports import Received, Source, Stream, TraceStore

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
-from app.store.batch import Batch
-from app.store.gaps import Gap
-from app.store.retention import PrunePlan
-from app.store.traces import Trace
+from app.stored.batches import Batch
+from app.stored.gaps import Gap
+from app.stored.retention import PrunePlan
+from app.stored.traces import Trace
 from app.traces.status import Snapshot
 from app.tracker import Checkpoint, Record, Restored, Unreadable
 

@@ -20,7 +20,7 @@ from typing import Literal
 
 import msgspec
 
-from app.store.traces import Trace
+from app.stored.traces import Trace
 from app.traces.feed import Feed
 from app.traces.status import Snapshot, TraceState
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from app.errors import BadRequestError, NotFoundError, OutageError
-from app.store.traces import Trace
+from app.stored.traces import Trace
 from app.traces.feed import Feed
 from app.traces.pipeline import PipelineSettings
 from app.traces.ports import Running, Source, TraceStore

@@ -8,7 +8,7 @@ import time
 from functools import partial
 
 from app.errors import UndeliverableError
-from app.store.traces import Trace
+from app.stored.traces import Trace
 from app.traces.feed import Feed
 from app.traces.gapwatch import GapWatch
 from app.traces.pipeline import Pipeline, PipelineSettings

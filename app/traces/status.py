@@ -6,7 +6,7 @@ import enum
 
 import msgspec
 
-from app.store.gaps import Gap
+from app.stored.gaps import Gap
 from app.tracker import Counters, Totals
 from itc import Stamp, pack
 

@@ -23,8 +23,8 @@ from app.errors import (
     NotFoundError,
     OutageError,
 )
-from app.job import Json, Progress
 from app.jobs.runner import Report
+from app.stored.jobs import Json, Progress
 from app.traces.feed import Feed
 from app.traces.retention import Pruned
 from app.traces.status import TraceState, TraceStatus, Work

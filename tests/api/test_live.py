@@ -14,7 +14,8 @@ import httpx
 import pytest
 from httpx_sse import ServerSentEvent, aconnect_sse
 
-from app.store import EventFilter, EventRow, Wanted
+from app.stored.events import EventRow, Wanted
+from app.stored.filters import EventFilter
 from tests.api.conftest import World, make_world, served
 from tests.api.fakes import basic
 from tests.api.story import BILLING, SHOP, deliver, publish

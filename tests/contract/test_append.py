@@ -10,7 +10,9 @@ import msgspec
 import pytest
 
 from app.errors import NotFoundError
-from app.store import EventFilter, EventRow, Store
+from app.store import Store
+from app.stored.events import EventRow
+from app.stored.filters import EventFilter
 from app.tracker.events import EventType, StampedEvent
 from app.tracker.records import Publish, Unreadable
 from itc import Stamp

@@ -9,8 +9,11 @@ import pytest
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import BadRequestError, NotFoundError
-from app.store import CopyState, EventFilter, Store, Wanted, causality
+from app.store import Store, causality
 from app.store.tables import event_ids
+from app.stored.deliveries import CopyState
+from app.stored.events import Wanted
+from app.stored.filters import EventFilter
 from app.tracker.events import Match, StampedEvent
 from app.tracker.records import Deliver, Publish
 from itc import Relation, compare

@@ -10,7 +10,10 @@ import msgspec
 import pytest
 
 from app.errors import BadRequestError
-from app.store import NOTHING_LARGE, EventFilter, Sort, Store, Wanted, queries, sqlite
+from app.store import Store, queries, sqlite
+from app.stored.events import NOTHING_LARGE, Wanted
+from app.stored.filters import EventFilter
+from app.stored.pages import Sort
 from app.tracker.events import EventType, Match, StampedEvent
 from app.tracker.records import Deliver, Publish
 from tests.contract.history import BEGINNING, EXCHANGES, KEYS, QUEUES, USERS, History

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from app.errors import ConflictError, NotFoundError
-from app.job import TRANSITIONS, JobState, Progress
 from app.store import Store
+from app.stored.jobs import TRANSITIONS, JobState, Progress
 
 REQUEST = {"from": 12, "to": 40, "file": "order.jsonl"}
 # How to bring a new job into each state.

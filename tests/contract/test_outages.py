@@ -15,8 +15,9 @@ from sqlalchemy import make_url
 from sqlalchemy.exc import IntegrityError
 
 from app.errors import OutageError, SettingsError
-from app.store import EventFilter, Store, migrate, postgres, sqlite
+from app.store import Store, migrate, postgres, sqlite
 from app.store.engine import dialect_of
+from app.stored.filters import EventFilter
 from app.tracker.records import Unreadable
 from tests.contract.history import History
 from tools.servers import PostgresServer

@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 
 from app.errors import ConflictError, NotFoundError
-from app.store import Batch, EventFilter, PrunePlan, Store
+from app.store import Store
+from app.stored.batches import Batch
+from app.stored.filters import EventFilter
+from app.stored.retention import PrunePlan
 from app.tracker.participants import Policy
 from app.tracker.records import Unreadable
 from app.tracker.tracker import Bounds, Tracker

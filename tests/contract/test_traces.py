@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from app.errors import ConflictError, NotFoundError
-from app.store import Gap, Store
+from app.store import Store
+from app.stored.gaps import Gap
 from tests.contract.history import History
 
 

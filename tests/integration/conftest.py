@@ -13,7 +13,9 @@ import pytest
 from app.broker.consumer import Firehose
 from app.broker.management import ManagementApi
 from app.broker.source import TraceSource
-from app.store import EventFilter, EventRow, Store, migrate
+from app.store import Store, migrate
+from app.stored.events import EventRow
+from app.stored.filters import EventFilter
 from app.traces.pipeline import PipelineSettings
 from app.traces.registry import TraceRegistry
 from tools.servers import Broker

@@ -23,7 +23,7 @@ from aio_pika.abc import (
     AbstractQueue,
 )
 
-from app.store import EventRow
+from app.stored.events import EventRow
 from app.tracker import EventType, Match
 from tests.integration.conftest import Service, until
 from tools.servers import Broker

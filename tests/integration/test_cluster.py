@@ -13,7 +13,8 @@ from typing import Any
 import aio_pika
 import msgspec
 
-from app.store import EventRow, Store
+from app.store import Store
+from app.stored.events import EventRow
 from app.traces.pipeline import PipelineSettings
 from app.tracker import Bounds, EventType, Match
 from itc import Relation, compare

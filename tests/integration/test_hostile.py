@@ -9,7 +9,7 @@ import aio_pika
 import pytest
 from aio_pika import Message
 
-from app.store.quarantine import Quarantined
+from app.stored.quarantine import Quarantined
 from app.tracker import EventType, Match
 from tests.integration.conftest import Service, until
 from tests.integration.raw_client import RawPublisher, entry, nested, table, text

@@ -13,7 +13,8 @@ import pytest
 
 from app.secret_url import SecretUrl
 from app.settings import Settings
-from app.store import Batch, Store
+from app.store import Store
+from app.stored.batches import Batch
 from app.traces.pipeline import PipelineSettings
 from app.traces.processes import TraceProcesses
 from app.traces.registry import TraceRegistry

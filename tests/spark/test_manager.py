@@ -11,11 +11,11 @@ import msgspec
 import pytest
 
 from app.errors import ConflictError, NotFoundError, OutageError, TooManyRequestsError
-from app.job import TRANSITIONS, Job, JobState, Json, Progress
 from app.jobs.fair import FairQueue
 from app.jobs.manager import FAULT, STOPPED, JobManager
 from app.jobs.requests import JobRequest
 from app.jobs.runner import Report
+from app.stored.jobs import TRANSITIONS, Job, JobState, Json, Progress
 
 
 class MemoryStore:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from app.errors import OutageError
-from app.store.gaps import Gap
+from app.stored.gaps import Gap
 from app.traces.gapwatch import GapWatch
 
 

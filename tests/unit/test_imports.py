@@ -22,23 +22,24 @@ MAY_IMPORT = {
     "app.settings": ("app.errors", "app.secret_url"),
     "app.tracker": ("itc",),
     "app.broker": ("app.errors", "app.tracker", "itc.core"),
-    "app.store": ("app.errors", "app.job", "app.tracker", "itc"),
+    "app.stored": ("app.tracker", "itc"),
+    "app.store": ("app.errors", "app.stored", "app.tracker", "itc"),
     # What an export is called, what lies beside it, what is archived; none of them loads Spark.
     "app.jobs": (
         "app.errors",
-        "app.job",
+        "app.stored.jobs",
         "spark_jobs.archived",
         "spark_jobs.export",
         "spark_jobs.formats",
     ),
     # Traces know the store's and the tracker's values; broker and store come as ports.
-    "app.traces": ("app.errors", "app.store", "app.tracker", "itc"),
+    "app.traces": ("app.errors", "app.stored", "app.tracker", "itc"),
     "app.api": (
         "app.errors",
-        "app.job",
         "app.jobs",
         "app.settings",
         "app.store",
+        "app.stored",
         "app.traces",
         "app.tracker",
         "app.version",
