@@ -155,7 +155,7 @@ async def _traces(settings: Settings, management: ManagementApi) -> AsyncIterato
     except ItcError:
         return  # said before
     try:
-        traces = [trace for trace in await store.traces() if trace.wanted]
+        traces = [trace for trace in await store.traces.list() if trace.wanted]
     finally:
         await store.close()
     for trace in traces:

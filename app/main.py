@@ -76,7 +76,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             broker=management,
             traces=registry,
             store=store,
-            tail=Tail(store, registry.subscribe()),
+            tail=Tail(store.events, registry.subscribe()),
             subscribers=Subscribers(settings.live_subscribers),
             jobs=jobs,
             exports=exports,
@@ -171,7 +171,7 @@ def _jobs(settings: Settings, store: Store) -> JobManager:
         memory=settings.spark_memory,
     )
     return JobManager(
-        store,
+        store.jobs,
         spark,
         queue_limit=settings.job_queue,
         idle_seconds=settings.spark_idle_seconds,

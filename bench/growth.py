@@ -114,16 +114,16 @@ async def long_run(events: int) -> None:
         url = f"sqlite:///{file}"
         await migrate(url)
         store = await Store.open(url)
-        trace = await store.create_trace("bench", Policy.channel)
+        trace = await store.traces.create("bench", Policy.channel)
         tracker = Tracker(Policy.channel, Bounds())
         sizes: list[int] = []
         records = traffic(events, ALIVE, MESSAGES_EACH)
         for done in range(BATCH, events + 1, BATCH):
             batch = list(stamped(tracker, itertools.islice(records, BATCH), done - BATCH))
             sizes += [len(pack(event.stamp)) for event in batch]
-            await store.append(trace.id, Batch(batch, tracker.checkpoint(), b""))
+            await store.batches.append(trace.id, Batch(batch, tracker.checkpoint(), b""))
             if done % (KEPT // 5) == 0:
-                await retain(store, trace.id, tracker, Retention(keep_events=KEPT))
+                await retain(store.retention, trace.id, tracker, Retention(keep_events=KEPT))
             if done % (events // 10) == 0:
                 print(
                     f"| {done:,} | {tracker.participants:,} | {sum(sizes) / len(sizes):.1f} "

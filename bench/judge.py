@@ -73,7 +73,7 @@ async def settled(store: Store, records: list[Record]) -> None:
     loop = asyncio.get_running_loop()
     deadline, before, still_since = loop.time() + SETTLE_SECONDS, (-1, -1), loop.time()
     while loop.time() < deadline:
-        now = (await store.count(EventFilter()), len(records))
+        now = (await store.events.count(EventFilter()), len(records))
         if now != before:
             before, still_since = now, loop.time()
         if loop.time() - still_since > (2 if now[0] == now[1] else STILL_SECONDS):
@@ -84,7 +84,7 @@ async def settled(store: Store, records: list[Record]) -> None:
 async def stored_events(store: Store) -> AsyncIterator[EventRow]:
     """All events, oldest first, a page at a time."""
     last = 0
-    while page := await store.events(EventFilter(), after=last, limit=1_000):
+    while page := await store.events.list(EventFilter(), after=last, limit=1_000):
         for event in page:
             yield event
         last = page[-1].id

@@ -57,7 +57,7 @@ async def archive_events(
 ) -> Response:
     """Archive a virtual host's oldest events, as a job; they stay stored until they are pruned."""
     user.must_see(vhost, "trace")
-    if await parts.store.find_trace(vhost) is None:
+    if await parts.store.traces.find(vhost) is None:
         raise NotFoundError("no such trace")
     request = parts.archives.request(vhost, _bound(before, keep_days), user.name)
     return await submitted(request, prefer, parts, _answer)
@@ -90,7 +90,7 @@ async def archived_through(vhost: str, parts: Services) -> int:
     or of another store.
     """
     archived = await asyncio.to_thread(parts.archives.get, vhost)
-    rows = await parts.store.events(
+    rows = await parts.store.events.list(
         EventFilter(vhost=vhost), before=archived.through + 1, limit=1, columns=NOTHING_LARGE
     )
     newest = (rows[0].id, rows[0].recorded_at) if rows else None

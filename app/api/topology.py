@@ -42,7 +42,7 @@ async def count_topology(
 ) -> Response:
     """Count who sends what where, as a job; the hour before now, unless told otherwise."""
     user.must_see(vhost, "trace")
-    if await parts.store.find_trace(vhost) is None:
+    if await parts.store.traces.find(vhost) is None:
         raise NotFoundError("no such trace")
     end = time.time_ns() // 1_000 if until is None else microseconds(until)
     start = max(0, end - _PERIOD) if since is None else microseconds(since)

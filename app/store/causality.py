@@ -16,9 +16,9 @@ from typing import TypeAlias
 from sqlalchemy import TextClause, bindparam, func, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from app.store import events as stored
-from app.store.events import MAX_ID
-from app.store.tables import events
+from app.store import tables
+from app.store.events import MAX_ID, by_id, by_ids
+from app.store.subject import Subject, reads
 from app.stored.causality import Walk
 from app.stored.events import EVERYTHING, NOTHING_LARGE, Wanted
 
@@ -68,48 +68,62 @@ _RECEIVED = text(
 Neighbours: TypeAlias = Callable[[list[int]], Awaitable[dict[int, list[int]]]]
 
 
-async def causes(
-    connection: AsyncConnection, event_id: int, limit: int, wanted: Wanted = EVERYTHING
-) -> Walk:
-    """Up to so many events that happened before an event, the greatest ids first.
+class Causality(Subject):
+    """Every event's past and future."""
 
-    Raises `NotFoundError`.
-    """
-    start = await stored.by_id(connection, event_id, NOTHING_LARGE)
-    oldest = select(func.min(events.c.id)).where(events.c.trace_id == start.trace_id)
-    # Retention takes a prefix of ids: what is smaller is a cause no more.
-    first = (await connection.execute(oldest)).scalar_one()
+    @reads
+    async def causes(
+        self,
+        connection: AsyncConnection,
+        event_id: int,
+        limit: int = 100,
+        columns: Wanted = EVERYTHING,
+    ) -> Walk:
+        """Up to so many events that happened before an event, the greatest ids first.
 
-    async def neighbours(ids: list[int]) -> dict[int, list[int]]:
-        found = {}
-        for event, previous, cause in await _runs(connection, ids, forward=False):
-            found[event] = [each for each in (previous, cause) if each and each >= first]
-        return found
+        Raises `NotFoundError`.
+        """
+        start = await by_id(connection, event_id, NOTHING_LARGE)
+        oldest = select(func.min(tables.events.c.id)).where(
+            tables.events.c.trace_id == start.trace_id
+        )
+        # Retention takes a prefix of ids: what is smaller is a cause no more.
+        first = (await connection.execute(oldest)).scalar_one()
 
-    ids, truncated = await _nearest(event_id, limit, neighbours, towards=-1)
-    return Walk(await stored.by_ids(connection, ids, wanted), truncated)
+        async def neighbours(ids: list[int]) -> dict[int, list[int]]:
+            found = {}
+            for event, previous, cause in await _runs(connection, ids, forward=False):
+                found[event] = [each for each in (previous, cause) if each and each >= first]
+            return found
 
+        ids, truncated = await _nearest(event_id, limit, neighbours, towards=-1)
+        return Walk(await by_ids(connection, ids, columns), truncated)
 
-async def effects(
-    connection: AsyncConnection, event_id: int, limit: int, wanted: Wanted = EVERYTHING
-) -> Walk:
-    """Up to so many events that happened after an event, the smallest ids first.
+    @reads
+    async def effects(
+        self,
+        connection: AsyncConnection,
+        event_id: int,
+        limit: int = 100,
+        columns: Wanted = EVERYTHING,
+    ) -> Walk:
+        """Up to so many events that happened after an event, the smallest ids first.
 
-    Raises `NotFoundError`.
-    """
-    await stored.by_id(connection, event_id, NOTHING_LARGE)
+        Raises `NotFoundError`.
+        """
+        await by_id(connection, event_id, NOTHING_LARGE)
 
-    async def neighbours(ids: list[int]) -> dict[int, list[int]]:
-        following = {
-            event: [] if after is None else [after]
-            for event, after, _ in await _runs(connection, ids, forward=True)
-        }
-        for cause, event in await _received_from(connection, list(following), limit + 1):
-            following[cause].append(event)
-        return following
+        async def neighbours(ids: list[int]) -> dict[int, list[int]]:
+            following = {
+                event: [] if after is None else [after]
+                for event, after, _ in await _runs(connection, ids, forward=True)
+            }
+            for cause, event in await _received_from(connection, list(following), limit + 1):
+                following[cause].append(event)
+            return following
 
-    ids, truncated = await _nearest(event_id, limit, neighbours, towards=1)
-    return Walk(await stored.by_ids(connection, ids, wanted), truncated)
+        ids, truncated = await _nearest(event_id, limit, neighbours, towards=1)
+        return Walk(await by_ids(connection, ids, columns), truncated)
 
 
 async def _nearest(

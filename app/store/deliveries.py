@@ -7,8 +7,9 @@ from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import BadRequestError
-from app.store import events as stored
-from app.store.tables import events
+from app.store import tables
+from app.store.events import by_id, by_ids
+from app.store.subject import Subject, reads
 from app.stored.deliveries import Fate, QueueFate
 from app.stored.events import EVERYTHING, EventRow, Wanted
 from app.tracker.events import EventType, Match
@@ -18,22 +19,34 @@ from app.tracker.events import EventType, Match
 MOST = 1_000
 
 
-async def fate_of(connection: AsyncConnection, event_id: int, wanted: Wanted = EVERYTHING) -> Fate:
-    """What became of a publish; raises `NotFoundError`, `BadRequestError` for a received event."""
-    publish = await stored.by_id(connection, event_id, wanted)
-    if publish.type is not EventType.published or publish.routed_queues is None:
-        raise BadRequestError(f"event {event_id} was received: only a publish has deliveries")
-    query = (
-        select(events.c.id).where(events.c.cause_id == event_id).order_by(events.c.id).limit(MOST)
-    )
-    ids = [row[0] for row in await connection.execute(query)]
-    # Where a dead letter came from stands in its headers.
-    with_headers = msgspec.structs.replace(wanted, properties=True)
-    received = await stored.by_ids(connection, ids, with_headers)
-    fates = {queue: QueueFate(queue, [], []) for queue in publish.routed_queues}
-    for event in received:
-        _note(fates, event)
-    return Fate(publish, len(publish.routed_queues), list(fates.values()))
+class Deliveries(Subject):
+    """What became of each publish."""
+
+    @reads
+    async def fate_of(
+        self, connection: AsyncConnection, event_id: int, columns: Wanted = EVERYTHING
+    ) -> Fate:
+        """A publish's fate, queue by queue.
+
+        Raises `NotFoundError`, and `BadRequestError` for a received event.
+        """
+        publish = await by_id(connection, event_id, columns)
+        if publish.type is not EventType.published or publish.routed_queues is None:
+            raise BadRequestError(f"event {event_id} was received: only a publish has deliveries")
+        query = (
+            select(tables.events.c.id)
+            .where(tables.events.c.cause_id == event_id)
+            .order_by(tables.events.c.id)
+            .limit(MOST)
+        )
+        ids = [row[0] for row in await connection.execute(query)]
+        # Where a dead letter came from stands in its headers.
+        with_headers = msgspec.structs.replace(columns, properties=True)
+        received = await by_ids(connection, ids, with_headers)
+        fates = {queue: QueueFate(queue, [], []) for queue in publish.routed_queues}
+        for event in received:
+            _note(fates, event)
+        return Fate(publish, len(publish.routed_queues), list(fates.values()))
 
 
 def _note(fates: dict[str, QueueFate], event: EventRow) -> None:

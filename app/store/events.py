@@ -14,7 +14,6 @@ from app.errors import NotFoundError
 from app.store.tables import channels, events, participants, traces
 from app.stored.events import EVERYTHING, LARGE, EventRow, Wanted
 from app.tracker.events import EventType, Match
-from itc import Stamp
 
 # The greatest id that there can be; what is beyond is no event, and no database takes it.
 MAX_ID = 2**63 - 1
@@ -97,12 +96,6 @@ async def by_id(
     if not found:
         raise NotFoundError(f"no event has the id {event_id}")
     return found[0]
-
-
-async def stamp_of(connection: AsyncConnection, event_id: int) -> tuple[EventRow, Stamp]:
-    """An event without its payload, and its stamp; raises `NotFoundError`."""
-    row = await by_id(connection, event_id, Wanted(payload=False, properties=False))
-    return row, row.stamp
 
 
 def _event(fields: Sequence[str], row: Iterable[Any]) -> EventRow:

@@ -121,7 +121,9 @@ class Pipeline:
             await self._append(Batch([], tracker.checkpoint(), self._window.dump(), [unreadable]))
 
     async def _restore(self) -> Restored:
-        restored = await self._store.restore(self._trace.id, self._settings.bounds.handovers)
+        restored = await self._store.checkpoints.restore(
+            self._trace.id, self._settings.bounds.handovers
+        )
         self.last_event_id = restored.last_event_id
         self._window = Window(self._settings.prefetch, restored.window)
         self._resume: Resume[tuple[Received, bytes]] = Resume(self._window)
@@ -145,7 +147,7 @@ class Pipeline:
         vhost, gaps = self._trace.vhost, self._gaps
         was_off = await self._source.switch_on(vhost)
         queued = 0 if stream.queue_is_new else stream.queued_before
-        stored = await self._store.gaps(self._trace.id)
+        stored = await self._store.gaps.newest(self._trace.id)
         gaps.resume(restored.last_event_id, restored.recorded_at, stored, queued)
         since, gaps.well_until = gaps.well_until, _now()
         if not restored.state:
@@ -205,7 +207,7 @@ class Pipeline:
         """Carry retention out; nothing may be on its way into the store."""
         self._next_retention = time.monotonic() + self._settings.retention.check_seconds
         tracker = self._running_tracker()
-        await retain(self._store, self._trace.id, tracker, self._settings.retention)
+        await retain(self._store.retention, self._trace.id, tracker, self._settings.retention)
 
     def _prepare(
         self, stream: Stream, received: Sequence[Received], silent: bool
@@ -272,7 +274,7 @@ class Pipeline:
             began = time.perf_counter()
             try:
                 async with self._turn:
-                    ids = await self._store.append(self._trace.id, batch)
+                    ids = await self._store.batches.append(self._trace.id, batch)
             except OutageError as outage:
                 self._supervisor.waiting(str(outage))
                 await asyncio.sleep(pause)

@@ -40,7 +40,7 @@ class RunningTrace:
         self._source = source
         self._settings = settings
         self.supervisor = Supervisor(trace.vhost, self._run, clock=time.monotonic)
-        gaps = GapWatch(store, trace.id)
+        gaps = GapWatch(store.gaps, trace.id)
         self._make = partial(
             Pipeline,
             trace,

@@ -23,7 +23,7 @@ from app.errors import (
     NotFoundError,
     OutageError,
 )
-from app.jobs.runner import Report
+from app.jobs.ports import Report
 from app.stored.jobs import Json, Progress
 from app.traces.feed import Feed
 from app.traces.retention import Pruned

@@ -49,7 +49,7 @@ class Service:
         """All stored events of a virtual host, oldest first."""
         found: list[EventRow] = []
         wanted = EventFilter(vhosts=frozenset({vhost}))
-        while page := await self.store.events(
+        while page := await self.store.events.list(
             wanted, after=found[-1].id if found else 0, limit=500
         ):
             found += page

@@ -30,7 +30,7 @@ GOOD: dict[str, Any] = {
 
 async def quarantined(service: Service, vhost: str, count: int) -> list[Quarantined]:
     async def enough() -> list[Quarantined] | None:
-        found = await service.store.quarantine([vhost])
+        found = await service.store.quarantine.newest([vhost])
         return found if len(found) >= count else None
 
     return await until(enough, f"{count} messages are in quarantine")

@@ -38,12 +38,12 @@ class PruningTraces(FakeTraces):
         through: int | None = None,
         dry_run: bool = False,
     ) -> Pruned:
-        trace = await self.store.find_trace(vhost)
+        trace = await self.store.traces.find(vhost)
         assert trace is not None
-        restored = await self.store.restore(trace.id, Bounds().handovers)
+        restored = await self.store.checkpoints.restore(trace.id, Bounds().handovers)
         tracker = Tracker(Policy(trace.policy), Bounds(), restored)
         retention = Retention(keep_events, keep_seconds, through=through)
-        return await retain(self.store, trace.id, tracker, retention)
+        return await retain(self.store.retention, trace.id, tracker, retention)
 
 
 def gossip() -> list[Record]:
