@@ -23,7 +23,8 @@ from app.broker.outages import VirtualHostError
 from app.errors import ItcError
 from app.main import management_api
 from app.settings import Settings
-from app.store import Store, Trace, schema_state
+from app.store import Store, schema_state
+from app.stored.traces import Trace
 from app.version import program_version
 
 TRACE_EXCHANGE = "amq.rabbitmq.trace"
@@ -154,7 +155,7 @@ async def _traces(settings: Settings, management: ManagementApi) -> AsyncIterato
     except ItcError:
         return  # said before
     try:
-        traces = [trace for trace in await store.traces() if trace.wanted]
+        traces = [trace for trace in await store.traces.list() if trace.wanted]
     finally:
         await store.close()
     for trace in traces:

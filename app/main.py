@@ -25,7 +25,8 @@ from app.jobs.manager import JobManager
 from app.jobs.process import SparkProcess
 from app.jobs.topologies import Topologies
 from app.settings import Settings
-from app.store import Store, Trace, migrate
+from app.store import Store, migrate
+from app.stored.traces import Trace
 from app.traces.feed import Feed
 from app.traces.pipeline import PipelineSettings
 from app.traces.processes import TraceProcesses
@@ -75,7 +76,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             broker=management,
             traces=registry,
             store=store,
-            tail=Tail(store, registry.subscribe()),
+            tail=Tail(store.events, registry.subscribe()),
             subscribers=Subscribers(settings.live_subscribers),
             jobs=jobs,
             exports=exports,
@@ -170,7 +171,7 @@ def _jobs(settings: Settings, store: Store) -> JobManager:
         memory=settings.spark_memory,
     )
     return JobManager(
-        store,
+        store.jobs,
         spark,
         queue_limit=settings.job_queue,
         idle_seconds=settings.spark_idle_seconds,

@@ -16,7 +16,7 @@ import uvloop
 from app.garbage import tune_garbage_collection
 from app.main import open_capture
 from app.settings import Settings
-from app.store import Trace
+from app.stored.traces import Trace
 from app.traces.feed import Feed
 from app.traces.processes import LINE_BYTES, Notice, Order
 from app.traces.running import RunningTrace

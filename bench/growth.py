@@ -19,7 +19,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from app.garbage import tune_garbage_collection
-from app.store import Batch, Store, migrate
+from app.store import Store, migrate
+from app.stored.batches import Batch
 from app.traces.retention import Retention, retain
 from app.tracker import Bounds, Policy, Publish, Record, StampedEvent, Tracker
 from bench.stores import FIRST_TIME, STEP, traffic
@@ -113,16 +114,16 @@ async def long_run(events: int) -> None:
         url = f"sqlite:///{file}"
         await migrate(url)
         store = await Store.open(url)
-        trace = await store.create_trace("bench", Policy.channel)
+        trace = await store.traces.create("bench", Policy.channel)
         tracker = Tracker(Policy.channel, Bounds())
         sizes: list[int] = []
         records = traffic(events, ALIVE, MESSAGES_EACH)
         for done in range(BATCH, events + 1, BATCH):
             batch = list(stamped(tracker, itertools.islice(records, BATCH), done - BATCH))
             sizes += [len(pack(event.stamp)) for event in batch]
-            await store.append(trace.id, Batch(batch, tracker.checkpoint(), b""))
+            await store.batches.append(trace.id, Batch(batch, tracker.checkpoint(), b""))
             if done % (KEPT // 5) == 0:
-                await retain(store, trace.id, tracker, Retention(keep_events=KEPT))
+                await retain(store.retention, trace.id, tracker, Retention(keep_events=KEPT))
             if done % (events // 10) == 0:
                 print(
                     f"| {done:,} | {tracker.participants:,} | {sum(sizes) / len(sizes):.1f} "

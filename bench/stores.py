@@ -15,7 +15,8 @@ import time
 from collections.abc import Iterator
 
 from app.garbage import tune_garbage_collection
-from app.store import Batch, Store, migrate
+from app.store import Store, migrate
+from app.stored.batches import Batch
 from app.tracker import Bounds, Channel, Deliver, Policy, Publish, Record, Tracker
 
 BATCH = 5_000
@@ -50,17 +51,17 @@ async def build(
     """Fill a fresh database with events; return the events stored a second."""
     await migrate(database_url)
     store = await Store.open(database_url)
-    trace = await store.create_trace(VHOST, Policy.channel)
+    trace = await store.traces.create(VHOST, Policy.channel)
     tracker = Tracker(Policy.channel, Bounds())
     begin = time.perf_counter()
     stamped = []
     for number, record in enumerate(traffic(events, participants, messages_each)):
         stamped += tracker.apply(record, FIRST_TIME + number * STEP)
         if len(stamped) == BATCH:
-            await store.append(trace.id, Batch(stamped, tracker.checkpoint(), b""))
+            await store.batches.append(trace.id, Batch(stamped, tracker.checkpoint(), b""))
             stamped = []
     if stamped:
-        await store.append(trace.id, Batch(stamped, tracker.checkpoint(), b""))
+        await store.batches.append(trace.id, Batch(stamped, tracker.checkpoint(), b""))
     await store.close()
     return events / (time.perf_counter() - begin)
 

@@ -13,8 +13,10 @@ from contextlib import asynccontextmanager
 from typing import NamedTuple, TypeAlias
 
 from app.broker.consumer import Firehose, Reading
-from app.store import EventFilter, EventRow, Store
+from app.store import Store
+from app.stored.filters import EventFilter
 from app.tracker import Bounds, Channel, Deliver, Policy, Publish, Record, Tracker, Unreadable
+from model.event import Event
 from model.words import EventType
 from tools.servers import Broker
 
@@ -77,7 +79,7 @@ async def settled(store: Store, records: list[Record]) -> None:
     loop = asyncio.get_running_loop()
     deadline, before, still_since = loop.time() + SETTLE_SECONDS, (-1, -1), loop.time()
     while loop.time() < deadline:
-        now = (await store.count(EventFilter()), len(records))
+        now = (await store.events.count(EventFilter()), len(records))
         if now != before:
             before, still_since = now, loop.time()
         if loop.time() - still_since > (2 if now[0] == now[1] else STILL_SECONDS):
@@ -85,10 +87,10 @@ async def settled(store: Store, records: list[Record]) -> None:
         await asyncio.sleep(0.2)
 
 
-async def stored_events(store: Store) -> AsyncIterator[EventRow]:
+async def stored_events(store: Store) -> AsyncIterator[Event]:
     """All events, oldest first, a page at a time."""
     last = 0
-    while page := await store.events(EventFilter(), after=last, limit=1_000):
+    while page := await store.events.list(EventFilter(), after=last, limit=1_000):
         for event in page:
             yield event
         last = page[-1].id
@@ -111,7 +113,7 @@ async def judged(kills: int, store: Store, records: list[Record]) -> Report:
     return Report(kills, events, sum(map(len, expected.values())), doubled, wrong)
 
 
-def _is_wrong(event: EventRow, record: Record, tracker: Tracker) -> bool:
+def _is_wrong(event: Event, record: Record, tracker: Tracker) -> bool:
     """Whether an event is not what the tracker makes of its record, which comes next."""
     (right,) = tracker.apply(record, event.recorded_at)
     right.reference.id = event.id
@@ -141,6 +143,6 @@ def _key(record: Record) -> Key:
     raise TypeError(record)
 
 
-def _key_of(event: EventRow) -> Key:
+def _key_of(event: Event) -> Key:
     channel = Channel(event.node, event.connection, event.channel, event.user)
     return event.type, channel, event.queue, event.redelivered, event.payload or b""

@@ -19,11 +19,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from app.store import EventRow
 from drills.judge import opened, stored_events
 from drills.service import Service
 from drills.workload import Clock, event_name, relation, work
 from itc import compare
+from model.event import Event
 from tools.servers import Broker, RabbitNode
 
 PAIRS = 100_000
@@ -46,7 +46,7 @@ class Verdict(NamedTuple):
         return len(self.disagreements) + self.missing
 
 
-def judged(events: Sequence[EventRow], history: dict[str, Clock], pairs: int, seed: int) -> Verdict:
+def judged(events: Sequence[Event], history: dict[str, Clock], pairs: int, seed: int) -> Verdict:
     """Compare the relations of this many random pairs."""
     names = [event_name(event) for event in events]
     stored, made = Counter(names), Counter(list(history))

@@ -21,7 +21,7 @@ from aio_pika import ExchangeType, Message
 from aio_pika.abc import AbstractChannel, AbstractExchange, AbstractQueue
 from pamqp.common import FieldTable
 
-from app.store import EventRow
+from model.event import Event
 from model.words import EventType
 
 Clock: TypeAlias = dict[str, int]
@@ -122,7 +122,7 @@ async def _topology(channel: AbstractChannel, random_: random.Random) -> list[st
     return names
 
 
-def event_name(event: EventRow) -> str:
+def event_name(event: Event) -> str:
     """What a stored event is called in the clients' history."""
     identity = (event.properties or {})["message_id"]
     if event.type is EventType.published:

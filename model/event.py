@@ -211,6 +211,12 @@ class Field(NamedTuple):
         return self.stored.column.partition(".")[2]
 
 
+Large: TypeAlias = frozenset[str]
+"""Names of large fields, those that are to be read; the others always are."""
+
+NOTHING_LARGE: Large = frozenset()
+
+
 class ShownField(NamedTuple):
     """A field of the event object that the API and exports show.
 
@@ -224,7 +230,7 @@ class ShownField(NamedTuple):
     nullable: bool
     shown: Shown
     value: Callable[[Event], Any]
-    large: frozenset[str] = frozenset()
+    large: Large = NOTHING_LARGE
 
 
 _KINDS: dict[Any, Kind] = {
@@ -258,8 +264,7 @@ UNREAD: tuple[Field, ...] = (
 )
 """What else is stored of one, for the tracker's restoring alone."""
 
-LARGE: frozenset[str] = frozenset(each.name for each in FIELDS if each.stored.large)
-"""Names of the fields that are read only where they are asked for."""
+EVERYTHING: Large = frozenset(each.name for each in FIELDS if each.stored.large)
 
 # Fields that are made of stored ones, each behind the one that it follows.
 _MADE: dict[str, tuple[ShownField, ...]] = {
@@ -299,7 +304,7 @@ _MADE: dict[str, tuple[ShownField, ...]] = {
 def _shown_fields() -> Iterator[ShownField]:
     for field in FIELDS:
         if field.shown is not None:
-            large = frozenset({field.name}) if field.stored.large else frozenset()
+            large = frozenset({field.name}) if field.stored.large else NOTHING_LARGE
             yield ShownField(
                 field.name,
                 field.type,

@@ -7,10 +7,12 @@ from typing import Any
 
 from app.api.views import event_views
 from app.errors import BadRequestError
-from app.store import EventRow, Fate, Gap, Wanted
+from app.stored.deliveries import Fate
 from itc import Relation, compare
+from model.event import Event, Large
+from model.gaps import Gap
 
-CLOCK_ALONE = Wanted(payload=False, properties=False)
+CLOCK_ALONE: Large = frozenset({"clock"})
 
 _SENTENCES = {
     Relation.before: "event {a} happened before event {b}, and may have influenced it",
@@ -21,7 +23,7 @@ _SENTENCES = {
 _CAVEAT = "; but messages may be missing between them, so a way from one to the other may be too"
 
 
-def comparison(a: EventRow, b: EventRow, gaps: Sequence[Gap]) -> dict[str, Any]:
+def comparison(a: Event, b: Event, gaps: Sequence[Gap]) -> dict[str, Any]:
     """How two events stand to each other; raises `BadRequestError` for two virtual hosts."""
     if a.trace_id != b.trace_id:
         raise BadRequestError(

@@ -1,91 +1,122 @@
-"""What the routes need from the rest of the service, as protocols.
+"""What the routes need of the broker and the store, as protocols.
 
 ``app.main`` hands in the real parts, tests hand in fakes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
-from app.traces.feed import Feed
-from app.traces.retention import Pruned
-from app.traces.status import TraceStatus
+from app.stored.causality import Walk
+from app.stored.deliveries import Fate
+from app.stored.filters import EventFilter
+from app.stored.pages import EventPage, Sort
+from app.stored.participants import Participant, VectorEntry
+from app.stored.quarantine import Quarantined
+from app.stored.traces import Trace
+from model.event import EVERYTHING, Event, Large
+from model.gaps import Gap
 
 
 class BrokerUser(Protocol):
     """Who the broker says some credentials belong to."""
 
     @property
-    def name(self) -> str:
-        """The user's name."""
-        ...
-
+    def name(self) -> str: ...
     @property
-    def tags(self) -> frozenset[str]:
-        """The user's tags: monitoring, administrator…"""
-        ...
+    def tags(self) -> frozenset[str]: ...
 
 
 class BrokerUsers(Protocol):
     """The broker's word on its users (`app.broker.management.ManagementApi`)."""
 
-    async def whoami(self, authorization: bytes) -> BrokerUser:
-        """Whose credentials these are.
-
-        Raises `NotAuthenticatedError`, `NotAuthorisedError`, `OutageError`.
-        """
-        ...
-
-    async def visible_vhosts(self, authorization: bytes) -> frozenset[str]:
-        """Virtual hosts that the broker shows to these credentials."""
-        ...
-
-    async def vhosts(self) -> frozenset[str]:
-        """Virtual hosts that the service's own account sees."""
-        ...
+    async def whoami(self, authorization: bytes) -> BrokerUser: ...
+    async def visible_vhosts(self, authorization: bytes) -> frozenset[str]: ...
+    async def vhosts(self) -> frozenset[str]: ...
 
 
-class TraceRegistry(Protocol):
-    """The traces of all virtual hosts (`app.traces`)."""
+class Events(Protocol):
+    """The stored events (`app.store.queries`)."""
 
-    async def start(self, vhost: str, policy: str | None) -> bool:
-        """Start a trace; True where it is new or was stopped, False where it runs.
-
-        Raises `NotFoundError` for a virtual host that the broker does not have,
-        `ConflictError` for another policy than the stored events have, `OutageError`.
-        """
-        ...
-
-    async def stop(self, vhost: str) -> None:
-        """Stop a trace; its events stay. Raises `NotFoundError` where there never was one."""
-        ...
-
-    async def prune(
+    async def get(self, event_id: int, large: Large = EVERYTHING) -> Event: ...
+    async def list(
         self,
-        vhost: str,
+        asked: EventFilter,
         *,
-        keep_events: int | None = None,
-        keep_seconds: float | None = None,
-        through: int | None = None,
-        dry_run: bool = False,
-    ) -> Pruned:
-        """Remove all events of a trace but the newest, or say how many would go.
+        after: int | None = None,
+        before: int | None = None,
+        limit: int = 100,
+        large: Large = EVERYTHING,
+    ) -> Sequence[Event]: ...
+    async def page(
+        self,
+        asked: EventFilter,
+        *,
+        page: int,
+        page_size: int,
+        sort: Sort = Sort.id,
+        descending: bool = True,
+        large: Large = EVERYTHING,
+    ) -> EventPage: ...
 
-        Nothing goes whose id is above ``through``. Without a bound the service's own retention
-        counts. Raises `BadRequestError` where there is none either, `NotFoundError` where there
-        never was such a trace.
-        """
-        ...
 
-    async def status(self, vhost: str) -> TraceStatus:
-        """One trace; raises `NotFoundError`."""
-        ...
+class Causality(Protocol):
+    """Every stored event's past and future (`app.store.causality`)."""
 
-    async def statuses(self) -> Sequence[TraceStatus]:
-        """Every trace, stopped ones too, by virtual host."""
-        ...
+    async def causes(self, event_id: int, limit: int, large: Large) -> Walk: ...
+    async def effects(self, event_id: int, limit: int, large: Large) -> Walk: ...
 
-    def subscribe(self) -> Feed:
-        """The live tail's signal, over all virtual hosts."""
-        ...
+
+class Deliveries(Protocol):
+    """What became of each stored publish (`app.store.deliveries`)."""
+
+    async def fate_of(self, event_id: int, large: Large) -> Fate: ...
+
+
+class Gaps(Protocol):
+    """The stored gaps (`app.store.gaps`)."""
+
+    async def between(self, trace_id: int, a: int, b: int) -> Sequence[Gap]: ...
+
+
+class Traces(Protocol):
+    """The stored traces, those that do not run too (`app.store.traces`)."""
+
+    async def find(self, vhost: str) -> Trace | None: ...
+
+
+class Participants(Protocol):
+    """Who took part in the traces (`app.store.participants`)."""
+
+    async def list(
+        self, trace_id: int, *, before: int | None, limit: int
+    ) -> Sequence[Participant]: ...
+    async def vector(self, event: Event) -> Sequence[VectorEntry]: ...
+
+
+class Quarantine(Protocol):
+    """Trace messages that could not be read (`app.store.quarantine`)."""
+
+    async def newest(
+        self, vhosts: Collection[str] | None, *, before: int | None, limit: int
+    ) -> Sequence[Quarantined]: ...
+
+
+class Store(Protocol):
+    """The store as far as the routes use it (`app.store.Store`)."""
+
+    @property
+    def events(self) -> Events: ...
+    @property
+    def causality(self) -> Causality: ...
+    @property
+    def deliveries(self) -> Deliveries: ...
+    @property
+    def gaps(self) -> Gaps: ...
+    @property
+    def traces(self) -> Traces: ...
+    @property
+    def participants(self) -> Participants: ...
+    @property
+    def quarantine(self) -> Quarantine: ...

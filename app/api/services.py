@@ -8,7 +8,7 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
-from app.api.ports import BrokerUsers, TraceRegistry
+from app.api.ports import BrokerUsers, Store
 from app.api.readiness import Readiness
 from app.api.signin.auth import Authenticator
 from app.api.streams import Subscribers
@@ -18,7 +18,7 @@ from app.jobs.exports import Exports
 from app.jobs.manager import JobManager
 from app.jobs.topologies import Topologies
 from app.settings import Settings
-from app.store import Store
+from app.traces.registry import TraceRegistry
 
 
 @dataclass(frozen=True)

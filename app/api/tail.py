@@ -13,8 +13,9 @@ from typing import TypeAlias
 
 import msgspec
 
-from app.api.views import encode_json, event_views, wanted_columns
-from app.store import EventFilter, Store
+from app.api.ports import Events
+from app.api.views import encode_json, event_views, large_of
+from app.stored.filters import EventFilter
 from app.traces.feed import Feed
 
 _SHARED = 16  # batches kept for readers who ask a moment later; each may hold some megabytes
@@ -23,7 +24,7 @@ _SHARED = 16  # batches kept for readers who ask a moment later; each may hold s
 class TailQuery(msgspec.Struct, frozen=True):
     """What a reader follows, and in which form."""
 
-    wanted: EventFilter
+    filter: EventFilter
     columns: frozenset[str] | None
     payload: bool
     limit: int
@@ -54,8 +55,8 @@ _Key: TypeAlias = tuple[TailQuery, int, int]
 class Tail:
     """Reads what is new, and waits for it."""
 
-    def __init__(self, store: Store, feed: Feed) -> None:
-        self._store = store
+    def __init__(self, events: Events, feed: Feed) -> None:
+        self._events = events
         self._feed = feed
         self._batches: OrderedDict[_Key, asyncio.Task[TailBatch]] = OrderedDict()
 
@@ -109,10 +110,10 @@ class Tail:
         return await asyncio.shield(task)
 
     async def _read(self, query: TailQuery, event_id: int, newest: int) -> TailBatch:
-        rows = await self._store.events(
-            query.wanted,
+        rows = await self._events.list(
+            query.filter,
             after=event_id,
             limit=query.limit,
-            columns=wanted_columns(query.columns, query.payload),
+            large=large_of(query.columns, query.payload),
         )
         return TailBatch(event_views(rows, query.columns), [row.id for row in rows])

@@ -13,15 +13,14 @@ from typing import Any
 import msgspec
 from starlette.responses import Response
 
-from app.api.schemas.events import Event
-from app.job import Job
-from app.store import EventPage, EventRow, Quarantined, VectorEntry, Wanted
+from app.stored.jobs import Job
+from app.stored.pages import EventPage
+from app.stored.participants import VectorEntry
+from app.stored.quarantine import Quarantined
 from itc import encode
+from model.event import NOTHING_LARGE, SHOWN, Event, Large
 from model.payloads import payload_text
 from model.times import iso_time
-
-COLUMNS = frozenset(Event.model_fields)
-_PAYLOAD_COLUMNS = frozenset({"payload", "payload_encoding"})
 
 encode_json = msgspec.json.Encoder(decimal_format="number").encode
 
@@ -31,52 +30,24 @@ def json_answer(value: Any, status: int = 200, headers: dict[str, str] | None = 
     return Response(encode_json(value), status, headers, media_type="application/json")
 
 
-def wanted_columns(columns: Collection[str] | None, payload: bool) -> Wanted:
-    """Which of the large columns an answer with these columns needs."""
-    chosen = COLUMNS if columns is None else columns
-    return Wanted(
-        payload=payload and not _PAYLOAD_COLUMNS.isdisjoint(chosen),
-        clock="stamp" in chosen,
-        properties="properties" in chosen,
-    )
+def large_of(columns: Collection[str] | None, payload: bool) -> Large:
+    """The large fields that an answer with these columns needs."""
+    chosen = (field.large for name, field in SHOWN.items() if columns is None or name in columns)
+    large = NOTHING_LARGE.union(*chosen)
+    return large if payload else large - {"payload"}
 
 
-def event_view(row: EventRow, columns: Collection[str] | None = None) -> dict[str, Any]:
+def event_view(event: Event, columns: Collection[str] | None = None) -> dict[str, Any]:
     """An event as ``docs/api.md`` has it, or some of its columns."""
-    payload, encoding = payload_text(row.payload, row.payload_truncated)
-    view = {
-        "id": row.id,
-        "vhost": row.vhost,
-        "type": row.type.name,
-        "match": row.match.name,
-        "cause": row.cause,
-        "participant": row.participant,
-        "seq": row.seq,
-        "lamport": row.lamport,
-        "recorded_at": iso_time(row.recorded_at),
-        "exchange": row.exchange,
-        "queue": row.queue,
-        "routing_keys": row.routing_keys,
-        "routed_queues": row.routed_queues,
-        "redelivered": row.redelivered,
-        "node": row.node,
-        "connection": row.connection,
-        "channel": row.channel,
-        "user": row.user,
-        "properties": row.properties,
-        "payload": payload,
-        "payload_encoding": encoding,
-        "payload_bytes": row.payload_bytes,
-        "payload_truncated": row.payload_truncated,
-        "stamp": None if row.clock is None else str(row.stamp),
+    return {
+        name: field.value(event)
+        for name, field in SHOWN.items()
+        if columns is None or name in columns
     }
-    if columns is None:
-        return view
-    return {name: view[name] for name in view if name in columns}
 
 
 def event_views(
-    rows: Iterable[EventRow], columns: Collection[str] | None = None
+    rows: Iterable[Event], columns: Collection[str] | None = None
 ) -> list[dict[str, Any]]:
     """Several events."""
     return [event_view(row, columns) for row in rows]
@@ -95,7 +66,7 @@ def page_view(page: EventPage, columns: Collection[str] | None) -> dict[str, Any
     }
 
 
-def event_detail(row: EventRow, vector: Iterable[VectorEntry]) -> dict[str, Any]:
+def event_detail(row: Event, vector: Iterable[VectorEntry]) -> dict[str, Any]:
     """One event with its three clocks."""
     stamp = row.stamp
     id_tree, event_tree = stamp.trees()

@@ -11,8 +11,8 @@ from app.cli.output import say
 from app.version import PACKAGE, program_version
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
+def _show_version(asked: bool) -> None:
+    if asked:
         say(f"{PACKAGE} {program_version()} (Python {platform.python_version()})")
         raise typer.Exit
 

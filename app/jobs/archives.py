@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from app.errors import BadRequestError, ConflictError, NotFoundError
-from app.job import Json
 from app.jobs.requests import JobRequest
+from app.stored.jobs import Json
 
 if TYPE_CHECKING:
     from spark_jobs.archived import Archive

@@ -15,8 +15,8 @@ from typing import Any
 import msgspec
 
 from app.errors import BadRequestError, NotFoundError
-from app.job import Json
 from app.jobs.requests import JobRequest
+from app.stored.jobs import Json
 from model.exports import FORMATS, LEFTOVER, MANIFEST, Format, Manifest, format_of, manifest_of
 
 PLAIN_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
@@ -57,11 +57,11 @@ def checked_name(file: str) -> Format:
             "a file's name has 1 to 200 letters, digits, dots, underscores and hyphens, and does"
             " not begin with a dot"
         )
-    wanted = None if file.endswith(MANIFEST) else format_of(file)
-    if wanted is None:
+    found = None if file.endswith(MANIFEST) else format_of(file)
+    if found is None:
         known = " ".join(each.extension for each in FORMATS.values())
         raise BadRequestError(f"no format has the extension of {file}; there are {known}")
-    return wanted
+    return found
 
 
 class Exports:
@@ -79,7 +79,7 @@ class Exports:
 
         Raises `BadRequestError` for a bad name, and for equal ids.
         """
-        wanted = checked_name(file)
+        found = checked_name(file)
         if from_id == to_id:
             raise BadRequestError("a chain needs two events; both ids are the same")
         location = location_of(from_id, to_id, file)
@@ -91,7 +91,7 @@ class Exports:
         work = {
             **ends,
             "output": str(self._path(from_id, to_id, file)),
-            "format": wanted.name,
+            "format": found.name,
             "archives": str(self._archives),
         }
         return JobRequest(
@@ -157,13 +157,13 @@ class Exports:
 
     def _export(self, from_id: int, to_id: int, path: Path) -> Export | None:
         """The export at a path; None where one of its two files is not there (any more)."""
-        wanted = format_of(path.name)
+        found = format_of(path.name)
         try:
             status = path.stat()
             manifest = msgspec.json.decode(manifest_of(path).read_bytes(), type=Manifest)
         except (OSError, msgspec.DecodeError):
             return None
-        if wanted is None:
+        if found is None:
             return None
         return Export(
             from_id=from_id,
@@ -174,7 +174,7 @@ class Exports:
             created_at=status.st_mtime_ns // 1000,
             events=manifest.events,
             path=path,
-            format=wanted,
+            format=found,
         )
 
     @staticmethod

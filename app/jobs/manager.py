@@ -11,15 +11,14 @@ import contextlib
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Collection
-from typing import Protocol
 
 import msgspec
 
 from app.errors import ConflictError, ItcError, NotFoundError, OutageError
-from app.job import ENDED, Job, JobState, Json, Progress
 from app.jobs.fair import FairQueue
+from app.jobs.ports import JobStore, Runner
 from app.jobs.requests import JobRequest
-from app.jobs.runner import Runner
+from app.stored.jobs import ENDED, Job, JobState, Json, Progress
 
 log = logging.getLogger(__name__)
 
@@ -29,46 +28,6 @@ NOTE_SECONDS = 1.0
 RETRY_SECONDS = (0.5, 1.0, 2.0, 5.0, 10.0)
 FAULT = "the job broke off by a fault of the service; its log has the details"
 STOPPED = "interrupted: the service was stopped while the job was unfinished"
-
-
-class JobStore(Protocol):
-    """Where jobs are kept (`app.store.Store`). Each method may raise `OutageError`."""
-
-    async def create_job(self, kind: str, vhost: str, request: Json) -> Job:
-        """A new job, queued."""
-        ...
-
-    async def job(self, job_id: int) -> Job:
-        """A job; raises `NotFoundError`."""
-        ...
-
-    async def jobs(
-        self,
-        vhosts: Collection[str] | None = None,
-        *,
-        states: Collection[JobState] | None = None,
-        limit: int = 100,
-    ) -> list[Job]:
-        """The newest jobs, newest first."""
-        ...
-
-    async def move_job(
-        self, job_id: int, state: JobState, *, result: Json | None = None, error: str | None = None
-    ) -> Job:
-        """Put a job into its next state; raises `ConflictError` where that is none."""
-        ...
-
-    async def note_progress(self, job_id: int, progress: Progress) -> bool:
-        """Note how far a running job has come."""
-        ...
-
-    async def interrupt_jobs(self) -> int:
-        """Fail every job that has not ended."""
-        ...
-
-    async def forget_jobs(self, keep: int) -> int:
-        """Remove ended jobs but for the newest so many."""
-        ...
 
 
 class _Live:
@@ -137,7 +96,7 @@ class JobManager:
 
     async def start(self) -> None:
         """Fail what an earlier service left unfinished, and begin to work."""
-        await self._store.interrupt_jobs()
+        await self._store.interrupt()
         self._task = asyncio.create_task(self._work(), name="jobs")
 
     async def stop(self) -> None:
@@ -163,7 +122,7 @@ class JobManager:
             if (same := self.doing(request)) is not None:
                 return same
             self._queue.check_room()
-            job = await self._store.create_job(request.kind, request.vhost, request.shown)
+            job = await self._store.create(request.kind, request.vhost, request.shown)
             live = _Live(request, job)
             self._live[job.id] = live
             self._queue.put(live)
@@ -180,7 +139,7 @@ class JobManager:
     async def job(self, job_id: int) -> Job:
         """A job as it stands; raises `NotFoundError`."""
         live = self._live.get(job_id)
-        return live.job if live else await self._store.job(job_id)
+        return live.job if live else await self._store.get(job_id)
 
     async def jobs(
         self,
@@ -190,14 +149,14 @@ class JobManager:
         limit: int = 100,
     ) -> list[Job]:
         """The newest jobs, newest first, of some virtual hosts and states or of all."""
-        stored = await self._store.jobs(vhosts, states=states, limit=limit)
+        stored = await self._store.list(vhosts, states=states, limit=limit)
         return [self._live[job.id].job if job.id in self._live else job for job in stored]
 
     async def wait(self, job_id: int, seconds: float | None = None) -> Job:
         """A job when it has ended, or as it stands after so many seconds."""
         live = self._live.get(job_id)
         if live is None:
-            return await self._store.job(job_id)
+            return await self._store.get(job_id)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await live.end()
@@ -210,7 +169,7 @@ class JobManager:
         """
         live = self._live.get(job_id)
         if live is None:
-            yield await self._store.job(job_id)
+            yield await self._store.get(job_id)
             return
         while True:
             shown = live.job
@@ -289,7 +248,7 @@ class JobManager:
         """What the runner makes of a job, as the API shows it."""
         job_id, request = live.job.id, live.request
         queued = time.monotonic() - live.since
-        live.show(await self._store.move_job(job_id, JobState.running))
+        live.show(await self._store.move(job_id, JobState.running))
         result = await self._runner.run(job_id, request.kind, request.work, self._reporter(live))
         result = request.finish({"job": job_id, **result})
         seconds = result.get("seconds", {})
@@ -328,14 +287,14 @@ class JobManager:
         self._live.pop(job.id, None)
         live.show(job)
         with contextlib.suppress(OutageError):
-            await self._store.forget_jobs(self._history)
+            await self._store.forget(self._history)
 
     async def _stored_end(
         self, job: Job, state: JobState, result: Json | None, error: str | None
     ) -> Job:
         for seconds in (*RETRY_SECONDS, None):
             try:
-                return await self._store.move_job(job.id, state, result=result, error=error)
+                return await self._store.move(job.id, state, result=result, error=error)
             except OutageError as outage:
                 if seconds is None or self._stopping:
                     log.warning("the end of job %d could not be stored: %s", job.id, outage)

@@ -20,8 +20,8 @@ import msgspec
 
 from app.children import Child
 from app.errors import BadRequestError, ConflictError, ItcError, NotFoundError, OutageError
-from app.job import Json, Progress
-from app.jobs.runner import Report
+from app.jobs.ports import Report
+from app.stored.jobs import Json, Progress
 
 log = logging.getLogger(__name__)
 
@@ -108,12 +108,16 @@ class SparkProcess:
         return worker.child.pid if worker is not None and worker.child.exit_code is None else None
 
     async def start(self) -> None:
-        """Start Spark where it does not run."""
+        """Start Spark where it does not run; raises as `run` does."""
         async with self._using:
             await self._ensure_started()
 
     async def run(self, job_id: int, kind: str, work: Json, report: Report) -> Json:
-        """Have one job run; a second call waits for the first."""
+        """Run one job to its end, and give its result; a second call waits for the first.
+
+        Cancelling the call stops the job, and returns when it has stopped. Raises an `ItcError`
+        whose text is the reason for which the job failed.
+        """
         async with self._using:
             if self.pid is None:
                 report(STARTING)

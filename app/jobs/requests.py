@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from app.job import Json
+from app.stored.jobs import Json
 
 
 def unchanged(result: Json) -> Json:

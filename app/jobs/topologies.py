@@ -15,8 +15,8 @@ from pathlib import Path
 import msgspec
 
 from app.errors import BadRequestError, NotFoundError
-from app.job import Json
 from app.jobs.requests import JobRequest
+from app.stored.jobs import Json
 
 PERIOD = re.compile(r"([0-9]{1,19})-([0-9]{1,19})\.json")
 # Periods of a virtual host that are kept, those counted last.

@@ -13,13 +13,14 @@ import itertools
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
-import msgspec
 from sqlalchemy import TextClause, bindparam, func, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from app.store import events as stored
-from app.store.events import EVERYTHING, MAX_ID, NOTHING_LARGE, EventRow, Wanted
-from app.store.tables import events
+from app.store import tables
+from app.store.events import MAX_ID, by_id, by_ids
+from app.store.subject import Subject, reads
+from app.stored.causality import Walk
+from model.event import EVERYTHING, NOTHING_LARGE, Large
 
 # Events of one participant that are read ahead of the walk, and events it is asked to go on from
 # at once: together one round trip instead of a hundred.
@@ -67,55 +68,62 @@ _RECEIVED = text(
 Neighbours: TypeAlias = Callable[[list[int]], Awaitable[dict[int, list[int]]]]
 
 
-class Walk(msgspec.Struct, frozen=True):
-    """A part of an event's past or future, nearest first; ``truncated`` where there is more."""
+class Causality(Subject):
+    """Every event's past and future."""
 
-    items: list[EventRow]
-    truncated: bool
+    @reads
+    async def causes(
+        self,
+        connection: AsyncConnection,
+        event_id: int,
+        limit: int = 100,
+        large: Large = EVERYTHING,
+    ) -> Walk:
+        """Up to so many events that happened before an event, the greatest ids first.
 
+        Raises `NotFoundError`.
+        """
+        start = await by_id(connection, event_id, NOTHING_LARGE)
+        oldest = select(func.min(tables.events.c.id)).where(
+            tables.events.c.trace_id == start.trace_id
+        )
+        # Retention takes a prefix of ids: what is smaller is a cause no more.
+        first = (await connection.execute(oldest)).scalar_one()
 
-async def causes(
-    connection: AsyncConnection, event_id: int, limit: int, wanted: Wanted = EVERYTHING
-) -> Walk:
-    """Up to so many events that happened before an event, the greatest ids first.
+        async def neighbours(ids: list[int]) -> dict[int, list[int]]:
+            found = {}
+            for event, previous, cause in await _runs(connection, ids, forward=False):
+                found[event] = [each for each in (previous, cause) if each and each >= first]
+            return found
 
-    Raises `NotFoundError`.
-    """
-    start = await stored.by_id(connection, event_id, NOTHING_LARGE)
-    oldest = select(func.min(events.c.id)).where(events.c.trace_id == start.trace_id)
-    # Retention takes a prefix of ids: what is smaller is a cause no more.
-    first = (await connection.execute(oldest)).scalar_one()
+        ids, truncated = await _nearest(event_id, limit, neighbours, towards=-1)
+        return Walk(await by_ids(connection, ids, large), truncated)
 
-    async def neighbours(ids: list[int]) -> dict[int, list[int]]:
-        found = {}
-        for event, previous, cause in await _runs(connection, ids, forward=False):
-            found[event] = [each for each in (previous, cause) if each and each >= first]
-        return found
+    @reads
+    async def effects(
+        self,
+        connection: AsyncConnection,
+        event_id: int,
+        limit: int = 100,
+        large: Large = EVERYTHING,
+    ) -> Walk:
+        """Up to so many events that happened after an event, the smallest ids first.
 
-    ids, truncated = await _nearest(event_id, limit, neighbours, towards=-1)
-    return Walk(await stored.by_ids(connection, ids, wanted), truncated)
+        Raises `NotFoundError`.
+        """
+        await by_id(connection, event_id, NOTHING_LARGE)
 
+        async def neighbours(ids: list[int]) -> dict[int, list[int]]:
+            following = {
+                event: [] if after is None else [after]
+                for event, after, _ in await _runs(connection, ids, forward=True)
+            }
+            for cause, event in await _received_from(connection, list(following), limit + 1):
+                following[cause].append(event)
+            return following
 
-async def effects(
-    connection: AsyncConnection, event_id: int, limit: int, wanted: Wanted = EVERYTHING
-) -> Walk:
-    """Up to so many events that happened after an event, the smallest ids first.
-
-    Raises `NotFoundError`.
-    """
-    await stored.by_id(connection, event_id, NOTHING_LARGE)
-
-    async def neighbours(ids: list[int]) -> dict[int, list[int]]:
-        following = {
-            event: [] if after is None else [after]
-            for event, after, _ in await _runs(connection, ids, forward=True)
-        }
-        for cause, event in await _received_from(connection, list(following), limit + 1):
-            following[cause].append(event)
-        return following
-
-    ids, truncated = await _nearest(event_id, limit, neighbours, towards=1)
-    return Walk(await stored.by_ids(connection, ids, wanted), truncated)
+        ids, truncated = await _nearest(event_id, limit, neighbours, towards=1)
+        return Walk(await by_ids(connection, ids, large), truncated)
 
 
 async def _nearest(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager
-from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
@@ -17,7 +17,6 @@ from app.store import postgres, sqlite
 
 Dialect: TypeAlias = sqlite.Sqlite | postgres.Postgres
 
-P = ParamSpec("P")
 T = TypeVar("T")
 Work: TypeAlias = Callable[[AsyncConnection], Awaitable[T]]
 
@@ -48,13 +47,13 @@ def dialect_of(database_url: str) -> Dialect:
 class Database:
     """Connections for reading and for writing, each use of one in a transaction of its own.
 
-    `read` and `write` take a function and what it wants behind the connection. A transaction that
-    has begun runs to its end even where the caller is cancelled, who waits that long: a driver
-    that is cut off between two words leaves the file locked, or a commit in doubt.
+    A transaction that has begun runs to its end even where the caller is cancelled, who waits that
+    long: a driver that is cut off between two words leaves the file locked, or a commit in doubt.
     """
 
-    def __init__(self, database_url: str) -> None:
+    def __init__(self, database_url: str, query_seconds: float) -> None:
         """Connect to nothing yet: that happens with the first transaction."""
+        self._query_seconds = query_seconds
         self.dialect = dialect_of(database_url)
         self._reader = self.dialect.reader()
         self._writer = self.dialect.writer()
@@ -67,39 +66,20 @@ class Database:
         await self._reader.dispose()
         await self._writer.dispose()
 
-    async def read(
-        self,
-        work: Callable[Concatenate[AsyncConnection, P], Awaitable[T]],
-        /,
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> T:
+    async def read(self, work: Work[T]) -> T:
         """What ``work`` gives in a transaction that only reads; raises `OutageError`."""
-        return await self._to_its_end(self._read(None, lambda c: work(c, *args, **kwargs)))
+        return await self._to_its_end(self._read(None, work))
 
-    async def read_within(
-        self,
-        seconds: float,
-        work: Callable[Concatenate[AsyncConnection, P], Awaitable[T]],
-        /,
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> T:
-        """As `read`, but a query that takes longer is broken off with a `BadRequestError`."""
-        return await self._to_its_end(self._read(seconds, lambda c: work(c, *args, **kwargs)))
+    async def search(self, work: Work[T]) -> T:
+        """As `read`, but what takes over ``query_seconds`` is broken off by a `BadRequestError`."""
+        return await self._to_its_end(self._read(self._query_seconds, work))
 
-    async def write(
-        self,
-        work: Callable[Concatenate[AsyncConnection, P], Awaitable[T]],
-        /,
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> T:
+    async def write(self, work: Work[T]) -> T:
         """What ``work`` gives in a transaction that is committed, or undone by an error.
 
         Raises `OutageError`; one that comes at the commit leaves open whether it took place.
         """
-        return await self._to_its_end(self._write(lambda c: work(c, *args, **kwargs)))
+        return await self._to_its_end(self._write(work))
 
     async def _read(self, seconds: float | None, work: Work[T]) -> T:
         with translated(self.dialect):

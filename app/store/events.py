@@ -3,111 +3,21 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
-from sqlalchemy import Select, and_, bindparam, select
+from sqlalchemy import ColumnElement, Select, and_, bindparam, null, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import NotFoundError
-from app.store.tables import channels, events, participants, traces
-from itc import Stamp, unpack
-from model.words import EventType, Match
+from app.store.tables import channels, events, metadata, participants, traces
+from model.event import EVERYTHING, FIELDS, Event, Field, Kind, Large
 
 # The greatest id that there can be; what is beyond is no event, and no database takes it.
 MAX_ID = 2**63 - 1
 
 
-class Wanted(msgspec.Struct, frozen=True):
-    """Which of an event's large columns to read; the rest always comes."""
-
-    payload: bool = True
-    clock: bool = True
-    properties: bool = True
-
-
-EVERYTHING = Wanted()
-NOTHING_LARGE = Wanted(payload=False, clock=False, properties=False)
-LARGE = Wanted.__struct_fields__
-
-
-class EventRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A stored event. Times in µs.
-
-    ``channel`` is the AMQP channel's number; ``interval`` and ``participant_name`` are
-    the participant's.
-    ``payload`` is the beginning of the body, None where none is kept; its SHA-256 is that of the
-    whole body and there only where the payload is cut. What was not wanted is None.
-    """
-
-    id: int
-    trace_id: int
-    vhost: str
-    type: EventType
-    match: Match
-    cause: int | None
-    participant: int
-    participant_name: str
-    interval: str
-    seq: int
-    lamport: int
-    height: int
-    recorded_at: int
-    exchange: str
-    queue: str | None
-    routing_keys: tuple[str, ...]
-    routed_queues: tuple[str, ...] | None
-    redelivered: bool
-    node: str
-    connection: str
-    channel: int
-    user: str
-    payload_bytes: int
-    payload_sha256: bytes | None
-    properties: dict[str, Any] | None = None
-    payload: bytes | None = None
-    clock: bytes | None = None
-
-    @property
-    def payload_truncated(self) -> bool:
-        """Whether a part of the body is not stored."""
-        return self.payload_sha256 is not None
-
-    @property
-    def stamp(self) -> Stamp:
-        """The event's stamp, with the participant's interval as its id."""
-        if self.clock is None:
-            raise ValueError(f"event {self.id} was read without its clock")
-        return unpack(self.clock, self.interval)
-
-
-_COLUMNS = (
-    events.c.id,
-    events.c.trace_id,
-    traces.c.vhost,
-    events.c.type,
-    events.c.match,
-    events.c.cause_id,
-    events.c.participant,
-    participants.c.name,
-    participants.c.interval,
-    events.c.seq,
-    events.c.lamport,
-    events.c.height,
-    events.c.recorded_at,
-    events.c.exchange,
-    events.c.queue,
-    events.c.routing_keys,
-    events.c.routed_queues,
-    events.c.redelivered,
-    channels.c.node,
-    channels.c.connection,
-    channels.c.channel,
-    channels.c.user,
-    events.c.payload_bytes,
-    events.c.payload_sha256,
-)
 _JOINED = (
     events.join(traces, traces.c.id == events.c.trace_id)
     .join(
@@ -122,58 +32,60 @@ _JOINED = (
         and_(channels.c.trace_id == events.c.trace_id, channels.c.number == events.c.channel),
     )
 )
-_FIELDS = EventRow.__struct_fields__[: len(_COLUMNS)]
-_names = msgspec.json.Decoder(tuple[str, ...]).decode
-_table = msgspec.json.Decoder(dict[str, Any]).decode
+_DECODERS: dict[Kind, Callable[[Any], Any]] = {
+    "words": msgspec.json.Decoder(tuple[str, ...]).decode,
+    "table": msgspec.json.Decoder(dict[str, Any]).decode,
+}
+
+
+def _decoder(field: Field) -> Callable[[Any], Any] | None:
+    """From a column's value to the field's; None where that is the same."""
+    return field.type if field.kind == "word" else _DECODERS.get(field.kind)
+
+
+# Fields whose value is not the column's, by their place.
+_DECODED = [(place, decode) for place, each in enumerate(FIELDS) if (decode := _decoder(each))]
 
 
 async def by_ids(
-    connection: AsyncConnection, ids: Sequence[int], wanted: Wanted = EVERYTHING
-) -> list[EventRow]:
+    connection: AsyncConnection, ids: Sequence[int], large: Large = EVERYTHING
+) -> list[Event]:
     """The events with these ids, in their order; those that do not exist are left out."""
     if not ids:
         return []
-    query, fields = _query(wanted)
-    found = (_event(fields, row) for row in await connection.execute(query, {"ids": ids}))
+    found = map(_event, await connection.execute(_query(large), {"ids": ids}))
     rows = {event.id: event for event in found}
     return [rows[event_id] for event_id in ids if event_id in rows]
 
 
 @functools.cache
-def _query(wanted: Wanted) -> tuple[Select[*tuple[Any, ...]], tuple[str, ...]]:
-    """The query for the events with some ids, and what its columns are to an `EventRow`."""
-    large = [name for name in LARGE if getattr(wanted, name)]
-    query = (
-        select(*_COLUMNS, *[events.c[name] for name in large])
+def _query(large: Large) -> Select[*tuple[Any, ...]]:
+    """The query for the events with some ids, its columns in the order of `Event`."""
+    return (
+        select(*(_column(field, large) for field in FIELDS))
         .select_from(_JOINED)
         .where(events.c.id.in_(bindparam("ids", expanding=True)))
     )
-    return query, (*_FIELDS, *large)
 
 
-async def by_id(
-    connection: AsyncConnection, event_id: int, wanted: Wanted = EVERYTHING
-) -> EventRow:
+def _column(field: Field, large: Large) -> ColumnElement[Any]:
+    if field.stored.large and field.name not in large:
+        return null()
+    column: ColumnElement[Any] = metadata.tables[field.table].c[field.column]
+    return column
+
+
+async def by_id(connection: AsyncConnection, event_id: int, large: Large = EVERYTHING) -> Event:
     """One event; raises `NotFoundError`."""
-    found = await by_ids(connection, [event_id], wanted) if 0 < event_id <= MAX_ID else []
+    found = await by_ids(connection, [event_id], large) if 0 < event_id <= MAX_ID else []
     if not found:
         raise NotFoundError(f"no event has the id {event_id}")
     return found[0]
 
 
-async def stamp_of(connection: AsyncConnection, event_id: int) -> tuple[EventRow, Stamp]:
-    """An event without its payload, and its stamp; raises `NotFoundError`."""
-    row = await by_id(connection, event_id, Wanted(payload=False, properties=False))
-    return row, row.stamp
-
-
-def _event(fields: Sequence[str], row: Iterable[Any]) -> EventRow:
-    values = dict(zip(fields, row, strict=True))
-    values["type"] = EventType(values["type"])
-    values["match"] = Match(values["match"])
-    values["routing_keys"] = _names(values["routing_keys"])
-    if values["routed_queues"] is not None:
-        values["routed_queues"] = _names(values["routed_queues"])
-    if "properties" in values:
-        values["properties"] = _table(values["properties"])
-    return EventRow(**values)
+def _event(row: Iterable[Any]) -> Event:
+    values = [*row]
+    for place, decode in _DECODED:
+        if values[place] is not None:
+            values[place] = decode(values[place])
+    return Event._make(values)

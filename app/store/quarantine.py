@@ -4,26 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-import msgspec
 from sqlalchemy import delete, insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from app.store import tables
 from app.store.rows import quarantine_values
-from app.store.tables import quarantine, traces
+from app.store.subject import Subject, reads
+from app.stored.quarantine import Quarantined
 from app.tracker.records import Unreadable
-
-
-class Quarantined(msgspec.Struct, frozen=True):
-    """A trace message that could not be read. Times in µs; ``headers`` is JSON text, maybe cut."""
-
-    id: int
-    vhost: str
-    recorded_at: int
-    reason: str
-    routing_key: str
-    headers: str
-    body: bytes
-    body_bytes: int
 
 
 async def add(
@@ -32,42 +20,55 @@ async def add(
     """Keep messages, and let go of the oldest beyond so many: anybody may publish rubbish."""
     if not unreadable:
         return
-    await connection.execute(insert(quarantine), quarantine_values(trace_id, unreadable))
+    await connection.execute(insert(tables.quarantine), quarantine_values(trace_id, unreadable))
     newest_to_go = (
-        select(quarantine.c.id)
-        .where(quarantine.c.trace_id == trace_id)
-        .order_by(quarantine.c.id.desc())
+        select(tables.quarantine.c.id)
+        .where(tables.quarantine.c.trace_id == trace_id)
+        .order_by(tables.quarantine.c.id.desc())
         .offset(most)
         .limit(1)
         .scalar_subquery()
     )
     await connection.execute(
-        delete(quarantine).where(quarantine.c.trace_id == trace_id, quarantine.c.id <= newest_to_go)
+        delete(tables.quarantine).where(
+            tables.quarantine.c.trace_id == trace_id, tables.quarantine.c.id <= newest_to_go
+        )
     )
 
 
-async def newest(
-    connection: AsyncConnection, vhosts: Collection[str] | None, before: int | None, limit: int
-) -> list[Quarantined]:
-    """The newest messages, newest first, of some virtual hosts or of all (None)."""
-    columns = [quarantine.c[name] for name in Quarantined.__struct_fields__ if name != "vhost"]
-    query = (
-        select(columns[0], traces.c.vhost, *columns[1:])
-        .join(traces, traces.c.id == quarantine.c.trace_id)
-        .order_by(quarantine.c.id.desc())
-        .limit(limit)
-    )
-    if vhosts is not None:
-        query = query.where(traces.c.vhost.in_(sorted(vhosts)))
-    if before is not None:
-        query = query.where(quarantine.c.id < before)
-    return [Quarantined(*row) for row in (await connection.execute(query)).all()]
+class Quarantine(Subject):
+    """What is kept of the trace messages that could not be read."""
+
+    @reads
+    async def newest(
+        self,
+        connection: AsyncConnection,
+        vhosts: Collection[str] | None = None,
+        *,
+        before: int | None = None,
+        limit: int = 100,
+    ) -> list[Quarantined]:
+        """The newest messages, newest first; ``before`` an id, for more."""
+        columns = [
+            tables.quarantine.c[name] for name in Quarantined.__struct_fields__ if name != "vhost"
+        ]
+        query = (
+            select(columns[0], tables.traces.c.vhost, *columns[1:])
+            .join(tables.traces, tables.traces.c.id == tables.quarantine.c.trace_id)
+            .order_by(tables.quarantine.c.id.desc())
+            .limit(limit)
+        )
+        if vhosts is not None:
+            query = query.where(tables.traces.c.vhost.in_(sorted(vhosts)))
+        if before is not None:
+            query = query.where(tables.quarantine.c.id < before)
+        return [Quarantined(*row) for row in (await connection.execute(query)).all()]
 
 
 async def forget_until(connection: AsyncConnection, trace_id: int, recorded_at: int) -> None:
     """Remove messages recorded up to a time, in µs."""
     await connection.execute(
-        delete(quarantine).where(
-            quarantine.c.trace_id == trace_id, quarantine.c.recorded_at <= recorded_at
+        delete(tables.quarantine).where(
+            tables.quarantine.c.trace_id == trace_id, tables.quarantine.c.recorded_at <= recorded_at
         )
     )

@@ -1,4 +1,4 @@
-"""Lists of events: by keyset at any depth, by page, and their number.
+"""Events: one by its id, lists by keyset at any depth, lists by page, and their number.
 
 A list of several virtual hosts is merged from one list each: every one of them comes in the order
 of an index on (trace_id, id) and stops at the limit, where a condition on several traces at once
@@ -7,8 +7,6 @@ would have a database either sort all their events or wade through everybody els
 
 from __future__ import annotations
 
-import enum
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,12 +14,15 @@ import msgspec
 from sqlalchemy import ColumnElement, Select, func, select, union_all
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from app.store import events as stored
+from app.store import tables
 from app.store.engine import Dialect
-from app.store.events import EVERYTHING, EventRow, Wanted
-from app.store.filters import EventFilter, conditions, within
-from app.store.tables import events, traces
+from app.store.events import by_id, by_ids
+from app.store.filters import conditions, within
+from app.store.subject import Subject, reads, searches
 from app.store.times import ids_between
+from app.stored.filters import EventFilter
+from app.stored.pages import EventPage, Sort
+from model.event import EVERYTHING, Event, Large
 
 # SQLite joins at most 500 lists into one. Beyond, several virtual hosts share a list.
 MOST_LISTS = 400
@@ -31,132 +32,114 @@ MOST_LISTS = 400
 DEEP = 1_000
 
 
-class Sort(enum.StrEnum):
-    """What a page is ordered by; events that are equal in it by id."""
-
-    id = "id"
-    recorded_at = "recorded_at"
-    lamport = "lamport"
-
-
-class EventPage(msgspec.Struct, frozen=True):
-    """One page in the manner of RabbitMQ's management API.
-
-    ``total_count`` is of all events of the virtual hosts that the filter leaves.
-    """
-
-    items: list[EventRow]
-    total_count: int
-    filtered_count: int
-    page: int
-    page_size: int
-
-    @property
-    def item_count(self) -> int:
-        """How many there are on this page."""
-        return len(self.items)
-
-    @property
-    def page_count(self) -> int:
-        """How many pages there are; one at least."""
-        return max(1, math.ceil(self.filtered_count / self.page_size))
-
-
 class _Scope(msgspec.Struct, frozen=True):
     """The traces that may hold what is asked for, and the conditions on their events."""
 
     traces: list[int]
-    events: int
+    total: int
     conditions: list[ColumnElement[bool]]
 
 
-async def listed(
-    connection: AsyncConnection,
-    dialect: Dialect,
-    wanted: EventFilter,
-    *,
-    after: int | None,
-    before: int | None,
-    limit: int,
-    columns: Wanted = EVERYTHING,
-) -> list[EventRow]:
-    """Up to so many events: the first behind ``after``, or else the last before ``before``.
+class Events(Subject):
+    """The events of all traces."""
 
-    With ``after`` ids rise, and ``before`` ends them; without it they fall.
-    """
-    scope = await _scope(connection, dialect, wanted, after)
-    if after is not None:
-        scope.conditions.append(events.c.id > within(after))
-    if before is not None:
-        scope.conditions.append(events.c.id < within(before))
-    query = _ids(scope, Sort.id, descending=after is None, limit=limit, offset=0)
-    return await _rows(connection, query, columns)
+    @reads
+    async def get(
+        self, connection: AsyncConnection, event_id: int, large: Large = EVERYTHING
+    ) -> Event:
+        """One event; raises `NotFoundError`."""
+        return await by_id(connection, event_id, large)
 
+    @searches
+    async def list(
+        self,
+        connection: AsyncConnection,
+        asked: EventFilter,
+        *,
+        after: int | None = None,
+        before: int | None = None,
+        limit: int = 100,
+        large: Large = EVERYTHING,
+    ) -> list[Event]:
+        """Up to so many events: the first behind ``after``, or else the last before ``before``.
 
-async def paged(
-    connection: AsyncConnection,
-    dialect: Dialect,
-    wanted: EventFilter,
-    *,
-    page: int,
-    page_size: int,
-    sort: Sort = Sort.id,
-    descending: bool = True,
-    columns: Wanted = EVERYTHING,
-) -> EventPage:
-    """The page of that number, from 1; empty behind the last."""
-    scope = await _scope(connection, dialect, wanted)
-    offset = (page - 1) * page_size
-    count = await _count(connection, wanted, scope)
-    rows = []
-    if offset < count:
-        ids = None
-        if offset >= DEEP and sort is Sort.id and wanted.names_traces_alone:
-            ids = await _ids_without_holes(connection, scope, descending, page_size, offset)
-        if ids is None:
-            query = _ids(scope, sort, descending, limit=page_size, offset=offset)
-            rows = await _rows(connection, query, columns)
-        else:
-            rows = await stored.by_ids(connection, ids, columns)
-    return EventPage(rows, scope.events, count, page, page_size)
+        With ``after`` ids rise, and ``before`` ends them; without it they fall. Raises
+        `BadRequestError` for what takes too long, or is no regular expression.
+        """
+        scope = await _scope(connection, self.database.dialect, asked, after)
+        if after is not None:
+            scope.conditions.append(tables.events.c.id > within(after))
+        if before is not None:
+            scope.conditions.append(tables.events.c.id < within(before))
+        query = _ids(scope, Sort.id, descending=after is None, limit=limit, offset=0)
+        return await _rows(connection, query, large)
 
+    @searches
+    async def page(
+        self,
+        connection: AsyncConnection,
+        asked: EventFilter,
+        *,
+        page: int,
+        page_size: int,
+        sort: Sort = Sort.id,
+        descending: bool = True,
+        large: Large = EVERYTHING,
+    ) -> EventPage:
+        """The page of that number, from 1, with counts; empty behind the last. Raises as `list`."""
+        scope = await _scope(connection, self.database.dialect, asked)
+        offset = (page - 1) * page_size
+        count = await _count(connection, asked, scope)
+        rows = []
+        if offset < count:
+            ids = None
+            if offset >= DEEP and sort is Sort.id and asked.names_traces_alone:
+                ids = await _ids_without_holes(connection, scope, descending, page_size, offset)
+            if ids is None:
+                query = _ids(scope, sort, descending, limit=page_size, offset=offset)
+                rows = await _rows(connection, query, large)
+            else:
+                rows = await by_ids(connection, ids, large)
+        return EventPage(rows, scope.total, count, page, page_size)
 
-async def count(connection: AsyncConnection, dialect: Dialect, wanted: EventFilter) -> int:
-    """How many events there are."""
-    return await _count(connection, wanted, await _scope(connection, dialect, wanted))
+    @searches
+    async def count(self, connection: AsyncConnection, asked: EventFilter) -> int:
+        """How many events there are; raises as `list`."""
+        scope = await _scope(connection, self.database.dialect, asked)
+        return await _count(connection, asked, scope)
 
-
-async def latest_id(connection: AsyncConnection) -> int:
-    """The newest event's id over all virtual hosts; 0 before the first."""
-    newest = await connection.execute(select(func.max(traces.c.last_event_id)))
-    return int(newest.scalar_one() or 0)
+    @reads
+    async def last_id(self, connection: AsyncConnection) -> int:
+        """The newest event's id over all virtual hosts; 0 before the first."""
+        newest = await connection.execute(select(func.max(tables.traces.c.last_event_id)))
+        return int(newest.scalar_one() or 0)
 
 
 async def _scope(
-    connection: AsyncConnection, dialect: Dialect, wanted: EventFilter, after: int | None = None
+    connection: AsyncConnection, dialect: Dialect, asked: EventFilter, after: int | None = None
 ) -> _Scope:
-    query = select(traces.c.id, traces.c.events)
-    if wanted.visible is not None:
-        query = query.where(traces.c.vhost.in_(sorted(wanted.visible)))
+    query = select(tables.traces.c.id, tables.traces.c.events)
+    if asked.visible is not None:
+        query = query.where(tables.traces.c.vhost.in_(sorted(asked.visible)))
     if after is not None:
-        query = query.where(traces.c.last_event_id > within(after))
+        query = query.where(tables.traces.c.last_event_id > within(after))
     found = (await connection.execute(query)).all()
-    asked = conditions(wanted, dialect)
+    narrowed = conditions(asked, dialect)
     first, end = await ids_between(
         connection,
-        None if wanted.since is None else within(wanted.since),
-        None if wanted.until is None else within(wanted.until),
+        None if asked.since is None else within(asked.since),
+        None if asked.until is None else within(asked.until),
     )
     if first is not None and end is not None:
-        asked += [events.c.id >= first, events.c.id < end]
-    return _Scope([row[0] for row in found], sum(row[1] for row in found), asked)
+        narrowed += [tables.events.c.id >= first, tables.events.c.id < end]
+    return _Scope([row[0] for row in found], sum(row[1] for row in found), narrowed)
 
 
-async def _count(connection: AsyncConnection, wanted: EventFilter, scope: _Scope) -> int:
-    if wanted.names_traces_alone or not scope.traces:
-        return scope.events  # kept with each trace
-    query = select(func.count()).select_from(events)
-    query = query.where(events.c.trace_id.in_(scope.traces), *scope.conditions)
+async def _count(connection: AsyncConnection, asked: EventFilter, scope: _Scope) -> int:
+    if asked.names_traces_alone or not scope.traces:
+        return scope.total  # kept with each trace
+    query = select(func.count()).select_from(tables.events)
+    query = query.where(tables.events.c.trace_id.in_(scope.traces), *scope.conditions)
     return int((await connection.execute(query)).scalar_one())
 
 
@@ -167,13 +150,15 @@ async def _ids_without_holes(
 
     As many ids from the first to the last as there are events: then every one is theirs.
     """
-    oldest = select(func.min(events.c.id)).where(events.c.trace_id == traces.c.id)
-    query = select(oldest.scalar_subquery(), traces.c.last_event_id).where(
-        traces.c.id.in_(scope.traces), traces.c.events > 0
+    oldest = select(func.min(tables.events.c.id)).where(
+        tables.events.c.trace_id == tables.traces.c.id
+    )
+    query = select(oldest.scalar_subquery(), tables.traces.c.last_event_id).where(
+        tables.traces.c.id.in_(scope.traces), tables.traces.c.events > 0
     )
     found = (await connection.execute(query)).all()
     first, last = min(row[0] for row in found), max(row[1] for row in found)
-    if last - first + 1 != scope.events:
+    if last - first + 1 != scope.total:
         return None
     ids = range(last, first - 1, -1) if descending else range(first, last + 1)
     return ids[offset : offset + limit]
@@ -184,9 +169,9 @@ def _ids(
 ) -> Select[Any] | None:
     """A query for ids in their order; None where there is nothing to look through."""
     lists = [
-        select(events.c.id, events.c[sort].label("key"))
+        select(tables.events.c.id, tables.events.c[sort].label("key"))
         .where(_in_traces(numbers), *scope.conditions)
-        .order_by(*_order(events.c[sort], events.c.id, descending))
+        .order_by(*_order(tables.events.c[sort], tables.events.c.id, descending))
         .limit(limit + offset)
         for numbers in _shares(scope.traces)
     ]
@@ -212,8 +197,8 @@ def _order(
 
 def _in_traces(numbers: list[int]) -> ColumnElement[bool]:
     if len(numbers) == 1:
-        return events.c.trace_id == numbers[0]
-    return events.c.trace_id.in_(numbers)
+        return tables.events.c.trace_id == numbers[0]
+    return tables.events.c.trace_id.in_(numbers)
 
 
 def _shares(numbers: list[int]) -> list[list[int]]:
@@ -223,9 +208,9 @@ def _shares(numbers: list[int]) -> list[list[int]]:
 
 
 async def _rows(
-    connection: AsyncConnection, query: Select[Any] | None, columns: Wanted
-) -> list[EventRow]:
+    connection: AsyncConnection, query: Select[Any] | None, large: Large
+) -> list[Event]:
     if query is None:
         return []
     ids = [row[0] for row in await connection.execute(query)]
-    return await stored.by_ids(connection, ids, columns)
+    return await by_ids(connection, ids, large)

@@ -6,9 +6,9 @@ between stored events gets a hole.
 The tracker refers to stored events too: its participants own intervals, its copies wait for a
 delivery. So whoever owns the tracker prunes, between two batches:
 
-    while plan := await store.plan_prune(trace_id, keep_events=…, at_most=…):
+    while plan := await retention.plan(trace_id, keep_events=…, at_most=…):
         tracker.forget_before(plan.before_id)
-        await store.prune(plan, tracker.checkpoint())
+        await retention.prune(plan, tracker.checkpoint())
 
 Each round is one transaction of bounded size, and leaves a store that a tracker can be restored
 from. A plan without a bound, not carried out, is the dry run.
@@ -16,84 +16,89 @@ from. A plan without a bound, not carried out, is the dry run.
 
 from __future__ import annotations
 
-import msgspec
 from sqlalchemy import ColumnElement, Select, delete, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import ConflictError, NotFoundError
-from app.store import gaps, quarantine, times
-from app.store.append import remove_copies
-from app.store.tables import channels, events, participants, traces
+from app.store import gaps, quarantine, tables, times
+from app.store.batches import remove_copies
+from app.store.subject import Subject, reads, writes
+from app.stored.retention import PrunePlan
 from app.tracker.events import Checkpoint, ParticipantState
 
 
-class PrunePlan(msgspec.Struct, frozen=True):
-    """What would go: the events of a trace before ``before_id``, recorded up to ``until`` (µs).
+class Retention(Subject):
+    """Removes the oldest events of a trace: what goes first, then that it goes."""
 
-    ``participants`` are those all of whose events go, and who give their interval back.
-    """
+    @reads
+    async def plan(
+        self,
+        connection: AsyncConnection,
+        trace_id: int,
+        *,
+        keep_events: int | None = None,
+        older_than: int | None = None,
+        through: int | None = None,
+        at_most: int | None = None,
+    ) -> PrunePlan | None:
+        """What has to go for the newest ``keep_events`` to stay, and what is ``older_than`` (µs).
 
-    trace_id: int
-    before_id: int
-    until: int
-    events: int
-    participants: list[ParticipantState]
+        Nothing goes whose id is above ``through``, without other bounds everything up to it.
+        ``at_most`` bounds the number of events. None where nothing has to go. A plan that is not
+        carried out is the dry run. Raises `NotFoundError`.
+        """
+        before_id = await _before_id(
+            connection, trace_id, keep_events, older_than, through, at_most
+        )
+        going = select(func.count(), func.max(tables.events.c.id)).where(
+            *_prefix(trace_id, before_id)
+        )
+        number, last = (await connection.execute(going)).one()
+        if not number:
+            return None
+        until = select(tables.events.c.recorded_at).where(tables.events.c.id == last)
+        ended = select(
+            *[tables.participants.c[name] for name in ParticipantState.__struct_fields__]
+        ).where(*_ended(trace_id, before_id))
+        return PrunePlan(
+            trace_id=trace_id,
+            before_id=before_id,
+            until=(await connection.execute(until)).scalar_one(),
+            events=number,
+            participants=[ParticipantState(*row) for row in await connection.execute(ended)],
+        )
 
+    async def prune(self, plan: PrunePlan, checkpoint: Checkpoint) -> None:
+        """Carry a plan out, together with the checkpoint of a tracker that has let go of it.
 
-async def plan(
-    connection: AsyncConnection,
-    trace_id: int,
-    *,
-    keep_events: int | None,
-    older_than: int | None,
-    through: int | None,
-    at_most: int | None,
-) -> PrunePlan | None:
-    """What has to go for the newest ``keep_events`` to stay, and what is ``older_than`` (µs).
+        Raises `ConflictError` where the trace has gone on since the plan was made. After any error
+        the tracker has let go of what is still there: restore it.
+        """
+        await self._remove(plan, checkpoint)
+        await self.database.write(self.database.dialect.reclaim)
 
-    Nothing goes whose id is above ``through``, without other bounds everything up to it.
-    ``at_most`` bounds the number of events. None where nothing has to go.
-    """
-    before_id = await _before_id(connection, trace_id, keep_events, older_than, through, at_most)
-    going = select(func.count(), func.max(events.c.id)).where(*_prefix(trace_id, before_id))
-    number, last = (await connection.execute(going)).one()
-    if not number:
-        return None
-    until = select(events.c.recorded_at).where(events.c.id == last)
-    ended = select(*[participants.c[name] for name in ParticipantState.__struct_fields__]).where(
-        *_ended(trace_id, before_id)
-    )
-    return PrunePlan(
-        trace_id=trace_id,
-        before_id=before_id,
-        until=(await connection.execute(until)).scalar_one(),
-        events=number,
-        participants=[ParticipantState(*row) for row in await connection.execute(ended)],
-    )
-
-
-async def prune(connection: AsyncConnection, plan: PrunePlan, checkpoint: Checkpoint) -> None:
-    """Carry a plan out, together with the checkpoint of a tracker that has let go of it.
-
-    Raises `ConflictError` where the trace has gone on since the plan was made. After any error the
-    tracker has let go of what is still there: restore it.
-    """
-    if checkpoint.participants or checkpoint.copies_added or checkpoint.channels:
-        raise ConflictError("retention takes its turn between batches, not with events on the way")
-    trace_id, before_id = plan.trace_id, plan.before_id
-    await connection.execute(
-        update(traces)
-        .where(traces.c.id == trace_id)
-        .values(checkpoint=checkpoint.state, events=traces.c.events - plan.events)
-    )
-    await remove_copies(connection, trace_id, checkpoint.copies_removed)
-    gone = await connection.execute(delete(events).where(*_prefix(trace_id, before_id)))
-    ended = await _remove_participants(connection, trace_id, before_id)
-    if (gone.rowcount, ended) != (plan.events, len(plan.participants)):
-        raise ConflictError("the trace has gone on since its retention was planned")
-    await gaps.forget_before(connection, trace_id, before_id)
-    await quarantine.forget_until(connection, trace_id, plan.until)
-    await times.forget_pruned(connection)
+    @writes
+    async def _remove(
+        self, connection: AsyncConnection, plan: PrunePlan, checkpoint: Checkpoint
+    ) -> None:
+        if checkpoint.participants or checkpoint.copies_added or checkpoint.channels:
+            raise ConflictError(
+                "retention takes its turn between batches, not with events on the way"
+            )
+        trace_id, before_id = plan.trace_id, plan.before_id
+        await connection.execute(
+            update(tables.traces)
+            .where(tables.traces.c.id == trace_id)
+            .values(checkpoint=checkpoint.state, events=tables.traces.c.events - plan.events)
+        )
+        await remove_copies(connection, trace_id, checkpoint.copies_removed)
+        gone = await connection.execute(delete(tables.events).where(*_prefix(trace_id, before_id)))
+        ended = await _remove_participants(connection, trace_id, before_id)
+        if (gone.rowcount, ended) != (plan.events, len(plan.participants)):
+            raise ConflictError("the trace has gone on since its retention was planned")
+        await gaps.forget_before(connection, trace_id, before_id)
+        await quarantine.forget_until(connection, trace_id, plan.until)
+        await times.forget_pruned(connection)
 
 
 async def _before_id(
@@ -105,13 +110,20 @@ async def _before_id(
     at_most: int | None,
 ) -> int:
     """The id before which everything has to go."""
-    query = select(traces.c.events, traces.c.last_event_id).where(traces.c.id == trace_id)
+    query = select(tables.traces.c.events, tables.traces.c.last_event_id).where(
+        tables.traces.c.id == trace_id
+    )
     found = (await connection.execute(query)).one_or_none()
     if found is None:
         raise NotFoundError(f"no trace has the number {trace_id}")
     stored, last = found
     end: int = last + 1
-    ids = select(events.c.id).where(events.c.trace_id == trace_id).order_by(events.c.id).limit(1)
+    ids = (
+        select(tables.events.c.id)
+        .where(tables.events.c.trace_id == trace_id)
+        .order_by(tables.events.c.id)
+        .limit(1)
+    )
 
     async def first_of(query: Select[int]) -> int:
         found = (await connection.execute(query)).scalar_one_or_none()
@@ -130,7 +142,7 @@ async def _before_id(
         all_may_go = at_most is not None and excess >= at_most
         before_id = end if all_may_go else await first_of(ids.offset(excess))
     if older_than is not None:
-        young = ids.where(events.c.recorded_at >= older_than, events.c.id < end)
+        young = ids.where(tables.events.c.recorded_at >= older_than, tables.events.c.id < end)
         before_id = max(before_id, await first_of(young))
     return min(before_id, end)
 
@@ -142,36 +154,44 @@ async def _remove_participants(connection: AsyncConnection, trace_id: int, befor
     """
     ended = _ended(trace_id, before_id)
     await connection.execute(
-        delete(channels).where(
-            channels.c.trace_id == trace_id,
+        delete(tables.channels).where(
+            tables.channels.c.trace_id == trace_id,
             or_(
-                channels.c.last_event_id < before_id,
-                channels.c.participant.in_(select(participants.c.number).where(*ended)),
+                tables.channels.c.last_event_id < before_id,
+                tables.channels.c.participant.in_(
+                    select(tables.participants.c.number).where(*ended)
+                ),
             ),
         )
     )
-    gone = await connection.execute(delete(participants).where(*ended))
+    gone = await connection.execute(delete(tables.participants).where(*ended))
     first = (
-        select(events.c.id)
+        select(tables.events.c.id)
         .where(
-            events.c.trace_id == participants.c.trace_id,
-            events.c.participant == participants.c.number,
+            tables.events.c.trace_id == tables.participants.c.trace_id,
+            tables.events.c.participant == tables.participants.c.number,
         )
-        .order_by(events.c.height)
+        .order_by(tables.events.c.height)
         .limit(1)
         .scalar_subquery()
     )
     await connection.execute(
-        update(participants)
-        .where(participants.c.trace_id == trace_id, participants.c.first_event_id < before_id)
+        update(tables.participants)
+        .where(
+            tables.participants.c.trace_id == trace_id,
+            tables.participants.c.first_event_id < before_id,
+        )
         .values(first_event_id=first)
     )
     return gone.rowcount
 
 
 def _prefix(trace_id: int, before_id: int) -> tuple[ColumnElement[bool], ...]:
-    return events.c.trace_id == trace_id, events.c.id < before_id
+    return tables.events.c.trace_id == trace_id, tables.events.c.id < before_id
 
 
 def _ended(trace_id: int, before_id: int) -> tuple[ColumnElement[bool], ...]:
-    return participants.c.trace_id == trace_id, participants.c.last_event_id < before_id
+    return (
+        tables.participants.c.trace_id == trace_id,
+        tables.participants.c.last_event_id < before_id,
+    )

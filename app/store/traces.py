@@ -2,97 +2,92 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
-import msgspec
 from sqlalchemy import ColumnElement, Table, func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import ConflictError, NotFoundError
-from app.store.engine import Dialect
-from app.store.tables import copies, participants, traces
-
-
-class Trace(msgspec.Struct, frozen=True):
-    """A trace as it is stored. ``policy`` says what a participant is; times in µs.
-
-    ``events``, ``participants`` and ``pending_copies`` are how many are stored now;
-    ``last_event_id`` is 0 before the first; ``checkpoint`` is the tracker's state as of then.
-    """
-
-    id: int
-    vhost: str
-    policy: str
-    wanted: bool
-    created_at: int
-    checkpoint: bytes | None
-    events: int
-    last_event_id: int
-    participants: int
-    pending_copies: int
+from app.store import tables
+from app.store.engine import Database
+from app.store.subject import Subject, reads, writes
+from app.stored.traces import Trace
 
 
 def _number_of(table: Table) -> ColumnElement[int]:
-    of_trace = select(func.count()).select_from(table).where(table.c.trace_id == traces.c.id)
+    of_trace = select(func.count()).select_from(table).where(table.c.trace_id == tables.traces.c.id)
     return of_trace.scalar_subquery()
 
 
 _COLUMNS = [
-    *(traces.c[name] for name in Trace.__struct_fields__[:-2]),
-    _number_of(participants),
-    _number_of(copies),
+    *(tables.traces.c[name] for name in Trace.__struct_fields__[:-2]),
+    _number_of(tables.participants),
+    _number_of(tables.copies),
 ]
 
 
-async def listed(connection: AsyncConnection, vhosts: Collection[str] | None) -> list[Trace]:
-    """The traces of some virtual hosts, or all (None), by name."""
-    query = select(*_COLUMNS).order_by(traces.c.vhost)
-    if vhosts is not None:
-        query = query.where(traces.c.vhost.in_(sorted(vhosts)))
-    return [Trace(*row) for row in (await connection.execute(query)).all()]
+class Traces(Subject):
+    """The traces of all virtual hosts."""
 
+    def __init__(self, database: Database, clock: Callable[[], int]) -> None:
+        super().__init__(database)
+        self._clock = clock
 
-async def find(connection: AsyncConnection, vhost: str) -> Trace | None:
-    """A virtual host's trace; None where there never was one."""
-    query = select(*_COLUMNS).where(traces.c.vhost == vhost)
-    found = (await connection.execute(query)).one_or_none()
-    return None if found is None else Trace(*found)
+    @writes
+    async def create(self, connection: AsyncConnection, vhost: str, policy: str) -> Trace:
+        """A virtual host's trace, made at need; without events it takes another policy.
 
-
-async def create(
-    connection: AsyncConnection, dialect: Dialect, vhost: str, policy: str, now: int
-) -> Trace:
-    """A virtual host's trace, made at need; without events it takes another policy.
-
-    Raises `ConflictError` for another policy than its stored events have.
-    """
-    row = {
-        "vhost": vhost,
-        "policy": policy,
-        "wanted": True,
-        "created_at": now,
-        "events": 0,
-        "last_event_id": 0,
-    }
-    await connection.execute(dialect.upsert(traces).on_conflict_do_nothing(), row)
-    its_own = traces.c.vhost == vhost
-    stored, events = (
-        await connection.execute(select(traces.c.policy, traces.c.events).where(its_own))
-    ).one()
-    if policy != stored and events:
-        raise ConflictError(
-            f"the stored events of {vhost} have one participant for each {stored}, "
-            f"and cannot be joined by events with one for each {policy}"
+        ``policy`` is channel, connection or user. Raises `ConflictError` for another than its
+        stored events have.
+        """
+        row = {
+            "vhost": vhost,
+            "policy": policy,
+            "wanted": True,
+            "created_at": self._clock(),
+            "events": 0,
+            "last_event_id": 0,
+        }
+        await connection.execute(
+            self.database.dialect.upsert(tables.traces).on_conflict_do_nothing(), row
         )
-    await connection.execute(update(traces).where(its_own).values(policy=policy))
-    query = select(*_COLUMNS).where(its_own)
-    return Trace(*(await connection.execute(query)).one())
+        its_own = tables.traces.c.vhost == vhost
+        stored, events = (
+            await connection.execute(
+                select(tables.traces.c.policy, tables.traces.c.events).where(its_own)
+            )
+        ).one()
+        if policy != stored and events:
+            raise ConflictError(
+                f"the stored events of {vhost} have one participant for each {stored}, "
+                f"and cannot be joined by events with one for each {policy}"
+            )
+        await connection.execute(update(tables.traces).where(its_own).values(policy=policy))
+        query = select(*_COLUMNS).where(its_own)
+        return Trace(*(await connection.execute(query)).one())
 
+    @reads
+    async def find(self, connection: AsyncConnection, vhost: str) -> Trace | None:
+        """A virtual host's trace; None where there never was one."""
+        query = select(*_COLUMNS).where(tables.traces.c.vhost == vhost)
+        found = (await connection.execute(query)).one_or_none()
+        return None if found is None else Trace(*found)
 
-async def set_wanted(connection: AsyncConnection, trace_id: int, wanted: bool) -> None:
-    """Say whether a trace should run when the service starts; raises `NotFoundError`."""
-    changed = await connection.execute(
-        update(traces).where(traces.c.id == trace_id).values(wanted=wanted)
-    )
-    if changed.rowcount == 0:
-        raise NotFoundError(f"no trace has the number {trace_id}")
+    @reads
+    async def list(
+        self, connection: AsyncConnection, vhosts: Collection[str] | None = None
+    ) -> list[Trace]:
+        """The traces of some virtual hosts, or all (None), by name."""
+        query = select(*_COLUMNS).order_by(tables.traces.c.vhost)
+        if vhosts is not None:
+            query = query.where(tables.traces.c.vhost.in_(sorted(vhosts)))
+        return [Trace(*row) for row in (await connection.execute(query)).all()]
+
+    @writes
+    async def set_wanted(self, connection: AsyncConnection, trace_id: int, wanted: bool) -> None:
+        """Say whether a trace should run when the service starts; raises `NotFoundError`."""
+        changed = await connection.execute(
+            update(tables.traces).where(tables.traces.c.id == trace_id).values(wanted=wanted)
+        )
+        if changed.rowcount == 0:
+            raise NotFoundError(f"no trace has the number {trace_id}")

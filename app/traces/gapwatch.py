@@ -15,8 +15,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from app.store.gaps import Gap
-from app.traces.ports import TraceStore
+from app.traces.ports import Gaps
+from model.gaps import Gap
 
 
 class _Loss(msgspec.Struct):
@@ -37,8 +37,8 @@ class _Loss(msgspec.Struct):
 class GapWatch:
     """The gaps of one trace, over all its runs. Times in µs."""
 
-    def __init__(self, store: TraceStore, trace_id: int) -> None:
-        self._store = store
+    def __init__(self, gaps: Gaps, trace_id: int) -> None:
+        self._gaps = gaps
         self._trace_id = trace_id
         self._last_event_id = 0
         self._processed = 0  # trace messages since this object was made
@@ -100,14 +100,14 @@ class GapWatch:
     async def _write(self) -> None:
         for loss in list(self._losses):
             if loss.gap_id is None:
-                loss.gap_id = await self._store.open_gap(
+                loss.gap_id = await self._gaps.open(
                     self._trace_id,
                     after_event_id=loss.after_event_id,
                     since=loss.since,
                     reason=loss.reason,
                 )
             if loss.until is not None and loss.due <= self._processed:
-                await self._store.close_gap(
+                await self._gaps.close(
                     loss.gap_id, before_event_id=self._last_event_id + 1, until=loss.until
                 )
                 self._losses.remove(loss)

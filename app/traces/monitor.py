@@ -38,7 +38,7 @@ class Monitor:
         pipeline, stream, gaps = self._pipeline, self._stream, self._gaps
         restored, queued = self._recorder.restored, stream.queued_before
         was_off = await pipeline.source.switch_on(pipeline.trace.vhost)
-        stored = await pipeline.store.gaps(pipeline.trace.id)
+        stored = await pipeline.store.gaps.newest(pipeline.trace.id)
         gaps.resume(restored.last_event_id, restored.recorded_at, stored, queued)
         since, gaps.well_until = gaps.well_until, _now()
         if not restored.state:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from app.store.traces import Trace
+from app.stored.traces import Trace
 from app.traces.feed import Feed
 from app.traces.gapwatch import GapWatch
 from app.traces.ports import Source, TraceStore

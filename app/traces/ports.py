@@ -1,4 +1,4 @@
-"""What a trace needs from the broker and the store, as protocols; `app.main` hands them in."""
+"""What traces need of the broker and the store, as protocols; `app.main` hands them in."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
-from app.store.batch import Batch
-from app.store.gaps import Gap
-from app.store.retention import PrunePlan
-from app.store.traces import Trace
+from app.stored.batches import Batch
+from app.stored.retention import PrunePlan
+from app.stored.traces import Trace
 from app.traces.status import Snapshot
 from app.tracker import Checkpoint, Record, Restored, Unreadable
+from model.gaps import Gap
 
 
 class TraceMessage(Protocol):
@@ -59,22 +59,45 @@ class Source(Protocol):
     async def delete_queue(self, vhost: str) -> None: ...
 
 
-class TraceStore(Protocol):
-    """The store as traces use it (`app.store`)."""
+class Traces(Protocol):
+    """Which traces there are (`app.store.traces`)."""
 
-    async def create_trace(self, vhost: str, policy: str) -> Trace: ...
-    async def find_trace(self, vhost: str) -> Trace | None: ...
-    async def traces(self) -> Sequence[Trace]: ...
+    async def create(self, vhost: str, policy: str) -> Trace: ...
+    async def find(self, vhost: str) -> Trace | None: ...
+    async def list(self) -> Sequence[Trace]: ...
     async def set_wanted(self, trace_id: int, wanted: bool) -> None: ...
+
+
+class Batches(Protocol):
+    """Where stamped events go (`app.store.batches`)."""
+
     async def append(self, trace_id: int, batch: Batch) -> range: ...
+
+
+class Checkpoints(Protocol):
+    """Where a tracker goes on from (`app.store.checkpoints`)."""
+
     async def restore(self, trace_id: int, handovers: int) -> Restored: ...
-    async def open_gap(
-        self, trace_id: int, *, after_event_id: int, since: int, reason: str
-    ) -> int: ...
-    async def close_gap(self, gap_id: int, *, before_event_id: int, until: int) -> None: ...
-    async def gaps(self, trace_id: int) -> Sequence[Gap]: ...
-    async def last_event_id(self) -> int: ...
-    async def plan_prune(
+
+
+class Gaps(Protocol):
+    """The stored gaps (`app.store.gaps`)."""
+
+    async def open(self, trace_id: int, *, after_event_id: int, since: int, reason: str) -> int: ...
+    async def close(self, gap_id: int, *, before_event_id: int, until: int) -> None: ...
+    async def newest(self, trace_id: int) -> Sequence[Gap]: ...
+
+
+class Events(Protocol):
+    """The stored events (`app.store.queries`)."""
+
+    async def last_id(self) -> int: ...
+
+
+class Pruning(Protocol):
+    """Retention, as the store carries it out (`app.store.retention`)."""
+
+    async def plan(
         self,
         trace_id: int,
         *,
@@ -84,6 +107,23 @@ class TraceStore(Protocol):
         at_most: int | None,
     ) -> PrunePlan | None: ...
     async def prune(self, plan: PrunePlan, checkpoint: Checkpoint) -> None: ...
+
+
+class TraceStore(Protocol):
+    """The store as far as traces use it (`app.store.Store`)."""
+
+    @property
+    def traces(self) -> Traces: ...
+    @property
+    def batches(self) -> Batches: ...
+    @property
+    def checkpoints(self) -> Checkpoints: ...
+    @property
+    def gaps(self) -> Gaps: ...
+    @property
+    def events(self) -> Events: ...
+    @property
+    def retention(self) -> Pruning: ...
 
 
 class Running(Protocol):

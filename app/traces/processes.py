@@ -21,7 +21,7 @@ from typing import Literal
 import msgspec
 
 from app.children import Child
-from app.store.traces import Trace
+from app.stored.traces import Trace
 from app.traces.feed import Feed
 from app.traces.life import Life
 from app.traces.status import Snapshot

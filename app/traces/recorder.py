@@ -10,7 +10,7 @@ import asyncio
 import time
 
 from app.errors import OutageError
-from app.store.batch import Batch
+from app.stored.batches import Batch
 from app.traces.life import Standing
 from app.traces.pipeline import Pipeline
 from app.traces.rate import Rate
@@ -37,7 +37,7 @@ class Recorder:
     async def restore(cls, pipeline: Pipeline) -> Recorder:
         """Go on where the store says that the trace stands. Raises `OutageError`."""
         handovers = pipeline.settings.bounds.handovers
-        return cls(pipeline, await pipeline.store.restore(pipeline.trace.id, handovers))
+        return cls(pipeline, await pipeline.store.checkpoints.restore(pipeline.trace.id, handovers))
 
     def snapshot(self, standing: Standing, lag: int | None = None) -> Snapshot:
         """Return the numbers as they are."""
@@ -61,7 +61,7 @@ class Recorder:
             began = time.perf_counter()
             try:
                 async with pipeline.turn:
-                    ids = await pipeline.store.append(pipeline.trace.id, batch)
+                    ids = await pipeline.store.batches.append(pipeline.trace.id, batch)
             except OutageError as outage:
                 pipeline.supervisor.waiting(str(outage))
                 await asyncio.sleep(pause)

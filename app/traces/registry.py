@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from app.errors import BadRequestError, NotFoundError, OutageError
-from app.store.traces import Trace
+from app.stored.traces import Trace
 from app.traces.feed import Feed
 from app.traces.life import NOT_RUN
 from app.traces.pipeline import PipelineSettings
@@ -44,8 +44,8 @@ class TraceRegistry:
 
     async def resume(self) -> None:
         """Start every trace that was wanted when the service last ran."""
-        self._feed.advance(await self._store.last_event_id())
-        for trace in await self._store.traces():
+        self._feed.advance(await self._store.events.last_id())
+        for trace in await self._store.traces.list():
             if trace.wanted:
                 self._run(trace)
         if self._settings.retention.is_on:
@@ -71,13 +71,13 @@ class TraceRegistry:
         if not await self._source.has_vhost(vhost):
             raise NotFoundError(f"the broker has no virtual host {vhost!r}")
         async with self._lock(vhost):
-            known = await self._store.find_trace(vhost)
+            known = await self._store.traces.find(vhost)
             policy = policy or (known.policy if known else Policy.channel)
-            trace = await self._store.create_trace(vhost, policy)
+            trace = await self._store.traces.create(vhost, policy)
             present = self._running.get(vhost)
             if present is not None and present.is_alive:
                 return False
-            await self._store.set_wanted(trace.id, True)
+            await self._store.traces.set_wanted(trace.id, True)
             self._run(trace)
             return True
 
@@ -90,7 +90,7 @@ class TraceRegistry:
             trace = await self._known(vhost)
             present = self._running.get(vhost)
             if present is None:
-                await self._store.set_wanted(trace.id, False)
+                await self._store.traces.set_wanted(trace.id, False)
                 return
             present.drain()  # first, lest its next look switch tracing on again
             try:
@@ -99,11 +99,11 @@ class TraceRegistry:
                 await present.end(drain=False, deadline=DRAIN_SECONDS)
                 self._run(trace)
                 raise
-            await self._store.set_wanted(trace.id, False)
+            await self._store.traces.set_wanted(trace.id, False)
             del self._running[vhost]
             since = time.time_ns() // 1000
             await present.end(drain=True, deadline=DRAIN_SECONDS)
-            await self._store.open_gap(
+            await self._store.gaps.open(
                 trace.id,
                 after_event_id=present.snapshot().last_event_id,
                 since=since,
@@ -134,7 +134,7 @@ class TraceRegistry:
             raise BadRequestError("say how many events to keep, or for how long")
         trace = await self._known(vhost)
         if dry_run:
-            return await preview(self._store, trace.id, retention)
+            return await preview(self._store.retention, trace.id, retention)
         async with self._lock(vhost):
             present = self._running.get(vhost)
             if present is None or not present.is_alive:
@@ -151,7 +151,7 @@ class TraceRegistry:
 
     async def statuses(self) -> Sequence[TraceStatus]:
         """Describe every trace, stopped ones too, by virtual host."""
-        traces = sorted(await self._store.traces(), key=lambda trace: trace.vhost)
+        traces = sorted(await self._store.traces.list(), key=lambda trace: trace.vhost)
         return [await self._describe(trace) for trace in traces]
 
     def subscribe(self) -> Feed:
@@ -163,7 +163,7 @@ class TraceRegistry:
         retention = self._settings.retention
         while True:
             with contextlib.suppress(OutageError):
-                for trace in await self._store.traces():
+                for trace in await self._store.traces.list():
                     async with self._lock(trace.vhost):
                         present = self._running.get(trace.vhost)
                         if present is None or not present.is_alive:
@@ -172,15 +172,15 @@ class TraceRegistry:
 
     async def _retain(self, trace: Trace, retention: Retention) -> Pruned:
         bounds = self._settings.bounds
-        restored = await self._store.restore(trace.id, bounds.handovers)
+        restored = await self._store.checkpoints.restore(trace.id, bounds.handovers)
         tracker = Tracker(Policy(trace.policy), bounds, restored)
-        return await retain(self._store, trace.id, tracker, retention)
+        return await retain(self._store.retention, trace.id, tracker, retention)
 
     def _run(self, trace: Trace) -> None:
         self._running[trace.vhost] = self._start(trace, self._feed)
 
     async def _known(self, vhost: str) -> Trace:
-        trace = await self._store.find_trace(vhost)
+        trace = await self._store.traces.find(vhost)
         if trace is None:
             raise NotFoundError(f"virtual host {vhost!r} was never traced")
         return trace
@@ -207,7 +207,7 @@ class TraceRegistry:
             rate=now.rate,
             lag=now.lag,
             work=now.work,
-            gaps=[*await self._store.gaps(trace.id)],
+            gaps=[*await self._store.gaps.newest(trace.id)],
         )
 
     def _lock(self, vhost: str) -> asyncio.Lock:

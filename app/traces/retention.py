@@ -6,7 +6,7 @@ import time
 
 import msgspec
 
-from app.traces.ports import TraceStore
+from app.traces.ports import Pruning
 from app.tracker import Tracker
 
 # Events of one transaction: short enough to let batches of other traces in between.
@@ -48,9 +48,9 @@ class Pruned(msgspec.Struct, frozen=True):
         return Pruned(self.events + other.events, self.participants + other.participants)
 
 
-async def preview(store: TraceStore, trace_id: int, retention: Retention) -> Pruned:
+async def preview(pruning: Pruning, trace_id: int, retention: Retention) -> Pruned:
     """Say what `retain` would remove."""
-    plan = await store.plan_prune(
+    plan = await pruning.plan(
         trace_id,
         keep_events=retention.keep_events,
         older_than=retention.older_than(),
@@ -60,15 +60,13 @@ async def preview(store: TraceStore, trace_id: int, retention: Retention) -> Pru
     return Pruned(plan.events, len(plan.participants)) if plan else Pruned()
 
 
-async def retain(
-    store: TraceStore, trace_id: int, tracker: Tracker, retention: Retention
-) -> Pruned:
+async def retain(pruning: Pruning, trace_id: int, tracker: Tracker, retention: Retention) -> Pruned:
     """Remove what the retention does not keep; return what went.
 
     The tracker must have nothing that is not stored.
     """
     removed = Pruned()
-    while plan := await store.plan_prune(
+    while plan := await pruning.plan(
         trace_id,
         keep_events=retention.keep_events,
         older_than=retention.older_than(),
@@ -76,6 +74,6 @@ async def retain(
         at_most=AT_MOST,
     ):
         tracker.forget_before(plan.before_id)
-        await store.prune(plan, tracker.checkpoint())
+        await pruning.prune(plan, tracker.checkpoint())
         removed += Pruned(plan.events, len(plan.participants))
     return removed

@@ -96,7 +96,8 @@ class Run:
         """Carry retention out; nothing may be on its way into the store."""
         pipeline, retention = self._pipeline, self._pipeline.settings.retention
         self._next_retention = time.monotonic() + retention.check_seconds
-        await retain(pipeline.store, pipeline.trace.id, self._recorder.tracker, retention)
+        tracker = self._recorder.tracker
+        await retain(pipeline.store.retention, pipeline.trace.id, tracker, retention)
 
     async def _commit(self, prepared: Prepared) -> None:
         """Store a batch, then acknowledge it."""

@@ -7,7 +7,7 @@ import contextlib
 import time
 
 from app.errors import UndeliverableError
-from app.store.traces import Trace
+from app.stored.traces import Trace
 from app.traces.attempt import Attempt
 from app.traces.feed import Feed
 from app.traces.gapwatch import GapWatch
@@ -47,7 +47,7 @@ class RunningTrace:
             feed=feed,
             supervisor=supervisor,
             settings=settings,
-            gaps=GapWatch(store, trace.id),
+            gaps=GapWatch(store.gaps, trace.id),
             turn=turn or contextlib.nullcontext(),
         )
         self._attempt = Attempt(self.pipeline)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from app.store.batch import Batch
+from app.stored.batches import Batch
 from app.traces.ports import Stream, TraceMessage
 from app.traces.recorder import Recorder
 from app.traces.resume import Resume, digest

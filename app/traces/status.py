@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-from app.store.gaps import Gap
 from app.traces.life import Standing, TraceState
 from app.tracker import Counters, Totals
 from itc import Stamp, pack
+from model.gaps import Gap
 
 
 class Work(msgspec.Struct):

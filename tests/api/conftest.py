@@ -61,8 +61,8 @@ class World:
         try:
             self.subscribers = Subscribers(self.settings.live_subscribers)
             self.tellers = await tell_story(store)
-            self.traces.feed.advance(await store.last_event_id())
-            jobs = JobManager(store, self.spark, queue_limit=self.settings.job_queue)
+            self.traces.feed.advance(await store.events.last_id())
+            jobs = JobManager(store.jobs, self.spark, queue_limit=self.settings.job_queue)
             await jobs.start()
             services = Services(
                 settings=self.settings,
@@ -70,7 +70,7 @@ class World:
                 broker=self.broker,
                 traces=self.traces,
                 store=store,
-                tail=Tail(store, self.traces.feed),
+                tail=Tail(store.events, self.traces.feed),
                 subscribers=self.subscribers,
                 jobs=jobs,
                 exports=Exports(self.settings.exports, self.settings.archives),
@@ -89,7 +89,7 @@ class World:
         if vhost not in self.tellers:
             self.tellers[vhost] = Teller(self.store, vhost)
         stored = await self.tellers[vhost].tell(records)
-        self.traces.feed.advance(await self.store.last_event_id())
+        self.traces.feed.advance(await self.store.events.last_id())
         return list(stored)
 
     def app(self) -> FastAPI:

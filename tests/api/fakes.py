@@ -22,8 +22,8 @@ from app.errors import (
     NotFoundError,
     OutageError,
 )
-from app.job import Json, Progress
-from app.jobs.runner import Report
+from app.jobs.ports import Report
+from app.stored.jobs import Json, Progress
 from app.traces.feed import Feed
 from app.traces.life import TraceState
 from app.traces.retention import Pruned, Retention

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from app.store import Batch, Store, migrate
+from app.store import Store, migrate
+from app.stored.batches import Batch
 from app.tracker import Bounds, Channel, Deliver, Policy, Publish, Record, Tracker, Unreadable
 
 START = 1_767_323_045_000_000  # 2026-01-02T03:04:05Z
@@ -65,13 +66,13 @@ class Teller:
 
     async def tell(self, records: Sequence[Record], unreadable: Sequence[Unreadable] = ()) -> range:
         """Stamp and store; gives the ids. Each record is a second after the one before."""
-        trace = await self._store.create_trace(self._vhost, "channel")
+        trace = await self._store.traces.create(self._vhost, "channel")
         events = []
         for record in records:
             events += self._tracker.apply(record, self._now)
             self._now += STEP
         batch = Batch(events, self._tracker.checkpoint(), b"", list(unreadable))
-        return await self._store.append(trace.id, batch)
+        return await self._store.batches.append(trace.id, batch)
 
 
 async def open_store(folder: Path) -> Store:

@@ -242,7 +242,7 @@ async def test_every_way_to_name_a_new_virtual_host_finds_it(
     async with connected(world.app(), auth=("admin", "secret")) as client:
         assert (await client.get("/itc_db/traces")).status_code == 200  # from now on remembered
         world.traces.vhosts |= {"n/ew"}
-        await world.store.create_trace("n/ew", "channel")
+        await world.store.traces.create("n/ew", "channel")
         world.broker.add("admin", "secret", "administrator", "/", "shop", "n/ew")
         known = await client.request(method, path)
         unknown = await client.request(method, path.replace("ew", "ever"))

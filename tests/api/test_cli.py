@@ -286,9 +286,9 @@ async def test_a_chain_that_fails_ends_with_1_and_the_reason(run: Command, world
 
 
 async def test_an_incomplete_answer_ends_with_7_on_request(run: Command, world: World) -> None:
-    trace = await world.store.find_trace("/")
+    trace = await world.store.traces.find("/")
     assert trace is not None
-    await world.store.open_gap(trace.id, after_event_id=2, since=5, reason="tracing was off")
+    await world.store.gaps.open(trace.id, after_event_id=2, since=5, reason="tracing was off")
 
     assert (await run("compare", INVOICED, AUDITED)).code == Exit.concurrent
     assert (await run("compare", INVOICED, AUDITED, "--require-complete")).code == Exit.incomplete

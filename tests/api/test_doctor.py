@@ -42,8 +42,8 @@ async def trace(settings: Settings, vhost: str) -> None:
     """What a service leaves in its store when it traces a virtual host."""
     await migrate(settings.database.reveal())
     store = await Store.open(settings.database.reveal())
-    made = await store.create_trace(vhost, "channel")
-    await store.set_wanted(made.id, True)
+    made = await store.traces.create(vhost, "channel")
+    await store.traces.set_wanted(made.id, True)
     await store.close()
 
 

@@ -311,12 +311,12 @@ async def test_two_events_are_compared(
 
 async def test_an_answer_that_spans_a_gap_says_so(world: World) -> None:
     async with connected(world.app(), auth=("admin", "secret")) as client:
-        trace = await world.store.find_trace("/")
-        gap = await world.store.open_gap(
+        trace = await world.store.traces.find("/")
+        gap = await world.store.gaps.open(
             trace.id, after_event_id=3, since=5, reason="tracing was off"
         )
         open_ = (await client.get(f"/itc_db/compare/{INVOICED}/{AUDITED}")).json()
-        await world.store.close_gap(gap, before_event_id=4, until=7_000_000)
+        await world.store.gaps.close(gap, before_event_id=4, until=7_000_000)
         closed = (await client.get(f"/itc_db/compare/{INVOICED}/{AUDITED}")).json()
         beside = (await client.get(f"/itc_db/compare/{AUDITED}/{STRAY}")).json()
 

@@ -68,4 +68,4 @@ async def store(database_url: str) -> AsyncIterator[Store]:
 @pytest.fixture
 async def trace_id(store: Store) -> int:
     """The number of a trace without events, of the virtual host /."""
-    return (await store.create_trace("/", "channel")).id
+    return (await store.traces.create("/", "channel")).id

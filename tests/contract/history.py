@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from app.store import Batch
+from app.stored.batches import Batch
 from app.tracker.events import StampedEvent
 from app.tracker.participants import Policy
 from app.tracker.records import Channel, Deliver, Publish, Record

@@ -18,7 +18,7 @@ async def _hang(*_: object) -> None:
 async def _main() -> None:
     store = await Store.open(os.environ["ITC_DATABASE_URL"])
     quarantine.add = _hang
-    await store.append(int(sys.argv[1]), History(seed=70).batch(25))
+    await store.batches.append(int(sys.argv[1]), History(seed=70).batch(25))
 
 
 asyncio.run(_main())

@@ -10,18 +10,20 @@ import msgspec
 import pytest
 
 from app.errors import NotFoundError
-from app.store import EventFilter, EventRow, Store
+from app.store import Store
+from app.stored.filters import EventFilter
 from app.tracker.events import StampedEvent
+from app.tracker.participants import Policy
 from app.tracker.records import Publish, Unreadable
-from itc import Stamp
+from itc import Stamp, pack
 from model.words import EventType
 from tests.contract.history import History
 
 EVERYTHING = EventFilter()
 
 
-def _as_stored(event: StampedEvent, row: EventRow) -> dict[str, object]:
-    """What a row has to say of an event, from the event alone but for names dealt elsewhere."""
+def _as_stored(event: StampedEvent, trace_id: int) -> dict[str, object]:
+    """What a row has to say of an event of the virtual host /, from the event alone."""
     record = event.record
     published = isinstance(record, Publish)
     return {
@@ -47,84 +49,84 @@ def _as_stored(event: StampedEvent, row: EventRow) -> dict[str, object]:
         "payload": record.body,
         "payload_bytes": len(record.body),
         "payload_sha256": None,
-        "trace_id": row.trace_id,
+        "trace_id": trace_id,
         "vhost": "/",
-        "participant_name": row.participant_name,
+        "participant_name": Policy.channel.name_of(record.channel),
         "interval": event.stamp.interval,
-        "clock": row.clock,
+        "clock": pack(event.stamp),
     }
 
 
 async def test_events_come_back_as_they_were_stamped(store: Store, trace_id: int) -> None:
     history = History(seed=1)
     for _ in range(4):
-        await store.append(trace_id, history.batch(50))
-    rows = await store.events(EVERYTHING, after=0, limit=1000)
+        await store.batches.append(trace_id, history.batch(50))
+    rows = await store.events.list(EVERYTHING, after=0, limit=1000)
     assert len(rows) == len(history.events) == 200
     for event, row in zip(history.events, rows, strict=True):
-        assert msgspec.structs.asdict(row) == _as_stored(event, row)
+        assert row._asdict() == _as_stored(event, trace_id)
         assert row.stamp == event.stamp
 
 
 async def test_ids_are_dealt_in_order_and_without_holes(store: Store, trace_id: int) -> None:
     history = History(seed=2)
-    assert await store.append(trace_id, history.batch(3)) == range(1, 4)
-    assert await store.append(trace_id, history.batch(2)) == range(4, 6)
+    assert await store.batches.append(trace_id, history.batch(3)) == range(1, 4)
+    assert await store.batches.append(trace_id, history.batch(2)) == range(4, 6)
     assert [event.reference.id for event in history.events] == [1, 2, 3, 4, 5]
 
 
 async def test_a_batch_without_events_stores_its_checkpoint(store: Store, trace_id: int) -> None:
     history = History(seed=3)
-    assert len(await store.append(trace_id, history.batch(0, window=b"w"))) == 0
-    restored = await store.restore(trace_id, 10)
+    assert len(await store.batches.append(trace_id, history.batch(0, window=b"w"))) == 0
+    restored = await store.checkpoints.restore(trace_id, 10)
     assert restored.window == b"w"
     assert restored.state
 
 
 async def test_appending_the_same_batch_again_changes_nothing(store: Store, trace_id: int) -> None:
     history = History(seed=4)
-    await store.append(trace_id, history.batch(10))
+    await store.batches.append(trace_id, history.batch(10))
     batch = history.batch(20)
     batch.unreadable.append(_rubbish(1))
-    ids = await store.append(trace_id, batch)
-    assert await store.append(trace_id, batch) == ids
+    ids = await store.batches.append(trace_id, batch)
+    assert await store.batches.append(trace_id, batch) == ids
     assert [event.reference.id for event in batch.events] == list(ids)
-    assert await store.count(EVERYTHING) == 30
-    assert len(await store.quarantine()) == 1
+    assert await store.events.count(EVERYTHING) == 30
+    assert len(await store.quarantine.newest()) == 1
 
 
 async def test_two_equal_batches_are_two(store: Store, trace_id: int) -> None:
     history = History(seed=5)
-    await store.append(trace_id, history.batch(0))
+    await store.batches.append(trace_id, history.batch(0))
     batch = history.batch(0)
     batch.unreadable.append(_rubbish(1))
     again = msgspec.structs.replace(batch, token=b"another")
-    await store.append(trace_id, batch)
-    await store.append(trace_id, again)
-    assert len(await store.quarantine()) == 2
+    await store.batches.append(trace_id, batch)
+    await store.batches.append(trace_id, again)
+    assert len(await store.quarantine.newest()) == 2
 
 
 async def test_a_failure_on_the_way_leaves_nothing(store: Store, trace_id: int) -> None:
     history = History(seed=6)
-    await store.append(trace_id, history.batch(10))
-    before = await store.restore(trace_id, 100)
+    await store.batches.append(trace_id, history.batch(10))
+    before = await store.checkpoints.restore(trace_id, 100)
     batch = history.batch(20)
     batch.unreadable.append(msgspec.structs.replace(_rubbish(1), reason=None))  # type: ignore[arg-type]
     with pytest.raises(Exception, match=r"(?i)not.null"):
-        await store.append(trace_id, batch)
-    after = await store.restore(trace_id, 100)
+        await store.batches.append(trace_id, batch)
+    after = await store.checkpoints.restore(trace_id, 100)
     assert _summary(after) == _summary(before)
-    assert await store.count(EVERYTHING) == 10
+    assert await store.events.count(EVERYTHING) == 10
     batch.unreadable.clear()
-    assert await store.append(trace_id, batch) == range(11, 31)
-    assert [row.id for row in await store.events(EVERYTHING, after=0)] == list(range(1, 31))
+    assert await store.batches.append(trace_id, batch) == range(11, 31)
+    assert [row.id for row in await store.events.list(EVERYTHING, after=0)] == list(range(1, 31))
 
 
 async def test_a_killed_process_leaves_nothing_of_its_batch(
     store: Store, trace_id: int, database_url: str
 ) -> None:
-    await store.append(trace_id, History(seed=7).batch(10))
-    other = await store.create_trace("other", "channel")
+    await store.batches.append(trace_id, History(seed=7).batch(10))
+    other = await store.traces.create("other", "channel")
     child = await asyncio.create_subprocess_exec(
         sys.executable,
         Path(__file__).with_name("killed_append.py"),
@@ -137,28 +139,29 @@ async def test_a_killed_process_leaves_nothing_of_its_batch(
     child.kill()
     await child.wait()
     assert said == b"before the commit\n"
-    assert await store.count(EVERYTHING) == 10
-    assert len(await store.events(EVERYTHING, limit=1000)) == 10
-    assert (await store.restore(other.id, 10)).state == b""
-    assert await store.append(other.id, History(seed=8).batch(5)) == range(11, 16)
+    assert await store.events.count(EVERYTHING) == 10
+    assert len(await store.events.list(EVERYTHING, limit=1000)) == 10
+    assert (await store.checkpoints.restore(other.id, 10)).state == b""
+    assert await store.batches.append(other.id, History(seed=8).batch(5)) == range(11, 16)
 
 
 async def test_ids_are_in_commit_order_over_concurrent_appenders(database_url: str) -> None:
     stores = [await Store.open(database_url) for _ in range(3)]
     reader = stores[2]
-    traces = [await reader.create_trace(vhost, "channel") for vhost in ("a", "b")]
+    traces = [await reader.traces.create(vhost, "channel") for vhost in ("a", "b")]
     seen: list[int] = []
 
     async def read_until(total: int) -> None:
         while len(seen) < total:
             seen.extend(
-                row.id for row in await reader.events(EVERYTHING, after=seen[-1] if seen else 0)
+                row.id
+                for row in await reader.events.list(EVERYTHING, after=seen[-1] if seen else 0)
             )
 
     async def write(number: int) -> list[range]:
         history = History(seed=20 + number)
         return [
-            await stores[number].append(traces[number].id, history.batch(1 + turn % 7))
+            await stores[number].batches.append(traces[number].id, history.batch(1 + turn % 7))
             for turn in range(30)
         ]
 
@@ -176,8 +179,8 @@ async def test_only_what_waits_after_the_batch_is_kept_of_its_copies(
 ) -> None:
     history = History(seed=9)
     for _ in range(5):
-        await store.append(trace_id, history.batch(40))
-    restored = await store.restore(trace_id, 0)
+        await store.batches.append(trace_id, history.batch(40))
+    restored = await store.checkpoints.restore(trace_id, 0)
     assert len(restored.copies) == history.tracker.pending_copies > 0
 
 
@@ -189,13 +192,13 @@ async def test_payloads_are_kept_up_to_the_limit_and_digested_beyond(
     database_url: str, limit: int, body: bytes, kept: bytes | None
 ) -> None:
     store = await Store.open(database_url, payload_max_bytes=limit)
-    trace = await store.create_trace("/", "channel")
+    trace = await store.traces.create("/", "channel")
     history = History(seed=10)
     batch = history.batch(1)
     record = msgspec.structs.replace(batch.events[0].record, body=body)
     batch.events[0] = msgspec.structs.replace(batch.events[0], record=record)
-    await store.append(trace.id, batch)
-    row = await store.event(1)
+    await store.batches.append(trace.id, batch)
+    row = await store.events.get(1)
     cut = len(body) > limit
     assert row.payload == kept
     assert row.payload_bytes == len(body)
@@ -212,28 +215,28 @@ async def test_odd_characters_survive(store: Store, trace_id: int) -> None:
         batch.events[0].record, properties=properties, exchange='🐇 <b>"\\', body=b"\0\xff"
     )
     batch.events[0] = msgspec.structs.replace(batch.events[0], record=record)
-    await store.append(trace_id, batch)
-    row = await store.event(1)
+    await store.batches.append(trace_id, batch)
+    row = await store.events.get(1)
     assert (row.properties, row.exchange, row.payload) == (properties, '🐇 <b>"\\', b"\0\xff")
 
 
 async def test_a_trace_that_is_none_is_refused(store: Store) -> None:
     with pytest.raises(NotFoundError, match="no trace has the number 99"):
-        await store.append(99, History(seed=12).batch(1))
+        await store.batches.append(99, History(seed=12).batch(1))
 
 
 async def test_the_oldest_unreadable_messages_make_room(database_url: str) -> None:
     store = await Store.open(database_url, quarantine_max=5)
-    traces = [await store.create_trace(vhost, "channel") for vhost in ("a", "b")]
+    traces = [await store.traces.create(vhost, "channel") for vhost in ("a", "b")]
     for number in range(4):
         for trace in traces:
             batch = History(seed=13).batch(0)
             batch.unreadable.extend(_rubbish(number * 2 + each) for each in range(2))
-            await store.append(trace.id, batch)
-    kept = await store.quarantine(["a"])
+            await store.batches.append(trace.id, batch)
+    kept = await store.quarantine.newest(["a"])
     assert [message.recorded_at for message in kept] == [7, 6, 5, 4, 3]
-    assert len(await store.quarantine()) == 10
-    older = await store.quarantine(["a"], before=kept[1].id, limit=2)
+    assert len(await store.quarantine.newest()) == 10
+    older = await store.quarantine.newest(["a"], before=kept[1].id, limit=2)
     assert [message.recorded_at for message in older] == [5, 4]
     await store.close()
 

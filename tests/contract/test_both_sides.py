@@ -9,8 +9,9 @@ import pytest
 from sqlalchemy import text
 
 from app.api.views import encode_json, event_view
-from app.store import EventFilter, Store
+from app.store import Store
 from app.store.engine import dialect_of
+from app.stored.filters import EventFilter
 from model.event import SHOWN
 from model.gaps import spanned_sql
 from spark_jobs.columns import restore, select
@@ -39,9 +40,9 @@ async def test_an_export_says_of_every_event_what_the_api_says(
     """With 3 bytes kept, "grüße" is cut in the middle of a character."""
     store = await Store.open(database_url, payload_max_bytes=kept)
     try:
-        trace = await store.create_trace("/", "channel")
-        await store.append(trace.id, History(seed=8).batch(150))
-        rows = await store.events(EventFilter(), after=0, limit=1_000)
+        trace = await store.traces.create("/", "channel")
+        await store.batches.append(trace.id, History(seed=8).batch(150))
+        rows = await store.events.list(EventFilter(), after=0, limit=1_000)
     finally:
         await store.close()
     shown = [json.loads(encode_json(event_view(row))) for row in rows]
@@ -57,10 +58,10 @@ async def test_the_rule_of_gaps_is_the_same_in_the_database(
 ) -> None:
     for after in range(4):
         for before in (None, *range(after, 5)):
-            number = await store.open_gap(trace_id, after_event_id=after, since=0, reason="lost")
+            number = await store.gaps.open(trace_id, after_event_id=after, since=0, reason="lost")
             if before is not None:
-                await store.close_gap(number, before_event_id=before, until=1)
-    gaps = await store.gaps(trace_id)
+                await store.gaps.close(number, before_event_id=before, until=1)
+    gaps = await store.gaps.newest(trace_id)
     engine = dialect_of(database_url).reader()
     async with engine.connect() as connection:
         for a in range(6):

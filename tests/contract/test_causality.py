@@ -6,14 +6,16 @@ import random
 from collections import Counter
 
 import pytest
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import BadRequestError, NotFoundError
-from app.store import CopyState, EventFilter, Store, Wanted, causality
+from app.store import Store, causality
 from app.store.tables import event_ids
+from app.stored.deliveries import CopyState
+from app.stored.filters import EventFilter
 from app.tracker.events import StampedEvent
 from app.tracker.records import Deliver, Publish
 from itc import Relation, compare
+from model.event import EVERYTHING
 from model.words import Match
 from tests.contract.history import History
 
@@ -37,7 +39,7 @@ def _future(events: list[StampedEvent], event: StampedEvent) -> list[int]:
 
 async def _stored(store: Store, trace_id: int, history: History, records: int) -> None:
     while len(history.events) < records:
-        await store.append(trace_id, history.batch(40))
+        await store.batches.append(trace_id, history.batch(40))
 
 
 @pytest.mark.parametrize("channels", [1, 3, 12])
@@ -46,14 +48,14 @@ async def test_causes_and_effects_are_what_the_stamps_say_nearest_first(
 ) -> None:
     history = History(seed=channels, channels=channels)
     noise = History(seed=99)
-    other = await store.create_trace("other", "channel")
+    other = await store.traces.create("other", "channel")
     for _ in range(6):
-        await store.append(trace_id, history.batch(40))
-        await store.append(other.id, noise.batch(10))
+        await store.batches.append(trace_id, history.batch(40))
+        await store.batches.append(other.id, noise.batch(10))
     for event in random.Random(1).sample(history.events, 25):
         past, future = _past(history.events, event), _future(history.events, event)
-        causes = await store.causes(_id(event), limit=1000)
-        effects = await store.effects(_id(event), limit=1000)
+        causes = await store.causality.causes(_id(event), limit=1000)
+        effects = await store.causality.effects(_id(event), limit=1000)
         assert [row.id for row in causes.items] == past
         assert [row.id for row in effects.items] == future
         assert (causes.truncated, effects.truncated) == (False, False)
@@ -65,13 +67,13 @@ async def test_a_walk_stops_at_its_limit_and_says_so(store: Store, trace_id: int
     event = history.events[100]
     past, future = _past(history.events, event), _future(history.events, event)
     for limit in (0, 1, 2, 7, 30, len(past) - 1, len(past), len(past) + 1):
-        causes = await store.causes(_id(event), limit)
+        causes = await store.causality.causes(_id(event), limit)
         assert ([row.id for row in causes.items], causes.truncated) == (
             past[:limit],
             limit < len(past),
         )
     for limit in (0, 1, 2, 7, 30, len(future) - 1, len(future), len(future) + 1):
-        effects = await store.effects(_id(event), limit)
+        effects = await store.causality.effects(_id(event), limit)
         assert ([row.id for row in effects.items], effects.truncated) == (
             future[:limit],
             limit < len(future),
@@ -92,7 +94,7 @@ async def test_a_publish_with_very_many_deliveries_does_not_hide_what_is_nearer(
     history.events = events
     await _append(store, trace_id, history)
     for limit in (5, 50, 119, 120):
-        effects = await store.effects(1, limit)
+        effects = await store.causality.effects(1, limit)
         assert [row.id for row in effects.items] == _future(events, events[0])[:limit]
         assert effects.truncated is (limit < 120)
 
@@ -100,7 +102,7 @@ async def test_a_publish_with_very_many_deliveries_does_not_hide_what_is_nearer(
 async def _append(store: Store, trace_id: int, history: History) -> None:
     batch = history.batch(0)
     batch.events.extend(history.events)
-    await store.append(trace_id, batch)
+    await store.batches.append(trace_id, batch)
 
 
 async def test_a_walk_takes_few_round_trips(
@@ -116,7 +118,7 @@ async def test_a_walk_takes_few_round_trips(
         return await runs(connection, ids, forward)
 
     monkeypatch.setattr(causality, "_runs", counted)
-    walk = await store.causes(_id(history.events[-1]), limit=300)
+    walk = await store.causality.causes(_id(history.events[-1]), limit=300)
     assert len(walk.items) == 300
     assert len(trips) <= 300 / causality.AHEAD * 3
     assert max(trips) <= causality.FRONTIER + 1
@@ -124,7 +126,12 @@ async def test_a_walk_takes_few_round_trips(
 
 async def test_the_past_of_an_unknown_event_is_an_error(store: Store, trace_id: int) -> None:
     for event_id in (1, 0, -1, 2**63, 2**80):
-        for read in (store.causes, store.effects, store.event, store.stamp_of, store.deliveries):
+        for read in (
+            store.causality.causes,
+            store.causality.effects,
+            store.events.get,
+            store.deliveries.fate_of,
+        ):
             with pytest.raises(NotFoundError, match=f"no event has the id {event_id}"):
                 await read(event_id)
 
@@ -133,21 +140,21 @@ async def test_a_vector_counts_the_events_at_or_before(store: Store, trace_id: i
     history = History(seed=7, channels=9)
     await _stored(store, trace_id, history, 200)
     for event in random.Random(2).sample(history.events, 30):
-        row, stamp = await store.stamp_of(_id(event))
-        assert stamp == event.stamp
+        row = await store.events.get(_id(event))
+        assert row.stamp == event.stamp
         counted = Counter(
             each.participant for each in history.events if each.stamp.leq(event.stamp)
         )
-        vector = await store.vector(row)
+        vector = await store.participants.vector(row)
         assert {entry.participant: entry.events for entry in vector} == counted
-        names = {p.participant: p.name for p in await store.participants(trace_id)}
+        names = {p.participant: p.name for p in await store.participants.list(trace_id)}
         assert {entry.participant: entry.name for entry in vector} == {n: names[n] for n in counted}
 
 
 async def test_participants_are_listed_by_their_newest_event(store: Store, trace_id: int) -> None:
     history = History(seed=8, channels=9)
     await _stored(store, trace_id, history, 200)
-    listed = await store.participants(trace_id)
+    listed = await store.participants.list(trace_id)
     last = {event.participant: event for event in history.events}
     first = {event.participant: event for event in reversed(history.events)}
     assert [each.last_event_id for each in listed] == sorted(
@@ -163,14 +170,14 @@ async def test_participants_are_listed_by_their_newest_event(store: Store, trace
         assert [(c.node, c.connection, c.channel, c.user) for c in each.channels] == [
             (channel.node, channel.connection, channel.number, channel.user)
         ]
-    page = await store.participants(trace_id, before=listed[3].last_event_id, limit=2)
+    page = await store.participants.list(trace_id, before=listed[3].last_event_id, limit=2)
     assert page == listed[4:6]
 
 
 async def test_an_event_without_its_clock_has_no_vector(store: Store, trace_id: int) -> None:
     await _stored(store, trace_id, History(seed=9), 10)
     with pytest.raises(ValueError, match="without its clock"):
-        await store.vector(await store.event(1, Wanted(clock=False)))
+        await store.participants.vector(await store.events.get(1, EVERYTHING - {"clock"}))
 
 
 class TestDeliveries:
@@ -203,7 +210,7 @@ class TestDeliveries:
         return history.events
 
     async def test_each_queue_has_its_own(self, store: Store, events: list[StampedEvent]) -> None:
-        fate = await store.deliveries(1)
+        fate = await store.deliveries.fate_of(1)
         assert fate.publish.id == 1
         assert [(q.queue, q.state, [e.id for e in q.deliveries]) for q in fate.queues] == [
             ("a", CopyState.handed_over, [3, 4]),
@@ -218,22 +225,23 @@ class TestDeliveries:
         self, store: Store, events: list[StampedEvent]
     ) -> None:
         with pytest.raises(BadRequestError, match="only a publish has deliveries"):
-            await store.deliveries(2)
+            await store.deliveries.fate_of(2)
 
 
 async def test_ids_may_be_larger_than_32_bits(store: Store, trace_id: int) -> None:
     first = 2**40
-    await store._database.write(AsyncConnection.execute, event_ids.update().values(next=first))
+    far = event_ids.update().values(next=first)
+    await store._database.write(lambda connection: connection.execute(far))
     history = History(seed=10)
     await _stored(store, trace_id, history, 60)
     event = history.events[30]
-    causes = await store.causes(_id(event), limit=1000)
+    causes = await store.causality.causes(_id(event), limit=1000)
     assert [row.id for row in causes.items] == _past(history.events, event)
-    effects = await store.effects(_id(event), limit=1000)
+    effects = await store.causality.effects(_id(event), limit=1000)
     assert [row.id for row in effects.items] == _future(history.events, event)
-    rows = await store.events(EventFilter(), before=first + 10, limit=3)
+    rows = await store.events.list(EventFilter(), before=first + 10, limit=3)
     assert [row.id for row in rows] == [first + 9, first + 8, first + 7]
-    assert await store.vector(rows[0])
-    plan = await store.plan_prune(trace_id, keep_events=10)
+    assert await store.participants.vector(rows[0])
+    plan = await store.retention.plan(trace_id, keep_events=10)
     assert plan is not None
     assert plan.before_id == first + len(history.events) - 10

@@ -10,9 +10,14 @@ import msgspec
 import pytest
 
 from app.errors import BadRequestError
-from app.store import NOTHING_LARGE, EventFilter, Sort, Store, Wanted, queries, sqlite
+from app.store import Store, queries, sqlite
+from app.store.events import by_ids
+from app.stored.filters import EventFilter
+from app.stored.pages import Sort
 from app.tracker.events import StampedEvent
 from app.tracker.records import Deliver, Publish
+from model.event import EVERYTHING as ALL_LARGE
+from model.event import NOTHING_LARGE
 from model.words import EventType, Match
 from tests.contract.history import BEGINNING, EXCHANGES, KEYS, QUEUES, USERS, History
 
@@ -37,13 +42,13 @@ class Told(msgspec.Struct):
 async def told(store: Store) -> list[Told]:
     """What is stored: a few hundred events in three virtual hosts, their batches interleaved."""
     histories = {vhost: History(seed=40 + n) for n, vhost in enumerate(VHOSTS)}
-    traces = {vhost: await store.create_trace(vhost, "channel") for vhost in VHOSTS}
+    traces = {vhost: await store.traces.create(vhost, "channel") for vhost in VHOSTS}
     told = []
     turns = random.Random(4)
     for _ in range(24):
         vhost = turns.choice([vhost for vhost in VHOSTS if vhost != "empty"])
         batch = histories[vhost].batch(turns.randrange(1, 30))
-        await store.append(traces[vhost].id, batch)
+        await store.batches.append(traces[vhost].id, batch)
         told += [Told(vhost, event) for event in batch.events]
     return told
 
@@ -98,7 +103,7 @@ def expected(wanted: EventFilter, told: list[Told]) -> list[int]:
 
 
 async def _ids(store: Store, wanted: EventFilter, after: int | None = None) -> list[int]:
-    rows = await store.events(wanted, after=after, limit=1000, columns=NOTHING_LARGE)
+    rows = await store.events.list(wanted, after=after, limit=1000, large=NOTHING_LARGE)
     return [row.id for row in rows]
 
 
@@ -165,7 +170,7 @@ async def test_every_filter_gives_what_it_says(store: Store, told: list[Told]) -
         ids = expected(wanted, told)
         rising = await _ids(store, wanted, after=0)
         falling = await _ids(store, wanted)
-        if not (rising == falling[::-1] == ids and await store.count(wanted) == len(ids)):
+        if not (rising == falling[::-1] == ids and await store.events.count(wanted) == len(ids)):
             wrong[_named(wanted)] = (ids, rising, falling)
     assert wrong == {}
     assert sum(bool(expected(wanted, told)) for wanted in FILTERS) > 40
@@ -210,20 +215,22 @@ async def test_a_cursor_walks_through_everything_both_ways(
     wanted = EventFilter(vhosts=vhosts)
     ids = expected(wanted, told)
     rising: list[int] = []
-    while rows := await store.events(wanted, after=rising[-1] if rising else 0, limit=17):
+    while rows := await store.events.list(wanted, after=rising[-1] if rising else 0, limit=17):
         rising += [row.id for row in rows]
     falling: list[int] = []
-    while rows := await store.events(wanted, before=falling[-1] if falling else None, limit=17):
+    while rows := await store.events.list(
+        wanted, before=falling[-1] if falling else None, limit=17
+    ):
         falling += [row.id for row in rows]
     assert rising == falling[::-1] == ids
-    between = await store.events(wanted, after=ids[3], before=ids[9], limit=100)
+    between = await store.events.list(wanted, after=ids[3], before=ids[9], limit=100)
     assert [row.id for row in between] == ids[4:9]
 
 
 async def test_a_cursor_may_be_any_number(store: Store, told: list[Told]) -> None:
-    assert await store.events(EVERYTHING, after=2**80) == []
-    assert await store.events(EVERYTHING, before=-5) == []
-    newest = await store.events(EVERYTHING, before=2**80, limit=1)
+    assert await store.events.list(EVERYTHING, after=2**80) == []
+    assert await store.events.list(EVERYTHING, before=-5) == []
+    newest = await store.events.list(EVERYTHING, before=2**80, limit=1)
     assert [row.id for row in newest] == [told[-1].id]
 
 
@@ -245,7 +252,7 @@ async def test_pages_follow_their_order_and_count(
         chosen.sort(key=lambda t: (SORT_KEYS[sort](t), t.id), reverse=descending)
         seen = []
         for number in itertools.count(1):
-            page = await store.page(
+            page = await store.events.page(
                 wanted, page=number, page_size=90, sort=sort, descending=descending
             )
             assert page.filtered_count == len(chosen)
@@ -260,33 +267,32 @@ async def test_pages_follow_their_order_and_count(
 
 
 async def test_an_empty_page_is_one_page(store: Store, told: list[Told]) -> None:
-    page = await store.page(EventFilter(vhost="empty"), page=1, page_size=10)
+    page = await store.events.page(EventFilter(vhost="empty"), page=1, page_size=10)
     assert (page.items, page.page_count, page.filtered_count, page.total_count) == ([], 1, 0, 0)
 
 
-async def test_large_columns_are_read_only_where_they_are_wanted(
+async def test_large_fields_are_read_only_where_they_are_asked_for(
     store: Store, told: list[Told]
 ) -> None:
-    for wanted in (Wanted(False, True, True), Wanted(True, False, True), Wanted(True, True, False)):
-        [row] = await store.events(EVERYTHING, after=0, limit=1, columns=wanted)
-        assert {name: getattr(row, name) is not None for name in Wanted.__struct_fields__} == (
-            msgspec.structs.asdict(wanted)
-        )
+    for left_out in ALL_LARGE:
+        large = ALL_LARGE - {left_out}
+        [row] = await store.events.list(EVERYTHING, after=0, limit=1, large=large)
+        assert {name for name in ALL_LARGE if getattr(row, name) is not None} == large
     with pytest.raises(ValueError, match="without its clock"):
-        _ = (await store.event(1, Wanted(clock=False))).stamp
+        _ = (await store.events.get(1, ALL_LARGE - {"clock"})).stamp
 
 
 @pytest.mark.parametrize("pattern", ["(", "a{2,1}", r"(a)\1", "(?=a)", "x" * 501])
 async def test_what_is_no_regular_expression_is_refused(store: Store, pattern: str) -> None:
     with pytest.raises(BadRequestError, match="regular expression"):
-        await store.events(EventFilter(exchange=pattern, use_regex=True))
+        await store.events.list(EventFilter(exchange=pattern, use_regex=True))
 
 
 @pytest.mark.parametrize("pattern", [r"\pL", r"end\z", "(?i:a)", "(?P<name>a)", "a{900}"])
 async def test_what_re2_alone_can_read_is_refused_where_another_has_to(
     database_url: str, store: Store, told: list[Told], pattern: str
 ) -> None:
-    asked = store.events(EventFilter(exchange=pattern, use_regex=True))
+    asked = store.events.list(EventFilter(exchange=pattern, use_regex=True))
     if database_url.startswith("sqlite"):
         await asked
         return
@@ -297,7 +303,7 @@ async def test_what_re2_alone_can_read_is_refused_where_another_has_to(
 async def test_a_regular_expression_made_to_take_for_ever_does_not(
     store: Store, told: list[Told]
 ) -> None:
-    rows = await store.events(EventFilter(connection="(.*.*)*(.|.)*!$", use_regex=True))
+    rows = await store.events.list(EventFilter(connection="(.*.*)*(.|.)*!$", use_regex=True))
     assert rows == []
 
 
@@ -306,31 +312,31 @@ async def test_what_takes_too_long_is_broken_off_and_the_store_goes_on(
 ) -> None:
     history = History(seed=50)
     for _ in range(8):
-        await store.append(trace_id, history.batch(1000))
+        await store.batches.append(trace_id, history.batch(1000))
     hasty = await Store.open(database_url, query_seconds=0.001)
     slow = EventFilter(
         routing_key="(a|b|c)+(d|e|f)*$", q="never there", use_regex=True, since=1, until=2**60
     )
     with pytest.raises(BadRequestError, match="takes too long"):
-        await hasty.count(slow)
+        await hasty.events.count(slow)
     assert (await hasty.event(1)).id == 1
     await hasty.close()
-    assert await store.count(slow) == 0
+    assert await store.events.count(slow) == 0
 
 
 async def test_more_virtual_hosts_than_a_query_can_join(store: Store) -> None:
     ids = []
     for number in range(450):
-        trace = await store.create_trace(f"vhost {number}", "channel")
+        trace = await store.traces.create(f"vhost {number}", "channel")
         if number % 50 == 0:
-            ids += await store.append(trace.id, History(seed=number).batch(3))
-    assert [row.id for row in await store.events(EVERYTHING, after=0)] == ids
-    assert [row.id for row in await store.events(EVERYTHING, limit=5)] == ids[:-6:-1]
-    assert await store.count(EventFilter(type=EventType.published)) > 0
+            ids += await store.batches.append(trace.id, History(seed=number).batch(3))
+    assert [row.id for row in await store.events.list(EVERYTHING, after=0)] == ids
+    assert [row.id for row in await store.events.list(EVERYTHING, limit=5)] == ids[:-6:-1]
+    assert await store.events.count(EventFilter(type=EventType.published)) > 0
 
 
 async def test_events_by_id_come_in_the_order_asked_for(store: Store, told: list[Told]) -> None:
-    rows = await store.events_by_id([5, 1, 10**15, 3])
+    rows = await store._database.read(lambda connection: by_ids(connection, [5, 1, 10**15, 3]))
     assert [row.id for row in rows] == [5, 1, 3]
 
 
@@ -349,17 +355,17 @@ async def test_a_page_from_the_middle_costs_what_the_first_one_does(
     monkeypatch.setattr(sqlite, "INSTRUCTIONS_BETWEEN_LOOKS", 10)
     monkeypatch.setattr(sqlite._Deadline, "is_over", counted)
     store = await Store.open(database_url)
-    traces = [await store.create_trace(vhost, "channel") for vhost in ("busy", "quiet")]
+    traces = [await store.traces.create(vhost, "channel") for vhost in ("busy", "quiet")]
     busy, quiet = History(seed=60), History(seed=61)
     for number in range(12):
-        await store.append(traces[0].id, busy.batch(500))
+        await store.batches.append(traces[0].id, busy.batch(500))
         if number % 4 == 0:
-            await store.append(traces[1].id, quiet.batch(10))
+            await store.batches.append(traces[1].id, quiet.batch(10))
 
     async def cost(wanted: EventFilter, before: int | None) -> int:
         nonlocal steps
         steps = 0
-        assert len(await store.events(wanted, before=before, limit=10)) == 10
+        assert len(await store.events.list(wanted, before=before, limit=10)) == 10
         return steps
 
     newest_first = [
@@ -376,16 +382,16 @@ async def test_a_page_from_the_middle_costs_what_the_first_one_does(
     async def cost_of_page(number: int) -> int:
         nonlocal steps
         steps = 0
-        assert (await store.page(EVERYTHING, page=number, page_size=10)).item_count == 10
+        assert (await store.events.page(EVERYTHING, page=number, page_size=10)).item_count == 10
         return steps
 
     assert await cost_of_page(300) <= 2 * await cost_of_page(1)
 
     async def cost_of_vector(event_id: int) -> int:
         nonlocal steps
-        event = await store.event(event_id)
+        event = await store.events.get(event_id)
         steps = 0
-        known = await store.vector(event)
+        known = await store.participants.vector(event)
         assert known
         return steps // len(known)
 

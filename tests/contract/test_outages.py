@@ -15,8 +15,9 @@ from sqlalchemy import make_url
 from sqlalchemy.exc import IntegrityError
 
 from app.errors import OutageError, SettingsError
-from app.store import EventFilter, Store, migrate, postgres, sqlite
+from app.store import Store, migrate, postgres, sqlite
 from app.store.engine import dialect_of
+from app.stored.filters import EventFilter
 from app.tracker.records import Unreadable
 from tests.contract.history import History
 from tools.servers import PostgresServer
@@ -35,26 +36,26 @@ async def test_the_store_goes_on_after_the_server_was_away(server: PostgresServe
     url = server.create_database("itc")
     await migrate(url)
     store = await Store.open(url)
-    trace = await store.create_trace("/", "channel")
+    trace = await store.traces.create("/", "channel")
     history = History(seed=1)
-    await store.append(trace.id, history.batch(10))
+    await store.batches.append(trace.id, history.batch(10))
     batch = history.batch(10)
     server.kill()
     for _ in range(2):
         with pytest.raises(OutageError, match="database"):
-            await store.append(trace.id, batch)
+            await store.batches.append(trace.id, batch)
         with pytest.raises(OutageError, match="database"):
-            await store.events(EVERYTHING)
+            await store.events.list(EVERYTHING)
         with pytest.raises(OutageError):
             await store.ping()
     with pytest.raises(OutageError, match="cannot be reached"):
         await Store.open(url)
     server.start()
-    assert await store.append(trace.id, batch) == range(11, 21)
-    assert len(await store.events(EVERYTHING)) == 20
+    assert await store.batches.append(trace.id, batch) == range(11, 21)
+    assert len(await store.events.list(EVERYTHING)) == 20
     server.restart()  # its connections are dead, and nobody was told
-    assert len(await store.events(EVERYTHING)) == 20
-    assert await store.append(trace.id, history.batch(1)) == range(21, 22)
+    assert len(await store.events.list(EVERYTHING)) == 20
+    assert await store.batches.append(trace.id, history.batch(1)) == range(21, 22)
     await store.close()
 
 
@@ -71,10 +72,10 @@ async def test_a_batch_whose_commit_was_in_doubt_is_stored_once(
 
     monkeypatch.setattr(store._database, "_write", cut_off_after_the_commit)
     with pytest.raises(OutageError):
-        await store.append(trace_id, batch)
+        await store.batches.append(trace_id, batch)
     monkeypatch.undo()
-    assert await store.append(trace_id, batch) == range(1, 11)
-    assert await store.count(EVERYTHING) == 10
+    assert await store.batches.append(trace_id, batch) == range(1, 11)
+    assert await store.events.count(EVERYTHING) == 10
 
 
 async def test_a_locked_file_is_an_outage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,15 +83,15 @@ async def test_a_locked_file_is_an_outage(tmp_path: Path, monkeypatch: pytest.Mo
     url = f"sqlite:///{tmp_path / 'itc.db'}"
     await migrate(url)
     store = await Store.open(url)
-    trace = await store.create_trace("/", "channel")
+    trace = await store.traces.create("/", "channel")
     batch = History(seed=3).batch(5)
     with contextlib.closing(sqlite3.connect(tmp_path / "itc.db", isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(OutageError, match="locked by another process"):
-            await store.append(trace.id, batch)
-        assert await store.events(EVERYTHING) == []  # readers go on
+            await store.batches.append(trace.id, batch)
+        assert await store.events.list(EVERYTHING) == []  # readers go on
         other.execute("ROLLBACK")
-    assert await store.append(trace.id, batch) == range(1, 6)
+    assert await store.batches.append(trace.id, batch) == range(1, 6)
     await store.close()
 
 
@@ -108,12 +109,12 @@ async def test_a_writer_waits_for_its_turn_while_others_read(
     url = f"sqlite:///{tmp_path / 'itc.db'}"
     await migrate(url)
     store = await Store.open(url)
-    trace = await store.create_trace("/", "channel")
+    trace = await store.traces.create("/", "channel")
     with contextlib.closing(sqlite3.connect(tmp_path / "itc.db", isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
-        appending = asyncio.create_task(store.append(trace.id, History(seed=3).batch(5)))
+        appending = asyncio.create_task(store.batches.append(trace.id, History(seed=3).batch(5)))
         await waits.wait()
-        assert await store.events(EVERYTHING) == []
+        assert await store.events.list(EVERYTHING) == []
         assert not appending.done()
         other.execute("ROLLBACK")
     assert await appending == range(1, 6)
@@ -142,15 +143,15 @@ async def test_a_file_that_cannot_be_opened_is_an_outage(tmp_path: Path) -> None
 
 async def test_a_mistake_of_the_program_is_no_outage(store: Store, trace_id: int) -> None:
     batch = History(seed=4).batch(2)
-    await store.append(trace_id, batch)
+    await store.batches.append(trace_id, batch)
     twice = History(seed=4).batch(2)
     with pytest.raises(Exception, match=r"(?i)unique") as caught:
-        await store.append(trace_id, twice)
+        await store.batches.append(trace_id, twice)
     assert not isinstance(caught.value, OutageError | SettingsError)
     broken = History(seed=5).batch(0)
     broken.unreadable.append(Unreadable(None, "", "", b"", 0, 0))  # type: ignore[arg-type]
     with pytest.raises(IntegrityError):
-        await store.append(trace_id, broken)
+        await store.batches.append(trace_id, broken)
 
 
 @pytest.mark.parametrize("change", [{"password": "WRONG-SECRET"}, {"database": "missing"}])
@@ -190,15 +191,15 @@ async def test_an_append_that_is_cancelled_anywhere_is_stored_once_when_repeated
     cut_off = 0
     for turns in range(0, 160, 4):
         batch = history.batch(5)
-        appending = asyncio.create_task(store.append(trace_id, batch))
+        appending = asyncio.create_task(store.batches.append(trace_id, batch))
         for _ in range(turns):  # of the event loop: further into the append each time
             await asyncio.sleep(0)
         appending.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await appending
         cut_off += appending.cancelled()
-        await store.append(trace_id, batch)
+        await store.batches.append(trace_id, batch)
     assert cut_off > 3
-    rows = await store.events(EVERYTHING, after=0, limit=1000)
+    rows = await store.events.list(EVERYTHING, after=0, limit=1000)
     assert [row.id for row in rows] == list(range(1, 201))
     assert [row.stamp for row in rows] == [event.stamp for event in history.events]

@@ -16,8 +16,8 @@ async def test_a_restored_tracker_goes_on_as_the_first_would_have(
 ) -> None:
     history = History(seed=seed)
     for _ in range(6):
-        await store.append(trace_id, history.batch(25))
-    restored = await store.restore(trace_id, Bounds().handovers)
+        await store.batches.append(trace_id, history.batch(25))
+    restored = await store.checkpoints.restore(trace_id, Bounds().handovers)
     second = Tracker(Policy.channel, Bounds(), restored)
     for _ in range(200):
         record = history.record()
@@ -28,7 +28,7 @@ async def test_a_restored_tracker_goes_on_as_the_first_would_have(
 
 
 async def test_a_new_trace_has_nothing_to_restore(store: Store, trace_id: int) -> None:
-    restored = await store.restore(trace_id, 10)
+    restored = await store.checkpoints.restore(trace_id, 10)
     assert (restored.state, restored.window, restored.last_event_id) == (b"", b"", 0)
     assert [restored.channels, restored.participants, restored.copies] == [[], [], []]
 
@@ -37,8 +37,8 @@ async def test_only_the_last_handovers_are_restored_oldest_first(
     store: Store, trace_id: int
 ) -> None:
     history = History(seed=5)
-    await store.append(trace_id, history.batch(200))
-    handovers = (await store.restore(trace_id, 7)).handovers
+    await store.batches.append(trace_id, history.batch(200))
+    handovers = (await store.checkpoints.restore(trace_id, 7)).handovers
     matched = [event for event in history.events if event.cause is not None][-7:]
     assert [(h.queue, h.fingerprint, h.cause.id) for h in handovers] == [
         (event.record.queue, event.fingerprint, event.cause.id) for event in matched
@@ -47,9 +47,9 @@ async def test_only_the_last_handovers_are_restored_oldest_first(
 
 async def test_what_comes_with_the_last_batch_is_restored(store: Store, trace_id: int) -> None:
     history = History(seed=6)
-    await store.append(trace_id, history.batch(5, window=b"first"))
-    await store.append(trace_id, history.batch(5, window=b"second"))
-    restored = await store.restore(trace_id, 10)
+    await store.batches.append(trace_id, history.batch(5, window=b"first"))
+    await store.batches.append(trace_id, history.batch(5, window=b"second"))
+    restored = await store.checkpoints.restore(trace_id, 10)
     assert restored.window == b"second"
     assert restored.last_event_id == 10
     assert restored.recorded_at == history.events[-1].recorded_at
@@ -57,12 +57,12 @@ async def test_what_comes_with_the_last_batch_is_restored(store: Store, trace_id
 
 async def test_traces_are_restored_apart(store: Store) -> None:
     histories = {vhost: History(seed=30 + n) for n, vhost in enumerate(("a", "b"))}
-    ids = {vhost: (await store.create_trace(vhost, "channel")).id for vhost in histories}
+    ids = {vhost: (await store.traces.create(vhost, "channel")).id for vhost in histories}
     for _ in range(3):
         for vhost, history in histories.items():
-            await store.append(ids[vhost], history.batch(30))
+            await store.batches.append(ids[vhost], history.batch(30))
     for vhost, history in histories.items():
-        restored = await store.restore(ids[vhost], 1000)
+        restored = await store.checkpoints.restore(ids[vhost], 1000)
         assert restored.state == history.tracker.checkpoint().state
         stamps = {event.participant: event.stamp for event in history.events}
         assert {p.number: stamp for p, stamp, _ in restored.participants} == stamps
@@ -71,7 +71,7 @@ async def test_traces_are_restored_apart(store: Store) -> None:
 
 async def test_a_trace_that_is_none_cannot_be_restored(store: Store) -> None:
     with pytest.raises(NotFoundError):
-        await store.restore(99, 10)
+        await store.checkpoints.restore(99, 10)
 
 
 def _comparable(events: list[StampedEvent]) -> list[object]:

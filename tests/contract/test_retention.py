@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 
 from app.errors import ConflictError, NotFoundError
-from app.store import Batch, EventFilter, PrunePlan, Store
+from app.store import Store
+from app.stored.batches import Batch
+from app.stored.filters import EventFilter
+from app.stored.retention import PrunePlan
 from app.tracker.participants import Policy
 from app.tracker.records import Unreadable
 from app.tracker.tracker import Bounds, Tracker
@@ -19,18 +22,20 @@ EVERYTHING = EventFilter()
 async def _stored(store: Store, trace_id: int, seed: int, records: int = 200) -> History:
     history = History(seed=seed)
     for _ in range(records // 20):
-        await store.append(trace_id, history.batch(20))
+        await store.batches.append(trace_id, history.batch(20))
     return history
 
 
 async def _prune(store: Store, history: History, plan: PrunePlan) -> None:
     gone = history.tracker.forget_before(plan.before_id)
     assert gone == sorted(participant.number for participant in plan.participants)
-    await store.prune(plan, history.tracker.checkpoint())
+    await store.retention.prune(plan, history.tracker.checkpoint())
 
 
 async def _ids(store: Store, vhost: str = "/") -> list[int]:
-    return [row.id for row in await store.events(EventFilter(vhost=vhost), after=0, limit=9999)]
+    return [
+        row.id for row in await store.events.list(EventFilter(vhost=vhost), after=0, limit=9999)
+    ]
 
 
 @pytest.mark.parametrize("at_most", [None, 1, 30, 1000])
@@ -39,16 +44,16 @@ async def test_the_newest_events_stay_and_everything_before_goes(
 ) -> None:
     history = await _stored(store, trace_id, seed=1)
     rounds = []
-    while plan := await store.plan_prune(trace_id, keep_events=150, at_most=at_most):
+    while plan := await store.retention.plan(trace_id, keep_events=150, at_most=at_most):
         rounds.append(plan.events)
         await _prune(store, history, plan)
     assert await _ids(store) == list(range(51, 201))
     assert sum(rounds) == 50
     assert all(0 < events <= (at_most or 50) for events in rounds)
-    trace = await store.find_trace("/")
+    trace = await store.traces.find("/")
     assert trace is not None
     assert (trace.events, trace.last_event_id) == (150, 200)
-    assert await store.count(EVERYTHING) == 150
+    assert await store.events.count(EVERYTHING) == 150
 
 
 async def test_what_is_too_old_goes_up_to_the_first_that_is_not(
@@ -58,12 +63,12 @@ async def test_what_is_too_old_goes_up_to_the_first_that_is_not(
     time = BEGINNING + 200_000_000
     stays = next(e.reference.id for e in history.events if e.recorded_at >= time)
     assert stays is not None
-    plan = await store.plan_prune(trace_id, older_than=time)
+    plan = await store.retention.plan(trace_id, older_than=time)
     assert plan is not None
     assert (plan.before_id, plan.events) == (stays, stays - 1)
     await _prune(store, history, plan)
     assert await _ids(store) == list(range(stays, 201))
-    assert await store.plan_prune(trace_id, older_than=time) is None
+    assert await store.retention.plan(trace_id, older_than=time) is None
 
 
 @pytest.mark.parametrize(
@@ -81,17 +86,17 @@ async def test_nothing_goes_beyond_an_id_that_is_named(
     store: Store, trace_id: int, keep: dict[str, int], first: int, at_most: int | None
 ) -> None:
     history = await _stored(store, trace_id, seed=6)
-    while plan := await store.plan_prune(trace_id, through=60, at_most=at_most, **keep):
+    while plan := await store.retention.plan(trace_id, through=60, at_most=at_most, **keep):
         await _prune(store, history, plan)
     assert await _ids(store) == list(range(first, 201))
 
 
 async def test_a_plan_alone_changes_nothing(store: Store, trace_id: int) -> None:
     await _stored(store, trace_id, seed=3)
-    plan = await store.plan_prune(trace_id, keep_events=10)
+    plan = await store.retention.plan(trace_id, keep_events=10)
     assert plan is not None
     assert plan.events == 190
-    assert await store.plan_prune(trace_id, keep_events=10) == plan
+    assert await store.retention.plan(trace_id, keep_events=10) == plan
     assert len(await _ids(store)) == 200
 
 
@@ -101,9 +106,9 @@ async def test_a_plan_alone_changes_nothing(store: Store, trace_id: int) -> None
 async def test_where_nothing_has_to_go_there_is_no_plan(
     store: Store, trace_id: int, keep: dict[str, int]
 ) -> None:
-    assert await store.plan_prune(trace_id, **keep) is None
+    assert await store.retention.plan(trace_id, **keep) is None
     await _stored(store, trace_id, seed=4)
-    assert await store.plan_prune(trace_id, **keep) is None
+    assert await store.retention.plan(trace_id, **keep) is None
 
 
 @pytest.mark.parametrize("keep_events", [0, 3, 60])
@@ -111,10 +116,10 @@ async def test_a_tracker_restored_afterwards_goes_on_as_the_pruned_one(
     store: Store, trace_id: int, keep_events: int
 ) -> None:
     history = await _stored(store, trace_id, seed=5)
-    plan = await store.plan_prune(trace_id, keep_events=keep_events)
+    plan = await store.retention.plan(trace_id, keep_events=keep_events)
     assert plan is not None
     await _prune(store, history, plan)
-    restored = await store.restore(trace_id, Bounds().handovers)
+    restored = await store.checkpoints.restore(trace_id, Bounds().handovers)
     second = Tracker(Policy.channel, Bounds(), restored)
     assert second.participants == history.tracker.participants
     assert second.pending_copies == history.tracker.pending_copies
@@ -131,12 +136,12 @@ async def test_participants_without_events_go_and_the_others_know_their_first(
     store: Store, trace_id: int
 ) -> None:
     history = await _stored(store, trace_id, seed=6)
-    plan = await store.plan_prune(trace_id, keep_events=4)
+    plan = await store.retention.plan(trace_id, keep_events=4)
     assert plan is not None
     await _prune(store, history, plan)
     kept = history.events[-4:]
     first = {event.participant: event.reference.id for event in reversed(kept)}
-    listed = await store.participants(trace_id)
+    listed = await store.participants.list(trace_id)
     assert {p.participant: p.first_event_id for p in listed} == first
     assert {p.participant: p.events for p in listed} == {
         number: sum(event.participant == number for event in kept) for number in first
@@ -144,7 +149,7 @@ async def test_participants_without_events_go_and_the_others_know_their_first(
     assert {p.number for p in plan.participants} == (
         {event.participant for event in history.events} - set(first)
     )
-    channels = (await store.restore(trace_id, 0)).channels
+    channels = (await store.checkpoints.restore(trace_id, 0)).channels
     assert {channel.participant for channel in channels} == set(first)
 
 
@@ -152,16 +157,16 @@ async def test_participants_without_events_go_and_the_others_know_their_first(
 async def test_channels_without_events_go_also_where_their_participant_stays(
     store: Store, policy: Policy
 ) -> None:
-    trace_id = (await store.create_trace("/", policy)).id
+    trace_id = (await store.traces.create("/", policy)).id
     history = History(seed=14, channels=60, policy=policy)
     for _ in range(3):
         for _ in range(5):
-            await store.append(trace_id, history.batch(20))
-        plan = await store.plan_prune(trace_id, keep_events=30)
+            await store.batches.append(trace_id, history.batch(20))
+        plan = await store.retention.plan(trace_id, keep_events=30)
         assert plan is not None
         await _prune(store, history, plan)
         last = {event.channel_key: event.reference.id for event in history.events[-30:]}
-        restored = await store.restore(trace_id, Bounds().handovers)
+        restored = await store.checkpoints.restore(trace_id, Bounds().handovers)
         assert {each.key: each.last_event_id for each in restored.channels} == last
         assert history.tracker.channels == len(last)
         # The next to go are known to whoever goes on from here.
@@ -169,7 +174,7 @@ async def test_channels_without_events_go_also_where_their_participant_stays(
         assert history.tracker.channels == len(last)
     # Nobody of the first events' is left, but for those who acted again.
     assert {event.channel_key for event in history.events[:30]} - set(last)
-    rows = await store.events(EventFilter(vhost="/"), after=0, limit=9999)
+    rows = await store.events.list(EventFilter(vhost="/"), after=0, limit=9999)
     expected = [event.record.channel for event in history.events[-30:]]
     assert [(row.connection, row.channel) for row in rows] == [
         (channel.connection, channel.number) for channel in expected
@@ -179,30 +184,30 @@ async def test_channels_without_events_go_also_where_their_participant_stays(
 async def test_causality_among_what_stays_is_what_it_was(store: Store, trace_id: int) -> None:
     history = await _stored(store, trace_id, seed=7)
     event_id = 190
-    before = [row.id for row in (await store.causes(event_id, limit=1000)).items]
-    effects = await store.effects(120, limit=1000)
-    plan = await store.plan_prune(trace_id, keep_events=100)
+    before = [row.id for row in (await store.causality.causes(event_id, limit=1000)).items]
+    effects = await store.causality.effects(120, limit=1000)
+    plan = await store.retention.plan(trace_id, keep_events=100)
     assert plan is not None
     await _prune(store, history, plan)
-    causes = await store.causes(event_id, limit=1000)
+    causes = await store.causality.causes(event_id, limit=1000)
     assert [row.id for row in causes.items] == [each for each in before if each > 100]
     assert not causes.truncated
-    assert await store.effects(120, limit=1000) == effects
+    assert await store.causality.effects(120, limit=1000) == effects
     with pytest.raises(NotFoundError):
-        await store.event(100)
+        await store.events.get(100)
 
 
 async def test_other_traces_keep_everything(store: Store, trace_id: int) -> None:
-    other = await store.create_trace("other", "channel")
-    await store.append(other.id, History(seed=8).batch(10))
+    other = await store.traces.create("other", "channel")
+    await store.batches.append(other.id, History(seed=8).batch(10))
     history = await _stored(store, trace_id, seed=9, records=40)
-    await store.append(other.id, History(seed=10, channels=1).batch(0))
-    plan = await store.plan_prune(trace_id, keep_events=0)
+    await store.batches.append(other.id, History(seed=10, channels=1).batch(0))
+    plan = await store.retention.plan(trace_id, keep_events=0)
     assert plan is not None
     await _prune(store, history, plan)
     assert await _ids(store, "other") == list(range(1, 11))
     assert await _ids(store) == []
-    found = await store.events(EventFilter(since=BEGINNING), after=0)
+    found = await store.events.list(EventFilter(since=BEGINNING), after=0)
     assert [row.id for row in found] == list(range(1, 11))
 
 
@@ -212,20 +217,20 @@ async def test_gaps_and_unreadable_messages_before_go_along(store: Store, trace_
         batch = history.batch(10)
         at = batch.events[0].recorded_at
         batch.unreadable.append(Unreadable(str(number), "", "", b"", 0, at))
-        await store.append(trace_id, batch)
+        await store.batches.append(trace_id, batch)
     closed = [(0, 3), (10, 20), (10, 25)]
     gaps = [
-        await store.open_gap(trace_id, after_event_id=after, since=1, reason="lost")
+        await store.gaps.open(trace_id, after_event_id=after, since=1, reason="lost")
         for after, _ in closed
     ]
     for gap, (_, before) in zip(gaps, closed, strict=True):
-        await store.close_gap(gap, before_event_id=before, until=2)
-    gaps.append(await store.open_gap(trace_id, after_event_id=1, since=1, reason="open"))
-    plan = await store.plan_prune(trace_id, keep_events=20)
+        await store.gaps.close(gap, before_event_id=before, until=2)
+    gaps.append(await store.gaps.open(trace_id, after_event_id=1, since=1, reason="open"))
+    plan = await store.retention.plan(trace_id, keep_events=20)
     assert plan is not None
     await _prune(store, history, plan)
-    assert {gap.id for gap in await store.gaps(trace_id)} == {gaps[2], gaps[3]}
-    kept = [int(message.reason) for message in await store.quarantine()]
+    assert {gap.id for gap in await store.gaps.newest(trace_id)} == {gaps[2], gaps[3]}
+    kept = [int(message.reason) for message in await store.quarantine.newest()]
     times = [history.events[number * 10].recorded_at for number in range(4)]
     assert kept == [number for number in (3, 2, 1, 0) if times[number] > plan.until]
 
@@ -234,20 +239,20 @@ async def test_a_plan_that_was_overtaken_is_refused_and_nothing_goes(
     store: Store, trace_id: int
 ) -> None:
     history = await _stored(store, trace_id, seed=12, records=100)
-    plan = await store.plan_prune(trace_id, keep_events=0)
+    plan = await store.retention.plan(trace_id, keep_events=0)
     assert plan is not None
-    await store.append(trace_id, history.batch(30))  # its participants have acted again
+    await store.batches.append(trace_id, history.batch(30))  # its participants have acted again
     with pytest.raises(ConflictError, match="has gone on"):
-        await store.prune(plan, history.tracker.checkpoint())
+        await store.retention.prune(plan, history.tracker.checkpoint())
     assert len(await _ids(store)) == 130
     history.step()
     with pytest.raises(ConflictError, match="between batches"):
-        await store.prune(plan, history.tracker.checkpoint())
+        await store.retention.prune(plan, history.tracker.checkpoint())
 
 
 async def test_retention_of_a_trace_that_is_none_is_an_error(store: Store) -> None:
     with pytest.raises(NotFoundError):
-        await store.plan_prune(99, keep_events=1)
+        await store.retention.plan(99, keep_events=1)
 
 
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
@@ -258,9 +263,9 @@ async def test_the_sqlite_file_gives_space_back(
     sizes = []
     for _ in range(3):
         for _ in range(10):
-            await store.append(trace_id, _heavy(history))
+            await store.batches.append(trace_id, _heavy(history))
         sizes.append(_file_bytes(database_url))
-        plan = await store.plan_prune(trace_id, keep_events=100)
+        plan = await store.retention.plan(trace_id, keep_events=100)
         assert plan is not None
         await _prune(store, history, plan)
         sizes.append(_file_bytes(database_url))

@@ -62,7 +62,7 @@ async def test_a_new_database_is_migrated_once(empty_url: str) -> None:
     again = await migrate(empty_url)
     assert again.is_current
     store = await Store.open(empty_url)
-    assert await store.traces() == []
+    assert await store.traces.list() == []
     await store.close()
 
 

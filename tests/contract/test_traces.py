@@ -3,39 +3,40 @@ from __future__ import annotations
 import pytest
 
 from app.errors import ConflictError, NotFoundError
-from app.store import Gap, Store
+from app.store import Store
+from model.gaps import Gap
 from tests.contract.history import History
 
 
 async def test_a_trace_is_made_once(store: Store) -> None:
-    made = await store.create_trace("/", "connection")
+    made = await store.traces.create("/", "connection")
     assert (made.vhost, made.policy, made.wanted, made.events) == ("/", "connection", True, 0)
     assert (made.last_event_id, made.checkpoint) == (0, None)
-    assert await store.create_trace("/", "connection") == made
-    assert await store.find_trace("/") == made
-    assert await store.find_trace("other") is None
+    assert await store.traces.create("/", "connection") == made
+    assert await store.traces.find("/") == made
+    assert await store.traces.find("other") is None
 
 
 async def test_the_policy_is_fixed_once_there_are_events(store: Store) -> None:
-    made = await store.create_trace("/", "channel")
-    changed = await store.create_trace("/", "user")
+    made = await store.traces.create("/", "channel")
+    changed = await store.traces.create("/", "user")
     assert (changed.id, changed.policy) == (made.id, "user")
-    await store.append(made.id, History(seed=1).batch(1))
+    await store.batches.append(made.id, History(seed=1).batch(1))
     with pytest.raises(ConflictError, match="one participant for each user"):
-        await store.create_trace("/", "channel")
-    assert (await store.create_trace("/", "user")).events == 1
+        await store.traces.create("/", "channel")
+    assert (await store.traces.create("/", "user")).events == 1
 
 
 async def test_traces_are_listed_by_name_with_their_numbers(store: Store) -> None:
     for vhost in ("b", "/", "ä"):
-        await store.create_trace(vhost, "channel")
+        await store.traces.create(vhost, "channel")
     history = History(seed=2)
-    b = await store.find_trace("b")
+    b = await store.traces.find("b")
     assert b is not None
-    await store.append(b.id, history.batch(50))
-    assert sorted(trace.vhost for trace in await store.traces()) == ["/", "b", "ä"]
-    assert [trace.vhost for trace in await store.traces({"b", "/", "none"})] == ["/", "b"]
-    [listed] = await store.traces({"b"})
+    await store.batches.append(b.id, history.batch(50))
+    assert sorted(trace.vhost for trace in await store.traces.list()) == ["/", "b", "ä"]
+    assert [trace.vhost for trace in await store.traces.list({"b", "/", "none"})] == ["/", "b"]
+    [listed] = await store.traces.list({"b"})
     assert (listed.events, listed.last_event_id) == (50, 50)
     assert listed.checkpoint == history.tracker.checkpoint().state
     assert listed.participants == history.tracker.participants
@@ -43,32 +44,32 @@ async def test_traces_are_listed_by_name_with_their_numbers(store: Store) -> Non
 
 
 async def test_what_is_wanted_is_kept(store: Store, trace_id: int) -> None:
-    await store.set_wanted(trace_id, False)
-    assert [trace.wanted for trace in await store.traces()] == [False]
+    await store.traces.set_wanted(trace_id, False)
+    assert [trace.wanted for trace in await store.traces.list()] == [False]
     with pytest.raises(NotFoundError):
-        await store.set_wanted(99, True)
+        await store.traces.set_wanted(99, True)
 
 
 async def test_the_newest_event_is_that_of_all_traces(store: Store) -> None:
-    assert await store.last_event_id() == 0
+    assert await store.events.last_id() == 0
     for number, vhost in enumerate(("a", "b")):
-        trace = await store.create_trace(vhost, "channel")
-        await store.append(trace.id, History(seed=number).batch(4))
-    assert await store.last_event_id() == 8
+        trace = await store.traces.create(vhost, "channel")
+        await store.batches.append(trace.id, History(seed=number).batch(4))
+    assert await store.events.last_id() == 8
 
 
 async def test_gaps_are_kept_and_closed(store: Store, trace_id: int) -> None:
-    first = await store.open_gap(trace_id, after_event_id=0, since=5, reason="before")
-    second = await store.open_gap(trace_id, after_event_id=7, since=9, reason="after 7")
-    await store.close_gap(first, before_event_id=3, until=6)
-    await store.close_gap(first, before_event_id=30, until=60)  # it ended the first time
-    assert await store.gaps(trace_id) == [
+    first = await store.gaps.open(trace_id, after_event_id=0, since=5, reason="before")
+    second = await store.gaps.open(trace_id, after_event_id=7, since=9, reason="after 7")
+    await store.gaps.close(first, before_event_id=3, until=6)
+    await store.gaps.close(first, before_event_id=30, until=60)  # it ended the first time
+    assert await store.gaps.newest(trace_id) == [
         Gap(first, 0, 3, 5, 6, "before"),
         Gap(second, 7, None, 9, None, "after 7"),
     ]
-    assert [gap.id for gap in await store.gaps(trace_id, limit=1)] == [second]
+    assert [gap.id for gap in await store.gaps.newest(trace_id, limit=1)] == [second]
     with pytest.raises(NotFoundError, match="no gap has the number 99"):
-        await store.close_gap(99, before_event_id=1, until=1)
+        await store.gaps.close(99, before_event_id=1, until=1)
 
 
 @pytest.mark.parametrize(
@@ -84,17 +85,17 @@ async def test_gaps_are_kept_and_closed(store: Store, trace_id: int) -> None:
 async def test_an_answer_knows_the_gaps_it_spans(
     store: Store, trace_id: int, after: int, before: int | None, spans: dict[tuple[int, int], bool]
 ) -> None:
-    gap = await store.open_gap(trace_id, after_event_id=after, since=1, reason="lost")
+    gap = await store.gaps.open(trace_id, after_event_id=after, since=1, reason="lost")
     if before is not None:
-        await store.close_gap(gap, before_event_id=before, until=2)
-    other = await store.create_trace("other", "channel")
+        await store.gaps.close(gap, before_event_id=before, until=2)
+    other = await store.traces.create("other", "channel")
     for (first, last), missing in spans.items():
-        found = [each.id for each in await store.gaps_between(trace_id, first, last)]
+        found = [each.id for each in await store.gaps.between(trace_id, first, last)]
         assert found == [gap] * missing, (first, last)
-        assert await store.gaps_between(trace_id, last, first) == (
-            await store.gaps_between(trace_id, first, last)
+        assert await store.gaps.between(trace_id, last, first) == (
+            await store.gaps.between(trace_id, first, last)
         )
-        assert await store.gaps_between(other.id, first, last) == []
+        assert await store.gaps.between(other.id, first, last) == []
 
 
 async def test_the_store_answers(store: Store) -> None:

@@ -13,9 +13,11 @@ import pytest
 from app.broker.consumer import Firehose
 from app.broker.management import ManagementApi
 from app.broker.source import TraceSource
-from app.store import EventFilter, EventRow, Store, migrate
+from app.store import Store, migrate
+from app.stored.filters import EventFilter
 from app.traces.pipeline import PipelineSettings
 from app.traces.registry import TraceRegistry
+from model.event import Event
 from tools.servers import Broker
 
 T = TypeVar("T")
@@ -43,11 +45,11 @@ class Service:
         self.source = TraceSource(firehose, self.management)
         self.registry = TraceRegistry(store, self.source, settings)
 
-    async def events(self, vhost: str) -> list[EventRow]:
+    async def events(self, vhost: str) -> list[Event]:
         """All stored events of a virtual host, oldest first."""
-        found: list[EventRow] = []
+        found: list[Event] = []
         wanted = EventFilter(vhosts=frozenset({vhost}))
-        while page := await self.store.events(
+        while page := await self.store.events.list(
             wanted, after=found[-1].id if found else 0, limit=500
         ):
             found += page
@@ -62,10 +64,10 @@ class Service:
 
         await until(runs, f"the trace of {vhost} runs")
 
-    async def stored(self, vhost: str, count: int) -> list[EventRow]:
+    async def stored(self, vhost: str, count: int) -> list[Event]:
         """Wait until so many events of a virtual host are stored; return all there are."""
 
-        async def enough() -> list[EventRow] | None:
+        async def enough() -> list[Event] | None:
             events = await self.events(vhost)
             return events if len(events) >= count else None
 

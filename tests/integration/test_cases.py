@@ -23,7 +23,7 @@ from aio_pika.abc import (
     AbstractQueue,
 )
 
-from app.store import EventRow
+from model.event import Event
 from model.words import EventType, Match
 from tests.integration.conftest import Service, until
 from tools.servers import Broker
@@ -332,7 +332,7 @@ CASES = {
 }
 
 
-def told(events: list[EventRow]) -> tuple[int, list[tuple[str | None, Match, int | None]]]:
+def told(events: list[Event]) -> tuple[int, list[tuple[str | None, Match, int | None]]]:
     """How many publishes there are, and each received event as the cases write it."""
     places = [e.id for e in events if e.type is EventType.published]
     received = [

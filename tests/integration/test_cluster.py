@@ -13,10 +13,11 @@ from typing import Any
 import aio_pika
 import msgspec
 
-from app.store import EventRow, Store
+from app.store import Store
 from app.traces.pipeline import PipelineSettings
 from app.tracker import Bounds
 from itc import Relation, compare
+from model.event import Event
 from model.words import EventType, Match
 from tests.integration.conftest import Service, until
 from tests.integration.test_capture import send_and_receive
@@ -76,7 +77,7 @@ async def overtake(broker: Broker, vhost: str) -> None:
             await exchange.publish(aio_pika.Message(b"m", headers=headers), key)
 
 
-def overtaken(events: list[EventRow]) -> list[EventRow]:
+def overtaken(events: list[Event]) -> list[Event]:
     """Deliveries that reached the service before their publishes did."""
     at = {event.id: event.recorded_at for event in events}
     return [e for e in events if e.cause is not None and e.recorded_at < at[e.cause]]

@@ -9,7 +9,7 @@ import aio_pika
 import pytest
 from aio_pika import Message
 
-from app.store.quarantine import Quarantined
+from app.stored.quarantine import Quarantined
 from model.words import EventType, Match
 from tests.integration.conftest import Service, until
 from tests.integration.raw_client import RawPublisher, entry, nested, table, text
@@ -30,7 +30,7 @@ GOOD: dict[str, Any] = {
 
 async def quarantined(service: Service, vhost: str, count: int) -> list[Quarantined]:
     async def enough() -> list[Quarantined] | None:
-        found = await service.store.quarantine([vhost])
+        found = await service.store.quarantine.newest([vhost])
         return found if len(found) >= count else None
 
     return await until(enough, f"{count} messages are in quarantine")

@@ -13,7 +13,8 @@ import pytest
 
 from app.secret_url import SecretUrl
 from app.settings import Settings
-from app.store import Batch, Store
+from app.store import Store
+from app.stored.batches import Batch
 from app.traces.life import TraceState
 from app.traces.pipeline import PipelineSettings
 from app.traces.processes import TraceProcesses
@@ -80,7 +81,7 @@ async def test_in_a_process_of_traces_nothing_is_stamped_while_one_of_them_store
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     storing = stamped_meanwhile = 0
-    append, apply = store.append, Tracker.apply
+    append, apply = store.batches.append, Tracker.apply
 
     async def slow_append(trace_id: int, batch: Batch) -> range:
         nonlocal storing
@@ -96,7 +97,7 @@ async def test_in_a_process_of_traces_nothing_is_stamped_while_one_of_them_store
         stamped_meanwhile += storing
         return apply(self, record, now)
 
-    monkeypatch.setattr(store, "append", slow_append)
+    monkeypatch.setattr(store.batches, "append", slow_append)
     monkeypatch.setattr(Tracker, "apply", seen_apply)
     settings = PipelineSettings(batch_events=20, batch_seconds=0.02)
     turn = asyncio.Lock() if shared else None

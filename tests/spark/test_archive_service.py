@@ -12,8 +12,8 @@ import pytest
 
 from app.jobs.process import SparkProcess
 from app.store import Store
-from app.traces.retention import Pruned, Retention, retain
 from app.traces.life import TraceState
+from app.traces.retention import Pruned, Retention, retain
 from app.tracker import Bounds, Channel, Policy, Record, Tracker
 from tests.api.conftest import World, connected, make_world
 from tests.api.fakes import FakeTraces, trace_status
@@ -31,11 +31,11 @@ class PruningTraces(FakeTraces):
     store: Store = field(init=False)
 
     async def remove(self, vhost: str, retention: Retention) -> Pruned:
-        trace = await self.store.find_trace(vhost)
+        trace = await self.store.traces.find(vhost)
         assert trace is not None
-        restored = await self.store.restore(trace.id, Bounds().handovers)
+        restored = await self.store.checkpoints.restore(trace.id, Bounds().handovers)
         tracker = Tracker(Policy(trace.policy), Bounds(), restored)
-        return await retain(self.store, trace.id, tracker, retention)
+        return await retain(self.store.retention, trace.id, tracker, retention)
 
 
 def gossip() -> list[Record]:

@@ -11,11 +11,11 @@ import msgspec
 import pytest
 
 from app.errors import ConflictError, NotFoundError, OutageError, TooManyRequestsError
-from app.job import TRANSITIONS, Job, JobState, Json, Progress
 from app.jobs.fair import FairQueue
 from app.jobs.manager import FAULT, STOPPED, JobManager
+from app.jobs.ports import Report
 from app.jobs.requests import JobRequest
-from app.jobs.runner import Report
+from app.stored.jobs import TRANSITIONS, Job, JobState, Json, Progress
 
 
 class MemoryStore:
@@ -25,7 +25,7 @@ class MemoryStore:
         self.records: dict[int, Job] = {}
         self.outages = 0
 
-    async def create_job(self, kind: str, vhost: str, request: Json) -> Job:
+    async def create(self, kind: str, vhost: str, request: Json) -> Job:
         job = Job(
             id=len(self.records) + 1,
             kind=kind,
@@ -45,12 +45,12 @@ class MemoryStore:
         self.records[job.id] = job
         return job
 
-    async def job(self, job_id: int) -> Job:
+    async def get(self, job_id: int) -> Job:
         if job_id not in self.records:
             raise NotFoundError(f"no job has the number {job_id}")
         return self.records[job_id]
 
-    async def jobs(
+    async def list(
         self,
         vhosts: Collection[str] | None = None,
         *,
@@ -60,13 +60,13 @@ class MemoryStore:
         newest = sorted(self.records.values(), key=lambda job: -job.id)
         return [j for j in newest if vhosts is None or j.vhost in vhosts][:limit]
 
-    async def move_job(
+    async def move(
         self, job_id: int, state: JobState, *, result: Json | None = None, error: str | None = None
     ) -> Job:
         if self.outages:
             self.outages -= 1
             raise OutageError("the database is away")
-        job = await self.job(job_id)
+        job = await self.get(job_id)
         if state not in TRANSITIONS[job.state]:
             raise ConflictError(f"job {job_id} is {job.state}")
         moved = msgspec.structs.replace(job, state=state, result=result, error=error)
@@ -79,10 +79,10 @@ class MemoryStore:
         )
         return True
 
-    async def interrupt_jobs(self) -> int:
+    async def interrupt(self) -> int:
         return 0
 
-    async def forget_jobs(self, keep: int) -> int:
+    async def forget(self, keep: int) -> int:
         return 0
 
 
@@ -308,7 +308,7 @@ async def test_watchers_see_each_state_and_the_end() -> None:
 
 async def test_a_job_of_the_past_is_shown_once() -> None:
     async with bench() as it:
-        job = await it.store.create_job("chain", "/", {})
+        job = await it.store.create("chain", "/", {})
         it.store.records[job.id] = msgspec.structs.replace(job, state=JobState.failed)
         assert [each.id async for each in it.manager.watch(job.id)] == [job.id]
 

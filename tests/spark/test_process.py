@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from app.errors import BadRequestError, ItcError, NotFoundError, OutageError
-from app.job import Progress
 from app.jobs.process import JobFailedError, SparkProcess
+from app.stored.jobs import Progress
 from tests.spark.conftest import Stored
 from tests.spark.histories import History
 

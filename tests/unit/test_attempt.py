@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from app.errors import OutageError
-from app.store.batch import Batch
-from app.store.traces import Trace
+from app.stored.batches import Batch
+from app.stored.traces import Trace
 from app.traces.attempt import Attempt
 from app.traces.feed import Feed
 from app.traces.gapwatch import GapWatch
@@ -25,18 +25,22 @@ TRACE = Trace(1, "shop", "channel", True, 0, None, 5, 5, 2, 0)
 
 
 class FakeStore:
-    """A store that restores a trace as of its event 7, and remembers what is appended."""
+    """A store that restores a trace as of its event 7, and remembers what is appended.
+
+    It is each of its subjects itself.
+    """
 
     def __init__(self) -> None:
         self.answers = asyncio.Event()
         self.answers.set()
         self.appended: list[Batch] = []
+        self.batches = self.checkpoints = self.gaps = self.retention = self
 
     async def restore(self, trace_id: int, handovers: int) -> Restored:
         await self.answers.wait()
         return Restored(b"", [], [], [], [], last_event_id=7)
 
-    async def gaps(self, trace_id: int) -> Sequence[Any]:
+    async def newest(self, trace_id: int) -> Sequence[Any]:
         return []
 
     async def append(self, trace_id: int, batch: Batch) -> range:

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from app.errors import OutageError
-from app.store.gaps import Gap
 from app.traces.gapwatch import GapWatch
+from model.gaps import Gap
 
 
 class GapStore:
@@ -18,7 +18,7 @@ class GapStore:
         self.gaps: dict[int, Gap] = {}
         self.answers = True
 
-    async def open_gap(self, trace_id: int, *, after_event_id: int, since: int, reason: str) -> int:
+    async def open(self, trace_id: int, *, after_event_id: int, since: int, reason: str) -> int:
         await asyncio.sleep(0)
         number = len(self.gaps) + 1
         self.gaps[number] = Gap(number, after_event_id, None, since, None, reason)
@@ -26,7 +26,7 @@ class GapStore:
             raise OutageError("the connection was lost behind the commit")
         return number
 
-    async def close_gap(self, gap_id: int, *, before_event_id: int, until: int) -> None:
+    async def close(self, gap_id: int, *, before_event_id: int, until: int) -> None:
         await asyncio.sleep(0)
         gap = self.gaps[gap_id]
         self.gaps[gap_id] = Gap(
@@ -35,7 +35,7 @@ class GapStore:
 
 
 def watch(store: GapStore) -> GapWatch:
-    return GapWatch(store, 1)  # type: ignore[arg-type]  # of the store it uses these two alone
+    return GapWatch(store, 1)  # type: ignore[arg-type]  # it writes gaps, others read them
 
 
 async def test_a_loss_that_several_write_at_once_is_one_gap() -> None:

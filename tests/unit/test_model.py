@@ -12,7 +12,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from model.blocks import BLOCK, block_of, ids_of
-from model.event import FIELDS, LARGE, SHOWN, UNREAD, Event
+from model.event import EVERYTHING, FIELDS, SHOWN, UNREAD, Event
 from model.gaps import Gap
 from model.payloads import payload_text
 from model.times import iso_time, microseconds_of
@@ -43,7 +43,7 @@ def test_every_shown_field_says_what_it_means_in_a_sentence() -> None:
 
 
 def test_a_shown_field_names_the_large_ones_that_it_is_made_of() -> None:
-    assert {name for field in SHOWN.values() for name in field.large} == LARGE
+    assert {name for field in SHOWN.values() for name in field.large} == EVERYTHING
 
 
 @given(IDS, st.integers(1, 50), IDS, IDS)

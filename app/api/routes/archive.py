@@ -16,8 +16,9 @@ from app.api.services import Parts, Services
 from app.api.signin.auth import Reader, Writer
 from app.api.views import json_answer
 from app.errors import BadRequestError, NotFoundError
-from app.job import Json
-from app.store import NOTHING_LARGE, EventFilter
+from app.stored.filters import EventFilter
+from app.stored.jobs import Json
+from model.event import NOTHING_LARGE
 from model.times import microseconds_of
 
 router = APIRouter(tags=["archive"], prefix="/itc_db/archive")
@@ -57,7 +58,7 @@ async def archive_events(
 ) -> Response:
     """Archive a virtual host's oldest events, as a job; they stay stored until they are pruned."""
     user.must_see(vhost, "trace")
-    if await parts.store.find_trace(vhost) is None:
+    if await parts.store.traces.find(vhost) is None:
         raise NotFoundError("no such trace")
     request = parts.archives.request(vhost, _bound(before, keep_days), user.name)
     return await submitted(request, prefer, parts, _answer)
@@ -90,8 +91,8 @@ async def archived_through(vhost: str, parts: Services) -> int:
     or of another store.
     """
     archived = await asyncio.to_thread(parts.archives.get, vhost)
-    rows = await parts.store.events(
-        EventFilter(vhost=vhost), before=archived.through + 1, limit=1, columns=NOTHING_LARGE
+    rows = await parts.store.events.list(
+        EventFilter(vhost=vhost), before=archived.through + 1, limit=1, large=NOTHING_LARGE
     )
     newest = (rows[0].id, rows[0].recorded_at) if rows else None
     return await asyncio.to_thread(parts.archives.prunable, vhost, newest)

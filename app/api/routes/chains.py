@@ -20,10 +20,10 @@ from app.api.services import Parts, Services
 from app.api.signin.auth import Reader, User, Writer
 from app.api.views import json_answer
 from app.errors import BadRequestError, ConflictError, NotFoundError
-from app.job import Json
 from app.jobs.exports import Export, checked_name, format_rows
 from app.jobs.requests import JobRequest
-from app.store import NOTHING_LARGE
+from app.stored.jobs import Json
+from model.event import NOTHING_LARGE
 from model.times import iso_time
 
 router = APIRouter(tags=["chains"])
@@ -79,8 +79,8 @@ async def make_export(
 
     The same request while one runs joins it. A client that goes away leaves the job running.
     """
-    wanted = await _chain_request(from_, to, file, user, parts)
-    return await submitted(wanted, prefer, parts, _chain_answer)
+    request = await _chain_request(from_, to, file, user, parts)
+    return await submitted(request, prefer, parts, _chain_answer)
 
 
 async def _chain_request(from_: int, to: int, file: str, user: User, parts: Services) -> JobRequest:
@@ -95,7 +95,7 @@ async def _chain_request(from_: int, to: int, file: str, user: User, parts: Serv
 async def _vhost_of(event_id: int, user: User, parts: Services) -> str:
     """The virtual host of an event that the user may see, stored or archived."""
     try:
-        return (await visible_event(parts.store, event_id, user, NOTHING_LARGE)).vhost
+        return (await visible_event(parts.store.events, event_id, user, NOTHING_LARGE)).vhost
     except NotFoundError:
         vhost = await asyncio.to_thread(parts.archives.vhost_of, event_id)
         if vhost is None or not user.sees(vhost):
@@ -142,8 +142,8 @@ async def _visible_export(from_: int, to: int, file: str, user: User, parts: Ser
     try:
         export = await asyncio.to_thread(parts.exports.get, from_, to, file)
     except NotFoundError:
-        wanted = await _chain_request(from_, to, file, user, parts)
-        if parts.jobs.doing(wanted) is not None:
+        request = await _chain_request(from_, to, file, user, parts)
+        if parts.jobs.doing(request) is not None:
             raise ConflictError(f"{file} is being made") from None
         raise
     user.must_see(export.vhost, "export")

@@ -8,16 +8,19 @@ from fastapi import APIRouter, Path, Query, Response
 
 from app.api.causality import CLOCK_ALONE, comparison, deliveries_view
 from app.api.openapi import READING, READING_ONE, example
+from app.api.ports import Events
 from app.api.routes.queries import Form, ListQuery, WalkQuery
 from app.api.schemas.causality import Comparison, Deliveries, EventWalk
-from app.api.schemas.events import Event, EventColumns, EventDetail, EventField, EventPage
+from app.api.schemas.events import Event as EventModel
+from app.api.schemas.events import EventColumns, EventDetail, EventField, EventPage
 from app.api.services import Parts, Services
 from app.api.signin.auth import Reader, User
 from app.api.tail import TailQuery
 from app.api.views import event_detail, event_views, json_answer, page_view
 from app.errors import NotFoundError
-from app.store import EVERYTHING, NOTHING_LARGE, EventRow, Sort, Store, Walk, Wanted
-from model.event import SHOWN
+from app.stored.causality import Walk
+from app.stored.pages import Sort
+from model.event import EVERYTHING, NOTHING_LARGE, SHOWN, Event, Large
 
 router = APIRouter(tags=["events"])
 
@@ -31,7 +34,7 @@ OtherId = Annotated[
 
 @router.get(
     "/itc_db",
-    response_model=list[Event] | list[EventColumns] | EventPage,
+    response_model=list[EventModel] | list[EventColumns] | EventPage,
     responses=READING,
 )
 async def list_events(query: Annotated[ListQuery, Query()], user: Reader, parts: Parts) -> Response:
@@ -40,19 +43,19 @@ async def list_events(query: Annotated[ListQuery, Query()], user: Reader, parts:
     size = _page_size(query, parts)
     if query.after is not None and query.before is None:
         return await _list_after(query, size, query.after, user, parts)
-    wanted = query.filter_for(user)
+    asked = query.filter_for(user)
     if query.page is None and query.sort is None:
-        rows = await parts.store.events(
-            wanted, after=query.after, before=query.before, limit=size, columns=query.store_columns
+        rows = await parts.store.events.list(
+            asked, after=query.after, before=query.before, limit=size, large=query.large
         )
         return json_answer(event_views(rows, query.chosen))
-    page = await parts.store.page(
-        wanted,
+    page = await parts.store.events.page(
+        asked,
         page=query.page or 1,
         page_size=size,
         sort=Sort(query.sort or "id"),
         descending=query.sort is None or query.sort_reverse,
-        columns=query.store_columns,
+        large=query.large,
     )
     view = page_view(page, query.chosen)
     return json_answer(view if query.page is not None else view["items"])
@@ -98,8 +101,8 @@ async def list_fields(user: Reader) -> Response:
 @router.get("/itc_db/events/{event_id}", response_model=EventDetail, responses=READING_ONE)
 async def get_event(event_id: EventId, user: Reader, parts: Parts) -> Response:
     """One event with its three clocks."""
-    row = await visible_event(parts.store, event_id, user)
-    return json_answer(event_detail(row, await parts.store.vector(row)))
+    row = await visible_event(parts.store.events, event_id, user)
+    return json_answer(event_detail(row, await parts.store.participants.vector(row)))
 
 
 @router.get("/itc_db/events/{event_id}/causes", response_model=EventWalk, responses=READING_ONE)
@@ -107,10 +110,10 @@ async def get_causes(
     event_id: EventId, walk: Annotated[WalkQuery, Query()], user: Reader, parts: Parts
 ) -> Response:
     """What happened before an event, nearest first."""
-    await visible_event(parts.store, event_id, user, NOTHING_LARGE)
+    await visible_event(parts.store.events, event_id, user, NOTHING_LARGE)
     limit = min(walk.limit, parts.settings.walk_limit_max)
     return _walk_answer(
-        event_id, await parts.store.causes(event_id, limit, walk.store_columns), walk
+        event_id, await parts.store.causality.causes(event_id, limit, walk.large), walk
     )
 
 
@@ -119,10 +122,10 @@ async def get_effects(
     event_id: EventId, walk: Annotated[WalkQuery, Query()], user: Reader, parts: Parts
 ) -> Response:
     """What happened after an event, nearest first."""
-    await visible_event(parts.store, event_id, user, NOTHING_LARGE)
+    await visible_event(parts.store.events, event_id, user, NOTHING_LARGE)
     limit = min(walk.limit, parts.settings.walk_limit_max)
     return _walk_answer(
-        event_id, await parts.store.effects(event_id, limit, walk.store_columns), walk
+        event_id, await parts.store.causality.effects(event_id, limit, walk.large), walk
     )
 
 
@@ -138,25 +141,25 @@ async def get_deliveries(
     event_id: EventId, form: Annotated[Form, Query()], user: Reader, parts: Parts
 ) -> Response:
     """A publish's fate: what became of its copy in each queue it was routed to."""
-    await visible_event(parts.store, event_id, user, NOTHING_LARGE)
-    fate = await parts.store.deliveries(event_id, form.store_columns)
+    await visible_event(parts.store.events, event_id, user, NOTHING_LARGE)
+    fate = await parts.store.deliveries.fate_of(event_id, form.large)
     return json_answer(deliveries_view(fate, form.chosen))
 
 
 @router.get("/itc_db/compare/{a}/{b}", response_model=Comparison, responses=READING_ONE)
 async def compare_events(a: EventId, b: OtherId, user: Reader, parts: Parts) -> Response:
     """How two events stand to each other, in a word and in a sentence."""
-    one = await visible_event(parts.store, a, user, CLOCK_ALONE)
-    other = await visible_event(parts.store, b, user, CLOCK_ALONE)
-    gaps = await parts.store.gaps_between(one.trace_id, a, b)
+    one = await visible_event(parts.store.events, a, user, CLOCK_ALONE)
+    other = await visible_event(parts.store.events, b, user, CLOCK_ALONE)
+    gaps = await parts.store.gaps.between(one.trace_id, a, b)
     return json_answer(comparison(one, other, gaps))
 
 
 async def visible_event(
-    store: Store, event_id: int, user: User, columns: Wanted = EVERYTHING
-) -> EventRow:
+    events: Events, event_id: int, user: User, large: Large = EVERYTHING
+) -> Event:
     """An event that the user may see; raises `NotFoundError`, the same for all others."""
-    row = await store.event(event_id, columns)
+    row = await events.get(event_id, large)
     if not user.sees(row.vhost):
         raise NotFoundError(f"no event has the id {event_id}")
     return row

@@ -17,7 +17,7 @@ from app.api.signin.auth import Reader, User, Writer
 from app.api.streams import HEARTBEAT_SECONDS, EventStream, described, heartbeat
 from app.api.views import encode_json, job_view, json_answer
 from app.errors import NotFoundError
-from app.job import Job, JobState
+from app.stored.jobs import Job, JobState
 
 router = APIRouter(tags=["jobs"], prefix="/itc_db/jobs")
 

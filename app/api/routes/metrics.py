@@ -24,7 +24,7 @@ from prometheus_client.registry import Collector
 from app.api.openapi import READING
 from app.api.services import Parts, Services
 from app.api.signin.auth import User, reader_of
-from app.job import Job, JobState
+from app.stored.jobs import Job, JobState
 from app.traces.life import TraceState
 from app.traces.status import TraceStatus, Work
 from app.version import program_version

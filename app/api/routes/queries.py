@@ -14,9 +14,11 @@ from app.api.parameters import Text
 from app.api.schemas.common import names_of
 from app.api.schemas.events import MatchWord, TypeWord
 from app.api.signin.auth import User
-from app.api.views import COLUMNS, wanted_columns
+from app.api.views import large_of
 from app.errors import BadRequestError
-from app.store import EventFilter, Sort, Wanted
+from app.stored.filters import EventFilter
+from app.stored.pages import Sort
+from model.event import SHOWN, Large
 from model.times import microseconds_of
 from model.words import EventType, Match
 
@@ -43,8 +45,8 @@ def _split(value: object) -> object:
 
 
 def _known(name: str) -> str:
-    if name not in COLUMNS:
-        raise ValueError(f"there is no such column; there are {', '.join(sorted(COLUMNS))}")
+    if name not in SHOWN:
+        raise ValueError(f"there is no such column; there are {', '.join(sorted(SHOWN))}")
     return name
 
 
@@ -53,7 +55,7 @@ Number = Annotated[int, Field(ge=0, le=2**63 - 1)]
 Column = Annotated[
     str,
     AfterValidator(_known),
-    WithJsonSchema({"type": "string", "enum": sorted(COLUMNS)}),
+    WithJsonSchema({"type": "string", "enum": sorted(SHOWN)}),
 ]
 Moment = Annotated[
     datetime,
@@ -129,9 +131,9 @@ class Form(BaseModel):
         return None if self.columns is None else frozenset(self.columns)
 
     @property
-    def store_columns(self) -> Wanted:
+    def large(self) -> Large:
         """Which of the large columns that needs."""
-        return wanted_columns(self.chosen, self.payload == "full")
+        return large_of(self.chosen, self.payload == "full")
 
 
 class WalkQuery(Form):

@@ -15,8 +15,8 @@ from app.api.schemas.jobs import Job as JobModel
 from app.api.services import Services
 from app.api.views import job_view, json_answer
 from app.errors import ConflictError
-from app.job import ENDED, Job, JobState, Json
 from app.jobs.requests import JobRequest
+from app.stored.jobs import ENDED, Job, JobState, Json
 
 Prefer = Annotated[
     str | None,

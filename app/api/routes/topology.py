@@ -16,7 +16,7 @@ from app.api.services import Parts
 from app.api.signin.auth import Reader, Writer
 from app.api.views import json_answer
 from app.errors import NotFoundError
-from app.job import Json
+from app.stored.jobs import Json
 from model.times import microseconds_of
 
 router = APIRouter(tags=["topology"], prefix="/itc_db/topology")
@@ -43,7 +43,7 @@ async def count_topology(
 ) -> Response:
     """Count who sends what where, as a job; the hour before now, unless told otherwise."""
     user.must_see(vhost, "trace")
-    if await parts.store.find_trace(vhost) is None:
+    if await parts.store.traces.find(vhost) is None:
         raise NotFoundError("no such trace")
     end = time.time_ns() // 1_000 if until is None else microseconds_of(until)
     start = max(0, end - _PERIOD) if since is None else microseconds_of(since)

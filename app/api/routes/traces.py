@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response
@@ -17,7 +18,7 @@ from app.api.services import Parts, Services
 from app.api.signin.auth import Reader, User, Writer
 from app.api.views import json_answer, quarantined_view
 from app.errors import NotFoundError
-from app.store import Participant
+from app.stored.participants import Participant
 from app.traces.status import TraceStatus
 
 router = APIRouter(tags=["traces"])
@@ -124,13 +125,13 @@ async def list_participants(
         int | None, Query(ge=1, le=2**63 - 1, description="Only those last seen before this event.")
     ] = None,
     limit: Limit = 1_000,
-) -> list[Participant]:
+) -> Sequence[Participant]:
     """Who took part in a virtual host's trace, those with the newest events first."""
     user.must_see(vhost, "trace")
-    trace = await parts.store.find_trace(vhost)
+    trace = await parts.store.traces.find(vhost)
     if trace is None:
         raise NotFoundError("no such trace")
-    return await parts.store.participants(trace.id, before=before, limit=limit)
+    return await parts.store.participants.list(trace.id, before=before, limit=limit)
 
 
 @router.get("/itc_db/quarantine", response_model=list[Quarantined], responses=READING_ONE)
@@ -148,6 +149,6 @@ async def list_quarantine(
     return json_answer(
         [
             quarantined_view(one)
-            for one in await parts.store.quarantine(vhosts, before=before, limit=limit)
+            for one in await parts.store.quarantine.newest(vhosts, before=before, limit=limit)
         ]
     )

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from app.api.schemas.common import Gap, Model, names_of
 from app.api.schemas.events import Event, EventColumns
-from app.store import CopyState
+from app.stored.deliveries import CopyState
 from itc import Relation
 
 RelationWord = Annotated[str, names_of(Relation)]

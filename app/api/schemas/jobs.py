@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from app.api.schemas.common import Model, Time, names_of
-from app.job import JobState
+from app.stored.jobs import JobState
 
 JobStateWord = Annotated[str, names_of(JobState)]
 

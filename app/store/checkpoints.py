@@ -10,7 +10,8 @@ from sqlalchemy import Select, and_, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import NotFoundError
-from app.store.tables import channels, copies, events, participants, traces
+from app.store import tables
+from app.store.subject import Subject, reads
 from app.tracker.events import (
     ChannelState,
     Copy,
@@ -29,36 +30,40 @@ CHUNK = 1_000
 References: TypeAlias = Callable[[int, bytes, int], Reference]
 
 
-async def restore(connection: AsyncConnection, trace_id: int, handovers: int) -> Restored:
-    """The last checkpoint of a trace, with up to so many handovers, the last ones.
+class Checkpoints(Subject):
+    """The trackers' checkpoints, which are stored with their batches."""
 
-    ``state`` is empty where there is none yet. Raises `NotFoundError` without the trace.
-    """
-    query = (
-        select(
-            traces.c.checkpoint,
-            traces.c.window,
-            traces.c.last_event_id,
-            func.coalesce(events.c.recorded_at, traces.c.created_at),
+    @reads
+    async def restore(self, connection: AsyncConnection, trace_id: int, handovers: int) -> Restored:
+        """The last checkpoint of a trace, with up to so many handovers, the last ones.
+
+        ``state`` is empty where there is none yet. Raises `NotFoundError` without the trace.
+        """
+        query = (
+            select(
+                tables.traces.c.checkpoint,
+                tables.traces.c.window,
+                tables.traces.c.last_event_id,
+                func.coalesce(tables.events.c.recorded_at, tables.traces.c.created_at),
+            )
+            .outerjoin(tables.events, tables.events.c.id == tables.traces.c.last_event_id)
+            .where(tables.traces.c.id == trace_id)
         )
-        .outerjoin(events, events.c.id == traces.c.last_event_id)
-        .where(traces.c.id == trace_id)
-    )
-    found = (await connection.execute(query)).one_or_none()
-    if found is None:
-        raise NotFoundError(f"no trace has the number {trace_id}")
-    state, window, last_event_id, recorded_at = found
-    references = _shared_references()
-    return Restored(
-        state=state or b"",
-        channels=await _channels(connection, trace_id),
-        participants=await _participants(connection, trace_id),
-        copies=await _copies(connection, trace_id, references),
-        handovers=await _handovers(connection, trace_id, handovers, references),
-        window=window or b"",
-        last_event_id=last_event_id,
-        recorded_at=recorded_at,
-    )
+        found = (await connection.execute(query)).one_or_none()
+        if found is None:
+            raise NotFoundError(f"no trace has the number {trace_id}")
+        state, window, last_event_id, recorded_at = found
+        references = _shared_references()
+        return Restored(
+            state=state or b"",
+            channels=await _channels(connection, trace_id),
+            participants=await _participants(connection, trace_id),
+            copies=await _copies(connection, trace_id, references),
+            handovers=await _handovers(connection, trace_id, handovers, references),
+            window=window or b"",
+            last_event_id=last_event_id,
+            recorded_at=recorded_at,
+        )
 
 
 def _shared_references() -> References:
@@ -83,7 +88,11 @@ async def _rows(connection: AsyncConnection, query: Select[Any]) -> AsyncIterato
 
 
 async def _channels(connection: AsyncConnection, trace_id: int) -> list[ChannelState]:
-    query = select(channels).where(channels.c.trace_id == trace_id).order_by(channels.c.number)
+    query = (
+        select(tables.channels)
+        .where(tables.channels.c.trace_id == trace_id)
+        .order_by(tables.channels.c.number)
+    )
     return [
         ChannelState(number, Channel(node, name, channel, user), participant, last)
         async for _, number, participant, node, name, channel, user, last in _rows(
@@ -95,13 +104,15 @@ async def _channels(connection: AsyncConnection, trace_id: int) -> list[ChannelS
 async def _participants(
     connection: AsyncConnection, trace_id: int
 ) -> list[tuple[ParticipantState, Stamp, int]]:
-    last = participants.join(events, events.c.id == participants.c.last_event_id)
-    fields = [participants.c[name] for name in ParticipantState.__struct_fields__]
+    last = tables.participants.join(
+        tables.events, tables.events.c.id == tables.participants.c.last_event_id
+    )
+    fields = [tables.participants.c[name] for name in ParticipantState.__struct_fields__]
     query = (
-        select(*fields, events.c.clock, events.c.id)
+        select(*fields, tables.events.c.clock, tables.events.c.id)
         .select_from(last)
-        .where(participants.c.trace_id == trace_id)
-        .order_by(participants.c.number)
+        .where(tables.participants.c.trace_id == trace_id)
+        .order_by(tables.participants.c.number)
     )
     restored = []
     async for *values, clock, event_id in _rows(connection, query):
@@ -113,17 +124,17 @@ async def _participants(
 async def _copies(connection: AsyncConnection, trace_id: int, reference: References) -> list[Copy]:
     query = (
         select(
-            copies.c.number,
-            copies.c.queue,
-            copies.c.fingerprint,
-            copies.c.recorded_at,
-            events.c.id,
-            events.c.clock,
-            events.c.lamport,
+            tables.copies.c.number,
+            tables.copies.c.queue,
+            tables.copies.c.fingerprint,
+            tables.copies.c.recorded_at,
+            tables.events.c.id,
+            tables.events.c.clock,
+            tables.events.c.lamport,
         )
-        .join(events, events.c.id == copies.c.event_id)
-        .where(copies.c.trace_id == trace_id)
-        .order_by(copies.c.number)
+        .join(tables.events, tables.events.c.id == tables.copies.c.event_id)
+        .where(tables.copies.c.trace_id == trace_id)
+        .order_by(tables.copies.c.number)
     )
     return [
         Copy(number, queue, fingerprint, reference(event_id, clock, lamport), recorded_at)
@@ -139,13 +150,18 @@ async def _handovers(
     """Received events that have a cause. A cause that retention has removed is none any more."""
     # The last so many first, then those among them whose cause is left: as the tracker forgets.
     last = (
-        select(events.c.id, events.c.queue, events.c.fingerprint, events.c.cause_id)
-        .where(events.c.trace_id == trace_id, events.c.cause_id.is_not(None))
-        .order_by(events.c.id.desc())
+        select(
+            tables.events.c.id,
+            tables.events.c.queue,
+            tables.events.c.fingerprint,
+            tables.events.c.cause_id,
+        )
+        .where(tables.events.c.trace_id == trace_id, tables.events.c.cause_id.is_not(None))
+        .order_by(tables.events.c.id.desc())
         .limit(most)
         .subquery()
     )
-    cause = events.alias("cause")
+    cause = tables.events.alias("cause")
     query = (
         select(last.c.queue, last.c.fingerprint, cause.c.id, cause.c.clock, cause.c.lamport)
         .join(cause, and_(cause.c.id == last.c.cause_id, cause.c.trace_id == trace_id))

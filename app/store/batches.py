@@ -11,18 +11,10 @@ from sqlalchemy import Executable, bindparam, case, delete, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import NotFoundError
-from app.store import quarantine, rows
-from app.store.batch import Batch
-from app.store.engine import Dialect
-from app.store.tables import (
-    blocks,
-    channels,
-    copies,
-    event_ids,
-    events,
-    participants,
-    traces,
-)
+from app.store import quarantine, rows, tables
+from app.store.engine import Database, Dialect
+from app.store.subject import Subject, writes
+from app.stored.batches import Batch
 from app.tracker.events import Checkpoint, StampedEvent
 from model.blocks import block_of
 
@@ -37,44 +29,57 @@ class Bounds(NamedTuple):
     quarantine_max: int
 
 
-async def append(
-    connection: AsyncConnection, dialect: Dialect, trace_id: int, batch: Batch, bounds: Bounds
-) -> range:
-    """Store a batch of a trace; gives the ids of its events, in their order.
+class Batches(Subject):
+    """Batches of stamped events, each with the checkpoint behind it."""
 
-    The references of its events have their ids afterwards. A batch that is stored already is
-    recognised by its token, and gets the ids that it has.
-    """
-    previous_id, stored = await _last_batch(connection, trace_id)
-    if stored == batch.token:
-        return _dealt(batch.events, previous_id + 1 - len(batch.events))
-    ids = _dealt(batch.events, await _take_ids(connection, len(batch.events)))
-    if batch.events:
-        new = rows.event_rows(trace_id, batch.events, bounds.payload_max_bytes)
-        await dialect.insert_many(connection, events, new)
-        await _note_times(connection, dialect, ids, batch.events)
-    await _store_checkpoint(connection, dialect, trace_id, batch)
-    await quarantine.add(connection, trace_id, batch.unreadable, bounds.quarantine_max)
-    await connection.execute(
-        update(traces)
-        .where(traces.c.id == trace_id)
-        .values(
-            checkpoint=batch.checkpoint.state,
-            window=batch.window,
-            batch=batch.token,
-            events=traces.c.events + len(ids),
-            last_event_id=ids[-1] if ids else previous_id,
+    def __init__(self, database: Database, bounds: Bounds) -> None:
+        super().__init__(database)
+        self._bounds = bounds
+
+    @writes
+    async def append(
+        self,
+        connection: AsyncConnection,
+        trace_id: int,
+        batch: Batch,
+    ) -> range:
+        """Store a batch, all or nothing; gives its events' ids, which their references hold then.
+
+        After an `OutageError`, append the very same batch again: if its commit did take place it
+        is recognised by its token, and gets the ids that it has. Only one at a time may append to
+        a trace. Raises `NotFoundError` without the trace.
+        """
+        dialect, bounds = self.database.dialect, self._bounds
+        previous_id, stored = await _last_batch(connection, trace_id)
+        if stored == batch.token:
+            return _dealt(batch.events, previous_id + 1 - len(batch.events))
+        ids = _dealt(batch.events, await _take_ids(connection, len(batch.events)))
+        if batch.events:
+            new = rows.event_rows(trace_id, batch.events, bounds.payload_max_bytes)
+            await dialect.insert_many(connection, tables.events, new)
+            await _note_times(connection, dialect, ids, batch.events)
+        await _store_checkpoint(connection, dialect, trace_id, batch)
+        await quarantine.add(connection, trace_id, batch.unreadable, bounds.quarantine_max)
+        await connection.execute(
+            update(tables.traces)
+            .where(tables.traces.c.id == trace_id)
+            .values(
+                checkpoint=batch.checkpoint.state,
+                window=batch.window,
+                batch=batch.token,
+                events=tables.traces.c.events + len(ids),
+                last_event_id=ids[-1] if ids else previous_id,
+            )
         )
-    )
-    return ids
+        return ids
 
 
 async def remove_copies(connection: AsyncConnection, trace_id: int, numbers: list[int]) -> None:
     """Forget copies that were handed over, or waited too long."""
     if numbers:
         await connection.execute(
-            delete(copies).where(
-                copies.c.trace_id == trace_id, copies.c.number == bindparam("copy")
+            delete(tables.copies).where(
+                tables.copies.c.trace_id == trace_id, tables.copies.c.number == bindparam("copy")
             ),
             [{"copy": number} for number in numbers],
         )
@@ -82,7 +87,9 @@ async def remove_copies(connection: AsyncConnection, trace_id: int, numbers: lis
 
 async def _last_batch(connection: AsyncConnection, trace_id: int) -> tuple[int, bytes | None]:
     """The last event's id and the last batch's token."""
-    query = select(traces.c.last_event_id, traces.c.batch).where(traces.c.id == trace_id)
+    query = select(tables.traces.c.last_event_id, tables.traces.c.batch).where(
+        tables.traces.c.id == trace_id
+    )
     found = (await connection.execute(query)).one_or_none()
     if found is None:
         raise NotFoundError(f"no trace has the number {trace_id}")
@@ -94,7 +101,9 @@ async def _take_ids(connection: AsyncConnection, count: int) -> int:
     if count == 0:
         return 0
     taken = await connection.execute(
-        update(event_ids).values(next=event_ids.c.next + count).returning(event_ids.c.next)
+        update(tables.event_ids)
+        .values(next=tables.event_ids.c.next + count)
+        .returning(tables.event_ids.c.next)
     )
     return int(taken.scalar_one()) - count
 
@@ -124,8 +133,8 @@ async def _note_times(
 
 @functools.lru_cache(maxsize=MOST_DIALECTS)
 def _widen_blocks(dialect: Dialect) -> Executable:
-    insert = dialect.upsert(blocks)
-    here, new = blocks.c, insert.excluded
+    insert = dialect.upsert(tables.blocks)
+    here, new = tables.blocks.c, insert.excluded
     widened = {
         "earliest": case((new.earliest < here.earliest, new.earliest), else_=here.earliest),
         "latest": case((new.latest > here.latest, new.latest), else_=here.latest),
@@ -138,11 +147,11 @@ async def _store_checkpoint(
 ) -> None:
     changes = batch.checkpoint
     new_channels = rows.channel_rows(trace_id, changes.channels)
-    await dialect.insert_many(connection, channels, new_channels)
+    await dialect.insert_many(connection, tables.channels, new_channels)
     await _note_last_of_channels(connection, trace_id, changes.channel_keys_acted, batch.events)
     await _store_participants(connection, dialect, trace_id, changes, batch.events)
     new_copies = rows.copy_rows(trace_id, changes.copies_added)
-    await dialect.insert_many(connection, copies, new_copies)
+    await dialect.insert_many(connection, tables.copies, new_copies)
     await remove_copies(connection, trace_id, changes.copies_removed)
 
 
@@ -153,8 +162,10 @@ async def _note_last_of_channels(
         return
     last = {event.channel_key: event.reference.id for event in stored}
     await connection.execute(
-        update(channels)
-        .where(channels.c.trace_id == trace_id, channels.c.number == bindparam("acted"))
+        update(tables.channels)
+        .where(
+            tables.channels.c.trace_id == trace_id, tables.channels.c.number == bindparam("acted")
+        )
         .values(last_event_id=bindparam("last")),
         [{"acted": number, "last": last[number]} for number in acted],
     )
@@ -188,9 +199,9 @@ async def _store_participants(
 
 @functools.lru_cache(maxsize=MOST_DIALECTS)
 def _upsert_participants(dialect: Dialect) -> Executable:
-    insert = dialect.upsert(participants)
+    insert = dialect.upsert(tables.participants)
     changing = ("seq", "lamport", "height", "last_event_id")
     return insert.on_conflict_do_update(
-        index_elements=[participants.c.trace_id, participants.c.number],
+        index_elements=[tables.participants.c.trace_id, tables.participants.c.number],
         set_={name: insert.excluded[name] for name in changing},
     )

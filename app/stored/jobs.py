@@ -1,8 +1,4 @@
-"""A job as every part of the service knows it: its states, its record, its progress.
-
-The store keeps jobs, ``app.jobs`` runs them, the API shows them; none of these imports another, so
-what they share stands here.
-"""
+"""Jobs: their states and what may follow on each, their record, their progress."""
 
 from __future__ import annotations
 

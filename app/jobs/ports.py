@@ -1,0 +1,38 @@
+"""What jobs need of the store and of Spark, as protocols; `app.main` hands them in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Protocol, TypeAlias
+
+from app.stored.jobs import Job, JobState, Json, Progress
+
+Report: TypeAlias = Callable[[Progress], None]
+
+
+class JobStore(Protocol):
+    """The stored jobs (`app.store.jobs`)."""
+
+    async def create(self, kind: str, vhost: str, request: Json) -> Job: ...
+    async def get(self, job_id: int) -> Job: ...
+    async def list(
+        self,
+        vhosts: Collection[str] | None = None,
+        *,
+        states: Collection[JobState] | None = None,
+        limit: int = 100,
+    ) -> Sequence[Job]: ...
+    async def move(
+        self, job_id: int, state: JobState, *, result: Json | None = None, error: str | None = None
+    ) -> Job: ...
+    async def note_progress(self, job_id: int, progress: Progress) -> bool: ...
+    async def interrupt(self) -> int: ...
+    async def forget(self, keep: int) -> int: ...
+
+
+class Runner(Protocol):
+    """Runs one job at a time, in a process that loads Spark (`app.jobs.process.SparkProcess`)."""
+
+    async def start(self) -> None: ...
+    async def run(self, job_id: int, kind: str, work: Json, report: Report) -> Json: ...
+    async def stop(self) -> None: ...

@@ -1,0 +1,48 @@
+"""Which events are asked for."""
+
+from __future__ import annotations
+
+import msgspec
+
+from model.words import EventType, Match
+
+
+class EventFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """All that an event must be; what is None asks for nothing.
+
+    ``vhosts`` are those that the asker may see. ``channel`` is the AMQP channel's number,
+    ``participant`` the number within its trace. Times in µs: from ``since`` on, before ``until``.
+    ``routing_key`` asks for one of the event's keys, ``q`` for a part of the exchange's or the
+    queue's name, of a routing key or of the stored payload. With ``use_regex`` exchange, queue,
+    connection, user and routing_key are regular expressions (RE2's), found anywhere in the name.
+    """
+
+    vhosts: frozenset[str] | None = None
+    vhost: str | None = None
+    type: EventType | None = None
+    match: Match | None = None
+    exchange: str | None = None
+    queue: str | None = None
+    connection: str | None = None
+    channel: int | None = None
+    user: str | None = None
+    routing_key: str | None = None
+    participant: int | None = None
+    redelivered: bool | None = None
+    since: int | None = None
+    until: int | None = None
+    q: str | None = None
+    use_regex: bool = False
+
+    @property
+    def names_traces_alone(self) -> bool:
+        """Whether every event of the virtual hosts it names is asked for."""
+        return self == EventFilter(vhosts=self.vhosts, vhost=self.vhost, use_regex=self.use_regex)
+
+    @property
+    def visible(self) -> frozenset[str] | None:
+        """The virtual hosts that it leaves; None for all."""
+        if self.vhost is None:
+            return self.vhosts
+        only = frozenset({self.vhost})
+        return only if self.vhosts is None else only & self.vhosts

@@ -1,0 +1,24 @@
+"""The traces: one for each virtual host that was ever traced."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Trace(msgspec.Struct, frozen=True):
+    """A trace as it is stored. ``policy`` says what a participant is; times in µs.
+
+    ``events``, ``participants`` and ``pending_copies`` are how many are stored now;
+    ``last_event_id`` is 0 before the first; ``checkpoint`` is the tracker's state as of then.
+    """
+
+    id: int
+    vhost: str
+    policy: str
+    wanted: bool
+    created_at: int
+    checkpoint: bytes | None
+    events: int
+    last_event_id: int
+    participants: int
+    pending_copies: int
