@@ -319,7 +319,7 @@ async def test_what_takes_too_long_is_broken_off_and_the_store_goes_on(
     )
     with pytest.raises(BadRequestError, match="takes too long"):
         await hasty.events.count(slow)
-    assert (await hasty.event(1)).id == 1
+    assert (await hasty.events.get(1)).id == 1
     await hasty.close()
     assert await store.events.count(slow) == 0
 
