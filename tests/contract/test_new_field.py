@@ -1,0 +1,122 @@
+"""A field of an event is described once: a line in `model.event` and a migration make a new one.
+
+Both are added to a copy of the sources, and the copy is asked wherever fields show.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import pytest
+
+CHECKOUT = Path(__file__).parents[2]
+SOURCES = ("alembic", "app", "itc", "model", "spark_jobs")
+
+BEFORE = "    redelivered: Annotated["
+LINE = """\
+    entry: Annotated[
+        str | None,
+        Stored("events.entry", "record.exchange or None", null=True),
+        Shown("Entry", "Where the message came in.", usual=True, width=12),
+    ]
+"""
+MIGRATION = """
+    import sqlalchemy as sa
+    from alembic import op
+
+    revision = "9999"
+    down_revision = {head!r}
+    branch_labels = depends_on = None
+
+
+    def upgrade():
+        op.add_column("events", sa.Column("entry", sa.Text, nullable=True))
+"""
+SCRIPT = """
+    import asyncio, json, sys
+
+    from app.api.schemas.events import Event as EventModel
+    from app.api.views import event_view
+    from app.cli.events import _FIELDS, _row
+    from app.store import Store, migrate
+    from app.stored.filters import EventFilter
+    from history import History
+    from model.event import SHOWN
+    from spark_jobs.columns import restore, select
+    from spark_jobs.database import Database
+    from spark_jobs.fields import EVENT_COLUMNS, event_fields, json_texts
+    from spark_jobs.formats.parquet import SCHEMA
+
+    url = sys.argv[1]
+
+
+    async def stored():
+        await migrate(url)
+        store = await Store.open(url)
+        trace = await store.traces.create("/", "channel")
+        await store.batches.append(trace.id, History(seed=1).batch(40))
+        rows = await store.events.list(EventFilter(), after=0, limit=100)
+        await store.close()
+        return rows
+
+
+    rows = asyncio.run(stored())
+    database = Database.from_url(url)
+    [batch] = database.query(f"{select(EVENT_COLUMNS, database.dialect)} ORDER BY e.id")
+    fields = event_fields(restore(batch, EVENT_COLUMNS))
+    views = [event_view(row) for row in rows]
+    print(json.dumps({
+        "rows": [row.entry for row in rows],
+        "exchanges": [row.exchange for row in rows],
+        "views": [view["entry"] for view in views],
+        "export": [json.loads(text) for text in json_texts("entry", fields["entry"])],
+        "parquet": str(SCHEMA.field("entry").type),
+        "schema": EventModel.model_json_schema()["properties"]["entry"],
+        "command": dict(zip([f.shown.label for f in _FIELDS], _row(views[0]), strict=True)),
+        "listed": [name for name, field in SHOWN.items() if field.shown.usual],
+    }))
+"""
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The sources with one more field."""
+    root = tmp_path_factory.mktemp("copy")
+    for name in SOURCES:
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(CHECKOUT / name, root / name, ignore=ignored)
+    shutil.copy(CHECKOUT / "tests" / "contract" / "history.py", root)
+    table = root / "model" / "event.py"
+    text = table.read_text()
+    assert text.count(BEFORE) == 1
+    table.write_text(text.replace(BEFORE, LINE + BEFORE))
+    versions = root / "alembic" / "versions"
+    head = max(file.name for file in versions.glob("*.py"))[:4]
+    (versions / "9999_entry.py").write_text(dedent(MIGRATION).format(head=head))
+    return root
+
+
+def test_a_new_field_shows_wherever_fields_show(copy: Path, database_url: str) -> None:
+    asked = subprocess.run(
+        [sys.executable, "-c", dedent(SCRIPT), database_url],
+        cwd=copy,
+        env={"PYTHONPATH": str(copy)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert asked.returncode == 0, asked.stderr
+    said: dict[str, Any] = json.loads(asked.stdout)
+    assert said["rows"] == [exchange or None for exchange in said["exchanges"]]
+    assert None in said["rows"]
+    assert said["views"] == said["rows"] == said["export"]
+    assert said["parquet"] == "string"
+    assert said["schema"]["description"] == "Where the message came in."
+    assert said["command"]["Entry"] == (said["rows"][0] or "")
+    assert "entry" in said["listed"]
