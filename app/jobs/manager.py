@@ -11,6 +11,7 @@ import contextlib
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Collection
+from dataclasses import asdict
 
 import msgspec
 
@@ -18,7 +19,8 @@ from app.errors import ConflictError, ItcError, NotFoundError, OutageError
 from app.jobs.fair import FairQueue
 from app.jobs.ports import JobStore, Runner
 from app.jobs.requests import JobRequest
-from app.stored.jobs import ENDED, Job, JobState, Json, Progress
+from app.stored.jobs import ENDED, Job, JobState, Json
+from model.jobs import Progress
 
 log = logging.getLogger(__name__)
 
@@ -260,7 +262,7 @@ class JobManager:
 
         def report(progress: Progress) -> None:
             nonlocal noted
-            live.show(msgspec.structs.replace(live.job, **msgspec.structs.asdict(progress)))
+            live.show(msgspec.structs.replace(live.job, **asdict(progress)))
             now = time.monotonic()
             if now - noted >= NOTE_SECONDS and not noting:
                 noted = now

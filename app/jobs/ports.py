@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Protocol, TypeAlias
 
-from app.stored.jobs import Job, JobState, Json, Progress
+from app.stored.jobs import Job, JobState, Json
+from model.jobs import Progress
 
 Report: TypeAlias = Callable[[Progress], None]
 

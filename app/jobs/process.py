@@ -21,7 +21,8 @@ import msgspec
 from app.children import Child
 from app.errors import BadRequestError, ConflictError, ItcError, NotFoundError, OutageError
 from app.jobs.ports import Report
-from app.stored.jobs import Json, Progress
+from app.stored.jobs import Json
+from model.jobs import Problem, Progress
 
 log = logging.getLogger(__name__)
 
@@ -34,11 +35,11 @@ LEAVE_SECONDS = 10.0
 LINE_BYTES = 64 << 20
 STARTING = Progress(stage="starting Spark", percent=0.0)
 
-ERRORS: dict[str, type[ItcError]] = {
-    "bad_request": BadRequestError,
-    "not_found": NotFoundError,
-    "outage": OutageError,
-    "cancelled": ConflictError,
+ERRORS: dict[Problem, type[ItcError]] = {
+    Problem.bad_request: BadRequestError,
+    Problem.not_found: NotFoundError,
+    Problem.outage: OutageError,
+    Problem.cancelled: ConflictError,
 }
 
 
@@ -56,7 +57,7 @@ class Answer(msgspec.Struct):
     rows_read: int = 0
     rows_written: int = 0
     result: Json = {}
-    problem: str = "failed"
+    problem: Problem = Problem.failed
     reason: str = ""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from dataclasses import asdict
 from typing import Any
 
 import msgspec
@@ -13,7 +14,8 @@ from app.errors import ConflictError, NotFoundError
 from app.store import tables
 from app.store.engine import Database
 from app.store.subject import Subject, reads, writes
-from app.stored.jobs import ENDED, TRANSITIONS, Job, JobState, Json, Progress
+from app.stored.jobs import ENDED, TRANSITIONS, Job, JobState, Json
+from model.jobs import Progress
 
 INTERRUPTED = "interrupted: the service ended while the job was unfinished"
 
@@ -112,7 +114,7 @@ class Jobs(Subject):
         noted = await connection.execute(
             update(tables.jobs)
             .where(tables.jobs.c.id == job_id, tables.jobs.c.state == JobState.running)
-            .values(msgspec.structs.asdict(progress))
+            .values(asdict(progress))
         )
         return noted.rowcount == 1
 

@@ -1,4 +1,4 @@
-"""Jobs: their states and what may follow on each, their record, their progress."""
+"""Jobs: their states and what may follow on each, and their record."""
 
 from __future__ import annotations
 
@@ -48,12 +48,3 @@ class Job(msgspec.Struct, frozen=True):
     created_at: int
     started_at: int | None
     finished_at: int | None
-
-
-class Progress(msgspec.Struct, frozen=True):
-    """How far a running job has come."""
-
-    stage: str
-    percent: float
-    rows_read: int = 0
-    rows_written: int = 0

@@ -23,13 +23,14 @@ from app.errors import (
     OutageError,
 )
 from app.jobs.ports import Report
-from app.stored.jobs import Json, Progress
+from app.stored.jobs import Json
 from app.traces.feed import Feed
 from app.traces.life import TraceState
 from app.traces.retention import Pruned, Retention
 from app.traces.status import TraceStatus, Work
 from app.tracker import Counters
 from model.exports import manifest_of
+from model.jobs import Progress
 from model.times import iso_time
 from spark_jobs.archived import Archive, Part
 

@@ -7,7 +7,8 @@ import pytest
 
 from app.errors import ConflictError, NotFoundError
 from app.store import Store
-from app.stored.jobs import TRANSITIONS, JobState, Progress
+from app.stored.jobs import TRANSITIONS, JobState
+from model.jobs import Progress
 
 REQUEST = {"from": 12, "to": 40, "file": "order.jsonl"}
 # How to bring a new job into each state.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
+from dataclasses import asdict
 from typing import Any
 
 import msgspec
@@ -15,7 +16,8 @@ from app.jobs.fair import FairQueue
 from app.jobs.manager import FAULT, STOPPED, JobManager
 from app.jobs.ports import Report
 from app.jobs.requests import JobRequest
-from app.stored.jobs import TRANSITIONS, Job, JobState, Json, Progress
+from app.stored.jobs import TRANSITIONS, Job, JobState, Json
+from model.jobs import Progress
 
 
 class MemoryStore:
@@ -74,9 +76,7 @@ class MemoryStore:
         return moved
 
     async def note_progress(self, job_id: int, progress: Progress) -> bool:
-        self.records[job_id] = msgspec.structs.replace(
-            self.records[job_id], **msgspec.structs.asdict(progress)
-        )
+        self.records[job_id] = msgspec.structs.replace(self.records[job_id], **asdict(progress))
         return True
 
     async def interrupt(self) -> int:

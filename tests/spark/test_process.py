@@ -16,7 +16,7 @@ import pytest
 
 from app.errors import BadRequestError, ItcError, NotFoundError, OutageError
 from app.jobs.process import JobFailedError, SparkProcess
-from app.stored.jobs import Progress
+from model.jobs import Progress
 from tests.spark.conftest import Stored
 from tests.spark.histories import History
 
