@@ -59,7 +59,7 @@ def _is(name: str | None, asked: str, use_regex: bool) -> bool:
     return re.search(asked, name) is not None if use_regex else name == asked
 
 
-def matches(wanted: EventFilter, told: Told) -> bool:
+def matches(filter: EventFilter, told: Told) -> bool:
     event, record = told.event, told.event.record
     queue = record.queue if isinstance(record, Deliver) else None
     named = {
@@ -78,16 +78,16 @@ def matches(wanted: EventFilter, told: Told) -> bool:
         "redelivered": isinstance(record, Deliver) and record.redelivered,
     }
     return (
-        (wanted.vhosts is None or told.vhost in wanted.vhosts)
-        and all(getattr(wanted, name) in (None, value) for name, value in plain.items())
+        (filter.vhosts is None or told.vhost in filter.vhosts)
+        and all(getattr(filter, name) in (None, value) for name, value in plain.items())
         and all(
-            any(_is(value, asked, wanted.use_regex) for value in values)
+            any(_is(value, asked, filter.use_regex) for value in values)
             for name, values in named.items()
-            if (asked := getattr(wanted, name)) is not None
+            if (asked := getattr(filter, name)) is not None
         )
-        and (wanted.since is None or event.recorded_at >= wanted.since)
-        and (wanted.until is None or event.recorded_at < wanted.until)
-        and (not wanted.q or _contains(wanted.q, told))
+        and (filter.since is None or event.recorded_at >= filter.since)
+        and (filter.until is None or event.recorded_at < filter.until)
+        and (not filter.q or _contains(filter.q, told))
     )
 
 
@@ -98,8 +98,8 @@ def _contains(part: str, told: Told) -> bool:
     return any(part in name for name in names) or part.encode() in record.body
 
 
-def expected(wanted: EventFilter, told: list[Told]) -> list[int]:
-    return [each.id for each in told if matches(wanted, each)]
+def expected(filter: EventFilter, told: list[Told]) -> list[int]:
+    return [each.id for each in told if matches(filter, each)]
 
 
 async def _ids(store: Store, wanted: EventFilter, after: int | None = None) -> list[int]:
@@ -156,24 +156,24 @@ FILTERS = [
 ]
 
 
-def _named(wanted: EventFilter) -> str:
+def _named(filter: EventFilter) -> str:
     return ",".join(
         f"{name}={value}"
-        for name, value in msgspec.structs.asdict(wanted).items()
+        for name, value in msgspec.structs.asdict(filter).items()
         if value is not None and value is not False
     )
 
 
 async def test_every_filter_gives_what_it_says(store: Store, told: list[Told]) -> None:
     wrong = {}
-    for wanted in FILTERS:
-        ids = expected(wanted, told)
-        rising = await _ids(store, wanted, after=0)
-        falling = await _ids(store, wanted)
-        if not (rising == falling[::-1] == ids and await store.events.count(wanted) == len(ids)):
-            wrong[_named(wanted)] = (ids, rising, falling)
+    for filter in FILTERS:
+        ids = expected(filter, told)
+        rising = await _ids(store, filter, after=0)
+        falling = await _ids(store, filter)
+        if not (rising == falling[::-1] == ids and await store.events.count(filter) == len(ids)):
+            wrong[_named(filter)] = (ids, rising, falling)
     assert wrong == {}
-    assert sum(bool(expected(wanted, told)) for wanted in FILTERS) > 40
+    assert sum(bool(expected(filter, told)) for filter in FILTERS) > 40
 
 
 def _random_filter(dice: random.Random) -> EventFilter:
@@ -201,10 +201,10 @@ async def test_filters_combine(store: Store, told: list[Told]) -> None:
     dice = random.Random(5)
     found = 0
     for _ in range(120):
-        wanted = _random_filter(dice)
-        ids = expected(wanted, told)
+        filter = _random_filter(dice)
+        ids = expected(filter, told)
         found += bool(ids)
-        assert await _ids(store, wanted, after=0) == ids, wanted
+        assert await _ids(store, filter, after=0) == ids, filter
     assert found > 30
 
 
@@ -212,18 +212,18 @@ async def test_filters_combine(store: Store, told: list[Told]) -> None:
 async def test_a_cursor_walks_through_everything_both_ways(
     store: Store, told: list[Told], vhosts: frozenset[str] | None
 ) -> None:
-    wanted = EventFilter(vhosts=vhosts)
-    ids = expected(wanted, told)
+    filter = EventFilter(vhosts=vhosts)
+    ids = expected(filter, told)
     rising: list[int] = []
-    while rows := await store.events.list(wanted, after=rising[-1] if rising else 0, limit=17):
+    while rows := await store.events.list(filter, after=rising[-1] if rising else 0, limit=17):
         rising += [row.id for row in rows]
     falling: list[int] = []
     while rows := await store.events.list(
-        wanted, before=falling[-1] if falling else None, limit=17
+        filter, before=falling[-1] if falling else None, limit=17
     ):
         falling += [row.id for row in rows]
     assert rising == falling[::-1] == ids
-    between = await store.events.list(wanted, after=ids[3], before=ids[9], limit=100)
+    between = await store.events.list(filter, after=ids[3], before=ids[9], limit=100)
     assert [row.id for row in between] == ids[4:9]
 
 
@@ -247,16 +247,16 @@ async def test_pages_follow_their_order_and_count(
 ) -> None:
     monkeypatch.setattr(queries, "DEEP", deep)
     asked = [EVERYTHING, EventFilter(vhost="/"), EventFilter(type=EventType.received)]
-    for sort, descending, wanted in itertools.product(Sort, (False, True), asked):
-        chosen = [each for each in told if matches(wanted, each)]
+    for sort, descending, filter in itertools.product(Sort, (False, True), asked):
+        chosen = [each for each in told if matches(filter, each)]
         chosen.sort(key=lambda t: (SORT_KEYS[sort](t), t.id), reverse=descending)
         seen = []
         for number in itertools.count(1):
             page = await store.events.page(
-                wanted, page=number, page_size=90, sort=sort, descending=descending
+                filter, page=number, page_size=90, sort=sort, descending=descending
             )
             assert page.filtered_count == len(chosen)
-            assert page.total_count == sum(wanted.vhost in (None, each.vhost) for each in told)
+            assert page.total_count == sum(filter.vhost in (None, each.vhost) for each in told)
             assert page.page_count == -(-len(chosen) // 90)
             assert page.item_count == len(page.items)
             seen += [row.id for row in page.items]
@@ -362,10 +362,10 @@ async def test_a_page_from_the_middle_costs_what_the_first_one_does(
         if number % 4 == 0:
             await store.batches.append(traces[1].id, quiet.batch(10))
 
-    async def cost(wanted: EventFilter, before: int | None) -> int:
+    async def cost(filter: EventFilter, before: int | None) -> int:
         nonlocal steps
         steps = 0
-        assert len(await store.events.list(wanted, before=before, limit=10)) == 10
+        assert len(await store.events.list(filter, before=before, limit=10)) == 10
         return steps
 
     newest_first = [
@@ -374,10 +374,10 @@ async def test_a_page_from_the_middle_costs_what_the_first_one_does(
         EventFilter(vhosts=frozenset({"quiet"})),
         EventFilter(type=EventType.published),
     ]
-    for wanted in newest_first:
-        first, middle = await cost(wanted, None), await cost(wanted, 3000)
-        assert middle <= 2 * first, wanted
-        assert first < 300, wanted  # that is half an instruction for each stored event
+    for filter in newest_first:
+        first, middle = await cost(filter, None), await cost(filter, 3000)
+        assert middle <= 2 * first, filter
+        assert first < 300, filter  # that is half an instruction for each stored event
 
     async def cost_of_page(number: int) -> int:
         nonlocal steps
