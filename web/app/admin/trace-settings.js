@@ -5,9 +5,15 @@ import { count, dateTime } from "../core/format.js";
 import { vhost } from "../core/route.js";
 import { mayWrite, user } from "../core/session.js";
 import { traces } from "../core/traces.js";
-import { POLICIES, TraceButton } from "../overview/trace-actions.js";
 import { StateMark, Value } from "../ui/marks.js";
 import { Panel } from "../ui/panel.js";
+import { TraceButton } from "../ui/trace-button.js";
+
+const POLICIES = [
+  ["channel", "Channel"],
+  ["connection", "Connection"],
+  ["user", "User"],
+];
 
 export function TraceSettings() {
   const known = traces.value.data ?? [];

@@ -2,11 +2,11 @@ import { html } from "../core/html.js";
 import { api } from "../core/api.js";
 import { useResource } from "../core/resource.js";
 import { href, openEvent, pinnedA, pinnedB } from "../core/route.js";
-import { EventDrawer } from "../event/drawer.js";
+import { EventDrawer } from "../ui/event/drawer.js";
 import { Alert, Empty, Failure, Panel, pending } from "../ui/panel.js";
+import { ExportsTable } from "../ui/exports-table.js";
 import { Icon } from "../ui/icons.js";
 import { ChainJob } from "./chain-job.js";
-import { ExportsTable } from "./exports-table.js";
 import { Pair } from "./pair.js";
 
 export function ChainTab() {
@@ -67,5 +67,5 @@ function ChainPanel({ a, b, answer }) {
     return html`<${Panel} title="Chain"><${Empty} title="A and B are the same event">
       Pin another event to restore the chain between the two.<//><//>`;
   }
-  return html`<${ChainJob} a=${a} b=${b} vhost=${answer.vhost} />`;
+  return html`<${ChainJob} a=${a} b=${b} />`;
 }

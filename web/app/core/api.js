@@ -4,7 +4,7 @@ import { authorization } from "./credentials.js";
 const ROOT = "itc_db";
 
 /** An answer that says no: `status`, the API's `error` word and its `reason` sentence. */
-export class ApiError extends Error {
+class ApiError extends Error {
   constructor(status, error, reason) {
     super(reason);
     this.status = status;
@@ -19,7 +19,7 @@ export function path(...parts) {
 }
 
 /** `?a=b…` of all values that are set. */
-export function query(values) {
+function query(values) {
   const set = Object.entries(values).filter(([, value]) => value != null && value !== "");
   return set.length ? `?${new URLSearchParams(set)}` : "";
 }
@@ -69,7 +69,7 @@ async function refusal(response) {
   }
 }
 
-export async function getJson(url, signal) {
+async function getJson(url, signal) {
   return (await request(url, { signal })).json();
 }
 

@@ -8,11 +8,14 @@ export const count = (n) => (n == null ? "–" : whole.format(n));
 export const compact = (n) => (n == null ? "–" : n < 10_000 ? whole.format(n) : short.format(n));
 export const plural = (n, one, many = `${one}s`) => `${count(n)} ${n === 1 ? one : many}`;
 
-/** A reason of the API's as a sentence. */
+/** A reason given by the API as a sentence. */
 export function sentence(text) {
   const begun = text.charAt(0).toUpperCase() + text.slice(1);
   return /[.!?]$/.test(begun) ? begun : `${begun}.`;
 }
+
+/** What is wrong, as a sentence: the API's reason, or the page's own error. */
+export const reasonOf = (error) => sentence(error.reason ?? String(error));
 
 export function rate(n) {
   if (n == null) return "–";

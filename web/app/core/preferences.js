@@ -24,7 +24,7 @@ export const theme = preference("theme", "system", THEMES);
 export const REFRESH_CHOICES = [5, 10, 30, 0];
 export const refreshSeconds = preference("refresh", 5, REFRESH_CHOICES);
 
-export const CLOCKS = ["local", "utc"];
+const CLOCKS = ["local", "utc"];
 export const clock = preference("clock", "local", CLOCKS);
 
 export const eventColumns = preference("columns", null);

@@ -1,11 +1,12 @@
 import { useEffect, useMemo, useRef, useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
 import { count } from "../core/format.js";
+import { useKeys } from "../core/keys.js";
 import { useRetry } from "../core/outage.js";
 import { href, openEvent, patch, pinnedA, pinnedB, route, vhost } from "../core/route.js";
+import { useTail } from "../core/tail.js";
 import { traces } from "../core/traces.js";
-import { EventDrawer } from "../event/drawer.js";
-import { useKeys } from "../shell/keyboard.js";
+import { EventDrawer } from "../ui/event/drawer.js";
 import { Icon } from "../ui/icons.js";
 import { Empty, Failure } from "../ui/panel.js";
 import { chosenColumns, requestFor } from "./columns.js";
@@ -13,7 +14,6 @@ import { ColumnSheet } from "./column-sheet.js";
 import { Feed, MOST_FRESH } from "./feed.js";
 import { FilterBox, FilterChips, filtersOf } from "./filters.js";
 import { RowsTable } from "./rows-table.js";
-import { useTail } from "./tail.js";
 
 export function EventsTab() {
   const { params } = route.value;

@@ -4,7 +4,7 @@ import { signal } from "../../vendor/signals.js";
 import { api } from "../core/api.js";
 
 const PAGE = 200;
-export const MOST_ROWS = 6000;
+const MOST_ROWS = 6000;
 export const MOST_FRESH = 1000;
 
 export class Feed {

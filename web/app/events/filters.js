@@ -38,7 +38,7 @@ function toUtc(text) {
 }
 
 /** `a:b "c:d e"` as parameter changes; what names no field is the text search. */
-export function parse(text) {
+function parse(text) {
   const changes = {};
   const rest = [];
   for (const [, name, quoted, bare, word] of text.matchAll(

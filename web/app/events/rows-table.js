@@ -1,4 +1,4 @@
-// The virtual table: only the rows in sight exist. Every row has the same height, so where each
+// The virtual table: only the rows in view exist. Every row has the same height, so where each
 // would stand needs no measuring.
 import { useEffect, useLayoutEffect, useRef, useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
@@ -10,7 +10,7 @@ const LOAD_AHEAD_ROWS = 60;
 
 /**
  * `feed.state.value` is shown; `active` is the index of the row that has the cursor; `gapAfter`
- * the ids after which a gap lies. `onScroll({atTop})` tells whether the newest row is in sight.
+ * the ids after which a gap lies. `onScroll({atTop})` tells whether the newest row is in view.
  */
 export function RowsTable({ feed, columns, openId, active, onActivate, onTop, gapAfter, pins }) {
   const { rows, moved, version, atNewest, atOldest } = feed.state.value;

@@ -3,11 +3,11 @@ import { compact, count, percent, rate } from "../core/format.js";
 import { href, vhost } from "../core/route.js";
 import { mayWrite, user } from "../core/session.js";
 import { reloadTraces, traces } from "../core/traces.js";
+import { GapsTable } from "../ui/gaps-table.js";
 import { Value } from "../ui/marks.js";
 import { Failure, Panel, pending } from "../ui/panel.js";
-import { GapsTable } from "./gaps-table.js";
+import { TraceButton } from "../ui/trace-button.js";
 import { RatesPlot } from "./rates-plot.js";
-import { TraceButton } from "./trace-actions.js";
 import { TracesTable } from "./traces-table.js";
 
 export function OverviewTab() {

@@ -3,7 +3,7 @@ import { compact, count, percent, rate } from "../core/format.js";
 import { href } from "../core/route.js";
 import { StateMark, Value } from "../ui/marks.js";
 import { Panel } from "../ui/panel.js";
-import { TraceButton } from "./trace-actions.js";
+import { TraceButton } from "../ui/trace-button.js";
 
 /** One row a vhost, traced or not: `rows` are [{vhost, trace | null}]. */
 export function TracesTable({ rows }) {

@@ -44,7 +44,7 @@ const GROUPS = [
       [["[", "]"], "narrower, wider lanes"],
       [["PgDn", "PgUp"], "a screen on, back"],
       [["Home", "End"], "oldest, newest that is loaded"],
-      [["L"], "list what is in sight"],
+      [["L"], "list the events in view"],
       [["Space"], "follow new events or stop"],
     ],
   ],

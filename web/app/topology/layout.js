@@ -1,7 +1,7 @@
 // Places the four columns: the busiest nodes of each, ordered so that few links cross.
 import { COLUMNS } from "./flows.js";
 
-export const MOST_NODES = 24;
+const MOST_NODES = 24;
 const NODE_GAP = 12;
 const NARROW = 190; // a node below this width has names and notes on two lines each
 const COLUMN_GAP = { wide: 70, narrow: 36 };

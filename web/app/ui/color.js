@@ -18,3 +18,7 @@ export function channels(token) {
   context.fillRect(0, 0, 1, 1);
   return [...context.getImageData(0, 0, 1, 1).data.slice(0, 3)];
 }
+
+/** A colour of `channels` as the 32 bits of a pixel buffer (little endian, as on any browser's machine). */
+export const packed = ([red, green, blue], alpha = 1) =>
+  ((Math.round(alpha * 255) << 24) | (blue << 16) | (green << 8) | red) >>> 0;

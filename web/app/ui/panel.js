@@ -1,4 +1,4 @@
-import { sentence } from "../core/format.js";
+import { reasonOf } from "../core/format.js";
 import { html } from "../core/html.js";
 
 /** A titled box; `tools` stand at the end of its head. */
@@ -34,7 +34,7 @@ export function Alert({ tone = "bad", children, action }) {
 export function Failure({ error, onRetry }) {
   return html`<${Alert}
     action=${html`<button class="button small" onClick=${onRetry}>Try again</button>`}>
-    ${sentence(error.reason ?? String(error))}
+    ${reasonOf(error)}
   <//>`;
 }
 

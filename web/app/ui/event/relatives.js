@@ -1,12 +1,12 @@
 // The causal past and future of an event, nearest first, a few at a time.
-import { useState } from "../../vendor/hooks.js";
-import { html } from "../core/html.js";
-import { api } from "../core/api.js";
-import { time } from "../core/format.js";
-import { useResource } from "../core/resource.js";
-import { hrefHere } from "../core/route.js";
-import { about, TypeMark } from "../ui/marks.js";
-import { pending } from "../ui/panel.js";
+import { useState } from "../../../vendor/hooks.js";
+import { html } from "../../core/html.js";
+import { api } from "../../core/api.js";
+import { time } from "../../core/format.js";
+import { useResource } from "../../core/resource.js";
+import { hrefHere } from "../../core/route.js";
+import { about, TypeMark } from "../marks.js";
+import { pending } from "../panel.js";
 
 const STEPS = [8, 50, 250, 1000];
 const TITLES = {

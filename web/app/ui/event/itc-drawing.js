@@ -1,6 +1,6 @@
 // A stamp as the paper draws it: the id below on the unit interval, the event heights above it.
 // An id too narrow to see gets a second drawing of its surroundings.
-import { html } from "../core/html.js";
+import { html } from "../../core/html.js";
 import { ownedIntervals, steps } from "./itc-tree.js";
 
 const WIDTH = 420;

@@ -1,11 +1,11 @@
 // A publish's fate queue by queue: a confirm never tells a publisher this.
-import { html } from "../core/html.js";
-import { api } from "../core/api.js";
-import { time } from "../core/format.js";
-import { useResource } from "../core/resource.js";
-import { hrefHere } from "../core/route.js";
-import { MatchMark, StateMark, Value } from "../ui/marks.js";
-import { pending } from "../ui/panel.js";
+import { html } from "../../core/html.js";
+import { api } from "../../core/api.js";
+import { time } from "../../core/format.js";
+import { useResource } from "../../core/resource.js";
+import { hrefHere } from "../../core/route.js";
+import { MatchMark, StateMark, Value } from "../marks.js";
+import { pending } from "../panel.js";
 
 export function Deliveries({ event }) {
   const loaded = useResource((signal) => api.deliveries(event.id, signal), [event.id]);

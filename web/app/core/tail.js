@@ -1,7 +1,7 @@
 // The live tail: one stream while it is wanted, opened again when it breaks.
 import { useEffect, useRef, useState } from "../../vendor/hooks.js";
-import { api } from "../core/api.js";
-import { stream } from "../core/sse.js";
+import { api } from "./api.js";
+import { stream } from "./sse.js";
 
 const GATHER_MS = 150; // a busy broker must not redraw the table for each event
 const FIRST_RETRY_MS = 1000;

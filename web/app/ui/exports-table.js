@@ -6,10 +6,10 @@ import { download } from "../core/download.js";
 import { useResource } from "../core/resource.js";
 import { href, vhost } from "../core/route.js";
 import { mayWrite } from "../core/session.js";
-import { attempt } from "../shell/notices.js";
-import { Icon } from "../ui/icons.js";
-import { Value } from "../ui/marks.js";
-import { Panel, pending } from "../ui/panel.js";
+import { attempt } from "../core/notices.js";
+import { Icon } from "./icons.js";
+import { Value } from "./marks.js";
+import { Panel, pending } from "./panel.js";
 
 const turn = signal(0);
 

@@ -1,7 +1,7 @@
-import { useMemo, useState } from "../../vendor/hooks.js";
-import { html } from "../core/html.js";
-import { bytes, visible } from "../core/format.js";
-import { Choice } from "../ui/panel.js";
+import { useMemo, useState } from "../../../vendor/hooks.js";
+import { html } from "../../core/html.js";
+import { bytes, visible } from "../../core/format.js";
+import { Choice } from "../panel.js";
 
 const MOST_HEX_BYTES = 16_384;
 const VIEWS = [
