@@ -1,6 +1,6 @@
 """What each folder of the dashboard may import: no import leads upwards, none into another tab.
 
-    vendor < core < ui < a tab's folder < shell < main.js
+vendor < core < ui < a tab's folder < shell < main.js
 """
 
 from __future__ import annotations

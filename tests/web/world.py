@@ -136,7 +136,7 @@ class World:
             "events": counts["published"] + counts["received"],
             "participants": len(trace.last),
             "pending_copies": len(trace.simulation.pending),
-            "last_event_id": max((e.id for e in trace.last.values()), default=None),
+            "last_event_id": max((e.id for e in trace.last.values()), default=0),
             "rate": trace.rate if trace.state == "running" else 0.0,
             "lag": 0 if trace.state == "running" else None,
             "gaps": trace.gaps,
@@ -509,6 +509,7 @@ def demo_world(events: int = 3000, participants: int = 12, auth: bool = True) ->
         {
             "id": 1,
             "after_event_id": events // 2,
+            "before_event_id": events // 2 + 1,
             "since": iso(world.events[events // 2 - 1].at),
             "until": iso(world.events[events // 2].at),
             "reason": "tracing was off on node rabbit@host",
@@ -522,7 +523,8 @@ def demo_world(events: int = 3000, participants: int = 12, auth: bool = True) ->
             "reason": "header exchange_name is missing",
             "routing_key": "publish.orders",
             "headers": "{}",
-            "body": "aGVsbG8=",
+            "body": "hello",
+            "body_encoding": "string",
             "body_bytes": 5,
         }
     )

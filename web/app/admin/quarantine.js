@@ -9,9 +9,9 @@ import { Panel, pending } from "../ui/panel.js";
 export function Quarantine() {
   const chosen = vhost.value;
   const loaded = useResource((signal) => api.quarantine(chosen, signal), [chosen]);
-  const list = Array.isArray(loaded.data) ? loaded.data : (loaded.data?.items ?? []);
+  const list = loaded.data;
   return html`<${Panel} title="Quarantine" flush note="trace messages that could not be read">
-    ${!loaded.data
+    ${!list
       ? pending(loaded, "the quarantine")
       : list.length === 0
         ? html`<p class="nothing">Empty: every trace message could be read.</p>`

@@ -84,6 +84,6 @@ async function neighbour({ model, vhost }, id, way) {
 
 async function firstDelivery(id) {
   const { queues } = await api.deliveries(id);
-  const found = queues.flatMap((queue) => [...queue.deliveries, ...(queue.dead_letters ?? [])]);
+  const found = queues.flatMap((queue) => [...queue.deliveries, ...queue.dead_letters]);
   return found.length ? Math.min(...found.map((event) => event.id)) : null;
 }

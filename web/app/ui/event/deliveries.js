@@ -31,7 +31,7 @@ function Fate({ fate }) {
         <span class="faint small">${time(event.recorded_at)}</span>
       </a>`,
     )}
-    ${fate.dead_lettered_to?.map(
+    ${fate.dead_lettered_to.map(
       (queue) => html`<p class="small soft" key=${queue}>went on to <${Value}>${queue}<//></p>`,
     )}
   </div>`;
