@@ -1,4 +1,4 @@
-"""The drawer: one event with everything known of it."""
+"""The drawer: one event with everything known about it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The diagram: its arithmetic against plain searches, and the hands on it."""
+"""The diagram: its arithmetic checked against plain searches, and its use by mouse and keys."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_no_effect_stands_above_its_cause(demo: Server, open_page: OpenPage, kin
 
 
 def press(page: Page, *keys: str) -> None:
-    """Presses keys with nothing drawn in between."""
+    """Presses keys before anything can be drawn in between."""
     page.evaluate(
         """keys => { for (const key of keys) document.body.dispatchEvent(
              new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true })) }""",
@@ -149,7 +149,7 @@ def press(page: Page, *keys: str) -> None:
 
 
 class Held:
-    """Requests that get no answer until they are let go."""
+    """Requests that get no answer until `let_go`."""
 
     def __init__(self) -> None:
         self.routes: list[Route] = []
@@ -208,7 +208,7 @@ def test_keys_lead_to_what_is_not_fetched_yet(
 ) -> None:
     world = demo_world(8_000)
     server = serve(world)
-    # Far from both ends; only the five hundred events to either side of it come at once.
+    # Far from both ends: at first only the five hundred events on either side are loaded.
     cause, effect = next(
         (e.cause, e.id) for e in world.events[4_000:] if e.cause and e.id - e.cause > 20
     )

@@ -14,7 +14,7 @@ export function Quarantine() {
     ${!list
       ? pending(loaded, "the quarantine")
       : list.length === 0
-        ? html`<p class="nothing">Empty: every trace message could be read.</p>`
+        ? html`<p class="nothing">Empty: all trace messages could be read.</p>`
         : html`<div class="list-scroll" tabindex="0" role="group" aria-label="Quarantine">
             <table class="list">
               <thead><tr><th>Time</th><th>Virtual host</th><th>Reason</th><th>Routing key</th><th class="number">Size</th></tr></thead>

@@ -1,5 +1,5 @@
-// Asks for the chain, follows its job and shows the result. The job's number is in the URL, so
-// that a link or a reload comes back to the same one.
+// Asks for the chain, follows the job and shows the result. The number of the job is in the URL, so
+// that a link or a reload comes back to it.
 import { useEffect, useMemo, useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
 import { api, startChain } from "../core/api.js";
@@ -18,7 +18,7 @@ import { Alert, Panel } from "../ui/panel.js";
 import { ChainList } from "./chain-list.js";
 
 const PLAIN_NAME = /^[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}$/;
-const LISTED = ".jsonl"; // the format that the page itself can read back
+const LISTED = ".jsonl"; // the format that the page can read back
 
 export function ChainJob({ a, b }) {
   const [summary, setSummary] = useState(null);
@@ -26,7 +26,7 @@ export function ChainJob({ a, b }) {
   const result = job?.result ?? summary;
   const isMine = (one) => String(one.from) === a && String(one.to) === b;
   const mine = result && isMine(result) ? result : null;
-  // Without a job of this page's, an export that somebody made before shows the chain as well.
+  // If this page ran no job, the chain is read from an export made earlier.
   const known = useExports().data?.find((one) => isMine(one) && one.file.endsWith(LISTED));
   const listed = mine?.file ? (mine.file.endsWith(LISTED) ? mine : null) : known;
 
@@ -43,7 +43,7 @@ export function ChainJob({ a, b }) {
     if (mine) reloadExports();
   }, [mine?.location]);
 
-  return html`<${Panel} title="Chain" note="every event that A could have led to and that could have led to B"
+  return html`<${Panel} title="Chain" note="every event on a causal path between A and B"
       tools=${html`<a class="button small" href=${href("space-time", { event: b })}>
         <${Icon} name="diagram" />Space-time</a>`}>
       <${ExportForm} a=${a} b=${b} onStart=${start} busy=${job && !hasEnded(job)} />
@@ -52,7 +52,7 @@ export function ChainJob({ a, b }) {
     <//>
     ${listed && html`<${ChainList} result=${listed} />`}
     ${mine?.file && !listed &&
-    html`<${Alert} tone="calm">To list the chain here as well, export it as .jsonl.<//>`}`;
+    html`<${Alert} tone="calm">Export the chain as .jsonl to list it here as well.<//>`}`;
 }
 
 function ExportForm({ a, b, onStart, busy }) {
@@ -87,7 +87,7 @@ function ExportForm({ a, b, onStart, busy }) {
         ? "Only an administrator may export. Exports made by others can be downloaded below."
         : valid
           ? ""
-          : "A plain name: letters, digits, . _ - and not beginning with a dot."}
+          : "A plain name: letters, digits, . _ - and no dot at the start."}
     </p>
   </form>`;
 }

@@ -83,7 +83,7 @@ export function EventsTab() {
     ${openEvent.value && html`<${EventDrawer} id=${openEvent.value} key=${openEvent.value} />`}`;
 }
 
-/** A feed for these filters, opened round `at`, closed when they change. */
+/** A feed for these filters, opened around `at`, closed when they change. */
 function useFeed(filters, at) {
   const key = JSON.stringify([filters, at ?? null]);
   const feed = useMemo(() => new Feed(filters), [key]);
@@ -94,7 +94,7 @@ function useFeed(filters, at) {
   return feed;
 }
 
-/** The row with the cursor is remembered by its event, so that new rows do not move it. */
+/** The cursor is kept by event, not by row, so that new rows do not move it. */
 function useActive(feed, openId) {
   const [id, setId] = useState(openId ? Number(openId) : null);
   const rows = feed.state.value.rows;
@@ -146,7 +146,7 @@ function NoRows({ loading, filtered }) {
   if (loading) return html`<p class="loading" role="status">Loading events …</p>`;
   if (filtered) {
     return html`<${Empty} title="No event matches these filters">
-      Take a filter away above, or wait: new events that match appear here by themselves.<//>`;
+      Remove a filter above, or wait: new events that match will appear here.<//>`;
   }
   return html`<${Empty} title="No events yet"
     actions=${html`<a class="button" href=${href("overview")}>To the traces</a>`}>

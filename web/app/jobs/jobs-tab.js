@@ -14,7 +14,7 @@ export function JobsTab() {
   const loaded = useJobs();
   const list = loaded.data?.filter((job) => !vhost.value || job.vhost === vhost.value);
   return html`<div class="page-inner">
-    <div class="page-title"><h1>Jobs</h1><p>Chains are restored and topologies counted by jobs, so that a long one keeps nobody waiting.</p></div>
+    <div class="page-title"><h1>Jobs</h1><p>Jobs restore chains and count topologies in the background.</p></div>
     <${Panel} title="Jobs" flush note="newest first">
       ${!list ? pending(loaded, "jobs") : list.length ? html`<${List} jobs=${list} reload=${loaded.reload} />` : html`<${NoJobs} />`}
     <//>
@@ -25,14 +25,14 @@ export function JobsTab() {
 function NoJobs() {
   return html`<${Empty} title="No job has run yet"
     actions=${html`<a class="button" href=${href("chain")}>Compare and chain</a>`}>
-    Pin two events and restore the chain between them; its job appears here.<//>`;
+    Pin two events and restore the chain between them: its job will appear here.<//>`;
 }
 
 function List({ jobs, reload }) {
   return html`<div class="list-scroll" tabindex="0" role="group" aria-label="Jobs">
     <table class="list">
       <thead><tr><th>Job</th><th>State</th><th>Progress</th><th>Request</th><th>Virtual host</th>
-        <th class="number">Events</th><th>Begun</th><th class="number">Took</th><th><span class="unseen">Actions</span></th></tr></thead>
+        <th class="number">Events</th><th>Started</th><th class="number">Took</th><th><span class="unseen">Actions</span></th></tr></thead>
       <tbody>${jobs.map((job) => html`<${Row} key=${job.id} job=${job} reload=${reload} />`)}</tbody>
     </table>
   </div>`;

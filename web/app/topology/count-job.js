@@ -1,4 +1,4 @@
-// Has the last hour counted, and shows how far the job is.
+// Starts a job that counts the last hour, and shows its progress.
 import { useEffect, useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
 import { api } from "../core/api.js";

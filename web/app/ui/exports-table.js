@@ -17,13 +17,13 @@ export const reloadExports = () => (turn.value = turn.peek() + 1);
 
 export const useExports = () => useResource(api.exports, [turn.value]);
 
-/** The files that chain jobs have written, newest first, of the chosen virtual host or all. */
+/** The files written by chain jobs, newest first, of the chosen virtual host or of all. */
 export function ExportsTable() {
   const loaded = useExports();
   const list = loaded.data
     ?.filter((file) => !vhost.value || file.vhost === vhost.value)
     .sort((x, y) => (x.created_at < y.created_at ? 1 : -1));
-  return html`<${Panel} title="Exports" flush note="files that chain jobs have written">
+  return html`<${Panel} title="Exports" flush note="files written by chain jobs">
     ${!list
       ? pending(loaded, "exports")
       : list.length === 0
@@ -40,7 +40,7 @@ export function ExportsTable() {
 
 function Row({ file }) {
   const remove = async () => {
-    await attempt(() => api.deleteExport(file.location), `${file.file} is removed.`);
+    await attempt(() => api.deleteExport(file.location), `${file.file} was removed.`);
     reloadExports();
   };
   return html`<tr>

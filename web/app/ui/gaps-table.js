@@ -4,7 +4,7 @@ import { href } from "../core/route.js";
 import { Value } from "./marks.js";
 import { Panel } from "./panel.js";
 
-/** Spans in which trace messages may have been lost; nothing at all when there are none. */
+/** When trace messages may have been lost; renders nothing if never. */
 export function GapsTable({ traces }) {
   const gaps = traces.flatMap((trace) => trace.gaps.map((gap) => ({ ...gap, vhost: trace.vhost })));
   if (!gaps.length) return null;

@@ -18,8 +18,8 @@ export function TraceButton({ vhost, state, participant, main = false }) {
     if (busy) return;
     setBusy(true);
     const name = visible(vhost);
-    if (running) await attempt(() => api.stopTrace(vhost), `The trace of ${name} stops.`);
-    else await attempt(() => api.startTrace(vhost, participant), `The trace of ${name} starts.`);
+    if (running) await attempt(() => api.stopTrace(vhost), `The trace of ${name} is stopping.`);
+    else await attempt(() => api.startTrace(vhost, participant), `The trace of ${name} is starting.`);
     await reloadTraces();
     setBusy(false);
   };

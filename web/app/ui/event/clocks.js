@@ -1,4 +1,4 @@
-// The three clocks of an event: Lamport's number, the vector, the interval tree clock.
+// The three clocks of an event: Lamport, vector and interval tree clock.
 import { html } from "../../core/html.js";
 import { count, visible } from "../../core/format.js";
 import { CopyButton } from "../copy.js";

@@ -1,4 +1,4 @@
-// A publish's fate queue by queue: a confirm never tells a publisher this.
+// What became of a publish, queue by queue: no confirm tells a publisher this.
 import { html } from "../../core/html.js";
 import { api } from "../../core/api.js";
 import { time } from "../../core/format.js";
@@ -32,7 +32,7 @@ function Fate({ fate }) {
       </a>`,
     )}
     ${fate.dead_lettered_to.map(
-      (queue) => html`<p class="small soft" key=${queue}>went on to <${Value}>${queue}<//></p>`,
+      (queue) => html`<p class="small soft" key=${queue}>then went to <${Value}>${queue}<//></p>`,
     )}
   </div>`;
 }

@@ -1,7 +1,7 @@
-// One event beside whatever shows events: what it was, why it was, what came of it.
+// One event, at the side of whatever shows events: what it was, what caused it, what it caused.
 import { html } from "../../core/html.js";
 import { api, path } from "../../core/api.js";
-import { bytes, dateTime, exchangeName, time, visible } from "../../core/format.js";
+import { bytes, dateTime, exchangeName, time } from "../../core/format.js";
 import { useKeys } from "../../core/keys.js";
 import { useResource } from "../../core/resource.js";
 import { href, hrefHere, patch, pinnedA, pinnedB, tab } from "../../core/route.js";
@@ -107,6 +107,6 @@ function Facts({ event }) {
 function Cause({ event }) {
   if (!event.cause) return html`<span class="soft">its publish was not observed</span>`;
   return html`<a href=${hrefHere({ event: String(event.cause) })}
-    title=${visible("Go to the publish (C)")}>#${event.cause}</a>
+    title="Go to the publish (C)">#${event.cause}</a>
     ${event.redelivered && html` <span class="badge warn">redelivered</span>`}`;
 }

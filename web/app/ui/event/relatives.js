@@ -26,7 +26,7 @@ export function Relatives({ event, side }) {
     ${data?.truncated &&
     (step + 1 < STEPS.length
       ? html`<button class="button small quiet flush-start" onClick=${() => setStep(step + 1)}>Show more</button>`
-      : html`<p class="small soft">There are more than these ${limit}.</p>`)}
+      : html`<p class="small soft">Only the nearest ${limit} are shown.</p>`)}
   </section>`;
 }
 
