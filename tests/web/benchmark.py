@@ -29,8 +29,7 @@ REDRAWS = """
 async ({ size, participants }) => {
   const { Model, NONE } = await import("/app/spacetime/model.js");
   const { Scene } = await import("/app/spacetime/scene.js");
-  const { paint } = await import("/app/spacetime/painter.js");
-  const { palette } = await import("/app/spacetime/palette.js");
+  const { paint, palette } = await import("/app/spacetime/painter.js");
   let seed = 7;
   const random = () => (seed = (seed * 1103515245 + 12345) % 2147483648) / 2147483648;
   const lamports = new Int32Array(participants + 1);
@@ -163,7 +162,7 @@ def main() -> None:
         print(f"  {statistics.median(load[0] for load in loads):.0f} ms")
         print(f"  {loads[0][1] / 1000:.0f} kB in {loads[0][2]} answers, files compressed, JSON not")
         print("\nspace-time diagram, 1300 x 760, milliseconds: median, 95 %")
-        print("  events     near           lit            2,000 in sight all in sight   lay out")
+        print("  events     near           lit            2,000 in view all in view   lay out")
         for size in SIZES:
             result = redraws(browser, server, size)
             cells = "  ".join(

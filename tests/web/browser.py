@@ -20,7 +20,7 @@ NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 
 def launch(playwright: Playwright, *more: str) -> Browser:
-    """A headless browser with a profile of its own that goes with it."""
+    """A headless browser with a profile of its own, deleted with it."""
     path = next(filter(None, map(shutil.which, NAMES)), None)
     if path is None:
         raise RuntimeError("no Chromium on the PATH: apt-get install chromium")
@@ -31,7 +31,7 @@ def watch(page: Page, origin: str, complaints: list[str]) -> None:
     """Collects what must not happen on any page."""
 
     def on_console(message: ConsoleMessage) -> None:
-        # A refused request is the test's business; the browser's own line about it is noise.
+        # A refused request is up to the test; the browser's own line about it is noise.
         if message.type == "error" and "Failed to load resource" not in message.text:
             complaints.append(f"console: {message.text}")
 

@@ -1,4 +1,4 @@
-"""A real browser before the fake server. Every page fails its test on script errors, on requests
+"""A real browser on the fake server. Every page fails its test on script errors, on requests
 to another host and on anything the Content-Security-Policy stops."""
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tests.web.browser import launch, watch
 from tests.web.fake_server import Server, running
 from tests.web.world import World, demo_world
 
-# How long a condition is waited for: a loaded machine is slow, and no failure.
+# How long to wait for a condition: on a busy machine slow does not mean failed.
 PATIENCE_MS = 60_000
 expect.set_options(timeout=PATIENCE_MS)
 
@@ -39,7 +39,7 @@ def demo() -> Iterator[Server]:
 
 @pytest.fixture
 def serve() -> Iterator[Callable[[World], Server]]:
-    """Serves a world of the test's own."""
+    """Serves a world that belongs to the test."""
     with ExitStack() as stack:
         yield lambda world: stack.enter_context(running(world))
 
@@ -96,6 +96,6 @@ def sign_in(page: Page, user: str, password: str) -> None:
 
 @pytest.fixture
 def shots() -> Path:
-    """Where pictures for people go; out of version control."""
+    """Where screenshots for people go; not under version control."""
     ARTEFACTS.mkdir(parents=True, exist_ok=True)
     return ARTEFACTS

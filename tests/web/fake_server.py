@@ -1,8 +1,9 @@
-"""A small stand-in for the service: docs/api.md over a made-up history, and the static files.
+"""A small stand-in for the service: the REST API over a made-up history, and the static files.
 
-The dashboard's own tests run against it, so that they can show what a real broker seldom does:
-a million events, hostile names, a trace that failed, a server that refuses. It has the real
-server's security headers, so what the page may do here it may do there.
+The tests of the dashboard run against it, because it can show what a real broker seldom does:
+a million events, hostile names, a trace that failed, a server that refuses. It sends the security
+headers of the real server, so what the page may do here it may do there. `test_fake_server.py`
+holds its answers to the API's document.
 
     python -m tests.web.fake_server --port 8099 --events 3000 --rate 5
 """
@@ -45,7 +46,7 @@ class Handler(BaseHTTPRequestHandler):
     server: Server
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Tests have no use for an access log."""
+        """No access log."""
 
     @property
     def world(self) -> World:
@@ -311,7 +312,7 @@ class Server(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_address[1]}"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A browser that goes away in mid-answer is no error."""
+        """A browser that disconnects in the middle of an answer is not an error."""
 
 
 @contextlib.contextmanager

@@ -27,7 +27,7 @@ HOSTILE = (
 
 
 class Event(NamedTuple):
-    """One stored event; `prev` is the id of the same participant's event before it, or 0."""
+    """One stored event; `prev` is the id of the participant's previous event, or 0."""
 
     id: int
     vhost: str
@@ -74,7 +74,7 @@ def balanced_intervals(count: int) -> list[str]:
 
 
 class Simulation:
-    """Goes on for as long as it is asked to; each `step` is one stored event."""
+    """Runs as long as it is asked to; each `step` is one stored event."""
 
     def __init__(
         self,
@@ -110,7 +110,7 @@ class Simulation:
         return made
 
     def step(self, next_id: int) -> Event:
-        """The next event, under the id it is given."""
+        """The next event, with this id."""
         self.now += self.random.randint(200, 40_000)
         chance = self.random.random()
         if not self.pending or (chance < 0.16 and len(self.pending) < 60):
@@ -185,7 +185,7 @@ class Simulation:
             self.pending.append(("dead.orders", publish, "dead_lettered"))
 
     def follow_up(self, next_id: int, event: Event) -> Event | None:
-        """What the consumer publishes in answer, if anything."""
+        """What the consumer publishes in response, if anything."""
         if not event.received or event.match != "routed" or self.random.random() > 0.6:
             return None
         who = self.participants[event.participant - 1]
@@ -250,7 +250,7 @@ class Simulation:
         return event
 
     def run(self, first_id: int) -> Iterator[Event]:
-        """Events for ever, ids from `first_id`."""
+        """Events without end, with ids from `first_id`."""
         next_id = first_id
         while True:
             event = self.step(next_id)
@@ -263,7 +263,7 @@ class Simulation:
 
 
 def past(events: list[Event], end: Event) -> set[int]:
-    """Ids of all that happened before `end`, itself included."""
+    """Ids of all that happened before `end`, and its own."""
     seen = {end.id}
     todo = [end]
     while todo:
@@ -276,7 +276,7 @@ def past(events: list[Event], end: Event) -> set[int]:
 
 
 def future(events: list[Event], start: Event) -> set[int]:
-    """Ids of all that happened after `start`, itself included."""
+    """Ids of all that happened after `start`, and its own."""
     seen = {start.id}
     for event in events[start.id :]:
         if event.prev in seen or event.cause in seen:

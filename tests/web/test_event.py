@@ -1,4 +1,4 @@
-"""The drawer: one event with everything known of it."""
+"""The drawer: one event with everything known about it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_the_itc_trees_are_drawn_as_the_paper_draws_them(demo: Server, open_page
     page = open_page(demo)
     result = page.evaluate(
         """async () => {
-          const { ownedIntervals, steps } = await import("/app/event/itc-tree.js");
+          const { ownedIntervals, steps } = await import("/app/ui/event/itc-tree.js");
           return [ownedIntervals([[0, 1], [1, 0]]), steps([1, 2, [0, [1, 0, 2], 0]])];
         }"""
     )

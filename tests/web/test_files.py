@@ -1,4 +1,4 @@
-"""What the dashboard's files may hold and weigh."""
+"""What the files of the dashboard may contain and weigh."""
 
 from __future__ import annotations
 

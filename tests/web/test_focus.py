@@ -1,4 +1,4 @@
-"""Whoever works by keyboard never begins at the top again because something went away."""
+"""The keyboard focus never falls back to the top of the page because something went away."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def hostile() -> Iterator[Server]:
 
 def assert_unharmed(page: Page) -> None:
     assert page.evaluate("window.pwned") is None
-    # The page itself has the logo as its one picture and one script, in the head.
+    # The page itself has one picture, the logo, and one script, in the head.
     assert page.locator("img:not(.brand img)").count() == 0
     assert page.locator("body script").count() == 0
     raw = page.evaluate("document.body.innerText")

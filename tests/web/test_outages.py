@@ -1,4 +1,4 @@
-"""The service, or what stands behind it, goes away and comes back: so does what is shown."""
+"""The service, the broker or the store goes down and comes back, and the page recovers."""
 
 from __future__ import annotations
 

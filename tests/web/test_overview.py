@@ -98,14 +98,14 @@ def test_virtual_hosts_that_come_and_go_are_followed(
     expect(made).to_have_count(1)
     choice.select_option("just made")
     world.vhosts.remove("just made")
-    expect(page.get_by_text("There is no virtual host just made that you may see")).to_be_visible()
+    expect(page.get_by_text("There is no virtual host just made that you can see")).to_be_visible()
     assert "vhost=just+made" in page.url
     page.get_by_role("link", name="All virtual hosts").click()
     expect(made).to_have_count(0)
     expect(page.get_by_text("There is no virtual host")).to_have_count(0)
 
 
-def test_virtual_hosts_are_asked_for_anew_when_the_choice_is_opened(
+def test_virtual_hosts_are_asked_for_again_when_the_choice_is_opened(
     serve: Callable[[World], Server], open_page: OpenPage
 ) -> None:
     world = demo_world(60)

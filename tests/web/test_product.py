@@ -1,4 +1,4 @@
-"""The product as its user meets it: a real broker, the real service, a real browser."""
+"""The product as its users see it: a real broker, the real service, a real browser."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ VIEWS = {
 
 @pytest.fixture(scope="module")
 def stage(rabbit: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    """The service on a virtual host of its own; nothing is traced yet."""
+    """The service on a virtual host of its own, with nothing traced yet."""
     with rabbit.fresh_vhost() as vhost:
         environment = {
             **os.environ,
@@ -56,7 +56,7 @@ def drive(stage: Stage) -> Outcome:
         async with Pipeline(stage.url_of, url, "browser") as pipeline:
             return await pipeline.run()
 
-    # A thread of its own: Playwright has an event loop running in this one.
+    # In another thread, because the event loop of Playwright runs in this one.
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(asyncio.run, run()).result(timeout=60)
 
@@ -113,7 +113,7 @@ def test_the_story_from_sign_in_to_the_downloaded_chain(
     drive(stage)
     expect(page.locator("tr.row")).to_have_count(25, timeout=30_000)
 
-    # The oldest event of an order; the stock count beside them may come before it, or after.
+    # The oldest event of an order; the stock count may come before or after it.
     page.locator("tr.row", has_text="order.new").last.click()
     page.get_by_role("button", name="Pin as A").click()
     first = page.locator(".drawer h2").inner_text()

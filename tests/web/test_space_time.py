@@ -1,4 +1,4 @@
-"""The diagram: its arithmetic against plain searches, and the hands on it."""
+"""The diagram: its arithmetic checked against plain searches, and its use by mouse and keys."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ from tests.web.world import World, demo_world
 SPACE_TIME = "#/space-time?vhost=%2F"
 LOAD = """
   const { Model, NONE } = await import("/app/spacetime/model.js");
-  const { layOut } = await import("/app/spacetime/rows.js");
-  const { Edges } = await import("/app/spacetime/edges.js");
+  const { Edges, layOut } = await import("/app/spacetime/layout.js");
   const causality = await import("/app/spacetime/causality.js");
   const page = async (cursor) => (await fetch(`/itc_db?vhost=%2F&page_size=500&${cursor}`,
     {headers: {authorization: sessionStorage.getItem("itc.authorization")}})).json();
@@ -141,7 +140,7 @@ def test_no_effect_stands_above_its_cause(demo: Server, open_page: OpenPage, kin
 
 
 def press(page: Page, *keys: str) -> None:
-    """Presses keys with nothing drawn in between."""
+    """Presses keys before anything can be drawn in between."""
     page.evaluate(
         """keys => { for (const key of keys) document.body.dispatchEvent(
              new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true })) }""",
@@ -150,7 +149,7 @@ def press(page: Page, *keys: str) -> None:
 
 
 class Held:
-    """Requests that get no answer until they are let go."""
+    """Requests that get no answer until `let_go`."""
 
     def __init__(self) -> None:
         self.routes: list[Route] = []
@@ -168,11 +167,11 @@ class Held:
             route.continue_()
 
 
-IN_SIGHT = "parseInt(document.querySelector('.diagram .rows-foot').innerText.replace(',', ''))"
+IN_VIEW = "parseInt(document.querySelector('.diagram .rows-foot').innerText.replace(',', ''))"
 
 
-def in_sight(page: Page) -> int:
-    return int(page.evaluate(IN_SIGHT))
+def in_view(page: Page) -> int:
+    return int(page.evaluate(IN_VIEW))
 
 
 def test_a_linked_event_is_shown_lit_and_its_neighbours_are_a_key_away(
@@ -209,7 +208,7 @@ def test_keys_lead_to_what_is_not_fetched_yet(
 ) -> None:
     world = demo_world(8_000)
     server = serve(world)
-    # Far from both ends; only the five hundred events to either side of it come at once.
+    # Far from both ends: at first only the five hundred events on either side are loaded.
     cause, effect = next(
         (e.cause, e.id) for e in world.events[4_000:] if e.cause and e.id - e.cause > 20
     )
@@ -250,9 +249,9 @@ def test_an_event_chosen_while_others_are_fetched_is_gone_to_all_the_same(
 
 def test_clicking_a_dot_chooses_its_event(demo: Server, open_page: OpenPage) -> None:
     page = open_page(demo, f"{SPACE_TIME}&rows=lamport&list=on")
-    first = page.locator(".sight-list tbody tr").first
+    first = page.locator(".view-list tbody tr").first
     number = first.get_by_role("link").inner_text()
-    page.keyboard.press("ArrowDown")  # chooses the first in sight, so that its place is known
+    page.keyboard.press("ArrowDown")  # chooses the first in view, so that its place is known
     expect(page.locator(".drawer h2")).to_have_text(number)
     page.keyboard.press("Escape")
     expect(page.locator(".drawer")).to_have_count(0)
@@ -271,29 +270,29 @@ def test_clicking_a_dot_chooses_its_event(demo: Server, open_page: OpenPage) -> 
     raise AssertionError("no dot under the pointer anywhere")
 
 
-def test_zoom_pan_and_fit_change_what_is_in_sight_and_the_address(
+def test_zoom_pan_and_fit_change_what_is_in_view_and_the_address(
     demo: Server, open_page: OpenPage
 ) -> None:
     page = open_page(demo, f"{SPACE_TIME}&rows=time")
-    expect(page.locator(".diagram .rows-foot")).to_contain_text("loaded events in sight")
-    near = in_sight(page)
+    expect(page.locator(".diagram .rows-foot")).to_contain_text("loaded events in view")
+    near = in_view(page)
     for _ in range(6):
         page.keyboard.press("-")
-    page.wait_for_function(f"n => {IN_SIGHT} > n", arg=near * 3)
+    page.wait_for_function(f"n => {IN_VIEW} > n", arg=near * 3)
     page.wait_for_function("() => /zoom=/.test(location.hash) && /at=/.test(location.hash)")
     address = page.url
-    there = in_sight(page)
+    there = in_view(page)
     page.reload()
-    expect(page.locator(".diagram .rows-foot")).to_contain_text("loaded events in sight")
+    expect(page.locator(".diagram .rows-foot")).to_contain_text("loaded events in view")
     assert page.url == address
-    page.wait_for_function(f"n => Math.abs({IN_SIGHT} - n) < n / 4", arg=there)
+    page.wait_for_function(f"n => Math.abs({IN_VIEW} - n) < n / 4", arg=there)
 
 
 def test_moving_up_loads_the_past_until_there_is_none(
     demo: Server, open_page: OpenPage, world: World
 ) -> None:
     page = open_page(demo, f"{SPACE_TIME}&rows=time")
-    expect(page.locator(".diagram .rows-foot")).to_contain_text("loaded events in sight")
+    expect(page.locator(".diagram .rows-foot")).to_contain_text("loaded events in view")
     mine = sum(e.vhost == "/" for e in world.events)
     for _ in range(12):
         page.keyboard.press("Home")
@@ -305,7 +304,7 @@ def test_moving_up_loads_the_past_until_there_is_none(
     expect(page.get_by_label("Load more of the past")).to_contain_text(f"{mine:,} loaded")
 
 
-def test_what_is_in_sight_stays_there_when_the_past_is_loaded_above_it(
+def test_what_is_in_view_stays_there_when_the_past_is_loaded_above_it(
     demo: Server, open_page: OpenPage
 ) -> None:
     page = open_page(demo)
@@ -352,7 +351,7 @@ def test_with_two_pins_the_chain_is_lit_and_listed_as_such(
     between = history.past(world.events, end) & history.future(
         world.events[: end.id], world.events[start - 1]
     )
-    rows = page.locator(".sight-list tbody tr")
+    rows = page.locator(".view-list tbody tr")
     expect(rows.first).to_be_visible()
     listed = {
         int(row[0].removeprefix("#")): row[-1]
@@ -367,7 +366,7 @@ def test_an_event_far_away_is_gone_to(
 ) -> None:
     world = demo_world(40_000)
     page = open_page(serve(world), f"{SPACE_TIME}&rows=time")
-    expect(page.locator(".diagram .rows-foot")).to_contain_text("loaded events in sight")
+    expect(page.locator(".diagram .rows-foot")).to_contain_text("loaded events in view")
     page.evaluate("location.hash = location.hash.replace(/at=[^&]*&/, '') + '&event=1000'")
     expect(page.locator(".drawer h2")).to_have_text("#1000")
     expect(page.locator(".diagram-legend")).to_contain_text("past")
@@ -382,7 +381,7 @@ def test_a_chain_whose_end_is_not_loaded_can_be_loaded(
     end = world.events[2_499]
     start = min(history.past(world.events, end))
     page = open_page(serve(world), f"{SPACE_TIME}&rows=time&a={start}&b={end.id}&at={end.id}")
-    page.get_by_role("button", name=f"Load as far as #{start}").click()
+    page.get_by_role("button", name=f"Load up to #{start}").click()
     expect(page.locator(".diagram-legend")).to_contain_text("chain from A to B")
 
 

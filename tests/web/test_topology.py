@@ -42,13 +42,13 @@ def test_dead_letters_and_unmatched_deliveries_are_in_the_picture(
 
 def test_a_virtual_host_without_events_says_so(demo: Server, open_page: OpenPage) -> None:
     page = open_page(demo, "#/topology?vhost=empty")
-    expect(page.get_by_text("Nothing has flowed yet")).to_be_visible()
+    expect(page.get_by_text("No messages yet")).to_be_visible()
 
 
 NOTE_EMPTINESS = """() => {
   window.emptiness = 0;
   new MutationObserver(() => {
-    if (document.body.innerText.includes("Nothing has flowed yet")) window.emptiness += 1;
+    if (document.body.innerText.includes("No messages yet")) window.emptiness += 1;
   }).observe(document.body, { childList: true, subtree: true, characterData: true });
 }"""
 

@@ -20,7 +20,7 @@ from app.jobs.exports import format_rows
 from tests.web import history
 from tests.web.history import Event, Participant, Simulation
 
-# The service refuses what it does not know; so does this.
+# Unknown parameters are refused, as by the service.
 PARAMETERS = frozenset(ListQuery.model_fields)
 
 FORMATS = format_rows()
@@ -67,7 +67,7 @@ class Trace:
         self.last: dict[int, Event] = {}
 
     def note(self, event: Event) -> None:
-        """Count an event, so that no answer has to walk a million of them."""
+        """Count an event, so that no answer has to go through a million of them."""
         self.counters["received" if event.received else "published"] += 1
         self.counters[event.match] += 1
         self.first.setdefault(event.participant, event)
@@ -75,7 +75,7 @@ class Trace:
 
 
 class World:
-    """Every event, trace, job and export there is; guarded by one condition."""
+    """All events, traces, jobs and exports; guarded by one condition."""
 
     def __init__(self, auth: bool = True, job_seconds: float = 0.4) -> None:
         self.auth = auth
@@ -87,7 +87,7 @@ class World:
         self.exports: dict[tuple[int, int, str], tuple[bytes, dict[str, Any]]] = {}
         self.quarantine: list[dict[str, Any]] = []
         self.topologies: dict[str, dict[str, Any]] = {}
-        self.next_topology: dict[str, Any] = {}  # what a job that counts will have counted
+        self.next_topology: dict[str, Any] = {}  # what the next counting job will find
         self.changed = threading.Condition()
         self.closing = threading.Event()
         self.requests = 0
@@ -106,7 +106,7 @@ class World:
         return trace
 
     def grow(self, vhost: str, count: int) -> None:
-        """Let `count` more events of a vhost happen."""
+        """Add `count` more events to a vhost."""
         with self.changed:
             trace = self.traces[vhost]
             source = trace.simulation.run(len(self.events) + 1)
@@ -136,7 +136,7 @@ class World:
             "events": counts["published"] + counts["received"],
             "participants": len(trace.last),
             "pending_copies": len(trace.simulation.pending),
-            "last_event_id": max((e.id for e in trace.last.values()), default=None),
+            "last_event_id": max((e.id for e in trace.last.values()), default=0),
             "rate": trace.rate if trace.state == "running" else 0.0,
             "lag": 0 if trace.state == "running" else None,
             "gaps": trace.gaps,
@@ -316,7 +316,7 @@ class World:
 
     @cached_property
     def filterable(self) -> dict[str, Callable[[Event], Any]]:
-        """How an event shows what it is filtered by."""
+        """What each filter compares, by its name."""
         return {
             "vhost": lambda e: e.vhost,
             "type": lambda e: "received" if e.received else "published",
@@ -335,7 +335,7 @@ class World:
         return self.traces[event.vhost].simulation.participants[event.participant - 1]
 
     def select(self, query: dict[str, str], most: int | None) -> list[Event]:
-        """At most `most` events that pass the filters: rising after a cursor, else falling."""
+        """At most `most` events that pass the filters: ascending with `after`, else descending."""
         tests = self.tests(query)
         if "after" in query:
             places = range(int(query["after"]), len(self.events))
@@ -509,6 +509,7 @@ def demo_world(events: int = 3000, participants: int = 12, auth: bool = True) ->
         {
             "id": 1,
             "after_event_id": events // 2,
+            "before_event_id": events // 2 + 1,
             "since": iso(world.events[events // 2 - 1].at),
             "until": iso(world.events[events // 2].at),
             "reason": "tracing was off on node rabbit@host",
@@ -522,7 +523,8 @@ def demo_world(events: int = 3000, participants: int = 12, auth: bool = True) ->
             "reason": "header exchange_name is missing",
             "routing_key": "publish.orders",
             "headers": "{}",
-            "body": "aGVsbG8=",
+            "body": "hello",
+            "body_encoding": "string",
             "body_bytes": 5,
         }
     )

@@ -1,7 +1,7 @@
 import { html } from "../core/html.js";
 import { vhost } from "../core/route.js";
 import { traces } from "../core/traces.js";
-import { GapsTable } from "../overview/gaps-table.js";
+import { GapsTable } from "../ui/gaps-table.js";
 import { Participants } from "./participants.js";
 import { Preferences } from "./preferences.js";
 import { Quarantine } from "./quarantine.js";

@@ -19,14 +19,14 @@ export function Participants() {
   const shown = list.slice(0, all ? MOST : FEW);
   const more = list.length > shown.length;
   return html`<${Panel} title="Participants" flush
-    note="the last active first"
+    note="last active first"
     foot=${more && (all
-      ? `The ${MOST} last active are listed.`
+      ? `Only the ${MOST} last active are listed.`
       : html`<button class="button small" onClick=${() => setAll(true)}>Show more</button>`)}>
     ${!loaded.data
       ? pending(loaded, "participants")
       : list.length === 0
-        ? html`<p class="nothing">Nobody has taken part yet.</p>`
+        ? html`<p class="nothing">None yet.</p>`
         : html`<div class="list-scroll" tabindex="0" role="group" aria-label="Participants">
             <table class="list">
               <thead><tr><th class="number">No.</th><th>Name</th><th>User</th><th>Virtual host</th>

@@ -9,12 +9,12 @@ import { Panel, pending } from "../ui/panel.js";
 export function Quarantine() {
   const chosen = vhost.value;
   const loaded = useResource((signal) => api.quarantine(chosen, signal), [chosen]);
-  const list = Array.isArray(loaded.data) ? loaded.data : (loaded.data?.items ?? []);
+  const list = loaded.data;
   return html`<${Panel} title="Quarantine" flush note="trace messages that could not be read">
-    ${!loaded.data
+    ${!list
       ? pending(loaded, "the quarantine")
       : list.length === 0
-        ? html`<p class="nothing">Empty: every trace message could be read.</p>`
+        ? html`<p class="nothing">Empty: all trace messages could be read.</p>`
         : html`<div class="list-scroll" tabindex="0" role="group" aria-label="Quarantine">
             <table class="list">
               <thead><tr><th>Time</th><th>Virtual host</th><th>Reason</th><th>Routing key</th><th class="number">Size</th></tr></thead>

@@ -8,8 +8,8 @@ import { Panel } from "../ui/panel.js";
 
 const LINKS = [
   ["metrics", "Metrics", "for Prometheus"],
-  ["openapi.json", "OpenAPI", "the REST API's description"],
-  ["health/ready", "Readiness", "as a probe sees it"],
+  ["openapi.json", "OpenAPI", "description of the REST API"],
+  ["health/ready", "Readiness", "as probes see it"],
 ];
 
 export function Service() {

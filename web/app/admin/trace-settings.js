@@ -1,13 +1,19 @@
-// What a trace counts as a participant is chosen at its first start and cannot change later.
+// What counts as a participant of a trace is chosen at its first start and cannot change later.
 import { useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
 import { count, dateTime } from "../core/format.js";
 import { vhost } from "../core/route.js";
 import { mayWrite, user } from "../core/session.js";
 import { traces } from "../core/traces.js";
-import { POLICIES, TraceButton } from "../overview/trace-actions.js";
 import { StateMark, Value } from "../ui/marks.js";
 import { Panel } from "../ui/panel.js";
+import { TraceButton } from "../ui/trace-button.js";
+
+const POLICIES = [
+  ["channel", "Channel"],
+  ["connection", "Connection"],
+  ["user", "User"],
+];
 
 export function TraceSettings() {
   const known = traces.value.data ?? [];
@@ -16,7 +22,7 @@ export function TraceSettings() {
     .filter((name) => !vhost.value || name === vhost.value)
     .sort();
   return html`<${Panel} title="Trace settings" flush
-    note="a participant is a channel, a connection or a user; it cannot change once there are events">
+    note="a participant is a channel, a connection or a user; fixed once there are events">
     <div class="list-scroll" tabindex="0" role="group" aria-label="Trace settings">
       <table class="list">
         <thead><tr><th>Virtual host</th><th>State</th><th>Participant</th><th>Created</th>
@@ -37,7 +43,7 @@ function Row({ vhost: name, trace }) {
     <td>${trace
       ? trace.participant
       : html`<select class="select" value=${policy} disabled=${!mayWrite.value}
-          aria-label="What is a participant" onChange=${(e) => setPolicy(e.currentTarget.value)}>
+          aria-label="What counts as a participant" onChange=${(e) => setPolicy(e.currentTarget.value)}>
           ${POLICIES.map(([value, label]) => html`<option key=${value} value=${value}>${label}</option>`)}
         </select>`}</td>
     ${trace

@@ -1,26 +1,24 @@
-// Asks for the chain, follows its job and shows the result. The job's number is in the URL, so
-// that a link or a reload comes back to the same one.
+// Asks for the chain, follows the job and shows the result. The number of the job is in the URL, so
+// that a link or a reload comes back to it.
 import { useEffect, useMemo, useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
 import { api, startChain } from "../core/api.js";
 import { bytes, count, plural, seconds } from "../core/format.js";
 import { download } from "../core/download.js";
+import { hasEnded, useJob } from "../core/jobs.js";
+import { attempt } from "../core/notices.js";
 import { useResource } from "../core/resource.js";
-import { ASK_AGAIN_MS, isOutage } from "../core/outage.js";
 import { href, patch, route } from "../core/route.js";
 import { mayWrite } from "../core/session.js";
-import { stream } from "../core/sse.js";
-import { attempt } from "../shell/notices.js";
+import { CopyButton } from "../ui/copy.js";
+import { reloadExports, useExports } from "../ui/exports-table.js";
 import { Icon } from "../ui/icons.js";
+import { JobProgress } from "../ui/job-progress.js";
 import { Alert, Panel } from "../ui/panel.js";
-import { CopyButton } from "../event/copy.js";
 import { ChainList } from "./chain-list.js";
-import { reloadExports, useExports } from "./exports-table.js";
 
 const PLAIN_NAME = /^[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}$/;
-const LISTED = ".jsonl"; // the format that the page itself can read back
-const ENDED = new Set(["succeeded", "failed", "cancelled"]);
-export const hasEnded = (job) => ENDED.has(job.state);
+const LISTED = ".jsonl"; // the format that the page can read back
 
 export function ChainJob({ a, b }) {
   const [summary, setSummary] = useState(null);
@@ -28,7 +26,7 @@ export function ChainJob({ a, b }) {
   const result = job?.result ?? summary;
   const isMine = (one) => String(one.from) === a && String(one.to) === b;
   const mine = result && isMine(result) ? result : null;
-  // Without a job of this page's, an export that somebody made before shows the chain as well.
+  // If this page ran no job, the chain is read from an export made earlier.
   const known = useExports().data?.find((one) => isMine(one) && one.file.endsWith(LISTED));
   const listed = mine?.file ? (mine.file.endsWith(LISTED) ? mine : null) : known;
 
@@ -45,16 +43,16 @@ export function ChainJob({ a, b }) {
     if (mine) reloadExports();
   }, [mine?.location]);
 
-  return html`<${Panel} title="Chain" note="every event that A could have led to and that could have led to B"
+  return html`<${Panel} title="Chain" note="every event on a causal path between A and B"
       tools=${html`<a class="button small" href=${href("space-time", { event: b })}>
         <${Icon} name="diagram" />Space-time</a>`}>
       <${ExportForm} a=${a} b=${b} onStart=${start} busy=${job && !hasEnded(job)} />
-      ${job && html`<${JobLine} job=${job} />`}
+      ${job && html`<${Progress} job=${job} />`}
       ${mine?.file && html`<${Summary} result=${mine} />`}
     <//>
     ${listed && html`<${ChainList} result=${listed} />`}
     ${mine?.file && !listed &&
-    html`<${Alert} tone="calm">To list the chain here as well, export it as .jsonl.<//>`}`;
+    html`<${Alert} tone="calm">Export the chain as .jsonl to list it here as well.<//>`}`;
 }
 
 function ExportForm({ a, b, onStart, busy }) {
@@ -89,59 +87,18 @@ function ExportForm({ a, b, onStart, busy }) {
         ? "Only an administrator may export. Exports made by others can be downloaded below."
         : valid
           ? ""
-          : "A plain name: letters, digits, . _ - and not beginning with a dot."}
+          : "A plain name: letters, digits, . _ - and no dot at the start."}
     </p>
   </form>`;
 }
 
-/** The job as it goes on: its stream of progress, by asking again where that breaks. */
-export function useJob(id) {
-  const [job, setJob] = useState(null);
-  useEffect(() => {
-    setJob(null);
-    if (!id) return undefined;
-    const controller = new AbortController();
-    followJob(id, setJob, controller.signal);
-    return () => controller.abort();
-  }, [id]);
-  return job && String(job.id) === String(id) ? job : null;
-}
-
-async function followJob(id, setJob, signal) {
-  try {
-    await stream(api.jobProgressUrl(id), { signal, onEvent: ({ data }) => setJob(data) });
-    setJob(await api.job(id, signal));
-  } catch {
-    if (signal.aborted) return;
-    await poll(id, setJob, signal);
+function Progress({ job }) {
+  if (job.state !== "succeeded") {
+    return html`<${JobProgress} job=${job}>Job ${job.id}: ${job.stage ?? job.state}${
+      job.rows_read ? `, ${plural(job.rows_read, "event")} read` : ""}<//>`;
   }
-}
-
-async function poll(id, setJob, signal) {
-  const again = (after) => setTimeout(() => !signal.aborted && poll(id, setJob, signal), after);
-  try {
-    const job = await api.job(id, signal);
-    setJob(job);
-    if (!hasEnded(job)) again(1000);
-  } catch (error) {
-    if (isOutage(error)) again(ASK_AGAIN_MS);
-    else setJob(null); // a job that is gone: the form alone is left
-  }
-}
-
-function JobLine({ job }) {
-  if (job.state === "succeeded" && job.result?.file) return null;
-  if (job.state === "failed") return html`<div class="job-line"><${Alert}>${job.error}<//></div>`;
-  if (job.state === "cancelled") return html`<div class="job-line soft">The job was cancelled.</div>`;
-  if (job.state === "succeeded") return html`<div class="job-line soft">There is no chain between these events: nothing was written.</div>`;
-  const cancel = () => attempt(() => api.cancelJob(job.id), `Job ${job.id} is being cancelled.`);
-  return html`<div class="job-line" role="status">
-    <div class="job-line-text">
-      <span>Job ${job.id}: ${job.stage ?? job.state}${job.rows_read ? `, ${plural(job.rows_read, "event")} read` : ""}</span>
-      <button class="button small" onClick=${cancel}>Cancel</button>
-    </div>
-    <progress max="100" value=${job.percent} aria-label=${`Progress of job ${job.id}`}></progress>
-  </div>`;
+  if (job.result?.file) return null;
+  return html`<div class="job-line soft">There is no chain between these events, so nothing was written.</div>`;
 }
 
 function Summary({ result }) {

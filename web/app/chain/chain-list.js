@@ -8,7 +8,7 @@ import { Panel, pending } from "../ui/panel.js";
 
 const MOST = 1000;
 
-/** The chain from its export: in stamping order, which never puts an effect before its cause. */
+/** The chain from its export, in stamping order, which never puts an effect before its cause. */
 export function ChainList({ result }) {
   const loaded = useResource((s) => readJsonLines(result.location, MOST, s), [result.location], { every: 0 });
   const { data } = loaded;

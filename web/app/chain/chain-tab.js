@@ -2,11 +2,11 @@ import { html } from "../core/html.js";
 import { api } from "../core/api.js";
 import { useResource } from "../core/resource.js";
 import { href, openEvent, pinnedA, pinnedB } from "../core/route.js";
-import { EventDrawer } from "../event/drawer.js";
+import { EventDrawer } from "../ui/event/drawer.js";
 import { Alert, Empty, Failure, Panel, pending } from "../ui/panel.js";
+import { ExportsTable } from "../ui/exports-table.js";
 import { Icon } from "../ui/icons.js";
 import { ChainJob } from "./chain-job.js";
-import { ExportsTable } from "./exports-table.js";
 import { Pair } from "./pair.js";
 
 export function ChainTab() {
@@ -15,7 +15,7 @@ export function ChainTab() {
   return html`<div class="page-inner">
       <div class="page-title">
         <h1>Compare and chain</h1>
-        <p>Could one have caused the other, and through which events?</p>
+        <p>Could one event have caused the other, and through which events?</p>
       </div>
       ${a && b ? html`<${Compared} a=${a} b=${b} />` : html`<${Pair} a=${a} b=${b} /><${Missing} a=${a} b=${b} />`}
       <${ExportsTable} />
@@ -27,7 +27,7 @@ function Missing({ a, b }) {
   const what = !a && !b ? "two events" : `event ${a ? "B" : "A"}`;
   return html`<${Panel} title="Chain">
     <${Empty} title=${`Pin ${what} to compare`}
-      actions=${html`<a class="button main" href=${href("events")}>Choose among the events</a>`}>
+      actions=${html`<a class="button main" href=${href("events")}>Choose events</a>`}>
       Type a number above, or open an event and press A or B. The answer is one of four words:
       before, after, equal or concurrent. Where one happened before the other, the chain between
       them can be restored and exported.
@@ -48,9 +48,9 @@ function Compared({ a, b }) {
 
 function Incomplete({ gaps }) {
   return html`<${Alert} tone="warn"
-    action=${html`<a class="button small" href=${href("overview")}>Look at the gaps</a>`}>
+    action=${html`<a class="button small" href=${href("overview")}>Show the gaps</a>`}>
     <strong>Not complete.</strong> ${gaps.length === 1 ? "A gap lies" : `${gaps.length} gaps lie`} between
-    these events: trace messages may have been lost there, so there may be influence that was not seen.
+    these events: trace messages may have been lost there, and with them signs of influence.
   <//>`;
 }
 
@@ -60,12 +60,12 @@ function ChainPanel({ a, b, answer }) {
       actions=${html`<a class="button" href=${href("space-time", { event: a })}>
         <${Icon} name="diagram" />See them in space-time</a>`}>
       The two are concurrent: no message and no participant carries anything from one to the other.
-      If both failed, they failed independently, or for a cause that lies before both or outside
-      the broker.<//><//>`;
+      If both failed, they failed independently, or from a common cause before them or outside the
+      broker.<//><//>`;
   }
   if (answer.relation === "equal") {
     return html`<${Panel} title="Chain"><${Empty} title="A and B are the same event">
       Pin another event to restore the chain between the two.<//><//>`;
   }
-  return html`<${ChainJob} a=${a} b=${b} vhost=${answer.vhost} />`;
+  return html`<${ChainJob} a=${a} b=${b} />`;
 }

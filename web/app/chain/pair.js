@@ -58,7 +58,7 @@ function Summary({ id }) {
       participant ${data.participant} · Lamport ${data.lamport}</p>`;
 }
 
-/** A small space-time sketch of the relation: the word again, as a picture. */
+/** The relation as a small space-time sketch. */
 function RelationSign({ relation }) {
   const arrow = { before: "M24 8L96 28", after: "M96 8L24 28" }[relation];
   const [left, right] = { before: [8, 28], after: [28, 8] }[relation] ?? [18, 18];

@@ -1,4 +1,4 @@
-// The four relations, in words that say which way time runs.
+// The four relations in words.
 const WORDS = {
   before: ["happened before", "A could have influenced B."],
   after: ["happened after", "B could have influenced A."],

@@ -1,10 +1,10 @@
-// The only module that speaks HTTP. Everything it asks for is in the public REST API.
+// The only module that speaks HTTP. It uses the public REST API and nothing else.
 import { authorization } from "./credentials.js";
 
 const ROOT = "itc_db";
 
-/** An answer that says no: `status`, the API's `error` word and its `reason` sentence. */
-export class ApiError extends Error {
+/** An error answer: `status`, and the `error` word and `reason` sentence of the API. */
+class ApiError extends Error {
   constructor(status, error, reason) {
     super(reason);
     this.status = status;
@@ -13,18 +13,18 @@ export class ApiError extends Error {
   }
 }
 
-/** A path under /itc_db with every part percent-encoded: `/` as a vhost becomes `%2F`. */
+/** A path under /itc_db with every part percent-encoded: the vhost `/` becomes `%2F`. */
 export function path(...parts) {
   return [ROOT, ...parts.map((part) => encodeURIComponent(part))].join("/");
 }
 
 /** `?a=b…` of all values that are set. */
-export function query(values) {
+function query(values) {
   const set = Object.entries(values).filter(([, value]) => value != null && value !== "");
   return set.length ? `?${new URLSearchParams(set)}` : "";
 }
 
-/** fetch with our credentials and no others; throws ApiError for every refusal. */
+/** `fetch` with our credentials only; throws ApiError for every error answer. */
 export async function request(url, { method = "GET", headers = {}, body, signal } = {}) {
   const credentials = authorization();
   let response;
@@ -34,7 +34,7 @@ export async function request(url, { method = "GET", headers = {}, body, signal 
       signal,
       body: body === undefined ? undefined : JSON.stringify(body),
       cache: "no-store",
-      // With the browser's own credentials left out it never opens its password box over ours.
+      // Without credentials of its own the browser never opens its password dialog over our form.
       credentials: "omit",
       headers: {
         accept: "application/json",
@@ -55,7 +55,7 @@ export async function request(url, { method = "GET", headers = {}, body, signal 
 
 let whenRefused = () => {};
 
-/** Sets what is to be done when the service does not take our credentials (any more). */
+/** Sets what to do when the service does not accept our credentials (any more). */
 export function onRefused(action) {
   whenRefused = action;
 }
@@ -69,7 +69,7 @@ async function refusal(response) {
   }
 }
 
-export async function getJson(url, signal) {
+async function getJson(url, signal) {
   return (await request(url, { signal })).json();
 }
 
@@ -95,7 +95,7 @@ export const api = {
   exports: (signal) => getJson(path("exports"), signal),
   deleteExport: (location) => request(relative(location), { method: "DELETE" }),
   topology: (vhost, signal) => getJson(path("topology") + query({ vhost }), signal),
-  /** Has the last hour of a virtual host counted; gives the number of the job. */
+  /** Starts a job that counts the last hour of a virtual host; returns its number. */
   countTopology: async (vhost) => {
     const url = path("topology") + query({ vhost });
     const headers = { prefer: "respond-async" };
@@ -109,7 +109,7 @@ export const api = {
   jobProgressUrl: (id) => path("jobs", id, "progress"),
 };
 
-/** Starts the chain job; the answer is the finished summary or a job to follow. */
+/** Starts a chain job; returns the finished summary, or the job to follow. */
 export async function startChain(from, to, file) {
   const response = await request(path("undefined", from, to, file), {
     method: "PUT",

@@ -1,5 +1,5 @@
-// The broker's user name and password, kept for this browser tab alone and sent as Basic
-// credentials. They never enter a URL, and go with the tab or with "Sign out".
+// The user name and password for the broker, kept in this browser tab only and sent as Basic
+// credentials. They never appear in a URL, and are gone once the tab is closed or you sign out.
 const KEY = "itc.authorization";
 
 export function authorization() {

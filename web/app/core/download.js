@@ -1,6 +1,6 @@
 import { relative, request } from "./api.js";
 
-/** Saves what the API serves at `location` under `name`; our credentials go along. */
+/** Saves what the API serves at `location` as file `name`; sends our credentials. */
 export async function download(location, name) {
   const response = await request(relative(location), { headers: { accept: "*/*" } });
   const url = URL.createObjectURL(await response.blob());
@@ -8,11 +8,11 @@ export async function download(location, name) {
   link.href = url;
   link.download = name;
   link.click();
-  // The browser has begun to read the blob by the time a minute has passed.
+  // Within a minute the browser has begun to read the blob.
   setTimeout(() => URL.revokeObjectURL(url), 60_000);
 }
 
-/** The first `most` rows of a JSON lines export; `more` when it holds further ones. */
+/** The first `most` rows of a JSON lines export, and whether there are `more`. */
 export async function readJsonLines(location, most, signal) {
   const response = await request(relative(location), { headers: { accept: "*/*" }, signal });
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();

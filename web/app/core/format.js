@@ -1,4 +1,4 @@
-// How values read: one place, so that the same thing looks the same everywhere.
+// How values are written: in one place, so that a thing looks the same everywhere.
 import { clock } from "./preferences.js";
 
 const whole = new Intl.NumberFormat("en-US");
@@ -8,11 +8,14 @@ export const count = (n) => (n == null ? "–" : whole.format(n));
 export const compact = (n) => (n == null ? "–" : n < 10_000 ? whole.format(n) : short.format(n));
 export const plural = (n, one, many = `${one}s`) => `${count(n)} ${n === 1 ? one : many}`;
 
-/** A reason of the API's as a sentence. */
+/** A reason given by the API as a sentence. */
 export function sentence(text) {
   const begun = text.charAt(0).toUpperCase() + text.slice(1);
   return /[.!?]$/.test(begun) ? begun : `${begun}.`;
 }
+
+/** What is wrong, as a sentence: the API's reason, or the page's own error. */
+export const reasonOf = (error) => sentence(error.reason ?? String(error));
 
 export function rate(n) {
   if (n == null) return "–";
@@ -88,15 +91,15 @@ export function dateTime(iso) {
   return at ? `${at.day} ${at.time}` : "–";
 }
 
-/** Microseconds since the epoch of the API's time, which has more digits than Date keeps. */
+/** A time of the API in microseconds since the epoch; Date would keep milliseconds only. */
 export function toMicros(iso) {
   const digits = /\.(\d+)/.exec(iso)?.[1] ?? "";
   return Math.floor(Date.parse(iso) / 1000) * 1e6 + Number(digits.padEnd(6, "0").slice(0, 6));
 }
 
 /**
- * Text of unknown origin, made harmless to the eye: control characters and marks that turn the
- * reading direction are spelled out. `lines` leaves line ends and tabs alone.
+ * Text of unknown origin, made harmless to the eye: control characters and marks that change the
+ * reading direction are spelled out. `lines` keeps line ends and tabs.
  */
 export function visible(text, { lines = false } = {}) {
   return String(text).replace(INVISIBLE, (c) => {
@@ -110,5 +113,5 @@ const NAMES = { 0: "NUL", 7: "BEL", 8: "BS", 9: "TAB", 10: "LF", 13: "CR", 27: "
 const INVISIBLE =
   /[\u0000-\u001f\u007f-\u009f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
 
-/** The default exchange has an empty name; RabbitMQ's page calls it so, too. */
+/** The default exchange has an empty name; RabbitMQ's own page calls it this. */
 export const exchangeName = (name) => (name === "" ? "(default)" : visible(name));

@@ -1,5 +1,5 @@
-// One place where the markup language meets the renderer. Text always becomes text nodes and
-// attribute values: nothing in this page parses data as HTML.
+// The markup language bound to the renderer. Text always becomes text nodes and attribute values:
+// nothing in this page parses data as HTML.
 import htm from "../../vendor/htm.js";
 import { Fragment, h, render } from "../../vendor/preact.js";
 

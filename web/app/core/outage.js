@@ -1,12 +1,12 @@
-// While the service, or what stands behind it, is away: ask again until it is back.
+// While the service, the broker or the store is down: retry until it is back.
 import { useEffect, useRef } from "../../vendor/hooks.js";
 
 export const ASK_AGAIN_MS = 3000;
-const AWAY = [0, 502, 503, 504]; // 0: no answer at all
+const DOWN = [0, 502, 503, 504]; // 0: no answer at all
 
-export const isOutage = ({ status }) => AWAY.includes(status);
+export const isOutage = ({ status }) => DOWN.includes(status);
 
-/** Calls `again()` some time after each new `error` that an outage made; not in a hidden page. */
+/** Calls `again()` a while after each new `error` caused by an outage, unless the page is hidden. */
 export function useRetry(error, again) {
   const latest = useRef(again);
   latest.current = again;

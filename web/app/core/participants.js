@@ -1,9 +1,9 @@
-// Who took part in a trace, those with the newest events first, page by page.
+// The participants of a trace, last active first, page by page.
 import { api } from "./api.js";
 
 const PAGE = 1000;
 
-/** At most `most` participants of a virtual host; none where it was never traced. */
+/** At most `most` participants of a virtual host; none if it was never traced. */
 export async function loadParticipants(vhost, most, signal) {
   const found = [];
   let before;

@@ -1,4 +1,4 @@
-// What belongs to the person rather than to the link: theme, refresh, clock, chosen columns.
+// What belongs to the browser rather than to the link: theme, refresh, clock, chosen columns.
 import { effect, signal } from "../../vendor/signals.js";
 
 function preference(name, fallback, allowed) {
@@ -13,18 +13,18 @@ function read(key) {
   try {
     return JSON.parse(localStorage.getItem(key)) ?? undefined;
   } catch {
-    return undefined; // somebody else's rubbish under our key counts as nothing
+    return undefined; // not ours, so ignored
   }
 }
 
 export const THEMES = ["system", "light", "dark"];
 export const theme = preference("theme", "system", THEMES);
 
-/** Seconds between refreshes; 0 is "do not". */
+/** Seconds between refreshes; 0: never. */
 export const REFRESH_CHOICES = [5, 10, 30, 0];
 export const refreshSeconds = preference("refresh", 5, REFRESH_CHOICES);
 
-export const CLOCKS = ["local", "utc"];
+const CLOCKS = ["local", "utc"];
 export const clock = preference("clock", "local", CLOCKS);
 
 export const eventColumns = preference("columns", null);
@@ -33,7 +33,7 @@ const dark = matchMedia("(prefers-color-scheme: dark)");
 const systemDark = signal(dark.matches);
 dark.addEventListener("change", () => (systemDark.value = dark.matches));
 
-/** "light" or "dark": what is shown. Canvas painters read it to repaint. */
+/** "light" or "dark", as shown now. Canvases repaint when it changes. */
 export const shownTheme = signal("light");
 effect(() => {
   const dark = theme.value === "dark" || (theme.value === "system" && systemDark.value);

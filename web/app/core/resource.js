@@ -1,6 +1,6 @@
-// Data that a component shows: loaded when it appears, again when its inputs or the refresh clock
-// say so, aborted when it goes. A failed refresh keeps the last good data and shows the error; an
-// outage is waited out whatever the refresh is.
+// Data that a component shows: loaded when it appears, reloaded when its inputs change or a refresh
+// is due, aborted when it disappears. A failed refresh keeps the last good data and shows the error;
+// an outage is retried whatever the refresh interval.
 import { useCallback, useEffect, useRef, useState } from "../../vendor/hooks.js";
 import { useRetry } from "./outage.js";
 import { refreshSeconds } from "./preferences.js";
@@ -8,7 +8,7 @@ import { refreshSeconds } from "./preferences.js";
 const LOADING = { data: undefined, error: null, loading: true };
 
 /**
- * `load(signal)` gives a promise. Returns `{data, error, loading, reload}`; `data` is undefined
+ * `load(signal)` returns a promise. Returns `{data, error, loading, reload}`; `data` is undefined
  * until the first answer for these `inputs`. `every` overrides the refresh in seconds (0: once).
  */
 export function useResource(load, inputs, { every } = {}) {
@@ -46,7 +46,7 @@ export function useResource(load, inputs, { every } = {}) {
   }, [...inputs, turn, seconds]);
 
   const reload = useCallback(() => setTurn((n) => n + 1), []);
-  // What is there for other inputs is never shown for these, not even until effects have run.
+  // Data of other inputs is never shown for these, not even before the effects have run.
   const shown = same(state.inputs, inputs) ? state : LOADING;
   useRetry(shown.error, reload);
   return { ...shown, reload };

@@ -1,5 +1,5 @@
-// The page's whole state is its URL: `#/events?vhost=%2F&event=17`. A link shows a colleague the
-// same thing, and the browser's back button goes one step back.
+// The whole state of the page is its URL: `#/events?vhost=%2F&event=17`. A link shows a colleague
+// the same thing, and the browser's back button goes one step back.
 import { computed, signal } from "../../vendor/signals.js";
 
 export const TABS = [
@@ -12,9 +12,9 @@ export const TABS = [
   ["admin", "Admin"],
 ];
 
-// What stays when another tab is opened: where one looks, and what one holds.
+// Kept when another tab is opened: the virtual host and the pins.
 const GLOBAL = ["vhost", "a", "b"];
-// An open event stays between the tabs that can show it beside themselves.
+// The tabs that can show an event at their side; it stays open from one to another.
 const EVENT_TABS = new Set(["events", "chain", "space-time"]);
 
 export const route = signal(parse(location.hash));
@@ -36,7 +36,7 @@ addEventListener("hashchange", () => {
   if (print(next) !== print(route.peek())) route.value = next;
 });
 
-/** The address of another tab that keeps what is global, with `params` on top. */
+/** The address of another tab: what is kept, and `params` on top. */
 export function href(tab, params = {}) {
   const here = route.value.params;
   const kept = Object.fromEntries(GLOBAL.map((name) => [name, here[name]]));
@@ -50,7 +50,7 @@ export function hrefHere(changes) {
   return print({ tab, params: { ...params, ...changes } });
 }
 
-/** Changes this tab's parameters; null takes one out. `replace` makes no step to go back to. */
+/** Changes the parameters of this tab; null removes one. `replace` adds no step to go back to. */
 export function patch(changes, { replace = false } = {}) {
   const { tab, params } = route.peek();
   show({ tab, params: { ...params, ...changes } }, replace);

@@ -1,4 +1,4 @@
-// Who is signed in. The broker decides; this page only asks and remembers the answer.
+// Who is signed in. The broker decides; the page asks and remembers the answer.
 import { computed, signal } from "../../vendor/signals.js";
 import { api, onRefused } from "./api.js";
 import { sentence } from "./format.js";
@@ -10,7 +10,7 @@ export const user = signal(undefined);
 export const signInError = signal(null);
 
 export const mayWrite = computed(() => Boolean(user.value?.may_write));
-/** Signed in with a password, or let in by a service that asks for none. */
+/** Whether one signed in with a password; a service may ask for none. */
 export const usesPassword = signal(false);
 
 export async function resume() {
@@ -22,13 +22,13 @@ export async function resume() {
     const hadCredentials = Boolean(authorization());
     if (error.status === 401) forgetCredentials();
     signInError.value = error.status === 401 && !hadCredentials ? null : sentence(error.reason);
-    // Who was signed in waits for an outage to end: another password would not end it.
+    // Signed in before an outage: wait for it to end; another password would not help.
     if (hadCredentials && isOutage(error)) setTimeout(resume, ASK_AGAIN_MS);
     else user.value = null;
   }
 }
 
-/** Asks again: virtual hosts and rights come and go while a page is open. */
+/** Asks again: virtual hosts and rights may change while the page is open. */
 export async function reloadUser(signal) {
   const answer = await api.whoami(signal);
   const now = user.peek();
@@ -48,7 +48,7 @@ export async function signIn(name, password) {
   }
 }
 
-/** Too few rights for one thing, or nobody at all any more? Only the second signs out. */
+/** After a 401: signs out only if the user is no longer accepted at all. */
 async function checkStillKnown() {
   if (!user.peek() || checking) return;
   checking = true;

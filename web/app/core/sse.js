@@ -3,8 +3,8 @@ import { request } from "./api.js";
 
 /**
  * Calls `onEvent({id, data})` for each event until the stream ends or `signal` aborts.
- * `data` is parsed JSON. `onId(id)` is told ids that come without data: where to resume although
- * nothing passed the filters. Resolves at the end of the stream, rejects with ApiError.
+ * `data` is parsed JSON. `onId(id)` gets ids that come without data: where to resume although nothing
+ * passed the filters. Resolves at the end of the stream, rejects with ApiError.
  */
 export async function stream(url, { signal, lastEventId, onEvent, onId = () => {} }) {
   const headers = { accept: "text/event-stream" };
@@ -19,7 +19,7 @@ export async function stream(url, { signal, lastEventId, onEvent, onId = () => {
       parser(value);
     }
   } finally {
-    reader.cancel().catch(() => {}); // the stream may be gone already
+    reader.cancel().catch(() => {}); // the stream may have ended already
   }
 }
 

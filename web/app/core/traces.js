@@ -1,4 +1,4 @@
-// The state of every trace, kept fresh for the whole page, and the rates that follow from it.
+// The state of every trace, kept fresh for the whole page, and the rates computed from it.
 import { signal } from "../../vendor/signals.js";
 import { useEffect } from "../../vendor/hooks.js";
 import { api } from "./api.js";
@@ -14,7 +14,7 @@ const BIN_SECONDS = 5;
 /** `{data: [traces] | undefined, error}` */
 export const traces = signal({ data: undefined, error: null });
 
-/** `{vhost, at (s), seconds, published, received, unmatched}` with counts of that span. */
+/** `[{vhost, at (s), seconds, published, received, unmatched}]`: counts over the `seconds` to `at`. */
 export const rateSamples = signal([]);
 
 let before = null; // the counters at the last poll, by vhost
@@ -46,7 +46,7 @@ export function useTracesPolling() {
     let timer = 0;
     const run = async () => {
       if (!document.hidden) await reloadTraces(controller.signal);
-      if (!seeded) seed(); // once, and not to be cut short by another choice of refresh
+      if (!seeded) seed(); // once; a change of the refresh interval must not abort it
       seeded = true;
       if (every && !controller.signal.aborted) timer = setTimeout(run, every * 1000);
     };
@@ -64,7 +64,7 @@ function sample(list) {
   const added = [];
   for (const [vhost, counters] of now) {
     const old = before?.get(vhost);
-    // A counter that fell was reset by a new start; that span says nothing.
+    // A counter that fell was reset by a restart; nothing is known about that span.
     if (!old || old.published > counters.published || at - old.at < 0.5) continue;
     added.push({
       vhost,
@@ -79,7 +79,7 @@ function sample(list) {
   if (added.length) rateSamples.value = [...rateSamples.peek(), ...added].slice(-KEPT_SAMPLES);
 }
 
-/** Fills the plot's past from the newest events, as far back as one page of them reaches. */
+/** Fills the past of the plot from the newest events, as far back as one page of them reaches. */
 async function seed() {
   const until = Date.now() / 1000;
   let since = until - SEED_SECONDS;
@@ -92,7 +92,7 @@ async function seed() {
       columns: "id,vhost,type,match,recorded_at",
     });
   } catch {
-    return; // the plot then starts empty; what is wrong shows where it matters
+    return; // the plot starts empty; the error shows elsewhere
   }
   if (events.length === SEED_EVENTS) since = toMicros(events.at(-1).recorded_at) / 1e6;
   const bins = emptyBins(events, since, until);
@@ -110,7 +110,7 @@ async function seed() {
 
 const binKey = (vhost, at) => `${Math.floor(at / BIN_SECONDS)} ${vhost}`;
 
-/** Bins of every traced virtual host that lie wholly between the two times and in its trace. */
+/** Bins of every traced virtual host that lie wholly between the two times and within its trace. */
 function emptyBins(events, since, until) {
   const list = traces.peek().data ?? [];
   const begun = new Map(list.map((trace) => [trace.vhost, toMicros(trace.created_at) / 1e6]));

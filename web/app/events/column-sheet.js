@@ -37,7 +37,7 @@ export function ColumnSheet({ shown }) {
             onChange=${(e) => toggleColumn(name, e.currentTarget.checked)} />${label}
         </label>`,
       )}
-      <button class="button small" onClick=${resetColumns}>Usual columns</button>
+      <button class="button small" onClick=${resetColumns}>Default columns</button>
     </fieldset>`}
   </div>`;
 }

@@ -1,4 +1,4 @@
-// The columns an event can be shown by: one table, from which header, cells and request follow.
+// The columns of the events table, described once: header, cells and request all follow from this.
 import { html } from "../core/html.js";
 import { bytes, count, dateTime, exchangeName, isToday, recent, visible } from "../core/format.js";
 import { eventColumns } from "../core/preferences.js";
@@ -8,7 +8,9 @@ import { MatchMark, TypeMark } from "../ui/marks.js";
 const list = (values) => (values ?? []).map((value) => visible(value)).join(", ");
 const number = { number: true };
 
-// width in rem; wider: another width when the oldest row wants it; grow: the least width, and a share of what is left; needs: fields of the API beside its own name.
+// width: in rem; with grow, the least width, and the column gets a share of what is left
+// wider: another width, and when the oldest row needs it
+// needs: fields of the API besides its own name
 export const COLUMNS = [
   { name: "id", label: "Event", width: 5.6, fixed: true },
   { name: "recorded_at", label: "Time", width: 7.6, wider: [10.6, (e) => !isToday(e.recorded_at)], tabular: true, cell: (e) => recent(e.recorded_at), title: (e) => `${dateTime(e.recorded_at)}, stored ${e.recorded_at}` },
@@ -47,7 +49,7 @@ function payloadText(event) {
   return event.payload_encoding === "base64" ? "(binary)" : visible(event.payload.slice(0, 300));
 }
 
-/** The chosen columns; the virtual host is among them where several can be in the table. */
+/** The chosen columns; by default with the virtual host if several can be in the table. */
 export function chosenColumns(vhost) {
   const names = new Set(eventColumns.value ?? DEFAULT);
   const several = (user.value?.vhosts.length ?? 0) > 1;
@@ -64,7 +66,7 @@ export function toggleColumn(name, shown) {
 
 export const resetColumns = () => (eventColumns.value = null);
 
-/** What to ask the API for: the fields of these columns and no more. */
+/** What to ask the API for: only the fields of these columns. */
 export function requestFor(columns) {
   const fields = new Set(["id", "vhost", "type"]);
   for (const { name, needs = [] } of columns) [name, ...needs].forEach((f) => fields.add(f));

@@ -1,11 +1,12 @@
 import { useEffect, useMemo, useRef, useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
 import { count } from "../core/format.js";
+import { useKeys } from "../core/keys.js";
 import { useRetry } from "../core/outage.js";
 import { href, openEvent, patch, pinnedA, pinnedB, route, vhost } from "../core/route.js";
+import { useTail } from "../core/tail.js";
 import { traces } from "../core/traces.js";
-import { EventDrawer } from "../event/drawer.js";
-import { useKeys } from "../shell/keyboard.js";
+import { EventDrawer } from "../ui/event/drawer.js";
 import { Icon } from "../ui/icons.js";
 import { Empty, Failure } from "../ui/panel.js";
 import { chosenColumns, requestFor } from "./columns.js";
@@ -13,7 +14,6 @@ import { ColumnSheet } from "./column-sheet.js";
 import { Feed, MOST_FRESH } from "./feed.js";
 import { FilterBox, FilterChips, filtersOf } from "./filters.js";
 import { RowsTable } from "./rows-table.js";
-import { useTail } from "./tail.js";
 
 export function EventsTab() {
   const { params } = route.value;
@@ -83,7 +83,7 @@ export function EventsTab() {
     ${openEvent.value && html`<${EventDrawer} id=${openEvent.value} key=${openEvent.value} />`}`;
 }
 
-/** A feed for these filters, opened round `at`, closed when they change. */
+/** A feed for these filters, opened around `at`, closed when they change. */
 function useFeed(filters, at) {
   const key = JSON.stringify([filters, at ?? null]);
   const feed = useMemo(() => new Feed(filters), [key]);
@@ -94,7 +94,7 @@ function useFeed(filters, at) {
   return feed;
 }
 
-/** The row with the cursor is remembered by its event, so that new rows do not move it. */
+/** The cursor is kept by event, not by row, so that new rows do not move it. */
 function useActive(feed, openId) {
   const [id, setId] = useState(openId ? Number(openId) : null);
   const rows = feed.state.value.rows;
@@ -146,7 +146,7 @@ function NoRows({ loading, filtered }) {
   if (loading) return html`<p class="loading" role="status">Loading events …</p>`;
   if (filtered) {
     return html`<${Empty} title="No event matches these filters">
-      Take a filter away above, or wait: new events that match appear here by themselves.<//>`;
+      Remove a filter above, or wait: new events that match will appear here.<//>`;
   }
   return html`<${Empty} title="No events yet"
     actions=${html`<a class="button" href=${href("overview")}>To the traces</a>`}>

@@ -1,10 +1,10 @@
-// The rows behind the events table: a window of at most MOST_ROWS that slides over any number of
-// events by keyset cursors, newest first. Nothing here knows the DOM.
+// The rows of the events table: a window of at most MOST_ROWS that slides over any number of events
+// by keyset cursors, newest first. Knows nothing of the DOM.
 import { signal } from "../../vendor/signals.js";
 import { api } from "../core/api.js";
 
 const PAGE = 200;
-export const MOST_ROWS = 6000;
+const MOST_ROWS = 6000;
 export const MOST_FRESH = 1000;
 
 export class Feed {
@@ -13,8 +13,8 @@ export class Feed {
     this.filters = filters;
     this.abort = new AbortController();
     this.busy = { older: false, newer: false };
-    // `moved` says how many rows were put before (or, negative, taken from) the first row since
-    // the last publication, so that the table can keep what is looked at in its place.
+    // `moved`: how many rows were added before the first one (negative: removed) since the state
+    // before, so that the table can keep the rows in view where they are.
     this.state = signal({
       rows: [],
       moved: 0,
@@ -33,10 +33,10 @@ export class Feed {
     this.abort.abort();
   }
 
-  /** Begins at the newest event, or round the event `anchor`. */
+  /** Starts at the newest event, or around the event `anchor`. */
   async open(anchor) {
     this.fresh = [];
-    this.anchor = anchor; // the table puts it in the middle once, and takes it away
+    this.anchor = anchor; // the table scrolls to it once, then resets it
     this.publish({ rows: [], loading: true, fresh: 0, moved: 0 });
     await this.attempt(async () => {
       if (!anchor) {
@@ -57,7 +57,7 @@ export class Feed {
     });
   }
 
-  /** After a failure: what was wanted, or, where rows are shown, only whether they can go on. */
+  /** After a failure: opens again, or with rows shown only checks that the service is back. */
   retry() {
     if (!this.state.peek().rows.length) return this.open(this.anchor);
     return this.attempt(() => this.fetch({}));
@@ -94,7 +94,7 @@ export class Feed {
     this.busy[side] = false;
   }
 
-  /** Events of the live tail, oldest first; `show` puts them into the table at once. */
+  /** Takes events from the live tail, oldest first; `show` puts them into the table at once. */
   take(events, show) {
     const { rows, atNewest } = this.state.peek();
     const last = this.fresh.at(-1)?.id ?? rows[0]?.id ?? 0;

@@ -8,20 +8,20 @@ import { Icon } from "../ui/icons.js";
 export const FIELDS = [
   ["type", "published or received"],
   ["match", "routed, redelivered, dead_lettered, unmatched"],
-  ["exchange", "its name"],
-  ["queue", "its name"],
+  ["exchange", "name"],
+  ["queue", "name"],
   ["routing_key", "one of the keys"],
   ["user", "user name"],
   ["participant", "number"],
   ["connection", "ip:port -> ip:port"],
   ["channel", "number"],
   ["redelivered", "true or false"],
-  ["since", "time, as 2026-01-02T03:04"],
-  ["until", "time, as 2026-01-02T03:04"],
+  ["since", "time, such as 2026-01-02T03:04"],
+  ["until", "time, such as 2026-01-02T03:04"],
 ];
 const NAMES = new Set(FIELDS.map(([name]) => name));
 
-/** The filters in the URL, as the API takes them. */
+/** The filters in the URL, as the API expects them. */
 export function filtersOf(params) {
   const set = Object.entries(params).filter(([name]) => NAMES.has(name) || name === "q");
   const filters = Object.fromEntries(set);
@@ -30,15 +30,15 @@ export function filtersOf(params) {
   return { vhost: params.vhost, ...filters, use_regex: regex };
 }
 
-/** A time as a person writes it, local unless it says otherwise; what is none goes as it is. */
+/** A time as people write it, local unless it has a zone; anything else stays as it is. */
 function toUtc(text) {
   const today = new Date().toLocaleDateString("sv-SE");
   const date = new Date(/^\d{1,2}:/.test(text) ? `${today}T${text.padStart(5, "0")}` : text);
   return Number.isNaN(date.getTime()) ? text : date.toISOString();
 }
 
-/** `a:b "c:d e"` as parameter changes; what names no field is the text search. */
-export function parse(text) {
+/** `a:b "c:d e"` as parameter changes; whatever names no field is searched for as text. */
+function parse(text) {
   const changes = {};
   const rest = [];
   for (const [, name, quoted, bare, word] of text.matchAll(
@@ -69,7 +69,7 @@ export function FilterBox() {
     <input class="input" id="event-filter" type="text" autocomplete="off" spellcheck=${false}
       aria-label="Filter events" placeholder="Filter: text, or queue:billing type:received"
       value=${text} onInput=${(e) => setText(e.currentTarget.value)} />
-    <label class="check" title="Take exchange, queue, connection, user and routing key for regular expressions">
+    <label class="check" title="Treat exchange, queue, connection, user and routing key as regular expressions">
       <input type="checkbox" checked=${route.value.params.regex === "on"}
         onChange=${(e) => patch({ regex: e.currentTarget.checked ? "on" : null })} />Regex
     </label>
@@ -86,7 +86,7 @@ export function FilterChips() {
   const set = Object.entries(route.value.params).filter(([n]) => NAMES.has(n) || n === "q");
   if (!set.length) return null;
   const none = Object.fromEntries(set.map(([name]) => [name, null]));
-  return html`<div class="filters" role="group" aria-label="Filters in force">
+  return html`<div class="filters" role="group" aria-label="Active filters">
     ${set.map(
       ([name, value]) => html`<span class="filter" key=${name}>
         <span class="name">${name === "q" ? "text" : name.replace("_", " ")}</span>

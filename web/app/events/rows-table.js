@@ -1,5 +1,5 @@
-// The virtual table: only the rows in sight exist. Every row has the same height, so where each
-// would stand needs no measuring.
+// The virtual table: only the rows in view exist. All rows have the same height, so that their
+// positions need no measuring.
 import { useEffect, useLayoutEffect, useRef, useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
 import { hrefHere } from "../core/route.js";
@@ -9,8 +9,8 @@ const SPARE_ROWS = 12;
 const LOAD_AHEAD_ROWS = 60;
 
 /**
- * `feed.state.value` is shown; `active` is the index of the row that has the cursor; `gapAfter`
- * the ids after which a gap lies. `onScroll({atTop})` tells whether the newest row is in sight.
+ * Shows `feed.state.value`. `active` is the index of the row with the cursor, `gapAfter` the ids that
+ * a gap follows. `onTop(atTop)` says whether the newest row is in view.
  */
 export function RowsTable({ feed, columns, openId, active, onActivate, onTop, gapAfter, pins }) {
   const { rows, moved, version, atNewest, atOldest } = feed.state.value;
@@ -104,7 +104,7 @@ function Row({ event, index, columns, open, active, pin, gap, onActivate }) {
               onClick=${(e) => (e.preventDefault(), onActivate(index, true))}
               onFocus=${() => onActivate(index, false)}>#${event.id}</a>
             ${pin && html` <span class="pin ${pin.toLowerCase()}">${pin}</span>`}
-            ${gap && html`<span class="gap-mark" title="Trace messages may have been lost just after this event">gap</span>`}
+            ${gap && html`<span class="gap-mark" title="Trace messages may have been lost right after this event">gap</span>`}
           </td>`
         : html`<${Cell} key=${column.name} column=${column} event=${event} />`,
     )}

@@ -1,26 +1,20 @@
 import { html } from "../core/html.js";
-import { api } from "../core/api.js";
 import { count, dateTime, seconds, toMicros } from "../core/format.js";
 import { download } from "../core/download.js";
-import { refreshSeconds } from "../core/preferences.js";
-import { useResource } from "../core/resource.js";
+import { cancelJob, hasEnded, useJobs } from "../core/jobs.js";
+import { attempt } from "../core/notices.js";
 import { href, vhost } from "../core/route.js";
 import { mayWrite } from "../core/session.js";
-import { hasEnded } from "../chain/chain-job.js";
-import { ExportsTable } from "../chain/exports-table.js";
-import { attempt } from "../shell/notices.js";
+import { ExportsTable } from "../ui/exports-table.js";
 import { Icon } from "../ui/icons.js";
 import { StateMark, Value } from "../ui/marks.js";
 import { Empty, Panel, pending } from "../ui/panel.js";
 
-const BUSY_SECONDS = 1;
-
 export function JobsTab() {
-  // While a job runs its bar should move, whatever the page's refresh.
-  const loaded = useResource(loadJobs, [], { every: busy ? BUSY_SECONDS : refreshSeconds.value });
+  const loaded = useJobs();
   const list = loaded.data?.filter((job) => !vhost.value || job.vhost === vhost.value);
   return html`<div class="page-inner">
-    <div class="page-title"><h1>Jobs</h1><p>Chains are restored and topologies counted by jobs, so that a long one keeps nobody waiting.</p></div>
+    <div class="page-title"><h1>Jobs</h1><p>Jobs restore chains and count topologies in the background.</p></div>
     <${Panel} title="Jobs" flush note="newest first">
       ${!list ? pending(loaded, "jobs") : list.length ? html`<${List} jobs=${list} reload=${loaded.reload} />` : html`<${NoJobs} />`}
     <//>
@@ -28,25 +22,17 @@ export function JobsTab() {
   </div>`;
 }
 
-let busy = false;
-
-async function loadJobs(signal) {
-  const list = await api.jobs(signal);
-  busy = list.some((job) => !hasEnded(job));
-  return list.sort((x, y) => y.id - x.id);
-}
-
 function NoJobs() {
   return html`<${Empty} title="No job has run yet"
     actions=${html`<a class="button" href=${href("chain")}>Compare and chain</a>`}>
-    Pin two events and restore the chain between them; its job appears here.<//>`;
+    Pin two events and restore the chain between them: its job will appear here.<//>`;
 }
 
 function List({ jobs, reload }) {
   return html`<div class="list-scroll" tabindex="0" role="group" aria-label="Jobs">
     <table class="list">
       <thead><tr><th>Job</th><th>State</th><th>Progress</th><th>Request</th><th>Virtual host</th>
-        <th class="number">Events</th><th>Begun</th><th class="number">Took</th><th><span class="unseen">Actions</span></th></tr></thead>
+        <th class="number">Events</th><th>Started</th><th class="number">Took</th><th><span class="unseen">Actions</span></th></tr></thead>
       <tbody>${jobs.map((job) => html`<${Row} key=${job.id} job=${job} reload=${reload} />`)}</tbody>
     </table>
   </div>`;
@@ -93,7 +79,7 @@ function took(job) {
 function Action({ job, reload }) {
   if (!hasEnded(job)) {
     const cancel = async () => {
-      await attempt(() => api.cancelJob(job.id), `Job ${job.id} is being cancelled.`);
+      await cancelJob(job);
       reload();
     };
     return html`<button class="button small" disabled=${!mayWrite.value} onClick=${cancel}

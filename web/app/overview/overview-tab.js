@@ -3,11 +3,11 @@ import { compact, count, percent, rate } from "../core/format.js";
 import { href, vhost } from "../core/route.js";
 import { mayWrite, user } from "../core/session.js";
 import { reloadTraces, traces } from "../core/traces.js";
+import { GapsTable } from "../ui/gaps-table.js";
 import { Value } from "../ui/marks.js";
 import { Failure, Panel, pending } from "../ui/panel.js";
-import { GapsTable } from "./gaps-table.js";
+import { TraceButton } from "../ui/trace-button.js";
 import { RatesPlot } from "./rates-plot.js";
-import { TraceButton } from "./trace-actions.js";
 import { TracesTable } from "./traces-table.js";
 
 export function OverviewTab() {
@@ -21,7 +21,7 @@ export function OverviewTab() {
   return html`<div class="page-inner">
     <div class="page-title">
       <h1>${chosen ? html`<${Value}>${chosen}<//>` : "All virtual hosts"}</h1>
-      <p>Causality on this broker: what was published, what was received, and because of what.</p>
+      <p>Causality on this broker: what was published, what was received, and what caused it.</p>
     </div>
     ${error && html`<${Failure} error=${error} onRetry=${() => reloadTraces()} />`}
     ${shown.length === 0
@@ -50,11 +50,11 @@ function Figures({ shown }) {
   const lags = shown.map((t) => t.lag).filter((lag) => lag != null);
   const figures = [
     ["Rate", rate(sum((t) => t.rate)), "events now"],
-    ["Events stored", compact(sum((t) => t.events)), html`<a href=${href("events")}>look at them</a>`],
+    ["Events stored", compact(sum((t) => t.events)), html`<a href=${href("events")}>show them</a>`],
     ["Participants", compact(sum((t) => t.participants)), "who took part"],
-    ["Lag", lags.length ? compact(lags.reduce((a, b) => a + b)) : "–", "messages to be read"],
+    ["Lag", lags.length ? compact(lags.reduce((a, b) => a + b)) : "–", "messages to read"],
     ["Unmatched", percent(unmatched, received), `${count(unmatched)} of ${compact(received)} received`],
-    ["Gaps", compact(gaps), gaps ? "the record is not complete" : "the record is complete", gaps > 0],
+    ["Gaps", compact(gaps), gaps ? "the record is incomplete" : "the record is complete", gaps > 0],
   ];
   return html`<dl class="figures">
     ${figures.map(
@@ -70,11 +70,11 @@ function NothingTraced({ rows }) {
     <div class="empty">
       <${Sketch} />
       <h2>Start a trace to see what causes what</h2>
-      <p>From then on every publish and every delivery of that virtual host is stamped with a
-        logical clock and kept, so that any two can be compared and the chain between them
-        restored. What happened before the start is not known. Tracing costs the broker one more
-        message for each publish and each delivery.</p>
-      ${!mayWrite.value && html`<p>Your user may look but not start: ask an administrator.</p>`}
+      <p>From then on every publish and delivery of that virtual host is stamped with a logical clock
+        and stored, so that any two can be compared and the chain between them restored. What
+        happened before is not known. Tracing costs the broker one more message for each publish
+        and each delivery.</p>
+      ${!mayWrite.value && html`<p>You may look but not start a trace: ask an administrator.</p>`}
       <div class="start-list">
         ${rows.map(
           ({ vhost }) => html`<div class="start-row" key=${vhost}>

@@ -24,7 +24,7 @@ export function RatesPlot({ vhost }) {
     ${times.length < 2
       ? html`<${Empty} title="Measuring …">
           ${refreshSeconds.value
-            ? "Two looks at the counters make a rate; the first will show in a moment."
+            ? "A rate takes two readings of the counters; the first appears in a moment."
             : "Refresh is off, so no rates are measured. Choose a refresh interval above."}
         <//>`
       : html`<${Plot} label="Events per second over time, by type" series=${SERIES} data=${data}
@@ -38,7 +38,7 @@ export function RatesPlot({ vhost }) {
   <//>`;
 }
 
-/** Samples of the chosen vhost, or of all with those of one poll added up, as uPlot's columns. */
+/** Samples of the chosen vhost, or of all with those of one poll added up, as columns for Plot. */
 function columns(samples, vhost) {
   const points = [];
   for (const sample of samples) {

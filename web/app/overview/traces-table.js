@@ -3,11 +3,11 @@ import { compact, count, percent, rate } from "../core/format.js";
 import { href } from "../core/route.js";
 import { StateMark, Value } from "../ui/marks.js";
 import { Panel } from "../ui/panel.js";
-import { TraceButton } from "./trace-actions.js";
+import { TraceButton } from "../ui/trace-button.js";
 
-/** One row a vhost, traced or not: `rows` are [{vhost, trace | null}]. */
+/** A row for each virtual host, traced or not: `rows` are [{vhost, trace | null}]. */
 export function TracesTable({ rows }) {
-  return html`<${Panel} title="Traces" flush note="one a virtual host">
+  return html`<${Panel} title="Traces" flush note="one per virtual host">
     <div class="list-scroll" tabindex="0" role="group" aria-label="Traces">
       <table class="list">
         <thead><tr>
@@ -37,7 +37,7 @@ function Row({ vhost, trace }) {
       <td class="name"><a href=${href("overview", { vhost })}><${Value}>${vhost}<//></a></td>
       <td><${StateMark} state=${trace.state} /></td>
       <td class="number">${rate(trace.rate)}</td>
-      <td class="number" title="Messages that wait in the trace queue">${compact(trace.lag)}</td>
+      <td class="number" title="Messages waiting in the trace queue">${compact(trace.lag)}</td>
       <td class="number">
         <a href=${href("events", { vhost })} title=${count(trace.events)}>${compact(trace.events)}</a>
       </td>

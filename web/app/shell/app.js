@@ -26,7 +26,7 @@ const PAGES = {
   jobs: JobsTab,
   admin: AdminTab,
 };
-// These fill the window and scroll inside themselves.
+// These fill the window and have scroll bars of their own.
 const FILLED = new Set(["events", "space-time"]);
 
 export function App() {
@@ -56,7 +56,7 @@ function Shell() {
   </div>`;
 }
 
-// The hash is the page's state, so the link's own jump must not happen.
+// The hash is the state of the page, so the link must not change it.
 function skip(event) {
   event.preventDefault();
   document.getElementById("page").focus();

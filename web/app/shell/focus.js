@@ -1,5 +1,5 @@
-// The keyboard's place: what has the focus may go (closed, replaced, switched off), and then the
-// browser begins at the top of the page again. Here it goes on at the successor instead.
+// Keeps the keyboard focus. When the focused element goes away (closed, replaced, disabled) a browser
+// starts again at the top of the page; here the focus moves to its successor instead.
 import { useEffect } from "../../vendor/hooks.js";
 
 const MOST = 20;
@@ -7,7 +7,7 @@ const FALLBACK = "page";
 
 export function useKeptFocus() {
   useEffect(() => {
-    const trail = []; // what had the focus, newest last
+    const trail = []; // what has had the focus, newest last
     const entered = ({ target }) => {
       if (trail.at(-1) !== target) trail.push(target);
       if (trail.length > MOST) trail.shift();
@@ -29,7 +29,7 @@ export function useKeptFocus() {
 
 const isLost = (element) => !element.isConnected || element.matches(":disabled");
 
-/** First what bears the same name, then the way back that the focus came, then the page. */
+/** Tries elements with the same name, then those focused before, then the page. */
 function goOn(lost, way) {
   const successors = [...named(lost), ...way, document.getElementById(FALLBACK)];
   successors.find((element) => {
@@ -39,7 +39,7 @@ function goOn(lost, way) {
   });
 }
 
-/** The elements named as the lost one, then as each of those it stood in: `data-focus` or a label. */
+/** For the lost element and each of its ancestors: the one that now has the same name. */
 function* named(lost) {
   for (let element = lost; element && element !== document.body; element = element.parentElement) {
     const name = nameOf(element);

@@ -43,7 +43,7 @@ function Gone() {
   if (!name || user.value.vhosts.includes(name)) return null;
   return html`<${Alert} tone="warn"
     action=${html`<a class="button small" href=${hrefHere({ vhost: null })}>All virtual hosts</a>`}>
-    There is no virtual host <${Value}>${name}<//> that you may see: it was deleted, or is not open to you.<//>`;
+    There is no virtual host <${Value}>${name}<//> that you can see: it was deleted, or you have no access to it.<//>`;
 }
 
 function VhostSelect() {

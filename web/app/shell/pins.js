@@ -1,4 +1,4 @@
-// The strip below the header that holds the two pinned events and how they relate.
+// The strip below the header: the two pinned events and how they relate.
 import { html } from "../core/html.js";
 import { api } from "../core/api.js";
 import { useResource } from "../core/resource.js";

@@ -6,7 +6,7 @@ import { Alert } from "../ui/panel.js";
 export function SignIn() {
   const form = useRef(null);
   const [busy, setBusy] = useState(false);
-  // `autofocus` works once a page: not after signing out.
+  // `autofocus` works only once per page, so not after signing out.
   useEffect(() => form.current.elements.name.focus(), []);
 
   const submit = async (event) => {

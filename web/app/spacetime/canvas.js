@@ -1,15 +1,17 @@
-// The canvas and the hands on it: wheel, drag, pinch by ctrl + wheel, click, hover, minimap.
+// The canvas, the minimap beside it, and the pointer on both.
+import { effect } from "../../vendor/signals.js";
 import { useEffect, useRef } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
+import { plural } from "../core/format.js";
+import { densities, paintMinimap } from "./frame.js";
 import { NONE } from "./model.js";
-import { densities, paintMinimap } from "./minimap.js";
 import { paint } from "./painter.js";
 import { GUTTER } from "./view.js";
 
 const CLICK_PIXELS = 4;
 const ZOOM_STEP = 1.0015;
 
-/** Gives a canvas the pixels of its box on this screen; the context draws in CSS pixels. */
+/** Gives a canvas as many pixels as its box has on this screen; the context draws in CSS pixels. */
 function fitted(canvas) {
   const { clientWidth: width, clientHeight: height } = canvas;
   const ratio = devicePixelRatio || 1;
@@ -22,57 +24,62 @@ function fitted(canvas) {
   return { context, width, height };
 }
 
-/**
- * `stage` is the object that owns the scene and the colours; its `redraw` is set here. `version`
- * changes with the loaded rows. `onMoved(drawn)` follows each redraw.
- */
-export function DiagramCanvas({ stage, onSelect, onHover, onMoved, label, describedBy }) {
+export function DiagramCanvas({ stage, describedBy }) {
   const canvas = useRef(null);
   const map = useRef(null);
-  const latest = useRef({});
-  latest.current = { onSelect, onHover, onMoved };
 
   useEffect(() => {
-    const { scene } = stage;
-    const element = canvas.current;
-    const strip = map.current;
-    let frame = 0;
-    let bins = null;
-    let binsOf = null;
-    const draw = () => {
-      frame = 0;
-      const { context } = fitted(element);
-      const drawn = paint(context, scene, stage.palette);
-      if (binsOf !== scene.rows) {
-        binsOf = scene.rows;
-        bins = densities(scene);
-      }
-      const fit = fitted(strip);
-      paintMinimap(fit.context, scene, bins, stage.palette, fit);
-      latest.current.onMoved(drawn);
-    };
-    stage.redraw = () => (frame ||= requestAnimationFrame(draw));
-
-    const watcher = new ResizeObserver(() => {
-      scene.view.resize(element.clientWidth, element.clientHeight);
-      stage.redraw();
-    });
-    watcher.observe(element);
-    const release = [
-      listenCanvas(element, stage, latest),
-      listenMap(strip, stage),
+    const stops = [
+      painting(canvas.current, map.current, stage),
+      resizing(canvas.current, stage),
+      listenCanvas(canvas.current, stage),
+      listenMap(map.current, stage),
     ];
-    return () => {
-      watcher.disconnect();
-      release.forEach((stop) => stop());
-      cancelAnimationFrame(frame);
-      stage.redraw = () => {};
-    };
+    return () => stops.forEach((stop) => stop());
   }, [stage]);
 
+  const { events } = stage.drawn.value;
+  const label = `Space-time diagram: ${plural(events, "event")} of ${plural(stage.scene.lanes.length, "lane")} in view`;
   return html`<canvas class="diagram-canvas" ref=${canvas} tabindex="0" role="img"
       aria-label=${label} aria-describedby=${describedBy}></canvas>
     <canvas class="diagram-map" ref=${map} aria-hidden="true"></canvas>`;
+}
+
+/** Paints the scene once a frame at most, whenever the stage asks for it. */
+function painting(canvas, map, stage) {
+  const { scene } = stage;
+  let frame = 0;
+  let bins = null;
+  let binsOf = null;
+  const draw = () => {
+    frame = 0;
+    const palette = stage.palette.peek();
+    const drawn = paint(fitted(canvas).context, scene, palette);
+    if (binsOf !== scene.rows) {
+      binsOf = scene.rows;
+      bins = densities(scene);
+    }
+    const fit = fitted(map);
+    paintMinimap(fit.context, scene, bins, palette, fit);
+    stage.painted(drawn);
+  };
+  const stop = effect(() => {
+    stage.turn.value;
+    stage.palette.value;
+    frame ||= requestAnimationFrame(draw);
+  });
+  return () => {
+    stop();
+    cancelAnimationFrame(frame);
+  };
+}
+
+function resizing(canvas, stage) {
+  const watcher = new ResizeObserver(() =>
+    stage.move((view) => view.resize(canvas.clientWidth, canvas.clientHeight)),
+  );
+  watcher.observe(canvas);
+  return () => watcher.disconnect();
 }
 
 function listening(element, listeners) {
@@ -84,64 +91,52 @@ function listening(element, listeners) {
   };
 }
 
-function listenCanvas(element, stage, latest) {
-  const { view } = stage.scene;
+/** Wheel, drag, click and hover; a pinch arrives as ctrl + wheel. */
+function listenCanvas(element, stage) {
   let drag = null;
-  const hover = (index, x = 0, y = 0) => {
-    if (stage.scene.hovered === index) return;
-    stage.scene.hovered = index;
-    latest.current.onHover(index === NONE ? null : { index, x, y });
-    stage.redraw();
-  };
   return listening(element, {
     wheel(event) {
       event.preventDefault();
-      hover(NONE);
-      const unit = event.deltaMode === 1 ? 20 : 1;
-      if (event.ctrlKey || event.metaKey) {
-        const factor = ZOOM_STEP ** (-event.deltaY * unit * 2);
-        view.zoomRows(factor, event.offsetY);
-        if (event.shiftKey) view.zoomLanes(factor, event.offsetX);
-      } else if (event.shiftKey) view.pan(-event.deltaY * unit, 0);
-      else view.pan(-event.deltaX * unit, -event.deltaY * unit);
-      stage.redraw();
+      stage.hover(NONE);
+      stage.move((view) => turnWheel(event, view));
     },
     pointerdown(event) {
       if (event.button !== 0) return;
       element.setPointerCapture(event.pointerId);
       drag = { x: event.offsetX, y: event.offsetY, moved: 0 };
     },
-    pointermove(event) {
-      if (!drag) {
-        const index = event.offsetX > GUTTER ? stage.scene.hit(event.offsetX, event.offsetY) : NONE;
-        return hover(index, event.offsetX, event.offsetY);
-      }
-      const dx = event.offsetX - drag.x;
-      const dy = event.offsetY - drag.y;
-      drag = { x: event.offsetX, y: event.offsetY, moved: drag.moved + Math.abs(dx) + Math.abs(dy) };
+    pointermove({ offsetX: x, offsetY: y }) {
+      if (!drag) return stage.hover(x > GUTTER ? stage.scene.hit(x, y) : NONE, x, y);
+      const dx = x - drag.x;
+      const dy = y - drag.y;
+      drag = { x, y, moved: drag.moved + Math.abs(dx) + Math.abs(dy) };
       if (drag.moved <= CLICK_PIXELS) return undefined;
-      hover(NONE);
-      view.pan(dx, dy);
-      return stage.redraw();
+      stage.hover(NONE);
+      return stage.move((view) => view.pan(dx, dy));
     },
-    pointerup(event) {
-      if (drag && drag.moved <= CLICK_PIXELS) {
-        latest.current.onSelect(stage.scene.hit(event.offsetX, event.offsetY));
-      }
+    pointerup({ offsetX: x, offsetY: y }) {
+      if (drag && drag.moved <= CLICK_PIXELS) stage.choose(stage.scene.hit(x, y));
       drag = null;
     },
-    pointerleave: () => hover(NONE),
+    pointerleave: () => stage.hover(NONE),
   });
+}
+
+function turnWheel(event, view) {
+  const unit = event.deltaMode === 1 ? 20 : 1;
+  if (event.ctrlKey || event.metaKey) {
+    const factor = ZOOM_STEP ** (-event.deltaY * unit * 2);
+    view.zoomRows(factor, event.offsetY);
+    if (event.shiftKey) view.zoomLanes(factor, event.offsetX);
+  } else if (event.shiftKey) view.pan(-event.deltaY * unit, 0);
+  else view.pan(-event.deltaX * unit, -event.deltaY * unit);
 }
 
 function listenMap(element, stage) {
   let dragging = false;
   const jump = (event) => {
-    const { view, rows } = stage.scene;
-    const row = (event.offsetY / element.clientHeight) * rows.height;
-    view.top = row - view.height / view.rowPixels / 2;
-    view.clamp();
-    stage.redraw();
+    const row = (event.offsetY / element.clientHeight) * stage.scene.rows.height;
+    stage.move((view) => view.centre(row));
   };
   return listening(element, {
     pointerdown(event) {

@@ -1,5 +1,5 @@
-// Past, future and chain over the loaded events. Happens-before is what the steps of a
-// participant and the messages between them add up to, so one walk along the ids finds it.
+// Past, future and chain over the loaded events. Happens-before is the closure of the steps of each
+// participant and the messages between them, and ids follow it, so one walk along the ids finds it.
 import { NONE } from "./model.js";
 
 export const PAST = 1;
@@ -7,7 +7,7 @@ export const SELF = 2;
 export const FUTURE = 3;
 export const CHAIN = 4;
 
-/** A mark for each event: PAST, SELF or FUTURE of the event `of`; 0 is concurrent with it. */
+/** A mark for each event: PAST, SELF or FUTURE of the event `of`; 0 if concurrent with it. */
 export function pastAndFuture(model, of) {
   const marks = new Uint8Array(model.length);
   markPast(model, of, marks, PAST);
@@ -17,7 +17,7 @@ export function pastAndFuture(model, of) {
   return marks;
 }
 
-/** CHAIN for every event between `from` and `to` in happens-before, both ends included. */
+/** CHAIN for every event between `from` and `to` in happens-before, ends included. */
 export function chain(model, from, to) {
   const [first, last] = from < to ? [from, to] : [to, from];
   const after = new Uint8Array(model.length);
@@ -29,17 +29,6 @@ export function chain(model, from, to) {
   marks[last] = CHAIN;
   for (let i = 0; i <= last; i += 1) if (!after[i]) marks[i] = 0;
   return marks;
-}
-
-/** "before", "after", "equal" or "concurrent": how `a` stands to `b`. */
-export function relation(model, a, b) {
-  if (a === b) return "equal";
-  const [first, last] = a < b ? [a, b] : [b, a];
-  const marks = new Uint8Array(model.length);
-  marks[first] = 1;
-  markFuture(model, first, last, marks, 1);
-  if (!marks[last]) return "concurrent";
-  return a < b ? "before" : "after";
 }
 
 function markPast({ before, cause }, of, marks, mark) {

@@ -1,6 +1,8 @@
-// What stands behind the events: lanes, row labels, gaps and cut silences.
+// What frames the events: lanes, row labels, cut silences, gaps, and the minimap at the side.
 import { clock } from "../core/preferences.js";
 import { seconds, visible } from "../core/format.js";
+import { placeOf } from "./layout.js";
+import { NONE } from "./model.js";
 import { GUTTER } from "./view.js";
 
 const LEAST_LABEL_PIXELS = 22;
@@ -34,7 +36,7 @@ function paintLanes(context, { view, lanes, groups }, palette) {
   context.globalAlpha = 1;
 }
 
-/** The rows' Lamport times or wall clock at the left, as many as have room. */
+/** Lamport times or the wall clock of the rows at the left, as many as fit. */
 function paintLabels(context, scene, palette, first, last) {
   const { view, rows, model, kind } = scene;
   context.font = "11px Inter, sans-serif";
@@ -45,7 +47,7 @@ function paintLabels(context, scene, palette, first, last) {
   context.lineWidth = 1;
   context.beginPath();
   let free = -Infinity;
-  for (let k = nextFrom(rows, first, last, -Infinity); k < last; ) {
+  for (let k = first; k < last; ) {
     const i = rows.order[k];
     const y = view.y(rows.y[i]);
     if (y >= 6 && y <= view.height - 6 && y >= free) {
@@ -54,23 +56,11 @@ function paintLabels(context, scene, palette, first, last) {
       context.lineTo(view.width, Math.round(y) + 0.5);
       free = y + LEAST_LABEL_PIXELS;
     }
-    k = nextFrom(rows, k + 1, last, view.rowAt(Math.max(free, y)));
+    k = placeOf(rows, view.rowAt(Math.max(free, y)), k + 1, last);
   }
   context.globalAlpha = 0.6;
   context.stroke();
   context.globalAlpha = 1;
-}
-
-/** The first place in `order` from `k` on whose row is at least `row`: a search, not a walk. */
-function nextFrom({ y, order }, k, last, row) {
-  let low = k;
-  let high = last;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (y[order[middle]] < row) low = middle + 1;
-    else high = middle;
-  }
-  return low;
 }
 
 const pad = (n, width = 2) => String(n).padStart(width, "0");
@@ -95,7 +85,7 @@ function paintCuts(context, { rows, view }, palette) {
   }
 }
 
-/** Over everything: where trace messages may have been lost. */
+/** Above everything else: where trace messages may have been lost. */
 export function paintGaps(context, { gaps, view }, palette) {
   for (const gap of gaps) {
     const y = Math.round(view.y(gap.row)) + 0.5;
@@ -116,5 +106,50 @@ export function paintGaps(context, { gaps, view }, palette) {
     context.fillRect(GUTTER + 4, y - 18, context.measureText(text).width + 8, 16);
     context.fillStyle = palette.warn;
     context.fillText(text, GUTTER + 8, y - 4);
+  }
+}
+
+const BINS = 400;
+
+/** How many events each bin of the strip holds, relative to the fullest. */
+export function densities({ rows, model }) {
+  const bins = new Float32Array(BINS);
+  if (!rows.height) return bins;
+  for (let i = 0; i < model.length; i += 1) {
+    bins[Math.min(BINS - 1, ((rows.y[i] / rows.height) * BINS) | 0)] += 1;
+  }
+  const most = bins.reduce((a, b) => Math.max(a, b), 1);
+  return bins.map((n) => Math.sqrt(n / most));
+}
+
+/** The whole loaded span in a narrow strip, with a frame round what is in view. */
+export function paintMinimap(context, scene, bins, palette, { width, height }) {
+  const { view, rows } = scene;
+  context.clearRect(0, 0, width, height);
+  if (!rows.height) return;
+  const y = (row) => (row / rows.height) * height;
+  context.fillStyle = palette.lane;
+  const step = height / BINS;
+  for (let n = 0; n < BINS; n += 1) {
+    if (bins[n]) context.fillRect(6, n * step, (width - 12) * bins[n], Math.max(1, step));
+  }
+  paintLit(context, scene, palette, width, y);
+  for (const gap of scene.gaps) {
+    context.fillStyle = palette.warn;
+    context.fillRect(0, y(gap.row), width, 2);
+  }
+  const top = Math.max(0, y(view.top));
+  const bottom = Math.min(height, Math.max(y(view.bottom), top + 8));
+  context.strokeStyle = palette.past;
+  context.lineWidth = 2;
+  context.strokeRect(2, top + 1, width - 4, Math.max(6, bottom - top - 2));
+}
+
+function paintLit(context, { rows, selected, pins }, palette, width, y) {
+  const marked = [...pins.map(({ index, letter }) => [index, palette.pins[letter]]), [selected, palette.brand]];
+  for (const [index, color] of marked) {
+    if (index === NONE || index >= rows.y.length) continue;
+    context.fillStyle = color;
+    context.fillRect(2, y(rows.y[index]) - 1, width - 4, 3);
   }
 }

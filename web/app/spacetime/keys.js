@@ -1,24 +1,52 @@
 // The keys of the diagram: steps along lanes and messages, zoom, pages.
 import { useMemo } from "../../vendor/hooks.js";
-import { openEvent, patch, route } from "../core/route.js";
-import { useKeys } from "../shell/keyboard.js";
-import { attempt } from "../shell/notices.js";
-import { neighbour } from "./neighbours.js";
+import { api } from "../core/api.js";
+import { useKeys } from "../core/keys.js";
+import { attempt } from "../core/notices.js";
+import { openEvent, patch } from "../core/route.js";
+import { NONE } from "./model.js";
+import { toggleList, toggleLive } from "./stage.js";
 
-/** Steps one after another, each from where the one before it has led. */
+export const ZOOM = 1.4;
+const WIDEN = 1.3;
+const PAGE = 0.85; // of what is in view
+
+export function useDiagramKeys(stage) {
+  const step = useMemo(() => makeSteps(stage), [stage]);
+  const move = (change) => () => stage.move(change);
+  useKeys({
+    ArrowDown: step("next"),
+    ArrowUp: step("previous"),
+    ArrowRight: step("effect"),
+    ArrowLeft: step("cause"),
+    "+": move((view) => view.zoomRows(ZOOM)),
+    "=": move((view) => view.zoomRows(ZOOM)),
+    "-": move((view) => view.zoomRows(1 / ZOOM)),
+    "[": move((view) => view.zoomLanes(1 / WIDEN)),
+    "]": move((view) => view.zoomLanes(WIDEN)),
+    PageDown: move((view) => view.pan(0, -view.height * PAGE)),
+    PageUp: move((view) => view.pan(0, view.height * PAGE)),
+    Home: move((view) => view.pan(0, Infinity)),
+    End: move((view) => view.pan(0, -Infinity)),
+    f: move((view) => view.fit()),
+    l: toggleList,
+    " ": toggleLive,
+  });
+}
+
+/** Steps one after another, each from where the one before has led. */
 function makeSteps(stage) {
-  const { scene, loader } = stage;
+  const { scene, loader, model } = stage;
   const choose = (id) => id != null && patch({ event: String(id) });
   const step = async (way) => {
     const from = openEvent.peek();
     if (from) {
-      const id = await neighbour({ model: scene.model, vhost: stage.vhost }, Number(from), way);
-      // Whoever has chosen another one meanwhile wants that.
-      return openEvent.peek() === from && choose(id);
+      const id = await neighbour(stage, Number(from), way);
+      return openEvent.peek() === from && choose(id); // unless another was chosen meanwhile
     }
     await loader.running;
-    const [first] = scene.inSight(1);
-    return first !== undefined && choose(scene.model.id[first]);
+    const [first] = scene.inView(1);
+    return first !== undefined && choose(model.id[first]);
   };
   let last = Promise.resolve();
   return (way) => () => {
@@ -26,29 +54,36 @@ function makeSteps(stage) {
   };
 }
 
-export function useDiagramKeys(stage) {
-  const { view } = stage.scene;
-  const step = useMemo(() => makeSteps(stage), [stage]);
-  const move = (action) => () => {
-    action();
-    stage.redraw();
-  };
-  useKeys({
-    ArrowDown: step("next"),
-    ArrowUp: step("previous"),
-    ArrowRight: step("effect"),
-    ArrowLeft: step("cause"),
-    "+": move(() => view.zoomRows(1.4)),
-    "=": move(() => view.zoomRows(1.4)),
-    "-": move(() => view.zoomRows(1 / 1.4)),
-    "[": move(() => view.zoomLanes(1 / 1.3)),
-    "]": move(() => view.zoomLanes(1.3)),
-    PageDown: move(() => view.pan(0, -view.height * 0.85)),
-    PageUp: move(() => view.pan(0, view.height * 0.85)),
-    Home: move(() => view.pan(0, Infinity)),
-    End: move(() => view.pan(0, -Infinity)),
-    f: move(() => view.fit()),
-    l: () => patch({ list: route.peek().params.list === "on" ? null : "on" }, { replace: true }),
-    " ": () => patch({ live: route.peek().params.live === "on" ? null : "on" }, { replace: true }),
+const LOADED = {
+  next: (model, i) => model.after(i),
+  previous: (model, i) => model.before[i],
+  effect: (model, i) => model.firstEffect(i),
+  cause: (model, i) => model.cause[i],
+};
+
+// Where the loaded events end the API is asked, so that a key never does nothing only because
+// something has not been fetched yet.
+const STORED = {
+  next: ({ participant }, id, fetch) => fetch({ participant, after: id }),
+  previous: ({ participant }, id, fetch) => fetch({ participant, before: id }),
+  effect: ({ type }, id) => (type === "published" ? firstDelivery(id) : null),
+  cause: ({ cause }) => cause,
+};
+
+/** The id of the event next to `id` on its lane or along its messages, or null. */
+async function neighbour({ model, vhost }, id, way) {
+  const index = model.indexOf(id);
+  const loaded = index === NONE ? NONE : LOADED[way](model, index);
+  if (loaded !== NONE) return model.id[loaded];
+  const event = index === NONE ? await api.event(id) : model.describe(index);
+  return STORED[way](event, id, async (filters) => {
+    const [found] = await api.events({ vhost, ...filters, page_size: 1, columns: "id", payload: "none" });
+    return found?.id ?? null;
   });
+}
+
+async function firstDelivery(id) {
+  const { queues } = await api.deliveries(id);
+  const found = queues.flatMap((queue) => [...queue.deliveries, ...queue.dead_letters]);
+  return found.length ? Math.min(...found.map((event) => event.id)) : null;
 }

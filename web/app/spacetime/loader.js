@@ -1,4 +1,5 @@
-// Fetches the diagram's events: a span of ids that grows at both ends as one moves towards them.
+// Fetches the events of the diagram: a span of ids that grows at both ends as the view nears them.
+import { signal } from "../../vendor/signals.js";
 import { api } from "../core/api.js";
 import { FIELDS } from "./model.js";
 
@@ -8,18 +9,18 @@ const PAGES_IN_A_RUN = 20;
 export const MOST_EVENTS = 1_000_000;
 
 export class Loader {
-  /** `onLoad()` runs after each batch that went into the model. */
+  /** `onLoad()` runs after each run, whether it put events into the model or failed. */
   constructor(model, vhost, onLoad) {
     this.model = model;
     this.filters = { vhost, page_size: PAGE, columns: FIELDS, payload: "none" };
     this.onLoad = onLoad;
     this.abort = new AbortController();
-    this.busy = false;
-    this.running = null; // what `busy` waits for
-    this.atOldest = false;
-    this.atNewest = false;
-    this.error = null;
-    this.failed = null; // what ended with `error`
+    this.busy = signal(false);
+    this.atOldest = signal(false);
+    this.atNewest = signal(false);
+    this.error = signal(null);
+    this.running = null; // the promise of the current run
+    this.failed = null; // the action that ended with `error`
   }
 
   close() {
@@ -30,7 +31,7 @@ export class Loader {
     return api.events({ ...this.filters, ...cursor }, this.abort.signal);
   }
 
-  /** The newest events, or those round `anchor`, in place of what is loaded. */
+  /** Replaces what is loaded by the newest events, or by those around `anchor`. */
   open(anchor) {
     const fill = async () => {
       this.model.clear();
@@ -39,13 +40,13 @@ export class Loader {
           this.fetch({ before: anchor + 1 }),
           this.fetch({ after: anchor }),
         ]);
-        this.atOldest = older.length < PAGE;
-        this.atNewest = newer.length < PAGE;
+        this.atOldest.value = older.length < PAGE;
+        this.atNewest.value = newer.length < PAGE;
         this.model.append([...older.reverse(), ...newer]);
       } else {
         const newest = await this.fetch({});
-        this.atNewest = true;
-        this.atOldest = newest.length < PAGE;
+        this.atNewest.value = true;
+        this.atOldest.value = newest.length < PAGE;
         this.model.append(newest.reverse());
       }
     };
@@ -53,13 +54,13 @@ export class Loader {
   }
 
   older(pages = PAGES_AT_A_TIME, { wait = false } = {}) {
-    if (this.atOldest || !this.canGrow()) return false;
+    if (this.atOldest.peek() || !this.canGrow()) return false;
     const fill = async () => {
       let events = [];
       let first = this.model.id[0];
-      for (let n = 0; n < pages && !this.atOldest; n += 1) {
+      for (let n = 0; n < pages && !this.atOldest.peek(); n += 1) {
         const page = await this.fetch({ before: first });
-        this.atOldest = page.length < PAGE;
+        this.atOldest.value = page.length < PAGE;
         if (!page.length) break;
         events = [...page.reverse(), ...events];
         first = events[0].id;
@@ -70,31 +71,31 @@ export class Loader {
   }
 
   newer(pages = PAGES_AT_A_TIME, { wait = false } = {}) {
-    if (this.atNewest || !this.canGrow()) return false;
+    if (this.atNewest.peek() || !this.canGrow()) return false;
     const fill = async () => {
-      for (let n = 0; n < pages && !this.atNewest; n += 1) {
+      for (let n = 0; n < pages && !this.atNewest.peek(); n += 1) {
         const page = await this.fetch({ after: this.model.id[this.model.length - 1] });
-        this.atNewest = page.length < PAGE;
+        this.atNewest.value = page.length < PAGE;
         this.model.append(page);
       }
     };
     return this.alone(fill, { wait });
   }
 
-  /** Loads backwards until there are `events` or no older ones. */
+  /** Loads backwards until `events` are loaded or none are older. */
   async loadUpTo(events) {
     const most = Math.min(events, MOST_EVENTS);
-    while (this.canGoOn() && !this.atOldest && this.model.length < most) {
+    while (this.canGoOn() && !this.atOldest.peek() && this.model.length < most) {
       const missing = Math.ceil((most - this.model.length) / PAGE);
       if (!(await this.older(Math.min(PAGES_IN_A_RUN, missing), { wait: true }))) return;
     }
   }
 
-  /** Loads on to an event, either way, while that is `wanted` and at most `most` events more. */
-  async reach(id, most, wanted = () => true) {
+  /** Loads towards an event, either way, at most `most` more and while it is `needed`. */
+  async reach(id, most, needed = () => true) {
     const { model } = this;
     const enough = model.length + most;
-    while (this.canGoOn() && wanted() && model.length && model.length < enough) {
+    while (this.canGoOn() && needed() && model.length && model.length < enough) {
       const before = id < model.id[0];
       if (!before && id <= model.id[model.length - 1]) return;
       const more = before ? "older" : "newer";
@@ -102,44 +103,43 @@ export class Loader {
     }
   }
 
-  /** Does once more what failed. */
+  /** Repeats what failed. */
   retry() {
     return this.alone(this.failed, { wait: true });
   }
 
-  /** Not while empty, nor after a failure: who looks at an edge would ask without end. */
+  /** Not while empty, nor after a failure: a view at the edge would ask again and again. */
   canGrow() {
-    return !this.error && this.model.length > 0 && this.model.length < MOST_EVENTS;
+    return !this.error.peek() && this.model.length > 0 && this.model.length < MOST_EVENTS;
   }
 
   canGoOn() {
-    return !this.abort.signal.aborted && !this.error;
+    return !this.abort.signal.aborted && !this.error.peek();
   }
 
   /**
-   * One at a time: what comes second waits its turn where somebody asked for it, and is dropped
-   * (false) where it was only the sight coming near an edge.
+   * One run at a time. With `wait` (somebody asked for it) an action waits its turn; without (the
+   * view came near an edge) it is dropped, and the answer is false.
    */
   async alone(action, { wait }) {
-    while (wait && this.busy) await this.running;
-    if (this.busy || this.abort.signal.aborted) return false;
-    this.busy = true;
+    while (wait && this.busy.peek()) await this.running;
+    if (this.busy.peek() || this.abort.signal.aborted) return false;
+    this.busy.value = true;
     this.running = this.run(action);
     return this.running;
   }
 
   async run(action) {
-    this.onLoad({ began: true });
     try {
       await action();
-      this.error = null;
+      this.error.value = null;
     } catch (error) {
-      this.error = error;
+      this.error.value = error;
       this.failed = action;
     }
-    this.busy = false;
+    this.busy.value = false;
     if (this.abort.signal.aborted) return false;
-    this.onLoad({ began: false });
-    return !this.error;
+    this.onLoad();
+    return !this.error.peek();
   }
 }

@@ -1,10 +1,11 @@
 // The loaded events as columns of numbers, in id order. A million objects would be slow to walk
-// and large to keep; a million numbers a column are neither.
+// and large to keep; columns of a million numbers are neither.
 //
 // What is loaded is always one unbroken span of ids of one virtual host. Id order is a linear
 // extension of happens-before, so every path between two loaded events runs through loaded ones:
 // what is computed here about two loaded events is exact.
 import { toMicros } from "../core/format.js";
+import { lowerBound } from "../core/search.js";
 import { about } from "../ui/marks.js";
 
 export const NONE = -1;
@@ -16,7 +17,7 @@ const COLUMNS = {
   id: Float64Array,
   causeId: Float64Array, // 0 where there is none
   cause: Int32Array, // index of the cause, or NONE where it has none or that is not loaded
-  before: Int32Array, // index of the same participant's event before, or NONE
+  before: Int32Array, // index of the participant's previous event, or NONE
   participant: Int32Array,
   lamport: Float64Array,
   at: Float64Array, // microseconds
@@ -32,7 +33,7 @@ export const FIELDS =
 export class Model {
   constructor() {
     this.length = 0;
-    this.prepended = 0; // in all: by so much has the first event's index grown
+    this.prepended = 0; // in all: how far the index of the first event has moved
     this.capacity = 0;
     this.labels = [];
     this.labelNumbers = new Map();
@@ -45,7 +46,7 @@ export class Model {
     this.lastOf.clear();
   }
 
-  /** Events after the last one, ascending. Ones that are known already are left out. */
+  /** Adds events after the last one, ascending; skips those it has. Returns how many were new. */
   append(events) {
     const last = this.length ? this.id[this.length - 1] : 0;
     const fresh = events.filter((event) => event.id > last);
@@ -61,7 +62,7 @@ export class Model {
     return fresh.length;
   }
 
-  /** Events before the first one, ascending. */
+  /** Adds events before the first one, ascending; returns how many were new. */
   prepend(events) {
     const first = this.length ? this.id[0] : Infinity;
     const fresh = events.filter((event) => event.id < first);
@@ -79,7 +80,7 @@ export class Model {
     return added;
   }
 
-  /** Finds the links anew after `added` events came in front. */
+  /** Renews the links after `added` events were put in front. */
   link(added) {
     this.lastOf.clear();
     for (let i = 0; i < this.length; i += 1) {
@@ -101,7 +102,7 @@ export class Model {
     this.label[index] = this.labelNumber(about(event));
   }
 
-  // Few different names serve very many events.
+  // Many events share few labels.
   labelNumber(text) {
     let number = this.labelNumbers.get(text);
     if (number === undefined) {
@@ -123,16 +124,13 @@ export class Model {
 
   /** The index of an event by its id, or NONE when it is not loaded. */
   indexOf(id) {
-    let low = 0;
-    let high = this.length - 1;
-    while (low <= high) {
-      const middle = (low + high) >> 1;
-      const found = this.id[middle];
-      if (found === id) return middle;
-      if (found < id) low = middle + 1;
-      else high = middle - 1;
-    }
-    return NONE;
+    const index = this.firstAfter(id - 1);
+    return this.id[index] === id && index < this.length ? index : NONE;
+  }
+
+  /** The index of the first event with an id above `id`; the length when there is none. */
+  firstAfter(id) {
+    return lowerBound(0, this.length, (index) => this.id[index] > id);
   }
 
   describe(index) {
@@ -148,7 +146,7 @@ export class Model {
     };
   }
 
-  /** The first effect of a publish that is loaded, or NONE. */
+  /** The first loaded effect of a publish, or NONE. */
   firstEffect(index) {
     for (let i = index + 1; i < this.length; i += 1) if (this.cause[i] === index) return i;
     return NONE;

@@ -1,30 +1,57 @@
-// Draws what is in sight. Everything of one style goes into one path, because changing styles,
-// not drawing lines, is what costs a canvas its time.
+// Draws what is in view. Everything of one style goes into one path: drawing lines is cheap on a
+// canvas, changing styles is not.
+import { channels, color, packed } from "../ui/color.js";
 import { CHAIN, FUTURE, PAST, SELF } from "./causality.js";
-import { paintDensity } from "./density.js";
+import { DOT, paintDensity, paintDots } from "./dots.js";
 import { paintFrame, paintGaps } from "./frame.js";
+import { placeOf } from "./layout.js";
 import { NONE } from "./model.js";
-import { countAbove } from "./rows.js";
-import { DOT, LIT, RECEIVED, stampsFor } from "./stamps.js";
 import { GUTTER } from "./view.js";
 
-// More events than this in sight are drawn as pixels, and only lit arrows among them.
-export const FAR_EVENTS = 5000;
+const DIMMED_PIXELS = 0.25;
+
+/** The colours of the diagram in the theme that is shown. */
+export function palette() {
+  const dots = ["--published", "--received", "--bad"].map((token) => channels(token));
+  return {
+    ground: color("--panel"),
+    stripe: color("--sunk", 0.6),
+    ink: color("--ink"),
+    soft: color("--ink-soft"),
+    faint: color("--ink-faint"),
+    line: color("--line"),
+    lane: color("--line-strong"),
+    arrow: color("--ink-faint"),
+    published: color("--published"),
+    received: color("--received"),
+    odd: color("--bad"),
+    warn: color("--warn"),
+    brand: color("--brand"),
+    past: color("--link"),
+    future: color("--good"),
+    chain: color("--pin-a"),
+    pins: { A: color("--pin-a"), B: color("--pin-b") },
+    pixels: Uint32Array.from([
+      ...dots.map((tone) => packed(tone)),
+      ...dots.map((tone) => packed(tone, DIMMED_PIXELS)),
+    ]),
+  };
+}
+
+// If more events than this are in view they are drawn as pixels, with only the lit arrows.
+const FAR_EVENTS = 5000;
 const MOST_ARROWS = 6000;
 const EASY_ARROWS = 150;
 const DIMMED = 0.18;
 
 const found = new Int32Array(MOST_ARROWS);
 
-/**
- * `scene` is {model, rows, edges, steps, lanes, laneOf, view, marks, selected, hovered, pins,
- * gaps, kind}; `palette` the colours. Returns what was drawn, for the line below the diagram.
- */
+/** Paints a Scene; returns what was drawn, for the line below the diagram. */
 export function paint(context, scene, palette) {
   const { view, rows } = scene;
   context.clearRect(0, 0, view.width, view.height);
-  const first = countAbove(rows, view.top - 1);
-  const last = countAbove(rows, view.bottom + 1);
+  const first = placeOf(rows, view.top - 1);
+  const last = placeOf(rows, view.bottom + 1);
   const far = last - first > FAR_EVENTS;
 
   paintFrame(context, scene, palette, first, last);
@@ -45,7 +72,7 @@ function paintArrows(context, scene, palette, far) {
   const { edges, steps, view, marks } = scene;
   if (far && !marks) return 0;
   let n = edges.within(view.top, view.bottom, found, far ? litEdge(edges, marks) : null);
-  // Part of them would tell something untrue; from afar the pixels show what is lit.
+  // Showing only some would mislead; zoomed out, the pixels show what is lit.
   if (far && n === MOST_ARROWS) n = 0;
   for (const style of arrowStyles(palette, Boolean(marks), n)) {
     strokeArrows(context, scene, style, n, far);
@@ -57,7 +84,7 @@ function paintArrows(context, scene, palette, far) {
   return n;
 }
 
-/** Many arrows are each drawn fainter, or together they would be a grey wall. */
+/** The more arrows, the fainter each, or together they would be a grey wall. */
 function arrowStyles(palette, marked, n) {
   const fade = Math.min(1, Math.sqrt(EASY_ARROWS / Math.max(1, n)));
   if (!marked) return [{ mark: 0, color: palette.arrow, width: 1, alpha: 0.75 * fade }];
@@ -69,7 +96,7 @@ function arrowStyles(palette, marked, n) {
   ];
 }
 
-/** Which way two neighbouring events are lit together: an arrow is what both its ends are. */
+/** The mark of the link between two events: an arrow is lit when both its ends are. */
 function markOf(marks, from, to) {
   const a = marks[from];
   const b = marks[to];
@@ -108,8 +135,8 @@ function strokeArrows(context, scene, style, n, far) {
 }
 
 /**
- * Without a graphics card a line wider than a pixel of the screen takes ten times as long as one
- * that is not: a wide line is some of those side by side, at these distances from its middle.
+ * Without a graphics card a line wider than a screen pixel takes ten times as long as a thin one, so
+ * a wide line is drawn as thin ones side by side, at these distances from its middle.
  */
 function hairlines(width, ratio) {
   const count = Math.max(1, Math.round(width * ratio));
@@ -118,7 +145,7 @@ function hairlines(width, ratio) {
   return Array.from({ length: count }, (_, n) => spread * (n / (count - 1) - 0.5));
 }
 
-/** A message back to its own lane leaves it, or it could not be seen. */
+/** A message back to its own lane bulges out, or it could not be seen. */
 function bulge(context, x, y1, y2, out) {
   context.moveTo(x, y1);
   context.bezierCurveTo(x + out, y1 + (y2 - y1) * 0.2, x + out, y2 - (y2 - y1) * 0.2, x, y2);
@@ -126,7 +153,7 @@ function bulge(context, x, y1, y2, out) {
 
 const HEAD = 7;
 const LEAST_WITH_HEAD = 18;
-const MOST_HEADS = 800; // among more, heads are specks that double the work
+const MOST_HEADS = 800; // with more arrows, heads are specks that double the work
 
 function arrow(context, x1, y1, x2, y2, offsets, headed) {
   const length = Math.hypot(x2 - x1, y2 - y1);
@@ -152,7 +179,7 @@ function head(context, x, y, bx, by) {
 
 const STEP_WIDTH = 2.5;
 
-/** A participant's own steps between lit events: causality runs along the lanes, too. */
+/** The steps of participants between lit events: causality runs along the lanes, too. */
 function paintSteps(context, scene, palette, n) {
   const { steps, view, laneOf, model, marks } = scene;
   const colors = { [PAST]: palette.past, [FUTURE]: palette.future, [CHAIN]: palette.chain };
@@ -170,53 +197,16 @@ function paintSteps(context, scene, palette, n) {
   context.globalAlpha = 1;
 }
 
-/** Each kind of dot is drawn once and then stamped: three times as quick as so many circles. */
-function paintDots(context, scene, palette, first, last) {
-  const { model, view, rows, laneOf, marks } = scene;
-  const { participant, received, match } = model;
-  const radius = Math.round(Math.max(2, Math.min(DOT, view.rowPixels * 0.32 + 1)) * 2) / 2;
-  const stamps = stampsFor(palette, radius, context.getTransform().a);
-  const half = stamps.size / 2;
-  for (let k = first; k < last; k += 1) {
-    const i = rows.order[k];
-    const x = Math.round(view.x(laneOf[participant[i]])) - half;
-    if (x > view.width || x + stamps.size < GUTTER) continue;
-    const lit = !marks || marks[i] ? LIT : 0;
-    const y = Math.round(view.y(rows.y[i])) - half;
-    context.drawImage(stamps.of(lit + received[i] * RECEIVED + match[i]), x, y, stamps.size, stamps.size);
-  }
-  paintStubs(context, scene, palette, first, last);
-}
-
-/** A cause that is not loaded: its arrow comes in from above, broken off. */
-function paintStubs(context, scene, palette, first, last) {
-  const { model, rows, view, laneOf } = scene;
-  context.beginPath();
-  for (let k = first; k < last; k += 1) {
-    const i = rows.order[k];
-    if (!model.causeId[i] || model.cause[i] !== NONE) continue;
-    const x = view.x(laneOf[model.participant[i]]);
-    const y = view.y(rows.y[i]);
-    context.moveTo(x - 14, y - 22);
-    context.lineTo(x - 3, y - 5);
-  }
-  context.setLineDash([3, 3]);
-  context.strokeStyle = palette.arrow;
-  context.lineWidth = 1.25;
-  context.stroke();
-  context.setLineDash([]);
-}
-
 function paintChosen(context, scene, palette) {
   const { selected, hovered, pins } = scene;
   if (hovered !== NONE && hovered !== selected) halo(context, scene, hovered, palette.ink, 1.25);
   if (selected !== NONE) halo(context, scene, selected, palette.brand, 2.5);
-  for (const { index, letter, color } of pins) {
-    const at = place(scene, index);
+  for (const { index, letter } of pins) {
+    const at = position(scene, index);
     if (!at) continue;
     context.beginPath();
     context.arc(at.x + 13, at.y - 9, 8, 0, 7);
-    context.fillStyle = color;
+    context.fillStyle = palette.pins[letter];
     context.fill();
     context.fillStyle = palette.ground;
     context.font = "700 10px Inter, sans-serif";
@@ -227,7 +217,7 @@ function paintChosen(context, scene, palette) {
 }
 
 function halo(context, scene, index, color, width) {
-  const at = place(scene, index);
+  const at = position(scene, index);
   if (!at) return;
   context.beginPath();
   context.arc(at.x, at.y, 9, 0, 7);
@@ -236,7 +226,7 @@ function halo(context, scene, index, color, width) {
   context.stroke();
 }
 
-function place({ model, rows, view, laneOf }, index) {
+function position({ model, rows, view, laneOf }, index) {
   if (index === NONE || index >= model.length) return null;
   const y = view.y(rows.y[index]);
   if (y < -20 || y > view.height + 20) return null;

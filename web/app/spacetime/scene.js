@@ -1,11 +1,9 @@
-// Everything a redraw needs, and what has to be made anew when one part of it changes: new events
-// or another row scale lay the rows out again, another grouping only the lanes, a selection only
-// the marks.
+// Everything a redraw needs, and what to renew when part of it changes: new events or another row
+// scale lay out the rows again, another grouping only the lanes, a selection only the marks.
+// Plain values, because the painter reads them a million times; the Stage tells who looks on.
 import { chain, pastAndFuture } from "./causality.js";
-import { Edges } from "./edges.js";
-import { arrange, laneTable } from "./lanes.js";
+import { arrange, Edges, laneTable, layOut, placeOf } from "./layout.js";
 import { NONE } from "./model.js";
-import { layOut } from "./rows.js";
 import { View } from "./view.js";
 
 export class Scene {
@@ -16,7 +14,7 @@ export class Scene {
     this.grouping = "user";
     this.collapsed = new Set();
     this.participants = [];
-    this.prepended = 0; // the model's, when the rows were laid out
+    this.prepended = 0; // that of the model when the rows were laid out
     this.rows = { y: new Float64Array(0), order: new Uint32Array(0), height: 0, cuts: [] };
     this.edges = this.steps = new Edges([], this.rows);
     this.lanes = [];
@@ -26,13 +24,13 @@ export class Scene {
     this.chainLit = false;
     this.selected = NONE;
     this.hovered = NONE;
-    this.pins = [];
+    this.pins = []; // {index, letter} of those that are loaded
     this.missing = []; // ids of the chain's ends that are not loaded
-    this.gapEvents = [];
-    this.gaps = [];
+    this.gapEvents = []; // {after, reason}, by event id
+    this.gaps = []; // {row, reason}
   }
 
-  /** After events were loaded or the row scale changed; what is in the middle stays there. */
+  /** After new events or a change of the row scale; what is in the middle stays there. */
   layOut() {
     const { model, view } = this;
     const anchor = this.middle();
@@ -60,35 +58,18 @@ export class Scene {
   }
 
   gapRow(afterId) {
-    const { model, rows } = this;
-    for (let low = 0, high = model.length; ; ) {
-      if (low === high) return low === model.length ? rows.height : rows.y[low] - 0.5;
-      const middle = (low + high) >> 1;
-      if (model.id[middle] <= afterId) low = middle + 1;
-      else high = middle;
-    }
+    const index = this.model.firstAfter(afterId);
+    return index === this.model.length ? this.rows.height : this.rows.y[index] - 0.5;
   }
 
-  /** The event nearest to the middle of what is in sight, and its distance from the top. */
+  /** The event nearest to the middle of the view, and its distance from the top in pixels. */
   middle() {
     const { rows, view, model } = this;
     if (!rows.order.length) return null;
     const row = (view.top + view.bottom) / 2;
-    const index = rows.order[Math.min(rows.order.length - 1, this.firstAtOrBelow(row))];
+    const index = rows.order[Math.min(rows.order.length - 1, placeOf(rows, row))];
     const now = index + model.prepended - this.prepended;
     return { id: model.id[now], fromTop: view.y(rows.y[index]) };
-  }
-
-  firstAtOrBelow(row) {
-    const { y, order } = this.rows;
-    let low = 0;
-    let high = order.length;
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (y[order[middle]] < row) low = middle + 1;
-      else high = middle;
-    }
-    return low;
   }
 
   /** Lights the past and future of an event, or the chain between two, or nothing. */
@@ -106,7 +87,7 @@ export class Scene {
     let best = NONE;
     let bestDistance = reach * reach;
     const last = view.rowAt(y + reach);
-    for (let k = this.firstAtOrBelow(view.rowAt(y - reach)); k < rows.order.length; k += 1) {
+    for (let k = placeOf(rows, view.rowAt(y - reach)); k < rows.order.length; k += 1) {
       const i = rows.order[k];
       if (rows.y[i] > last) break;
       const dx = view.x(laneOf[model.participant[i]]) - x;
@@ -125,10 +106,11 @@ export class Scene {
     this.view.reveal(this.rows.y[index], this.laneOf[this.model.participant[index]], options);
   }
 
-  /** Indexes in sight, by row, at most `most`. */
-  inSight(most) {
-    const first = this.firstAtOrBelow(this.view.top);
-    const last = this.firstAtOrBelow(this.view.bottom);
-    return [...this.rows.order.subarray(first, Math.min(last, first + most))];
+  /** Indexes of the events in view, by row, at most `most`. */
+  inView(most) {
+    const { rows, view } = this;
+    const first = placeOf(rows, view.top);
+    const last = placeOf(rows, view.bottom);
+    return [...rows.order.subarray(first, Math.min(last, first + most))];
   }
 }

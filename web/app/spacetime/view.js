@@ -1,25 +1,25 @@
-// What part of the diagram is in sight, and the ways to move it. Rows and lanes are the diagram's
-// units, pixels the screen's.
+// Which part of the diagram is in view, and the ways to move it. Rows and lanes are units of the
+// diagram, pixels those of the screen.
 
 export const GUTTER = 92; // for the row labels
 const MARGIN_ROWS_PIXELS = 40;
 const LEAST_LANE = 3;
 const MOST_LANE = 220;
-const USUAL_LANE = 52;
+const DEFAULT_LANE = 52;
 const MOST_ROW = 64;
-export const USUAL_ROW = 24;
+const DEFAULT_ROW = 24;
 
 export class View {
   constructor() {
     this.width = 0;
     this.height = 0;
-    this.left = 0; // pixels that the lanes are moved to the left
+    this.left = 0; // how many pixels the lanes are moved to the left
     this.top = 0; // the row at the upper edge
-    this.rowPixels = USUAL_ROW;
-    this.lanePixels = USUAL_LANE;
+    this.rowPixels = DEFAULT_ROW;
+    this.lanePixels = DEFAULT_LANE;
     this.lanes = 0;
     this.rows = 0;
-    this.spread = true; // lanes share the width until somebody sets theirs
+    this.spread = true; // lanes share the width until their width is chosen
   }
 
   get bottom() {
@@ -32,13 +32,13 @@ export class View {
     this.extent(this.lanes, this.rows);
   }
 
-  /** How large the diagram is. Few lanes spread over the width, many keep a usual width. */
+  /** Sets the size of the diagram. A few lanes share the width; many keep the default width. */
   extent(lanes, rows) {
     this.rows = rows;
     this.lanes = lanes;
     const room = this.width - GUTTER;
     if (this.spread && lanes && room > 0) {
-      this.lanePixels = Math.min(MOST_LANE, Math.max(USUAL_LANE, room / lanes));
+      this.lanePixels = Math.min(MOST_LANE, Math.max(DEFAULT_LANE, room / lanes));
     }
     this.clamp();
   }
@@ -65,7 +65,7 @@ export class View {
     this.clamp();
   }
 
-  /** Nearer (factor > 1) or further, with the row under `y` staying where it is. */
+  /** Zooms in (factor > 1) or out; the row under `y` stays where it is. */
   zoomRows(factor, y = this.height / 2) {
     const row = this.rowAt(y);
     this.rowPixels = Math.min(MOST_ROW, Math.max(this.leastRow, this.rowPixels * factor));
@@ -82,7 +82,7 @@ export class View {
   }
 
   get leastRow() {
-    return Math.min(USUAL_ROW, this.height / Math.max(1, this.rows + 2));
+    return Math.min(DEFAULT_ROW, this.height / Math.max(1, this.rows + 2));
   }
 
   fit() {
@@ -95,7 +95,7 @@ export class View {
     this.clamp();
   }
 
-  /** Brings a row (and lane) into sight; in the middle when it is not in sight already. */
+  /** Brings a row and lane into view, in the middle if it was out of view or with `centre`. */
   reveal(row, lane, { centre = false } = {}) {
     const margin = MARGIN_ROWS_PIXELS / this.rowPixels;
     if (centre || row < this.top + margin || row > this.bottom - margin) {
@@ -105,6 +105,12 @@ export class View {
     if (x < GUTTER + 20 || x > this.width - 20) {
       this.left += x - (GUTTER + this.width) / 2;
     }
+    this.clamp();
+  }
+
+  /** Puts a row in the middle. */
+  centre(row) {
+    this.top = row - this.height / this.rowPixels / 2;
     this.clamp();
   }
 

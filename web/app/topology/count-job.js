@@ -1,12 +1,12 @@
-// Has the last hour counted, and shows how far that is.
+// Starts a job that counts the last hour, and shows its progress.
 import { useEffect, useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
 import { api } from "../core/api.js";
-import { hasEnded, useJob } from "../chain/chain-job.js";
-import { attempt } from "../shell/notices.js";
-import { Alert } from "../ui/panel.js";
+import { hasEnded, useJob } from "../core/jobs.js";
+import { attempt } from "../core/notices.js";
+import { JobProgress } from "../ui/job-progress.js";
 
-/** `{start, running, job}`: `onCounted()` follows each job that went well. */
+/** `{start, running, job}`; `onCounted()` runs after each job that succeeds. */
 export function useCounting(vhost, onCounted) {
   const [id, setId] = useState(null);
   const [asking, setAsking] = useState(false);
@@ -25,13 +25,6 @@ export function useCounting(vhost, onCounted) {
 
 export function CountingLine({ job }) {
   if (!job || job.state === "succeeded") return null;
-  if (job.state === "failed") return html`<${Alert}>${job.error}<//>`;
-  if (job.state === "cancelled") return html`<p class="soft">The count was cancelled.</p>`;
-  return html`<div class="counting" role="status">
-    <div class="job-line-text">
-      <span>Counting: ${job.stage ?? job.state}</span>
-      <button class="button small" onClick=${() => attempt(() => api.cancelJob(job.id), `Job ${job.id} is being cancelled.`)}>Cancel</button>
-    </div>
-    <progress max="100" value=${job.percent} aria-label=${`Progress of job ${job.id}`}></progress>
-  </div>`;
+  return html`<div class="counting">
+    <${JobProgress} job=${job} noun="count">Counting: ${job.stage ?? job.state}<//></div>`;
 }

@@ -1,9 +1,9 @@
-// What a topology job has counted, in the form of `flowsOf`: every event of a period, not the
-// newest few, so the percentiles are the job's own and those of several flows cannot be added up.
+// What a topology job counted, in the form of `flowsOf`. It counts every event of a period, so the
+// percentiles come from the job, and those of several flows cannot be combined.
 import { toMicros } from "../core/format.js";
 import { COLUMNS } from "./flows.js";
 
-/** `topology` is the API's. Flows as in flows.js, with `deliveries` by publisher as well. */
+/** `topology` as in the API. Flows as in flows.js, and `deliveries` by publisher. */
 export function countedFlows(topology) {
   const { publishes, routes, deliveries, since, until } = topology;
   const nodes = Object.fromEntries(COLUMNS.map((name) => [name, new Map()]));

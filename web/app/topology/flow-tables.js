@@ -1,4 +1,4 @@
-// The drawing's numbers as tables.
+// The numbers of the drawing as tables.
 import { html } from "../core/html.js";
 import { count, exchangeName, seconds, visible } from "../core/format.js";
 import { href } from "../core/route.js";
@@ -8,7 +8,7 @@ import { flowing, waitsOf } from "./flows.js";
 
 const MOST_ROWS = 100;
 const WAIT_NOTE =
-  "how long messages wait is seen at the tap: from the publish's trace message to the delivery's";
+  "waits are measured between trace messages: from that of the publish to that of the delivery";
 const SHARES = ["p50", "p95", "p99"];
 const WAIT_HEADS = SHARES.map((name) => html`<th class="number" key=${name}>${name}</th>`);
 
@@ -39,7 +39,7 @@ export function DeliveriesTable({ flows, vhost }) {
   <//>`;
 }
 
-/** As a job counts them, each publisher by itself: the percentiles of several cannot be added up. */
+/** As counted by a job, each publisher by itself: percentiles of several cannot be combined. */
 export function CountedDeliveriesTable({ flows, vhost, period }) {
   const rows = flows.deliveries.slice(0, MOST_ROWS);
   const link = (filters) => href("events", { vhost, ...filters, ...period });

@@ -7,8 +7,8 @@ export const FIELDS =
 
 /**
  * `{nodes: {publishers: Map, …}, links: [Map, Map, Map], seconds, events}`. A node is {key, count,
- * unmatched, waits}, a link {from, to, count, unmatched, waits}; `waits` are the seconds from a
- * publish to a delivery, as seen at the tap, where both are among the events.
+ * unmatched, waits}, a link {from, to, count, unmatched, waits}. `waits` are the seconds from the
+ * trace message of a publish to that of its delivery, where both are among the events.
  */
 export function flowsOf(events, by) {
   const flows = {
@@ -35,7 +35,7 @@ export function flowsOf(events, by) {
   return flows;
 }
 
-// Redelivered and dead-lettered copies have waited for something else than a first delivery.
+// Only for first deliveries: redelivered and dead-lettered copies waited for something else.
 function waitOf(event, publishedAt) {
   const at = event.match === "routed" ? publishedAt.get(event.cause) : undefined;
   return at === undefined ? null : Math.max(0, (toMicros(event.recorded_at) - at) / 1e6);
@@ -57,7 +57,7 @@ function received({ nodes, links }, event, who, wait) {
   add(nodes.receivers, who, who, who, wait, unmatched);
   add(links[2], `${event.queue}\n${who}`, event.queue, who, wait, unmatched);
   if (event.match !== "dead_lettered" && !unmatched) return;
-  // No publish tells of these: the delivery itself says through which exchange it came.
+  // No publish is known for these, but the delivery says through which exchange it came.
   touch(nodes.exchanges, event.exchange);
   add(links[1], `${event.exchange}\n${event.queue}`, event.exchange, event.queue, null, unmatched);
 }
@@ -79,13 +79,13 @@ function add(map, key, from, to, wait = null, unmatched = false) {
 const LEAST_SECONDS = 5;
 const LEAST_RATE = 0.1;
 
-/** How often, or how many where the time is too short, or they too rare, for a rate to say much. */
+/** A rate; or the number, if the time is too short or events too rare for a rate to mean much. */
 export function flowing(count, seconds) {
   if (seconds >= LEAST_SECONDS && count >= seconds * LEAST_RATE) return rate(count / seconds);
   return plural(count, "message");
 }
 
-/** `{p50, p95, p99}` in seconds of a node or link, or null where they are not known. */
+/** `{p50, p95, p99}` of a node or link in seconds, or null if unknown. */
 export function waitsOf({ seconds, waits }) {
   if (seconds !== undefined) return seconds;
   if (!waits.length) return null;

@@ -1,9 +1,9 @@
 // Places the four columns: the busiest nodes of each, ordered so that few links cross.
 import { COLUMNS } from "./flows.js";
 
-export const MOST_NODES = 24;
+const MOST_NODES = 24;
 const NODE_GAP = 12;
-const NARROW = 190; // a node below this width has names and notes on two lines each
+const NARROW = 190; // a narrower node has its name and its notes on two lines each
 const COLUMN_GAP = { wide: 70, narrow: 36 };
 const NODE_HEIGHT = { wide: 46, narrow: 80 };
 const SWEEPS = 6;
@@ -45,7 +45,7 @@ function busiest(map) {
   return { nodes, keys: new Set(nodes.map((node) => node.key)) };
 }
 
-/** Links of nodes that were left out lead to the node that stands for them. */
+/** Links of nodes that were left out go to the node that stands for them. */
 function foldLinks(map, left, right) {
   const folded = new Map();
   for (const link of map.values()) {
@@ -61,7 +61,7 @@ function foldLinks(map, left, right) {
   return [...folded.values()];
 }
 
-/** Orders each column by the mean place of its neighbours, to and fro, until it has settled. */
+/** Orders each column by the mean place of its neighbours, back and forth, until it settles. */
 function untangle(columns, links) {
   for (let sweep = 0; sweep < SWEEPS; sweep += 1) {
     for (let n = 1; n < columns.length; n += 1) sort(columns[n], columns[n - 1], links[n - 1], "to", "from");

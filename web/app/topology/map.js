@@ -1,5 +1,4 @@
-// The drawing: nodes are links to the filtered events, the curves between them are as wide as
-// what flows along them.
+// The drawing: a node links to its events, and the wider a curve, the more messages it stands for.
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
 import { compact, exchangeName, seconds, visible } from "../core/format.js";
@@ -10,7 +9,7 @@ import { arrange } from "./layout.js";
 const TITLES = ["Publishers", "Exchanges", "Queues", "Receivers"];
 const LEAST_WIDTH = 720;
 
-/** `period` ({since, until}) goes along into the links to the events, where the flows are of one. */
+/** `period` ({since, until}), if the flows are of one, limits the linked events to it. */
 export function FlowMap({ flows, vhost, by, period = {} }) {
   const box = useRef(null);
   const [width, setWidth] = useState(0);
@@ -23,7 +22,7 @@ export function FlowMap({ flows, vhost, by, period = {} }) {
   }, []);
   const drawing = useMemo(() => width && arrange(flows, width), [flows, width]);
 
-  return html`<div class="flow-scroll" tabindex="0" role="region" aria-label="Topology drawing; the tables below hold the same">
+  return html`<div class="flow-scroll" tabindex="0" role="region" aria-label="Topology drawing; the tables below have the same numbers">
     <div class="flow-box" ref=${box}>
       ${drawing &&
       html`<div class="flow-titles" style=${{ width: `${width}px` }}>

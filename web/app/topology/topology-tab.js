@@ -15,7 +15,7 @@ import { CountedDeliveriesTable, DeliveriesTable, PublishesTable } from "./flow-
 import { FlowMap } from "./map.js";
 
 const PAGE = 500;
-const MOST_COUNTED = 5000; // flows of each kind that a counted topology holds
+const MOST_COUNTED = 5000; // flows of each kind in a counted topology
 const AMOUNTS = [1000, 5000, 20_000];
 const COUNTED = "counted";
 const BY = [
@@ -23,7 +23,7 @@ const BY = [
   ["participant", "Participants"],
 ];
 
-/** A period that a job has counted where there is one, or the newest events, as one chooses. */
+/** The period that a job counted, if there is one, or the newest events: a choice. */
 export function TopologyTab() {
   const name = vhost.value ?? busiestVhost();
   const { params } = route.value;
@@ -42,14 +42,14 @@ export function TopologyTab() {
 
   return html`<div class="page-inner">
     <div class="page-title"><h1>Topology</h1>
-      <p>Who publishes where, which queues that reaches, and who receives it, as it was seen.</p></div>
+      <p>Who publishes where, which queues that reaches, and who receives it.</p></div>
     <${Panel} title=${name == null ? "Topology" : html`<${Value}>${name}<//>`} id="topology-panel"
       note=${flows ? (amount ? spanOf(shown.data, flows) : periodOf(shown.data, flows)) : undefined}
       tools=${html`
         ${amount > 0 && html`<${Choice} label="Show" options=${BY} value=${by} onChange=${(v) => patch({ by: v === "user" ? null : v })} small />`}
         <${Source} amount=${amount} counted=${counted.data} />
         ${mayWrite.value && name != null && html`<button class="button" disabled=${counting.running} onClick=${counting.start}
-          title="A job counts every event of the hour before now">${counting.running ? "Counting …" : "Count the last hour"}</button>`}
+          title="A job counts every event of the last hour">${counting.running ? "Counting …" : "Count the last hour"}</button>`}
         <button class="button" onClick=${reload}>Refresh</button>`}>
       <${CountingLine} job=${counting.job} />
       ${!amount && flows && html`<${Lacking} topology=${shown.data} />`}
@@ -81,23 +81,23 @@ function Source({ amount, counted }) {
   </select>`;
 }
 
-/** What the numbers of a counted period do not hold. */
+/** What is missing from the numbers of a counted period. */
 function Lacking({ topology }) {
   const { gaps, publishes, routes, deliveries } = topology;
   const cut = [publishes, routes, deliveries].some((list) => list.length >= MOST_COUNTED);
   return html`${gaps.length > 0 &&
     html`<${Alert} tone="warn">Events may be missing: the period holds ${plural(gaps.length, "gap")}.<//>`}
-    ${cut && html`<${Alert} tone="calm">Only the ${count(MOST_COUNTED)} busiest flows of each kind are in these numbers.<//>`}`;
+    ${cut && html`<${Alert} tone="calm">These numbers include only the ${count(MOST_COUNTED)} busiest flows of each kind.<//>`}`;
 }
 
 function Nothing({ topology }) {
   const actions = html`<a class="button" href=${href("overview")}>To the traces</a>`;
   if (!topology) {
-    return html`<${Empty} title="Nothing has flowed yet" actions=${actions}>
-      The map is drawn from traced events; there are none here so far.<//>`;
+    return html`<${Empty} title="No messages yet" actions=${actions}>
+      The map is drawn from traced events, and there are none here yet.<//>`;
   }
-  return html`<${Empty} title="Nothing flowed in the counted period" actions=${actions}>
-    From ${dateTime(topology.since)} to ${dateTime(topology.until)} no event was traced here. Choose the newest events
+  return html`<${Empty} title="No messages in the counted period" actions=${actions}>
+    No event was traced here from ${dateTime(topology.since)} to ${dateTime(topology.until)}. Choose the newest events
     above, or count another hour.<//>`;
 }
 
@@ -109,7 +109,7 @@ function spanOf(events, flows) {
 const periodOf = ({ since, until }, flows) =>
   `from all ${plural(flows.events, "event")} of ${dateTime(since)} to ${dateTime(until)}, counted by a job`;
 
-/** The topology that was counted last, or null where none ever was. */
+/** The topology counted last, or null if none was. */
 async function lastCounted(vhostName, signal) {
   try {
     return await api.topology(vhostName, signal);

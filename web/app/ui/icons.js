@@ -1,4 +1,4 @@
-// Line icons of 16 by 16, drawn in the colour of the text beside them; all are decoration.
+// Line icons of 16 by 16 in the colour of the text beside them; all are decoration.
 import { html } from "../core/html.js";
 
 const PATHS = {

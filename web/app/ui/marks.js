@@ -1,5 +1,5 @@
-// The small signs that recur: an event's type, its match, a trace's state, a pin. None of them
-// says anything by colour alone.
+// The small signs used everywhere: type and match of an event, states, pins. None of them relies on
+// colour alone.
 import { html } from "../core/html.js";
 import { exchangeName, visible } from "../core/format.js";
 
@@ -53,9 +53,9 @@ export function Pin({ letter }) {
   return html`<span class="pin ${letter.toLowerCase()}">${letter}</span>`;
 }
 
-const LONG = 20; // a longer text may be cut where it stands, and is whole in its title
+const LONG = 20; // longer text may be cut, so its title has all of it
 
-/** A name or text from the broker, shown as text whatever it holds. */
+/** A name or text from the broker, shown as text whatever is in it. */
 export function Value({ children, cut = false }) {
   const text = visible(children ?? "–");
   const title = text.length > LONG ? text : undefined;

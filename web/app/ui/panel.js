@@ -1,7 +1,7 @@
-import { sentence } from "../core/format.js";
+import { reasonOf } from "../core/format.js";
 import { html } from "../core/html.js";
 
-/** A titled box; `tools` stand at the end of its head. */
+/** A titled box with `tools` at the end of its head. */
 export function Panel({ title, note, tools, flush, foot, children, id }) {
   const heading = id ?? `panel-${String(title).toLowerCase().replace(/\W+/g, "-")}`;
   return html`<section class="panel" aria-labelledby=${heading}>
@@ -30,22 +30,22 @@ export function Alert({ tone = "bad", children, action }) {
   </div>`;
 }
 
-/** What the API (or the page itself) says is wrong, and a way to try again. */
+/** What is wrong, and a button to try again. */
 export function Failure({ error, onRetry }) {
   return html`<${Alert}
     action=${html`<button class="button small" onClick=${onRetry}>Try again</button>`}>
-    ${sentence(error.reason ?? String(error))}
+    ${reasonOf(error)}
   <//>`;
 }
 
-/** The three things a load can be before there is something to show; null when there is. */
+/** What to show until a load has data: that it is loading, or its error. Null once it has. */
 export function pending({ data, error, reload }, what) {
   if (data !== undefined) return null;
   if (!error) return html`<p class="loading" role="status">Loading ${what} …</p>`;
   return html`<div class="panel-body"><${Failure} error=${error} onRetry=${reload} /></div>`;
 }
 
-/** Buttons of which one is pressed. `options` are [value, label] pairs. */
+/** Buttons, one of them pressed. `options` are [value, label] pairs. */
 export function Choice({ label, options, value, onChange, small }) {
   return html`<div class="choice ${small ? "small" : ""}" role="group" aria-label=${label}>
     ${options.map(

@@ -1,4 +1,4 @@
-// A time plot on a canvas: a few lines, an axis each way, values under the pointer.
+// A plot over time on a canvas: a few lines, two axes, values under the pointer.
 import { useEffect, useLayoutEffect, useRef } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
 import { clock, shownTheme } from "../core/preferences.js";
@@ -13,7 +13,7 @@ const TIME_STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 720
 
 /**
  * `series` is [{label, token, dash, fill}]; `data` columns: times in seconds, then the values of
- * each series. `format` writes a value; `onCursor` gets the index under the pointer, or null.
+ * each series. `format` turns a value into text; `onCursor` gets the index under the pointer, or null.
  */
 export function Plot({ label, series, data, format, onCursor }) {
   const canvas = useRef(null);
@@ -140,7 +140,7 @@ function paintCursor(context, series, columns, index, at, y) {
   });
 }
 
-/** The next value that divides into four readable parts. */
+/** The next higher value that divides into four round parts. */
 function niceCeiling(value) {
   const power = 10 ** Math.floor(Math.log10(value));
   const step = [1, 2, 4, 6, 8, 10].find((n) => n * power >= value);

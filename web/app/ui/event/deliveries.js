@@ -1,11 +1,11 @@
-// A publish's fate queue by queue: a confirm never tells a publisher this.
-import { html } from "../core/html.js";
-import { api } from "../core/api.js";
-import { time } from "../core/format.js";
-import { useResource } from "../core/resource.js";
-import { hrefHere } from "../core/route.js";
-import { MatchMark, StateMark, Value } from "../ui/marks.js";
-import { pending } from "../ui/panel.js";
+// What became of a publish, queue by queue: no confirm tells a publisher this.
+import { html } from "../../core/html.js";
+import { api } from "../../core/api.js";
+import { time } from "../../core/format.js";
+import { useResource } from "../../core/resource.js";
+import { hrefHere } from "../../core/route.js";
+import { MatchMark, StateMark, Value } from "../marks.js";
+import { pending } from "../panel.js";
 
 export function Deliveries({ event }) {
   const loaded = useResource((signal) => api.deliveries(event.id, signal), [event.id]);
@@ -31,8 +31,8 @@ function Fate({ fate }) {
         <span class="faint small">${time(event.recorded_at)}</span>
       </a>`,
     )}
-    ${fate.dead_lettered_to?.map(
-      (queue) => html`<p class="small soft" key=${queue}>went on to <${Value}>${queue}<//></p>`,
+    ${fate.dead_lettered_to.map(
+      (queue) => html`<p class="small soft" key=${queue}>then went to <${Value}>${queue}<//></p>`,
     )}
   </div>`;
 }

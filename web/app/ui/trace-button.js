@@ -1,15 +1,14 @@
-// Start and stop of a trace, with what can be chosen at the first start.
 import { useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
 import { api } from "../core/api.js";
 import { mayWrite } from "../core/session.js";
 import { reloadTraces } from "../core/traces.js";
 import { visible } from "../core/format.js";
-import { attempt } from "../shell/notices.js";
-import { Icon } from "../ui/icons.js";
+import { attempt } from "../core/notices.js";
+import { Icon } from "./icons.js";
 
 const RUNNING = new Set(["starting", "running", "waiting"]);
-export const isRunning = (state) => RUNNING.has(state);
+const isRunning = (state) => RUNNING.has(state);
 
 export function TraceButton({ vhost, state, participant, main = false }) {
   const [busy, setBusy] = useState(false);
@@ -19,8 +18,8 @@ export function TraceButton({ vhost, state, participant, main = false }) {
     if (busy) return;
     setBusy(true);
     const name = visible(vhost);
-    if (running) await attempt(() => api.stopTrace(vhost), `The trace of ${name} stops.`);
-    else await attempt(() => api.startTrace(vhost, participant), `The trace of ${name} starts.`);
+    if (running) await attempt(() => api.stopTrace(vhost), `The trace of ${name} is stopping.`);
+    else await attempt(() => api.startTrace(vhost, participant), `The trace of ${name} is starting.`);
     await reloadTraces();
     setBusy(false);
   };
@@ -33,9 +32,3 @@ export function TraceButton({ vhost, state, participant, main = false }) {
     <${Icon} name=${running ? "stop" : "play"} />${running ? "Stop" : "Start"}
   </button>`;
 }
-
-export const POLICIES = [
-  ["channel", "Channel"],
-  ["connection", "Connection"],
-  ["user", "User"],
-];

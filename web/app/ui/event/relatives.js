@@ -1,12 +1,12 @@
 // The causal past and future of an event, nearest first, a few at a time.
-import { useState } from "../../vendor/hooks.js";
-import { html } from "../core/html.js";
-import { api } from "../core/api.js";
-import { time } from "../core/format.js";
-import { useResource } from "../core/resource.js";
-import { hrefHere } from "../core/route.js";
-import { about, TypeMark } from "../ui/marks.js";
-import { pending } from "../ui/panel.js";
+import { useState } from "../../../vendor/hooks.js";
+import { html } from "../../core/html.js";
+import { api } from "../../core/api.js";
+import { time } from "../../core/format.js";
+import { useResource } from "../../core/resource.js";
+import { hrefHere } from "../../core/route.js";
+import { about, TypeMark } from "../marks.js";
+import { pending } from "../panel.js";
 
 const STEPS = [8, 50, 250, 1000];
 const TITLES = {
@@ -26,7 +26,7 @@ export function Relatives({ event, side }) {
     ${data?.truncated &&
     (step + 1 < STEPS.length
       ? html`<button class="button small quiet flush-start" onClick=${() => setStep(step + 1)}>Show more</button>`
-      : html`<p class="small soft">There are more than these ${limit}.</p>`)}
+      : html`<p class="small soft">Only the nearest ${limit} are shown.</p>`)}
   </section>`;
 }
 

@@ -1,6 +1,6 @@
 // The AMQP properties as a tree of names and values.
-import { html } from "../core/html.js";
-import { visible } from "../core/format.js";
+import { html } from "../../core/html.js";
+import { visible } from "../../core/format.js";
 
 const MOST_DEPTH = 12;
 

@@ -1,10 +1,10 @@
 import { html } from "../core/html.js";
 import { dateTime } from "../core/format.js";
 import { href } from "../core/route.js";
-import { Value } from "../ui/marks.js";
-import { Panel } from "../ui/panel.js";
+import { Value } from "./marks.js";
+import { Panel } from "./panel.js";
 
-/** Spans in which trace messages may have been lost; nothing at all when there are none. */
+/** When trace messages may have been lost; renders nothing if never. */
 export function GapsTable({ traces }) {
   const gaps = traces.flatMap((trace) => trace.gaps.map((gap) => ({ ...gap, vhost: trace.vhost })));
   if (!gaps.length) return null;

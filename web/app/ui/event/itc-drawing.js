@@ -1,6 +1,6 @@
-// A stamp as the paper draws it: the id below on the unit interval, the event heights above it.
-// An id too narrow to see gets a second drawing of its surroundings.
-import { html } from "../core/html.js";
+// A stamp as the paper draws it: the id on the unit interval, the event heights above it. If the id
+// is too narrow to see, a second drawing shows its surroundings.
+import { html } from "../../core/html.js";
 import { ownedIntervals, steps } from "./itc-tree.js";
 
 const WIDTH = 420;
@@ -13,7 +13,7 @@ const ID_HEIGHT = 12;
 const FOOT = 18;
 const INNER = WIDTH - LEFT - RIGHT;
 const NARROW_PIXELS = 12;
-const SURROUNDINGS = 16; // times the id's own width
+const SURROUNDINGS = 16; // times the width of the id
 
 export function ItcDrawing({ id, event }) {
   const owned = ownedIntervals(id);
@@ -26,7 +26,7 @@ export function ItcDrawing({ id, event }) {
 
   return html`<figure class="itc">
     <${Graph} owned=${owned} heights=${heights} from=${0} to=${1} most=${most} lens=${close} />
-    ${close && html`<p class="small soft itc-lens">The part round its own interval, ${Math.round(1 / (close.to - close.from))} times as wide</p>
+    ${close && html`<p class="small soft itc-lens">The part around its own interval, enlarged ${Math.round(1 / (close.to - close.from))} times</p>
       <${Graph} owned=${owned} heights=${heights} ...${close} most=${most} />`}
     <figcaption class="itc-legend">
       <span><i class="heights"></i>event heights</span>
@@ -80,7 +80,7 @@ function ticks(most) {
   return [0, Math.round(most / 2), most];
 }
 
-/** Ends of dyadic intervals, as they are written by hand. */
+/** The ends of dyadic intervals as fractions. */
 function fraction(value) {
   let top = value;
   let bottom = 1;

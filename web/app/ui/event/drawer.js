@@ -1,15 +1,16 @@
-// One event beside whatever shows events: what it was, why it was, what came of it.
-import { html } from "../core/html.js";
-import { api } from "../core/api.js";
-import { bytes, dateTime, exchangeName, time, visible } from "../core/format.js";
-import { useResource } from "../core/resource.js";
-import { href, hrefHere, patch, pinnedA, pinnedB, tab } from "../core/route.js";
-import { useKeys } from "../shell/keyboard.js";
-import { Icon } from "../ui/icons.js";
-import { MatchMark, Pin, TypeMark, Value } from "../ui/marks.js";
-import { pending } from "../ui/panel.js";
+// One event, at the side of whatever shows events: what it was, what caused it, what it caused.
+import { html } from "../../core/html.js";
+import { api, path } from "../../core/api.js";
+import { bytes, dateTime, exchangeName, time } from "../../core/format.js";
+import { useKeys } from "../../core/keys.js";
+import { useResource } from "../../core/resource.js";
+import { href, hrefHere, patch, pinnedA, pinnedB, tab } from "../../core/route.js";
+import { user, usesPassword } from "../../core/session.js";
+import { CopyButton } from "../copy.js";
+import { Icon } from "../icons.js";
+import { MatchMark, Pin, TypeMark, Value } from "../marks.js";
+import { pending } from "../panel.js";
 import { Clocks } from "./clocks.js";
-import { CopyButton, curlFor } from "./copy.js";
 import { Deliveries } from "./deliveries.js";
 import { Payload } from "./payload.js";
 import { Properties } from "./properties.js";
@@ -58,6 +59,16 @@ function Actions({ id }) {
   </div>`;
 }
 
+/** The request for one event; curl asks for the password, which is never copied. */
+function curlFor(id) {
+  const url = new URL(path("events", id), location.href.split("#")[0]);
+  const credentials = usesPassword.value ? ` -u ${shellWord(user.value.name)}` : "";
+  return `curl -s${credentials} ${shellWord(url.href)}`;
+}
+
+const shellWord = (text) =>
+  /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
+
 function Details({ event }) {
   return html`
     <section class="section"><${Facts} event=${event} /></section>
@@ -96,6 +107,6 @@ function Facts({ event }) {
 function Cause({ event }) {
   if (!event.cause) return html`<span class="soft">its publish was not observed</span>`;
   return html`<a href=${hrefHere({ event: String(event.cause) })}
-    title=${visible("Go to the publish (C)")}>#${event.cause}</a>
+    title="Go to the publish (C)">#${event.cause}</a>
     ${event.redelivered && html` <span class="badge warn">redelivered</span>`}`;
 }

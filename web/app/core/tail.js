@@ -1,14 +1,15 @@
-// The live tail: one stream while it is wanted, opened again when it breaks.
+// The live tail: one stream while it is on, reopened when it breaks.
 import { useEffect, useRef, useState } from "../../vendor/hooks.js";
-import { api } from "../core/api.js";
-import { stream } from "../core/sse.js";
+import { api } from "./api.js";
+import { stream } from "./sse.js";
 
 const GATHER_MS = 150; // a busy broker must not redraw the table for each event
 const FIRST_RETRY_MS = 1000;
 const LAST_RETRY_MS = 30_000;
 
 /**
- * Calls `onEvents(list)` with events as they are stored. `from()` gives the id to go on from.
+ * Calls `onEvents(list)` with events as they are stored, while `wanted`. `from()` returns the id to
+ * continue after.
  * Returns "off", "connecting", "on" or "broken".
  */
 export function useTail({ wanted, filters, from, onEvents }) {
@@ -43,7 +44,7 @@ async function follow({ filters, latest, gather, setState, signal }) {
         lastEventId,
         onId: (id) => (lastEventId = id),
         onEvent: ({ id, data }) => {
-          if (data.id === undefined) return; // a notice of the server's, not an event
+          if (data.id === undefined) return; // a notice from the server, not an event
           lastEventId = id ?? data.id;
           gather.add(data);
         },

@@ -1,4 +1,4 @@
-// The paper's trees read as functions over [0, 1): where an id owns, how high an event stands.
+// The trees of the paper as functions over [0, 1): what an id owns, how high an event tree is.
 
 /** Intervals `{from, to}` that an id tree (0, 1 or [left, right]) owns. */
 export function ownedIntervals(id) {

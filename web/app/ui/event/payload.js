@@ -1,7 +1,7 @@
-import { useMemo, useState } from "../../vendor/hooks.js";
-import { html } from "../core/html.js";
-import { bytes, visible } from "../core/format.js";
-import { Choice } from "../ui/panel.js";
+import { useMemo, useState } from "../../../vendor/hooks.js";
+import { html } from "../../core/html.js";
+import { bytes, visible } from "../../core/format.js";
+import { Choice } from "../panel.js";
 
 const MOST_HEX_BYTES = 16_384;
 const VIEWS = [
@@ -26,7 +26,7 @@ export function Payload({ event }) {
 function Body({ body, view, event }) {
   if (!body.bytes) {
     return html`<p class="soft">${event.payload_bytes
-      ? `The service keeps no payloads; this one had ${bytes(event.payload_bytes)}.`
+      ? `The service keeps no payloads. This one had ${bytes(event.payload_bytes)}.`
       : "Empty."}</p>`;
   }
   if (!body.bytes.length) return html`<p class="soft">Empty.</p>`;
@@ -36,7 +36,7 @@ function Body({ body, view, event }) {
     html`<p class="small soft">The first ${bytes(body.bytes.length)} of ${bytes(event.payload_bytes)} are kept.</p>`}`;
 }
 
-/** The payload as bytes, as text, and as JSON where it is that. */
+/** The payload as bytes, as text, and as JSON if it is JSON. */
 function read(event) {
   if (event.payload == null) return {};
   if (event.payload_encoding === "base64") {
@@ -56,7 +56,7 @@ function parsed(text) {
   try {
     return JSON.parse(text);
   } catch {
-    return undefined; // looks like JSON and is none, or was cut
+    return undefined; // only looks like JSON, or was cut
   }
 }
 

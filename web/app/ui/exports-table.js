@@ -6,10 +6,10 @@ import { download } from "../core/download.js";
 import { useResource } from "../core/resource.js";
 import { href, vhost } from "../core/route.js";
 import { mayWrite } from "../core/session.js";
-import { attempt } from "../shell/notices.js";
-import { Icon } from "../ui/icons.js";
-import { Value } from "../ui/marks.js";
-import { Panel, pending } from "../ui/panel.js";
+import { attempt } from "../core/notices.js";
+import { Icon } from "./icons.js";
+import { Value } from "./marks.js";
+import { Panel, pending } from "./panel.js";
 
 const turn = signal(0);
 
@@ -17,13 +17,13 @@ export const reloadExports = () => (turn.value = turn.peek() + 1);
 
 export const useExports = () => useResource(api.exports, [turn.value]);
 
-/** The files that chain jobs have written, newest first, of the chosen virtual host or all. */
+/** The files written by chain jobs, newest first, of the chosen virtual host or of all. */
 export function ExportsTable() {
   const loaded = useExports();
   const list = loaded.data
     ?.filter((file) => !vhost.value || file.vhost === vhost.value)
     .sort((x, y) => (x.created_at < y.created_at ? 1 : -1));
-  return html`<${Panel} title="Exports" flush note="files that chain jobs have written">
+  return html`<${Panel} title="Exports" flush note="files written by chain jobs">
     ${!list
       ? pending(loaded, "exports")
       : list.length === 0
@@ -40,7 +40,7 @@ export function ExportsTable() {
 
 function Row({ file }) {
   const remove = async () => {
-    await attempt(() => api.deleteExport(file.location), `${file.file} is removed.`);
+    await attempt(() => api.deleteExport(file.location), `${file.file} was removed.`);
     reloadExports();
   };
   return html`<tr>

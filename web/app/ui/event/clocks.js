@@ -1,7 +1,7 @@
-// The three clocks of an event: Lamport's number, the vector, the interval tree clock.
-import { html } from "../core/html.js";
-import { count, visible } from "../core/format.js";
-import { CopyButton } from "./copy.js";
+// The three clocks of an event: Lamport, vector and interval tree clock.
+import { html } from "../../core/html.js";
+import { count, visible } from "../../core/format.js";
+import { CopyButton } from "../copy.js";
 import { ItcDrawing } from "./itc-drawing.js";
 
 export function Clocks({ event }) {

@@ -1,0 +1,254 @@
+// Where everything stands: events in rows, participants in lanes, and the links between events.
+import { lowerBound } from "../core/search.js";
+import { NONE } from "./model.js";
+
+// Rows are Lamport times or the wall clock. Lamport: one row for each distinct Lamport time among
+// the loaded events. Wall clock: proportional to time, but a silence is cut to a few rows, or a
+// night without traffic would be a screen of nothing.
+
+const CUT_AFTER_ROWS = 25;
+const CUT_TO_ROWS = 4;
+const LEAST_ROWS = 0.6; // even events of the same instant stand apart
+
+/**
+ * `{y, order, height, cuts}`: the row of each event, the indexes sorted by it, the number of
+ * rows, and the silences `{y, micros}` that were cut.
+ */
+export function layOut(model, kind) {
+  return kind === "time" ? byTime(model) : byLamport(model);
+}
+
+const TIGHT_ROWS = 30;
+
+/**
+ * "lamport" where messages cross few Lamport times, as in a small or even system; "time" where the
+ * Lamport time of a busy participant is far ahead of the others and every arrow would be steep.
+ */
+export function fittingKind(model) {
+  let sum = 0;
+  let messages = 0;
+  for (let i = 0; i < model.length; i += 1) {
+    const cause = model.cause[i];
+    if (cause < 0) continue;
+    sum += model.lamport[i] - model.lamport[cause];
+    messages += 1;
+  }
+  return messages && sum / messages > TIGHT_ROWS ? "time" : "lamport";
+}
+
+function byLamport(model) {
+  const n = model.length;
+  const { lamport } = model;
+  const y = new Float64Array(n);
+  const order = new Uint32Array(n);
+  if (!n) return { y, order, height: 0, cuts: [] };
+
+  let least = Infinity;
+  let most = -Infinity;
+  for (let i = 0; i < n; i += 1) {
+    if (lamport[i] < least) least = lamport[i];
+    if (lamport[i] > most) most = lamport[i];
+  }
+  // Counting sort if the span allows it; there are seldom many more Lamport times than events.
+  const span = most - least + 1;
+  if (span > 64 * n + 1e6) return sparse(model, y, order);
+  const counts = new Uint32Array(span + 1);
+  for (let i = 0; i < n; i += 1) counts[lamport[i] - least] += 1;
+  const rank = new Uint32Array(span);
+  let rows = 0;
+  let start = 0;
+  for (let v = 0; v < span; v += 1) {
+    const here = counts[v];
+    rank[v] = rows;
+    counts[v] = start;
+    start += here;
+    if (here) rows += 1;
+  }
+  for (let i = 0; i < n; i += 1) {
+    const v = lamport[i] - least;
+    y[i] = rank[v];
+    order[counts[v]] = i;
+    counts[v] += 1;
+  }
+  return { y, order, height: rows, cuts: [] };
+}
+
+function sparse({ lamport, length }, y, order) {
+  for (let i = 0; i < length; i += 1) order[i] = i;
+  order.sort((a, b) => lamport[a] - lamport[b]);
+  let row = -1;
+  let last = NaN;
+  for (const i of order) {
+    if (lamport[i] !== last) row += 1;
+    last = lamport[i];
+    y[i] = row;
+  }
+  return { y, order, height: row + 1, cuts: [] };
+}
+
+function byTime(model) {
+  const n = model.length;
+  const { at } = model;
+  const y = new Float64Array(n);
+  const order = new Uint32Array(n);
+  for (let i = 0; i < n; i += 1) order[i] = i;
+  // Events are stored as they come, so ids are in time order unless a clock was set back.
+  if (!ascending(at, n)) order.sort((a, b) => at[a] - at[b] || a - b);
+  const unit = typicalGap(at, order);
+  const cuts = [];
+  let row = 0;
+  for (let k = 1; k < n; k += 1) {
+    const gap = at[order[k]] - at[order[k - 1]];
+    const rows = gap / unit;
+    const cut = rows > CUT_AFTER_ROWS;
+    if (cut) cuts.push({ y: row + CUT_TO_ROWS / 2, micros: gap });
+    row += cut ? CUT_TO_ROWS : Math.max(LEAST_ROWS, rows);
+    y[order[k]] = row;
+  }
+  return { y, order, height: n ? row + 1 : 0, cuts };
+}
+
+function ascending(values, n) {
+  for (let i = 1; i < n; i += 1) if (values[i] < values[i - 1]) return false;
+  return true;
+}
+
+/** The median gap between neighbours, of a sample: one quiet night does not stretch it. */
+function typicalGap(at, order) {
+  const step = Math.max(1, Math.floor(order.length / 4000));
+  const gaps = [];
+  for (let k = 1; k < order.length; k += step) gaps.push(at[order[k]] - at[order[k - 1]]);
+  const real = gaps.filter((gap) => gap > 0).sort((a, b) => a - b);
+  return real.length ? Math.max(1, real[real.length >> 1]) : 1000;
+}
+
+/** The first place in the sorted `order`, from `low` to `high`, whose event is at `row` or below. */
+export function placeOf({ y, order }, row, low = 0, high = order.length) {
+  return lowerBound(low, high, (place) => y[order[place]] >= row);
+}
+
+export const GROUPINGS = [
+  ["user", "User"],
+  ["connection", "Connection"],
+  ["none", "Nothing"],
+];
+
+/**
+ * One lane for each participant, side by side within its group; a collapsed group is one lane.
+ * `participants` as in the API; `seen` are the numbers that have loaded events.
+ * `{lanes: [{label, title, folded}], groups: [{key, from, to, collapsed, size}], laneOf: Map}`
+ */
+export function arrange(participants, seen, grouping, collapsed) {
+  const known = new Map(participants.map((p) => [p.participant, p]));
+  const groups = new Map();
+  for (const number of [...seen].sort((a, b) => a - b)) {
+    const who = known.get(number);
+    const key = groupOf(who, grouping);
+    if (!groups.has(key)) groups.set(key, []);
+    groups.get(key).push({ number, who });
+  }
+  const lanes = [];
+  const shown = [];
+  const laneOf = new Map();
+  for (const [key, members] of groups) {
+    const folded = grouping !== "none" && collapsed.has(key);
+    const from = lanes.length;
+    for (const member of members) {
+      laneOf.set(member.number, folded ? from : lanes.length);
+      if (!folded) lanes.push(lane(member, grouping));
+    }
+    if (folded) lanes.push({ label: `${members.length}`, title: `${key}: ${members.length} participants`, folded });
+    if (grouping !== "none") shown.push({ key, from, to: lanes.length, collapsed: folded, size: members.length });
+  }
+  return { lanes, groups: shown, laneOf };
+}
+
+function groupOf(who, grouping) {
+  if (grouping === "none") return "";
+  const values = new Set((who?.channels ?? []).map((channel) => channel[grouping]));
+  if (values.size === 0) return "unknown";
+  return values.size === 1 ? [...values][0] : "several";
+}
+
+function lane({ number, who }, grouping) {
+  const user = who?.channels[0]?.user;
+  const label = grouping === "none" && user ? `${number} ${user}` : String(number);
+  return { label, title: who ? `Participant ${number}: ${who.name}` : `Participant ${number}` };
+}
+
+/** The lane of each participant number as a flat array, for the painter's inner loop. */
+export function laneTable({ laneOf }) {
+  let most = 0;
+  for (const number of laneOf.keys()) most = Math.max(most, number);
+  const table = new Int32Array(most + 1).fill(-1);
+  for (const [number, lane] of laneOf) table[number] = lane;
+  return table;
+}
+
+const BLOCK = 256;
+
+/**
+ * Links between events (messages, or the steps of a participant) as a searchable set of spans:
+ * which of them touch the rows in view, including those with both ends outside.
+ *
+ * `origins[i]` is the index of the event that the link to i comes from, or NONE. Links are sorted
+ * by where they begin, and the furthest end of each block is kept, so that a query skips whole
+ * blocks that end above the window.
+ */
+export class Edges {
+  constructor(origins, { y, order }) {
+    let count = 0;
+    for (let i = 0; i < y.length; i += 1) if (origins[i] !== NONE) count += 1;
+    this.length = count;
+    this.from = new Int32Array(count);
+    this.to = new Int32Array(count);
+    this.top = new Float64Array(count);
+    this.bottom = new Float64Array(count);
+    this.fill(origins, y, order);
+    this.furthest = new Float64Array(Math.ceil(count / BLOCK)).fill(-Infinity);
+    for (let e = 0; e < count; e += 1) {
+      const block = (e / BLOCK) | 0;
+      if (this.bottom[e] > this.furthest[block]) this.furthest[block] = this.bottom[e];
+    }
+  }
+
+  // A counting sort by the place of the origin in `order`.
+  fill(origins, y, order) {
+    const n = y.length;
+    const place = new Uint32Array(n);
+    for (let k = 0; k < n; k += 1) place[order[k]] = k;
+    const starts = new Uint32Array(n + 1);
+    for (let i = 0; i < n; i += 1) if (origins[i] !== NONE) starts[place[origins[i]] + 1] += 1;
+    for (let k = 1; k <= n; k += 1) starts[k] += starts[k - 1];
+    for (let i = 0; i < n; i += 1) {
+      const origin = origins[i];
+      if (origin === NONE) continue;
+      const e = starts[place[origin]]++;
+      this.from[e] = origin;
+      this.to[e] = i;
+      this.top[e] = y[origin];
+      this.bottom[e] = Math.max(y[i], y[origin]);
+    }
+  }
+
+  /**
+   * Writes the numbers of the links that touch rows `top` to `bottom`, and that `accept` (if
+   * given) takes, into `found`, as many as fit; returns how many.
+   */
+  within(top, bottom, found, accept) {
+    const end = lowerBound(0, this.length, (e) => this.top[e] > bottom);
+    let n = 0;
+    for (let block = 0; block * BLOCK < end; block += 1) {
+      if (this.furthest[block] < top) continue;
+      const last = Math.min(end, (block + 1) * BLOCK);
+      for (let e = block * BLOCK; e < last; e += 1) {
+        if (this.bottom[e] >= top && (!accept || accept(e))) {
+          if (n === found.length) return n;
+          found[n] = e;
+          n += 1;
+        }
+      }
+    }
+    return n;
+  }
+}
