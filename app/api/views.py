@@ -46,6 +46,20 @@ def event_view(event: Event, columns: Collection[str] | None = None) -> dict[str
     }
 
 
+def field_views() -> list[dict[str, Any]]:
+    """The fields of the event object, in their order."""
+    return [
+        {
+            "name": field.name,
+            "kind": field.kind,
+            "label": field.shown.label,
+            "meaning": field.shown.meaning,
+            "usual": field.shown.usual,
+        }
+        for field in SHOWN.values()
+    ]
+
+
 def event_views(
     rows: Iterable[Event], columns: Collection[str] | None = None
 ) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ import pytest
 from app.errors import NotFoundError
 from app.store import Store
 from app.stored.filters import EventFilter
-from app.tracker.events import EventType, StampedEvent
+from app.tracker.events import StampedEvent
 from app.tracker.participants import Policy
 from app.tracker.records import Publish, Unreadable
 from itc import Stamp, pack

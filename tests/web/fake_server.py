@@ -27,7 +27,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from app.api.headers import SECURITY_HEADERS
 from tests.web import history
 from tests.web.history import Event
-from tests.web.world import FORMATS, Problem, World, bad_request, demo_world, not_found, now
+from tests.web.world import FIELDS, FORMATS, Problem, World, bad_request, demo_world, not_found, now
 
 WEB = Path(__file__).resolve().parents[2] / "web"
 LIVE_AT_ONCE = 100
@@ -143,6 +143,8 @@ class Handler(BaseHTTPRequestHandler):
                 self.json(world.participants_json(query["vhost"])[: int(query.get("limit", 1000))])
             case ("GET", "quarantine"):
                 self.json(world.quarantine)
+            case ("GET", "fields"):
+                self.json(FIELDS)
             case ("GET", "formats"):
                 self.json(FORMATS)
             case ("GET", "exports"):

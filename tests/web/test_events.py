@@ -152,3 +152,24 @@ def test_a_broken_stream_is_taken_up_again(
     world.grow("/", 3)
     newest = world.events[-1].id
     expect(page.locator("tr.row a").first).to_have_text(f"#{newest}")
+
+
+def test_a_field_that_the_page_has_never_heard_of_can_be_a_column(
+    demo: Server, open_page: OpenPage
+) -> None:
+    """The service says which fields there are; the page draws by kind what it does not know."""
+    page = open_page(demo)
+    field = {"name": "entry", "kind": "text", "label": "Entry", "meaning": "Where.", "usual": True}
+
+    def with_entry(route: Route) -> None:
+        answer = route.fetch()
+        known = answer.json()
+        if "fields" in route.request.url:
+            return route.fulfill(response=answer, json=[*known, field])
+        shown = [{**event, "entry": f"through {event['id']}"} for event in known]
+        return route.fulfill(response=answer, json=shown)
+
+    page.route(re.compile(r"/itc_db(/fields|\?.*entry)"), with_entry)
+    page.goto(f"{demo.url}/#/events?live=off")
+    expect(page.get_by_role("columnheader").last).to_have_text("Entry")
+    expect(page.get_by_role("cell", name=re.compile("through [0-9]+")).first).to_be_visible()

@@ -52,6 +52,7 @@ ASKED: list[tuple[str, str, int, Any]] = [
     ("GET", "/itc_db/participants?vhost=nowhere", 404, None),
     ("GET", "/itc_db/participants", 400, None),
     ("GET", "/itc_db/quarantine", 200, None),
+    ("GET", "/itc_db/fields", 200, None),
     ("GET", "/itc_db/formats", 200, None),
     ("GET", "/itc_db/exports", 200, None),
     ("GET", "/itc_db?page_size=500", 200, None),

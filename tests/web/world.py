@@ -16,6 +16,7 @@ from typing import Any
 from urllib.parse import quote
 
 from app.api.routes.queries import ListQuery
+from app.api.views import field_views
 from app.jobs.exports import format_rows
 from tests.web import history
 from tests.web.history import Event, Participant, Simulation
@@ -24,6 +25,7 @@ from tests.web.history import Event, Participant, Simulation
 PARAMETERS = frozenset(ListQuery.model_fields)
 
 FORMATS = format_rows()
+FIELDS = field_views()
 
 
 def iso(micros: int) -> str:

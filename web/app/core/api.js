@@ -91,6 +91,7 @@ export const api = {
     getJson(path("events", id, side) + query({ limit }), signal),
   deliveries: (id, signal) => getJson(path("events", id, "deliveries"), signal),
   compare: (a, b, signal) => getJson(path("compare", a, b), signal),
+  fields: (signal) => getJson(path("fields"), signal),
   formats: (signal) => getJson(path("formats"), signal),
   exports: (signal) => getJson(path("exports"), signal),
   deleteExport: (location) => request(relative(location), { method: "DELETE" }),

@@ -1,9 +1,9 @@
 import { useEffect, useRef, useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
 import { Icon } from "../ui/icons.js";
-import { COLUMNS, resetColumns, toggleColumn } from "./columns.js";
+import { resetColumns, toggleColumn } from "./columns.js";
 
-export function ColumnSheet({ shown }) {
+export function ColumnSheet({ all, shown }) {
   const [open, setOpen] = useState(false);
   const anchor = useRef(null);
   const names = new Set(shown.map((column) => column.name));
@@ -31,10 +31,10 @@ export function ColumnSheet({ shown }) {
     ${open &&
     html`<fieldset class="sheet columns-sheet">
       <legend class="unseen">Columns to show</legend>
-      ${COLUMNS.filter((column) => !column.fixed).map(
+      ${all.filter((column) => !column.fixed).map(
         ({ name, label }) => html`<label class="check" key=${name}>
           <input type="checkbox" checked=${names.has(name)}
-            onChange=${(e) => toggleColumn(name, e.currentTarget.checked)} />${label}
+            onChange=${(e) => toggleColumn(all, name, e.currentTarget.checked)} />${label}
         </label>`,
       )}
       <button class="button small" onClick=${resetColumns}>Default columns</button>

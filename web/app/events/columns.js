@@ -1,4 +1,4 @@
-// The columns of the events table, described once: header, cells and request all follow from this.
+// The columns of the events table: the service's fields, and how the page draws some of them.
 import { html } from "../core/html.js";
 import { bytes, count, dateTime, exchangeName, isToday, recent, visible } from "../core/format.js";
 import { eventColumns } from "../core/preferences.js";
@@ -6,37 +6,46 @@ import { user } from "../core/session.js";
 import { MatchMark, TypeMark } from "../ui/marks.js";
 
 const list = (values) => (values ?? []).map((value) => visible(value)).join(", ");
-const number = { number: true };
 
+// In the table's order; a field that is not here comes behind, drawn by its kind.
 // width: in rem; with grow, the least width, and the column gets a share of what is left
 // wider: another width, and when the oldest row needs it
 // needs: fields of the API besides its own name
-export const COLUMNS = [
-  { name: "id", label: "Event", width: 5.6, fixed: true },
-  { name: "recorded_at", label: "Time", width: 7.6, wider: [10.6, (e) => !isToday(e.recorded_at)], tabular: true, cell: (e) => recent(e.recorded_at), title: (e) => `${dateTime(e.recorded_at)}, stored ${e.recorded_at}` },
-  { name: "vhost", label: "Virtual host", width: 7, text: (e) => visible(e.vhost) },
-  { name: "type", label: "Type", width: 7, cell: (e) => html`<${TypeMark} type=${e.type} />` },
-  { name: "exchange", label: "Exchange", width: 8, grow: true, text: (e) => exchangeName(e.exchange) },
-  { name: "routing_keys", label: "Routing keys", width: 9, grow: true, text: (e) => list(e.routing_keys) },
-  { name: "queue", label: "Queue", width: 8, grow: true, text: queueText, needs: ["routed_queues"] },
-  { name: "user", label: "User", width: 6.5, text: (e) => visible(e.user) },
-  { name: "participant", label: "Participant", width: 6, ...number },
-  { name: "seq", label: "Seq", width: 5, ...number },
-  { name: "lamport", label: "Lamport", width: 5.5, ...number },
-  { name: "cause", label: "Cause", width: 5.5, ...number, cell: (e) => (e.cause ? `#${e.cause}` : "–") },
-  { name: "match", label: "Match", width: 7.5, cell: (e) => html`<${MatchMark} match=${e.match} />` },
-  { name: "payload_bytes", label: "Size", width: 5, ...number, cell: (e) => bytes(e.payload_bytes) },
-  { name: "connection", label: "Connection", width: 17, text: (e) => visible(e.connection) },
-  { name: "channel", label: "Channel", width: 5, ...number },
-  { name: "node", label: "Node", width: 9, text: (e) => visible(e.node) },
-  { name: "payload", label: "Payload", width: 16, grow: true, text: payloadText, needs: ["payload_encoding"] },
-  { name: "stamp", label: "Stamp", width: 18, grow: true, text: (e) => e.stamp },
-];
+const LAYOUT = {
+  id: { width: 5.6, fixed: true },
+  recorded_at: { width: 7.6, wider: [10.6, (e) => !isToday(e.recorded_at)], tabular: true, cell: (e) => recent(e.recorded_at), title: (e) => `${dateTime(e.recorded_at)}, stored ${e.recorded_at}` },
+  vhost: { width: 7 },
+  type: { width: 7, cell: (e) => html`<${TypeMark} type=${e.type} />` },
+  exchange: { width: 8, grow: true, text: (e) => exchangeName(e.exchange) },
+  routing_keys: { width: 9, grow: true },
+  queue: { width: 8, grow: true, text: queueText, needs: ["routed_queues"] },
+  user: { width: 6.5 },
+  participant: { width: 6 },
+  seq: { width: 5 },
+  lamport: { width: 5.5 },
+  cause: { width: 5.5, cell: (e) => (e.cause ? `#${e.cause}` : "–") },
+  match: { width: 7.5, cell: (e) => html`<${MatchMark} match=${e.match} />` },
+  payload_bytes: { width: 5, cell: (e) => bytes(e.payload_bytes) },
+  connection: { width: 17 },
+  channel: { width: 5 },
+  node: { width: 9 },
+  payload: { width: 16, grow: true, text: payloadText, needs: ["payload_encoding"] },
+  stamp: { width: 18, grow: true },
+};
 
-const DEFAULT = [
-  "id", "recorded_at", "type", "exchange", "routing_keys", "queue", "user", "participant",
-  "lamport", "cause", "match", "payload_bytes",
-];
+// Told by other columns, or in the event's drawer.
+const ELSEWHERE = ["routed_queues", "redelivered", "properties", "payload_encoding", "payload_truncated"];
+
+const PLACES = Object.keys(LAYOUT);
+const place = ({ name }) => (name in LAYOUT ? PLACES.indexOf(name) : PLACES.length);
+
+/** The columns that these fields can be shown in. */
+export function columnsOf(fields) {
+  return fields
+    .filter(({ name }) => !ELSEWHERE.includes(name))
+    .map((field) => ({ width: 9, number: field.kind === "number", ...field, ...LAYOUT[field.name] }))
+    .sort((a, b) => place(a) - place(b));
+}
 
 function queueText(event) {
   if (event.type === "received") return visible(event.queue ?? "");
@@ -49,16 +58,18 @@ function payloadText(event) {
   return event.payload_encoding === "base64" ? "(binary)" : visible(event.payload.slice(0, 300));
 }
 
-/** The chosen columns; by default with the virtual host if several can be in the table. */
-export function chosenColumns(vhost) {
-  const names = new Set(eventColumns.value ?? DEFAULT);
+const usual = (columns) => columns.filter((column) => column.usual).map(({ name }) => name);
+
+/** The chosen ones of these columns; by default with the virtual host if several can be in the table. */
+export function chosenOf(columns, vhost) {
+  const names = new Set(eventColumns.value ?? usual(columns));
   const several = (user.value?.vhosts.length ?? 0) > 1;
   if (!vhost && several && !eventColumns.value) names.add("vhost");
-  return COLUMNS.filter((column) => column.fixed || names.has(column.name));
+  return columns.filter((column) => column.fixed || names.has(column.name));
 }
 
-export function toggleColumn(name, shown) {
-  const names = new Set(eventColumns.peek() ?? DEFAULT);
+export function toggleColumn(columns, name, shown) {
+  const names = new Set(eventColumns.peek() ?? usual(columns));
   if (shown) names.add(name);
   else names.delete(name);
   eventColumns.value = [...names];
@@ -81,8 +92,15 @@ export function widthOf({ width, wider }, oldest) {
   return wider && oldest && wider[1](oldest) ? wider[0] : width;
 }
 
+function textOf({ name, kind, text, cell }, event) {
+  if (text) return text(event);
+  if (cell || kind === "number") return undefined;
+  const value = event[name];
+  return Array.isArray(value) ? list(value) : visible(String(value ?? "–"));
+}
+
 export function Cell({ column, event }) {
-  const text = column.text?.(event);
+  const text = textOf(column, event);
   const content = text ?? column.cell?.(event) ?? count(event[column.name]);
   const title = column.title?.(event) ?? text;
   const kind = column.number ? "number" : column.tabular ? "tabular" : "";

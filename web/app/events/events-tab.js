@@ -1,6 +1,7 @@
 import { useEffect, useMemo, useRef, useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
 import { count } from "../core/format.js";
+import { useFields } from "../core/fields.js";
 import { useKeys } from "../core/keys.js";
 import { useRetry } from "../core/outage.js";
 import { href, openEvent, patch, pinnedA, pinnedB, route, vhost } from "../core/route.js";
@@ -9,15 +10,22 @@ import { traces } from "../core/traces.js";
 import { EventDrawer } from "../ui/event/drawer.js";
 import { Icon } from "../ui/icons.js";
 import { Empty, Failure } from "../ui/panel.js";
-import { chosenColumns, requestFor } from "./columns.js";
+import { chosenOf, columnsOf, requestFor } from "./columns.js";
 import { ColumnSheet } from "./column-sheet.js";
 import { Feed, MOST_FRESH } from "./feed.js";
 import { FilterBox, FilterChips, filtersOf } from "./filters.js";
 import { RowsTable } from "./rows-table.js";
 
 export function EventsTab() {
+  const { data, error, reload } = useFields();
+  if (data) return html`<${Events} all=${columnsOf(data)} />`;
+  return html`<h1 class="unseen">Events</h1>
+    ${error && html`<div class="panel-body"><${Failure} error=${error} onRetry=${reload} /></div>`}`;
+}
+
+function Events({ all }) {
   const { params } = route.value;
-  const columns = chosenColumns(vhost.value);
+  const columns = chosenOf(all, vhost.value);
   const filters = { ...filtersOf(params), ...requestFor(columns) };
   const feed = useFeed(filters, params.at);
   const { rows, fresh, loading, error, atNewest } = feed.state.value;
@@ -65,7 +73,7 @@ export function EventsTab() {
         <div class="right">
           <${GoTo} />
           <${LiveButton} live=${live} state=${tail} />
-          <${ColumnSheet} shown=${columns} />
+          <${ColumnSheet} all=${all} shown=${columns} />
         </div>
       </div>
       <${FilterChips} />
