@@ -16,11 +16,11 @@ from app.api.schemas.events import EventColumns, EventDetail, EventField, EventP
 from app.api.services import Parts, Services
 from app.api.signin.auth import Reader, User
 from app.api.tail import TailQuery
-from app.api.views import event_detail, event_views, json_answer, page_view
+from app.api.views import event_detail, event_views, field_views, json_answer, page_view
 from app.errors import NotFoundError
 from app.stored.causality import Walk
 from app.stored.pages import Sort
-from model.event import EVERYTHING, NOTHING_LARGE, SHOWN, Event, Large
+from model.event import EVERYTHING, NOTHING_LARGE, Event, Large
 
 router = APIRouter(tags=["events"])
 
@@ -84,18 +84,7 @@ async def _list_after(
 @router.get("/itc_db/fields", response_model=list[EventField], responses=READING)
 async def list_fields(user: Reader) -> Response:
     """The fields of the event object, in their order: what `columns` may name."""
-    return json_answer(
-        [
-            {
-                "name": field.name,
-                "kind": field.kind,
-                "label": field.shown.label,
-                "meaning": field.shown.meaning,
-                "usual": field.shown.usual,
-            }
-            for field in SHOWN.values()
-        ]
-    )
+    return json_answer(field_views())
 
 
 @router.get("/itc_db/events/{event_id}", response_model=EventDetail, responses=READING_ONE)
