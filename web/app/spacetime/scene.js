@@ -1,6 +1,7 @@
 // Everything a redraw needs, and what to renew when part of it changes: new events or another row
 // scale lay out the rows again, another grouping only the lanes, a selection only the marks.
-// Plain values, because the painter reads them a million times; the Stage tells who looks on.
+// Plain values and no signals, because the painter reads them a million times; only the Stage changes
+// them.
 import { chain, pastAndFuture } from "./causality.js";
 import { arrange, Edges, laneTable, layOut, placeOf } from "./layout.js";
 import { NONE } from "./model.js";

@@ -69,8 +69,6 @@ function useStage(name) {
     stage.open();
     return () => stage.close();
   }, [stage]);
-  useEffect(() => {
-    stage.participants.value = participants ?? [];
-  }, [stage, participants]);
+  useEffect(() => stage.name(participants ?? []), [stage, participants]);
   return stage;
 }

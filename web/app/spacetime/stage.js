@@ -1,10 +1,10 @@
 // The diagram of one virtual host: what is loaded, what is in view and what is lit, kept in step
 // with the address.
 //
-// The stage owns the model, the scene and the loader, and is alone in changing the scene. It reads
-// the address itself; participants, live events, moves of the view and the pointer reach it by its
-// methods. The canvas paints whenever `turn` or `palette` changes and hands back what it painted;
-// everything around the canvas reads signals.
+// The stage owns the model, the scene and the loader, and nobody else changes the scene. It reads the
+// address itself; participants, live events, moves of the view and the pointer come in through its
+// methods. The canvas paints whenever `turn` or `palette` changes and reports what it painted; what
+// stands around the canvas reads the signals.
 import { computed, effect, signal, untracked } from "../../vendor/signals.js";
 import { shownTheme } from "../core/preferences.js";
 import { openEvent, param, patch, pinnedA, pinnedB, route, tab } from "../core/route.js";
@@ -46,7 +46,7 @@ export class Stage {
     this.vhost = vhost;
     this.model = new Model();
     this.scene = new Scene(this.model);
-    this.loader = new Loader(this.model, vhost, () => this.take());
+    this.loader = new Loader(this.model, vhost, () => this.show());
 
     this.palette = computed(() => shownTheme.value && palette());
     this.participants = signal([]);
@@ -67,10 +67,10 @@ export class Stage {
   /** Follows the address and loads the first events, until `close`. */
   open() {
     const { at, event } = route.peek().params;
-    this.follow([kind, this.gaps], () => this.layOut());
-    this.follow([grouping, folded, this.participants], () => this.arrange());
+    this.watch([kind, this.gaps], () => this.layOut());
+    this.watch([grouping, folded, this.participants], () => this.arrange());
     let first = true;
-    this.follow([pinnedA, pinnedB, openEvent, light], () => {
+    this.watch([pinnedA, pinnedB, openEvent, light], () => {
       this.light();
       if (!first && openEvent.peek()) this.goTo(Number(openEvent.peek()));
       first = false;
@@ -82,7 +82,7 @@ export class Stage {
    * Runs `action` and paints: now, and whenever one of the signals changes. The address of another
    * tab says nothing about this one, which is about to be closed.
    */
-  follow(signals, action) {
+  watch(signals, action) {
     const run = () => {
       if (tab.peek() !== TAB) return;
       action();
@@ -117,6 +117,11 @@ export class Stage {
     this.scene.layOut();
   }
 
+  /** `participants` as in the API: they name and group the lanes. */
+  name(participants) {
+    this.participants.value = participants;
+  }
+
   arrange() {
     this.scene.grouping = grouping.peek();
     this.scene.collapsed = collapsed(folded.peek());
@@ -146,8 +151,8 @@ export class Stage {
 
   // -- what is loaded
 
-  /** After a run of the loader. */
-  take() {
+  /** Shows what a run of the loader brought. */
+  show() {
     const first = !this.placed && this.model.length > 0;
     if (first && !route.peek().params.rows) {
       patch({ rows: fittingKind(this.model) }, { replace: true });

@@ -27,7 +27,7 @@ export function ExportsTable() {
     ${!list
       ? pending(loaded, "exports")
       : list.length === 0
-        ? html`<p class="nothing">None yet. A chain is exported from the form above.</p>`
+        ? html`<p class="nothing">None yet. Chains are exported on the Chain tab.</p>`
         : html`<div class="list-scroll" tabindex="0" role="group" aria-label="Exports">
             <table class="list">
               <thead><tr><th>File</th><th>Virtual host</th><th>Chain</th><th class="number">Events</th>
