@@ -40,7 +40,7 @@ ROUTES: dict[tuple[str, str], tuple[str, str, int | str]] = {
     ("GET", CHAIN): ("/itc_db/undefined/1/3/made.jsonl", READ, 404),
     ("DELETE", CHAIN): ("/itc_db/undefined/1/3/made.jsonl", WRITE, 404),
     ("GET", "/itc_db/exports"): ("/itc_db/exports", READ, LISTS),
-    ("GET", "/itc_db/fields"): ("/itc_db/formats", READ, LISTS),
+    ("GET", "/itc_db/fields"): ("/itc_db/fields", READ, LISTS),
     ("GET", "/itc_db/formats"): ("/itc_db/formats", READ, LISTS),
     ("GET", "/itc_db/jobs"): ("/itc_db/jobs", READ, LISTS),
     ("GET", "/itc_db/jobs/{job_id}"): ("/itc_db/jobs/1", READ, 404),
