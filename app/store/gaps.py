@@ -28,7 +28,7 @@ class Gaps(Subject):
         since: int,
         reason: str,
     ) -> int:
-        """Note that events after one (0: from the first on) may be missing; returns the gap."""
+        """Note a gap that begins after an event (0: before the first); returns the gap's id."""
         row = {
             "trace_id": trace_id,
             "after_event_id": after_event_id,

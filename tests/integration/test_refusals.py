@@ -58,7 +58,7 @@ async def test_a_deleted_virtual_host_is_named_and_traced_again_when_it_is_back(
     await send_and_receive(rabbit, vhost, 1)
 
     assert said == (
-        f"the broker has no virtual host {vhost} any more: make it again, or stop this trace"
+        f"the broker has no virtual host {vhost} any more: create it again, or stop this trace"
     )
     assert len(await service.stored(vhost, 2)) == 2
 
