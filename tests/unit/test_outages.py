@@ -124,7 +124,7 @@ def kinds(root: type[BaseException]) -> set[type[BaseException]]:
 
 
 SILENT = {
-    # What the broker itself said is quoted: it knows no password of ours to put there.
+    # The broker's own words are quoted: it knows no password of ours to put there.
     *kinds(exceptions.ConnectionClosed),
     *kinds(exceptions.ChannelClosed),
     *kinds(exceptions.DeliveryError),  # never raised: we publish nothing
