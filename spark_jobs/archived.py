@@ -93,7 +93,7 @@ class Archive:
             return False
 
     def fits(self, newest: tuple[int, int] | None) -> bool:
-        """Whether it belongs to a store, given that store's newest event up to ``through`` (id, time).
+        """Whether it belongs to a store, by the newest event up to ``through`` there: (id, time).
 
         Another store assigns the same ids again, and so does one restored from a backup.
         """

@@ -1,9 +1,9 @@
 """The chain job: plan, read and render in executors, write one file.
 
-The service runs it in its warm worker. It needs no service: ``spark-submit spark_jobs/chain.py
---The service runs it in its warm worker. It works without the service too: ``spark-submit
-spark_jobs/chain.py --from 12 --to 40 --output chain.jsonl`` with the store's address in
-``ITC_DATABASE_URL`` does the same.
+The service runs it in its warm worker. It also works without the service, with the store's address
+in ``ITC_DATABASE_URL``:
+
+    spark-submit spark_jobs/chain.py --from 12 --to 40 --output chain.jsonl
 """
 
 from __future__ import annotations

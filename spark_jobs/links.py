@@ -29,7 +29,7 @@ class Span:
 
 
 def chain_of(span: Span) -> Flags:
-    """Which events are in the chain from the span's first to its last; none if there is no chain."""
+    """Which events are in the chain from the span's first to its last; none without a chain."""
     # Views: as lists they would take four times the memory.
     previous = _previous(span.participants).data
     causes = _places(span.ids, span.causes).data

@@ -40,7 +40,7 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 @dataclass(frozen=True)
 class SparkSettings:
-    """Where Spark runs: on ``remote`` (``sc://…``) if set, else ``master``; ``memory``: JVM heap."""
+    """Where Spark runs: ``remote`` (``sc://…``) if set, else ``master``; ``memory``: JVM heap."""
 
     master: str = "local[*]"
     remote: str | None = None

@@ -1,10 +1,10 @@
 /* What every trace message goes through on its way in, compiled: finding it among a connection's
-* frames (app/broker/deliveries.py), and reading its headers (app/broker/wire.py, firehose.py).
-* Those are the reference.
-*
-* Whatever is damaged, incomplete or unusual is left to the Python code, which can handle it or say
-* what is wrong. So nothing here reports errors.
-*/
+ * frames (app/broker/deliveries.py), and reading its headers (app/broker/wire.py, firehose.py).
+ * Those are the reference.
+ *
+ * Whatever is damaged, incomplete or unusual is left to the Python code, which can handle it or say
+ * what is wrong. So nothing here reports errors.
+ */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <math.h>
@@ -406,7 +406,7 @@ new_delivery(PyObject *make, const Parts *parts)
     return delivery;
 }
 
-/* Take deliveries up to the first frame that is not of a simple, complete one on this channel. */
+/* Take simple, complete deliveries of this channel, up to the first frame of anything else. */
 static int
 take_deliveries(Bytes *bytes, uint64_t channel, PyObject *make, PyObject *deliveries)
 {
@@ -435,7 +435,7 @@ wire_read_deliveries(PyObject *module, PyObject *const *args, Py_ssize_t count)
     long channel;
     PyObject *deliveries;
     if (count != 4 || !PyBytes_Check(args[0])) {
-        PyErr_SetString(PyExc_TypeError, "read_deliveries takes bytes, an offset, a channel, a class");
+        PyErr_SetString(PyExc_TypeError, "read_deliveries takes bytes, offset, channel, class");
         return NULL;
     }
     at = PyLong_AsSsize_t(args[1]);
@@ -459,7 +459,7 @@ wire_read_deliveries(PyObject *module, PyObject *const *args, Py_ssize_t count)
 
 static PyMethodDef methods[] = {
     {"read_trace", (PyCFunction)(void (*)(void))wire_read_trace, METH_FASTCALL,
-     "read_trace(header, is_publish): what app.broker.firehose reads in it; None for anything unusual."},
+     "read_trace(header, is_publish): what app.broker.firehose reads in it; None if unusual."},
     {"read_deliveries", (PyCFunction)(void (*)(void))wire_read_deliveries, METH_FASTCALL,
      "read_deliveries(data, at, channel, Delivery): the complete ones there, and where they end."},
     {NULL, NULL, 0, NULL},

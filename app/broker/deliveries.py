@@ -116,7 +116,7 @@ class DeliverySplitter:
         return b"".join(passed), len(data)
 
     def _take_whole(self, data: bytes, at: int) -> int | None:
-        """Pass on the complete deliveries at ``at``; returns where they end, None if there are none."""
+        """Pass on the complete deliveries at ``at``; returns where they end, None if none."""
         if _compiled is None:
             return None
         deliveries, behind = _compiled.read_deliveries(data, at, self._channel, Delivery)

@@ -98,7 +98,7 @@ def _render_txt(batch: pa.RecordBatch, chain: Chain) -> bytes:
 
 
 def _block(event: dict[str, Any]) -> str:
-    """One event as a block. What a client wrote never begins a line, so no payload fakes a block."""
+    """One event as a block. A client's text never begins a line, so no payload fakes a block."""
     lines = [
         "=" * 80,
         f"{iso_time(event['recorded_at'])}: Event {event['id']}, message {event['type']}",
