@@ -205,8 +205,8 @@ class TraceStream:
     def is_own(self, message: Record | Unreadable) -> bool:
         """Whether a trace message is about our own activity.
 
-        Deliveries from the trace exchange are not traced, but what others put into our queue is:
-        after a cut, deliveries to our former connection too.
+        Deliveries from the trace exchange are not traced, but what others put into our queue is,
+        and after a cut also that of a connection we no longer have, which the queue tells.
         """
         if isinstance(message, Unreadable):
             return False

@@ -290,7 +290,7 @@ def _user(answer: _Whoami) -> BrokerUser:
 
 
 def _tracing(vhost: dict[str, Any], base_url: str) -> bool:
-    """Whether tracing is on. If silence counted as off, each check would note a gap."""
+    """Whether tracing is on. If a missing value counted as off, each check would note a gap."""
     tracing = vhost.get("tracing")
     if not isinstance(tracing, bool):
         raise OutageError(

@@ -32,7 +32,7 @@ class Topologies:
     def request(self, vhost: str, since: int, until: int, owner: str) -> JobRequest:
         """The job that counts the flows from ``since`` to before ``until`` (µs).
 
-        Raises `BadRequestError` for an empty period.
+        Raises `BadRequestError` for an invalid period.
         """
         if not 0 <= since < until:
             raise BadRequestError("a topology needs a time: since must be before until")

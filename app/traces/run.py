@@ -84,7 +84,7 @@ class Run:
                 await storing
 
     async def _is_silent(self) -> bool:
-        """Whether the queue is empty; asked only if a mere pause would not do."""
+        """Whether the queue is empty and not just pausing; False if nothing depends on it."""
         if not (self._ending.when_empty or self._stamper.is_holding):
             return False
         return await self._stream.ready_messages() == 0 and self._stream.buffered == 0

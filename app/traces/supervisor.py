@@ -75,7 +75,7 @@ class Supervisor:
         self._pause_seconds = FIRST_PAUSE_SECONDS
 
     def waiting(self, reason: str) -> None:
-        """Note that the run is waiting for an outage to end by itself."""
+        """Note that the run itself is waiting for an outage to end."""
         self.life.waiting(reason)
 
     async def supervise(self) -> None:
