@@ -1,7 +1,7 @@
-"""Where the migrations run: on a connection that is handed in, on ITC_DATABASE_URL, or as text.
+"""Runs the migrations: on a connection passed in, on ITC_DATABASE_URL, or as SQL text.
 
-`app.store.migrate` hands a connection in. `alembic` on the command line connects by itself, or
-with ``--sql`` writes the statements for whoever may not connect.
+`app.store.migrate` passes a connection. `alembic` on the command line opens its own, or with
+``--sql`` prints the statements, for those who may not connect.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A child process that speaks lines of JSON: it is told on its stdin and answers on its stdout.
+"""A child process that speaks lines of JSON: it reads its stdin and answers on its stdout.
 
-It runs in a session of its own: a Ctrl-C is for the service, which then ends its children in good
-order, and all that belongs to a child ends with one signal to its group. A child ends when its
+It runs in a session of its own: a Ctrl-C is for the service, which then ends its children in
+order, and one signal to its group ends all that belongs to a child. A child ends when its
 stdin does, so none outlives the service.
 """
 
@@ -23,7 +23,7 @@ _ERROR_BYTES = 1 << 16
 
 
 class Child(Generic[T]):
-    """A child that was started. What it says is read as the type that was named at its start."""
+    """A child that was started. Its lines are read as the type given to `start`."""
 
     def __init__(
         self,
@@ -52,8 +52,8 @@ class Child(Generic[T]):
     ) -> Child[T]:
         """Start a command whose lines are read as ``says``, of up to ``line_bytes`` each.
 
-        ``environment`` is ours where it is None. ``hear`` gets the lines of its stderr as they
-        come, a long one perhaps in parts; where it is None they go where ours go.
+        If ``environment`` is None, it gets ours. ``hear`` gets the lines of its stderr as they
+        come, a long one perhaps in parts; if it is None they go where ours go.
         """
         process = await asyncio.create_subprocess_exec(
             *command,
@@ -73,25 +73,25 @@ class Child(Generic[T]):
 
     @property
     def pid(self) -> int:
-        """Its process, or what that was."""
+        """Its process id, also after it has ended."""
         return self._process.pid
 
     @property
     def exit_code(self) -> int | None:
-        """How it ended, less than 0 for a signal; None while it runs."""
+        """Its exit code, less than 0 for a signal; None while it runs."""
         return self._process.returncode
 
     def write(self, message: object) -> None:
-        """Send a line without waiting; where the child has ended it goes nowhere."""
+        """Send a line without waiting; if the child has ended, the line is lost."""
         self._stdin.write(msgspec.json.encode(message) + b"\n")
 
     async def send(self, message: object) -> None:
-        """Send a line; raises `ConnectionError` where the child has ended."""
+        """Send a line; raises `ConnectionError` if the child has ended."""
         self.write(message)
         await self._stdin.drain()
 
     async def read(self) -> T | None:
-        """Wait for the next line; None where there are no more, as the child has ended.
+        """Wait for the next line; None if there are no more, because the child has ended.
 
         Raises `ValueError` for a line that is too long.
         """
@@ -99,7 +99,7 @@ class Child(Generic[T]):
         return self._decode(line) if line.endswith(b"\n") else None
 
     def hang_up(self) -> None:
-        """Close its stdin, by which it knows that it is to end."""
+        """Close its stdin, which tells it to end."""
         self._stdin.close()
 
     async def wait(self) -> int:
@@ -107,7 +107,7 @@ class Child(Generic[T]):
         return await self._process.wait()
 
     async def leave(self, seconds: float) -> None:
-        """End it: by the end of its stdin, by a signal where it does not heed that in time."""
+        """End it: by closing its stdin, and by a signal if it has not ended in time."""
         if self.exit_code is None:
             self.hang_up()
             with contextlib.suppress(TimeoutError):
@@ -115,7 +115,7 @@ class Child(Generic[T]):
         await self.kill()
 
     async def kill(self) -> None:
-        """End all that is left of its group, and wait until it has gone."""
+        """Kill all that is left of its group, and wait until it has ended."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
         await self.wait()

@@ -1,6 +1,6 @@
-"""Looks at everything that the service depends on, and says what to do about what is wrong.
+"""Checks everything that the service depends on, and says what to do about what is wrong.
 
-Each check stands for itself: one that fails stops no other, so that one run shows all there is.
+The checks are independent: one that fails stops no other, so that one run shows everything.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MOST_VHOSTS_TRIED = 5
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """One thing that was looked at. ``advice`` is empty where all is well."""
+    """One thing that was checked. ``advice`` is empty if all is well."""
 
     subject: str
     well: bool
@@ -42,7 +42,7 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 async def examine(settings: Settings) -> AsyncIterator[Finding]:
-    """All findings, one by one as they are made."""
+    """All findings, each as soon as it is made."""
     yield Finding("program", True, f"rabbitmq-itc {program_version()}, Python {python_version()}")
     management = management_api(settings)
     try:
@@ -103,7 +103,7 @@ async def _account(settings: Settings, management: ManagementApi) -> Finding:
 
 
 async def _amqp(settings: Settings, management: ManagementApi) -> Finding:
-    """Sign in where the account may: a broker need not have the virtual host ``/``."""
+    """Sign in to a virtual host that lets the account in: a broker need not have ``/``."""
     user, refusal = capturing_user(settings), None
     for vhost in await _vhosts_to_try(settings, management):
         try:
@@ -118,7 +118,7 @@ async def _amqp(settings: Settings, management: ManagementApi) -> Finding:
 
 
 async def _vhosts_to_try(settings: Settings, management: ManagementApi) -> list[str]:
-    """Some virtual hosts that should let the account in, the likeliest first; at least one."""
+    """Virtual hosts that should let the account in, the likeliest first; at least one."""
     configured = unquote(settings.amqp_url.parts.path.removeprefix("/"))
     present = await _vhosts_of(capturing_user(settings), management)
     likely = sorted(present, key=lambda vhost: (vhost != configured, vhost != "/", vhost))
@@ -126,9 +126,9 @@ async def _vhosts_to_try(settings: Settings, management: ManagementApi) -> list[
 
 
 async def _vhosts_of(user: str, management: ManagementApi) -> frozenset[str]:
-    """Where a user has rights; where the broker won't say (LDAP, no administrator), all it shows.
+    """Where a user has rights; all visible ones if the broker won't say (LDAP, no administrator).
 
-    Empty where the management API says nothing at all, which is another check's finding.
+    Empty if the management API does not answer at all, which is another check's finding.
     """
     for question in (partial(management.vhosts_of, user), management.vhosts):
         with contextlib.suppress(ItcError):
@@ -149,11 +149,11 @@ async def _store(settings: Settings, management: ManagementApi) -> Finding:
 
 
 async def _traces(settings: Settings, management: ManagementApi) -> AsyncIterator[Finding]:
-    """Of each trace that should run: the account's rights, and whether tracing is on."""
+    """For each trace that should run: the account's rights, and whether tracing is on."""
     try:
         store = await Store.open(settings.database.reveal())
     except ItcError:
-        return  # said before
+        return  # another check has said why
     try:
         traces = [trace for trace in await store.traces.list() if trace.wanted]
     finally:
@@ -197,11 +197,11 @@ def missing_rights(permissions: Permissions, queue: str) -> list[str]:
 
 
 def _permits(pattern: str, name: str) -> bool:
-    """As the broker reads it: found anywhere in the name; nothing permits nothing."""
+    """As the broker reads it: found anywhere in the name; an empty one permits nothing."""
     try:
         return bool(pattern) and re.search(pattern, name) is not None
     except re.error:
-        return True  # Erlang's dialect and not Python's: the broker will tell
+        return True  # valid in Erlang but not in Python: the broker will tell
 
 
 async def _java(settings: Settings, management: ManagementApi) -> Finding:

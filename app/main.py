@@ -39,17 +39,17 @@ _DAY_SECONDS = 86_400
 
 
 def create_app(settings: Settings) -> FastAPI:
-    """The service as an ASGI application; what it works with is opened by its lifespan.
+    """The service as an ASGI application; its lifespan opens what it works with.
 
-    Entering that raises `SettingsError` and, where the database is away, `OutageError`. A broker
-    that is away is waited for.
+    Entering that raises `SettingsError` and, if the database is away, `OutageError`. If the broker
+    is away, the service waits for it.
     """
     return build(settings, lambda: open_services(settings), web_folder())
 
 
 @asynccontextmanager
 async def open_services(settings: Settings) -> AsyncIterator[Services]:
-    """Everything behind the routes, opened; closed in the opposite order."""
+    """Open everything behind the routes; close it in reverse order."""
     async with AsyncExitStack() as stack:
         store = await _open_store(settings)
         stack.push_async_callback(store.close)
@@ -88,7 +88,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
 
 @asynccontextmanager
 async def open_capture(settings: Settings) -> AsyncIterator[Callable[[Trace, Feed], RunningTrace]]:
-    """What a process needs that only runs traces; gives the function that runs one."""
+    """Open what a process that only runs traces needs; yields the function that runs one."""
     async with AsyncExitStack() as stack:
         store = await _open_store(settings)
         stack.push_async_callback(store.close)

@@ -1,7 +1,7 @@
 """A process that runs traces for the service: ``python -m app.trace_process``.
 
-Reads its settings as the first line of stdin, then orders; writes how its traces stand to stdout
-(see `app.traces.processes`). It ends when its stdin does, so never outlives the service.
+Reads its settings from the first line of stdin, then orders; writes its traces' status to stdout
+(see `app.traces.processes`). It ends when its stdin does, so it never outlives the service.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NOTICE_SECONDS = 1.0
 
 
 class Attendant:
-    """Runs traces as ordered, and says how they stand."""
+    """Runs traces as ordered, and reports their status."""
 
     def __init__(self, run: Callable[[Trace, Feed], RunningTrace]) -> None:
         self._run = run

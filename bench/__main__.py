@@ -1,7 +1,7 @@
 """Every benchmark in turn, with the machine it ran on: ``python -m bench`` (``make bench``).
 
-Each is a module with a ``main`` of its own and runs as a process of its own; see there for what
-its figures mean. ``--quick`` takes fewer rounds and smaller stores: to see that all of it works.
+Each is a module with its own ``main`` and runs in its own process; what its figures mean is said
+there. ``--quick`` takes fewer rounds and smaller stores: to see that all of it works.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ QUICK: tuple[tuple[str, ...], ...] = (
 
 
 def main() -> int:
-    """Run them; the number of those that failed."""
+    """Run them; returns how many failed."""
     sys.stdout.write(
         f"{platform.platform()}, Python {platform.python_version()}, {os.cpu_count()} cores\n"
     )

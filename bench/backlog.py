@@ -1,4 +1,4 @@
-"""A backlog of real trace messages, in as many trace queues as shall be drained."""
+"""A backlog of real trace messages, in each trace queue that is to be drained."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ async def fill(
 ) -> None:
     """Let participants gossip until each of these trace queues holds ``count`` messages or more.
 
-    Each participant is a connection that owns a queue; for each message it gets it publishes one
+    Each participant is a connection with its own queue; for each message it gets it publishes one
     to a random other. So every message is a publish and a deliver, and clocks travel. Tracing is
     off afterwards.
     """

@@ -1,17 +1,17 @@
 """How long chains take: ``python -m bench.chain FOLDER [SMALL [MIDDLE [LARGE]]]``.
 
 Three stores of 64 gossiping participants (100,000, 1,000,000 and 5,000,000 events) are made in the
-folder where they are not there yet, without a broker, through the tracker and the store's batch
-writer. Printed are, each side in the same run:
+folder if they are not there yet, without a broker, through the tracker and the store's batch
+writer. It prints, each side in the same run:
 
-- a short chain in the small and in the large store: its cost should go with the answer;
+- a short chain in the small and in the large store: its cost should depend on the answer alone;
 - the planner against decoding and comparing every row, and against a recursive SQL query over
-  cause links, for a short chain and for one of half the store; all three give the same ids;
-- a warm job for a short chain, and Spark's part of it: the same way with no events at all;
-- the whole large store to Parquet: rows a second, and the most memory that all processes held.
+  cause links, for a short chain and for one of half the store; all three find the same ids;
+  - a warm job for a short chain, and Spark's part of it: the same job with no events at all;
+  - the whole large store to Parquet: rows per second, and the most memory that all processes held.
 
-On two cores the stores take some ten minutes to make, the rest as long again; stores that are there
-(``100k.db``, ``1m.db``, ``5m.db``) are used as they are.
+  On two cores the stores take about ten minutes to make, the rest as long again; existing stores
+  (``100k.db``, ``1m.db``, ``5m.db``) are used as they are.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ from spark_jobs.session import SparkSettings, open_session
 SIZES = (100_000, 1_000_000, 5_000_000)
 SHORT = 1_000
 ROUNDS = 5
-SAMPLE_SECONDS = 0.5  # the kernel walks a process's whole memory for each
+SAMPLE_SECONDS = 0.5  # the kernel walks a process's whole memory for each sample
 
 Result = TypeVar("Result")
 
 
 def stored(folder: Path, events: int) -> Database:
-    """The store of this many events, made where it is not there."""
+    """The store of this many events, made if it is missing."""
     path = folder / f"{name_of(events)}.db"
     if not path.exists():
         part = path.with_suffix(".part")
@@ -57,7 +57,7 @@ def stored(folder: Path, events: int) -> Database:
 
 
 def name_of(events: int) -> str:
-    """100k, 5m: what a store of this many events is called."""
+    """The name of a store of this many events: 100k, 5m."""
     for unit, word in ((1_000_000, "m"), (1_000, "k")):
         if events % unit == 0:
             return f"{events // unit}{word}"
@@ -65,7 +65,7 @@ def name_of(events: int) -> str:
 
 
 def timed(work: Callable[[], Result], rounds: int = ROUNDS) -> tuple[float, Result]:
-    """Seconds of the fastest round, the one least disturbed by others, and what the last gave."""
+    """Seconds of the fastest, least disturbed round, and the result of the last."""
     seconds = []
     for _ in range(rounds):
         begin = time.perf_counter()
@@ -159,7 +159,7 @@ def by_recursion(connection: Connection, first: int, last: int) -> set[int]:
     return {event for batch in batches for event in batch.column(0).to_pylist()}
 
 
-# What the planner is held against, and in how many rounds.
+# What the planner is compared with, and in how many rounds.
 OTHERS = (
     ("its look-ups", by_look_ups, ROUNDS),
     ("its reading of the whole span", by_reading, ROUNDS),
@@ -182,7 +182,7 @@ def growth(folder: Path, small: int, large: int) -> None:
 
 
 def ways(folder: Path, events: int) -> None:
-    """The planner against everybody else."""
+    """The planner against all other ways."""
     print(f"\n| {events:,} events, 64 participants | chain | seconds | ratio |")
     print("|---|---|---|---|")
     with stored(folder, events).connect() as connection:
@@ -264,7 +264,7 @@ def family() -> set[Path]:
     for status in Path("/proc").glob("[0-9]*/stat"):
         try:
             parents[status.parent.name] = status.read_text().rpartition(")")[2].split()[1]
-        except OSError:  # it ended meanwhile
+        except OSError:  # it has ended meanwhile
             continue
     found = {Path("/proc/self").resolve().name}
     while more := {child for child, parent in parents.items() if parent in found} - found:
@@ -273,7 +273,7 @@ def family() -> set[Path]:
 
 
 def resident(process: Path) -> int:
-    """Bytes that a process holds of its own; pages shared with a parent count once."""
+    """Bytes that a process holds; pages shared with a parent count once."""
     try:
         lines = (process / "smaps_rollup").read_text().splitlines()
     except OSError:

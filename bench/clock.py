@@ -1,15 +1,15 @@
 """Speed and size of the clock: ``python -m bench.clock [ROUNDS]``.
 
-Events a second of the clock in Python, of the same with its compiled core, and of the two peers of
-`bench.peers`, and their ratios; medians of the rounds. The sides take turns, each in a process of
-its own, so that nobody's garbage collector walks another's stamps; processor time is counted, so
-that a busy machine hurts less. A message is two events, the sender's and the receiver's, and all
+Events per second of the clock in Python, of the same with its compiled core, and of the two peers
+of `bench.peers`, and their ratios; medians of the rounds. The sides take turns, each in a process
+of its own, so that no garbage collector walks another side's stamps; processor time is counted, so
+that a busy machine matters less. A message is two events, the sender's and the receiver's, and all
 ids come from the pool. Workloads:
 
 - gossip: from any participant to any other;
 - hub: clients ask one server, which answers at once;
-- churn: 50 alive gossip; after every 5 messages the oldest ends and a new one comes. Its interval
-  goes back to the pool, or it never does. The clock runs when 10,000 have been seen.
+- churn: 50 live participants gossip; after every 5 messages the oldest ends and a new one comes.
+Its interval goes back to the pool, or never does. Timing starts when 10,000 have been seen.
 
 Garbage is collected as Python does it, and again as the service does (`app.garbage`), for all sides
 alike: stamps are many small tuples, and walking them can cost as much as the clock itself.
@@ -42,7 +42,7 @@ Pairs: TypeAlias = Callable[[random.Random, int, int], list[Pair]]
 
 @dataclass(frozen=True)
 class Clock:
-    """One side of the comparison: how a participant's clock begins, and how it takes one in."""
+    """One side of the comparison: how a participant's clock begins, and how it receives one."""
 
     name: str
     of_interval: Callable[[str, int], Any]
@@ -79,7 +79,7 @@ class World:
         self.stamps[index] = self._clock.of_interval(self._intervals[index], base)
 
     def turned_plain(self) -> World:
-        """The same world with the same stamps, as the plain peer has them."""
+        """The same world with the same stamps in the plain peer's form."""
         self._clock = PLAIN
         self.stamps = [PlainStamp(*stamp.trees()) for stamp in self.stamps]
         return self
@@ -92,7 +92,7 @@ class World:
         self._come(index)
 
     def pass_messages(self, pairs: Iterable[Pair]) -> None:
-        """For each pair, let the first participant send and the second one receive."""
+        """For each pair, let the first participant send and the second receive."""
         stamps, receive = self.stamps, self._clock.receive
         for sender, receiver in pairs:
             sent = stamps[sender] = stamps[sender].event()
@@ -120,7 +120,7 @@ def hub(chance: random.Random, participants: int, messages: int) -> list[Pair]:
 
 
 def everybody_to_hub(chance: random.Random, participants: int, messages: int) -> list[Pair]:
-    """One message from each to participant 0, in any order: it has heard of everybody then."""
+    """One message from each to participant 0, in any order: it has then heard from everybody."""
     return [(client, 0) for client in chance.sample(range(1, participants), messages)]
 
 
@@ -137,7 +137,7 @@ class Workload:
 
     def start(self, clock: Clock) -> World:
         """A world in which the first messages were passed."""
-        if clock is PLAIN and self.churn:  # it would take minutes, and come to the same stamps
+        if clock is PLAIN and self.churn:  # it would take minutes, and arrive at the same stamps
             return self.start(OURS).turned_plain()
         world = World(clock, self.participants, self.reuse)
         self._pass(world, *self.first)
@@ -184,7 +184,7 @@ class Side:
 
 
 def play(connection: Connection, workload: Workload, clock: int, tuned: bool) -> None:
-    """What a side's process does."""
+    """What the process of a side does."""
     if tuned:
         tune_garbage_collection()
     world = workload.start(CLOCKS[clock])
@@ -194,7 +194,7 @@ def play(connection: Connection, workload: Workload, clock: int, tuned: bool) ->
 
 
 def rates(workload: Workload, rounds: int, tuned: bool) -> list[float]:
-    """Events a second of each clock, medians of the rounds."""
+    """Events per second of each clock, medians of the rounds."""
     sides = [Side(workload, clock, tuned) for clock in CLOCKS]
     try:
         for side in sides:
@@ -219,14 +219,14 @@ def asking(participants: int, messages: int) -> Workload:
 
 
 def churning(messages: int, reuse: bool) -> Workload:
-    """Churn when very many have come and gone."""
+    """Churn after very many have come and gone."""
     name = f"churn, intervals {'given back' if reuse else 'kept'}"
     first = (gossip, SEEN * MESSAGES_EACH)
     return Workload(name, ALIVE, first, (gossip, messages), churn=True, reuse=reuse)
 
 
 SMALL = [gossiping(8, 4_000), gossiping(64, 4_000)]
-# Rounds of these are long enough for full collections to fall into each.
+# Their rounds are long enough for full collections to happen in each.
 LARGE = [gossiping(1_000, 2_000), asking(1_000, 2_000), asking(5_000, 1_000)]
 CHURN = [churning(4_000, reuse=True), churning(200, reuse=False)]
 
@@ -241,7 +241,7 @@ def speed_row(workload: Workload, rounds: int, tuned: bool) -> str:
 
 
 def speeds(rounds: int) -> Iterator[str]:
-    """The table of speeds, line by line as they become known."""
+    """The table of speeds, each line as soon as it is known."""
     names = " | ".join(clock.name for clock in CLOCKS)
     ratios = "Python ÷ plain | Python ÷ vector | compiled ÷ Python"
     yield f"| events/s | garbage collection | {names} | {ratios} |"
@@ -253,7 +253,7 @@ def speeds(rounds: int) -> Iterator[str]:
 
 
 def sizes() -> Iterator[str]:
-    """The table of sizes: means over the stamps of all who are alive."""
+    """The table of sizes: means over the stamps of all live participants."""
     yield "| bytes a stamp | packed | the paper's code |"
     yield "|---|---|---|"
     for workload in [gossiping(4, 4_000), *SMALL, *LARGE[:2], *CHURN]:

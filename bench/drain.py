@@ -5,8 +5,8 @@
     python -m bench.drain spread AMQP_URL MANAGEMENT_URL VHOST,… QUEUE COUNT DATABASE_URL PROCESSES
 
 ``ack`` is the least a client can do: aio-pika's own consumer, acknowledging every 500 at once.
-``service`` is the whole of capture: parse, match, stamp, commit, acknowledge. ``spread`` is that of
-several virtual hosts at once, in the service's own process (0) or in that many others.
+``service`` is the whole of capture: parse, match, stamp, commit, acknowledge. ``spread`` is the
+same for several virtual hosts at once, in the service's own process (0) or in that many others.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ async def capture(
 
 
 async def spread(settings: Settings, vhosts: Sequence[str], count: int) -> float:
-    """Run a trace of each virtual host until ``count`` events of each are stored."""
+    """Run a trace of each virtual host until each has stored ``count`` events."""
     async with open_services(settings) as services:
         await asyncio.gather(*(services.traces.start(vhost, None) for vhost in vhosts))
         total = count * len(vhosts)
@@ -87,9 +87,9 @@ async def spread(settings: Settings, vhosts: Sequence[str], count: int) -> float
 
 
 async def _paced(feed: Feed, after: int, total: int) -> float:
-    """Seconds for all events at the pace of those behind number ``after``.
+    """Seconds for all events at the pace of those after number ``after``.
 
-    Before it is what stands at the beginning of a run alone: connections, processes.
+    The earlier ones include what only the start of a run costs: connections, processes.
     """
     first = await feed.beyond(after)
     begin = time.perf_counter()

@@ -1,7 +1,7 @@
 """What grows, and what does not: ``python -m bench.growth [EVENTS]``.
 
 Three tables. A long run whose participants come and go, with retention: clock, database file and
-memory of the process, which must all stay where they are. The bytes of a clock as it is stored, by
+memory of the process, none of which may grow. The bytes of a clock as it is stored, by
 the number of participants that talk to each other at random. And the tracker's memory for each
 participant, copy and delivery that it remembers, as Python's allocator counts it. Without a broker:
 the tracker and the store's own batch writer, in this process.
@@ -31,7 +31,7 @@ BATCH = 2_000
 
 SIZES = (4, 64, 1_000)
 ALIVE = 50
-MESSAGES_EACH = 40  # between one participant's end and the next one's: 12,500 in 1,000,000 events
+MESSAGES_EACH = 40  # from one participant's end to the next one's: 12,500 in 1,000,000 events
 EVENTS = 1_000_000
 KEPT = 20_000
 WAITING = 60_000
@@ -44,7 +44,7 @@ def stamped(tracker: Tracker, records: Iterable[Record], first: int = 0) -> Iter
 
 
 def clock_bytes(participants: int) -> float:
-    """Mean bytes of a clock, once everybody knows of everybody."""
+    """Mean bytes of a clock, once all know of each other."""
     tracker = Tracker(Policy.channel, Bounds())
     warm_up, counted = 40 * participants, 20_000
     events = stamped(tracker, traffic(warm_up + counted, participants))
@@ -53,7 +53,7 @@ def clock_bytes(participants: int) -> float:
 
 
 def bytes_of_participants(participants: int) -> tuple[float, float]:
-    """The tracker's memory for one of this many, and for one delivery that it remembers."""
+    """The tracker's memory for one of this many participants, and for one remembered delivery."""
     few, many = 100, 10_000
     _bytes_of_tracker(2, few)  # what libraries allocate for themselves when first used
     least, most = (_bytes_of_tracker(participants, handovers) for handovers in (few, many))
@@ -70,9 +70,9 @@ def _bytes_of_tracker(participants: int, handovers: int) -> int:
 
 
 def bytes_of_a_copy(participants: int) -> float:
-    """The tracker's memory for one of many copies in a queue from which nobody takes.
+    """The tracker's memory for one of many copies in a queue that nobody consumes.
 
-    That many participants go on talking to each other, and publish to that queue in between.
+    This many participants keep talking to each other, and publish to that queue in between.
     """
     tracker = Tracker(Policy.channel, Bounds(handovers=100))
     records = traffic(40 * participants + WAITING, participants)
@@ -92,7 +92,7 @@ def bytes_of_a_copy(participants: int) -> float:
 
 
 class _Allocated:
-    """Bytes that were allocated since, and are still held."""
+    """Bytes that were allocated since then and are still held."""
 
     def __enter__(self) -> _Allocated:
         tracemalloc.start()
@@ -106,7 +106,7 @@ class _Allocated:
 
 
 async def long_run(events: int) -> None:
-    """Participants come and go, the oldest events go: print how everything stands on the way."""
+    """Participants come and go, the oldest events are removed: print the sizes on the way."""
     print("| events | participants | clock, bytes | database, MiB | process, MiB |")
     print("|---|---|---|---|---|")
     with tempfile.TemporaryDirectory(prefix="rabbitmq-itc-growth-") as folder:

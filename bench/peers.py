@@ -1,8 +1,8 @@
-"""What the clock is measured against: the paper's form as it stands, and a vector clock.
+"""What the clock is measured against: the paper's form as it is, and a vector clock.
 
-`PlainStamp` is what one gets by writing the paper's definitions down: nested tuples, heights
+`PlainStamp` is what one gets by writing down the paper's definitions: nested tuples, heights
 relative to the parent, `lift` and `sink` on the way, fill and grow for every event. `VectorClock`
-is a dict from participant to count: smaller work for few participants, but it never forgets one.
+is a dict from participant to count: less work for few participants, but it never forgets one.
 Both have the operations of `itc.Stamp` that the benchmark needs, and nothing more.
 """
 
@@ -29,7 +29,7 @@ class PlainStamp:
 
     @classmethod
     def of_interval(cls, path: str, height: int = 0) -> PlainStamp:
-        """The same stamp as `itc.Stamp.of_interval` gives."""
+        """The same stamp as `itc.Stamp.of_interval` returns."""
         owned, event = Stamp.of_interval(path, height).trees()
         return cls(owned, event)
 
@@ -58,12 +58,12 @@ class PlainStamp:
         return height + tree
 
     def receive(self, message: PlainStamp) -> PlainStamp:
-        """The stamp after the event of taking an anonymous stamp in."""
+        """The stamp after the event of receiving an anonymous stamp."""
         return PlainStamp(self._id, join(self._event, message._event)).event()
 
 
 def base(tree: Event) -> int:
-    """The least height: in a normal tree one half stands at the base."""
+    """The least height: in a normal tree one half is at the base."""
     return tree if isinstance(tree, int) else tree[0]
 
 
@@ -100,7 +100,7 @@ def join(a: Event, b: Event) -> Event:
 
 
 def fill(owned: Id, tree: Event) -> Event:
-    """Level what is owned as far as that simplifies the tree."""
+    """Level what is owned, as far as that simplifies the tree."""
     if owned == 0 or isinstance(tree, int):
         return tree
     if owned == 1 or isinstance(owned, int):
@@ -122,7 +122,7 @@ def grow(owned: Id, tree: Event) -> tuple[Event, int]:
             return tree + 1, 0
         grown, cost = grow(owned, (tree, 0, 0))
         return grown, cost + EXPANSION
-    assert not isinstance(owned, int)  # fill has levelled what is owned whole
+    assert not isinstance(owned, int)  # fill has levelled what is wholly owned
     height, left, right = tree
     if owned[0] == 0:
         right, cost = grow(owned[1], right)
@@ -152,7 +152,7 @@ class VectorClock:
         return cls(path, {path: height})
 
     def peek(self) -> VectorClock:
-        """What a message carries."""
+        """The clock that a message carries."""
         return self
 
     def event(self) -> VectorClock:
@@ -162,11 +162,11 @@ class VectorClock:
         return VectorClock(self._owner, counts)
 
     def height_at(self, path: str) -> int:
-        """The number of events of the participant with that path."""
+        """The number of events of the participant with this path."""
         return self._counts[path]
 
     def receive(self, message: VectorClock) -> VectorClock:
-        """The clock after the event of taking another one in."""
+        """The clock after the event of receiving another one."""
         counts = self._counts.copy()
         for participant, count in message._counts.items():
             if counts.get(participant, -1) < count:

@@ -1,9 +1,9 @@
-"""A broker that has its deliveries ready: what the service does where the broker takes nothing.
+"""A broker that has its deliveries ready: how fast the service is if the broker costs nothing.
 
 A RabbitMQ on the same cores takes as much of them as the service does. So trace messages that it
-once delivered are played here to whoever consumes, each connection from the first one on. Prefetch
-and acknowledgements count as ever; everything else that is said goes on to the RabbitMQ behind,
-which has nothing to deliver.
+once delivered are replayed here to every consumer, for each connection from the first one on.
+Prefetch and acknowledgements count as usual; everything else goes to a RabbitMQ behind this, which
+has nothing to deliver.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from app.broker.deliveries import BODY, DELIVER, FRAME, FRAME_END, HEADER, METHO
 from app.broker.firehose import TRACE_EXCHANGE
 from tools.servers import Broker
 
-GREETING_BYTES = 8  # what a client says before all frames
+GREETING_BYTES = 8  # what a client sends before any frame
 _QOS, _CONSUME_OK, _ACK = (bytes([0, 60, 0, method]) for method in (10, 21, 80))
 _PREFETCH = Struct(">4xIH").unpack_from
 _TAG = Struct(">4xQ").unpack_from
@@ -34,7 +34,7 @@ Look: TypeAlias = Callable[[int, bytes], bool]  # channel, payload of a method; 
 
 
 async def recorded(broker: Broker, vhost: str, queue: str, count: int) -> list[Delivery]:
-    """Take this many deliveries of a queue, which keeps them."""
+    """Record this many deliveries of a queue, which keeps them."""
     taken: list[Delivery] = []
     done = asyncio.Event()
 
@@ -56,9 +56,9 @@ async def recorded(broker: Broker, vhost: str, queue: str, count: int) -> list[D
 
 @asynccontextmanager
 async def playing(broker: Broker, consumer: str, what: Sequence[Delivery]) -> AsyncIterator[str]:
-    """Play deliveries to each connection that consumes; gives the address to connect to.
+    """Play deliveries to each connection that consumes; yields the address to connect to.
 
-    ``consumer`` is the tag under which it does.
+    ``consumer`` is its consumer tag.
     """
 
     @functools.cache
@@ -91,7 +91,7 @@ class _Stage:
         self._played = self._acknowledged = 0
 
     def asked(self, channel: int, method: bytes) -> bool:
-        """Look at what the client says; an acknowledgement is not for the broker."""
+        """Look at what the client sends; acknowledgements are not passed to the broker."""
         if method.startswith(_QOS):
             self._prefetch = _PREFETCH(method)[1]
         if not method.startswith(_ACK):
@@ -101,7 +101,7 @@ class _Stage:
         return False
 
     def answered(self, channel: int, method: bytes) -> bool:
-        """Look at what the broker says; with its yes to a consumer the play begins."""
+        """Look at what the broker sends; playing starts when it accepts the consumer."""
         if method.startswith(_CONSUME_OK):
             asyncio.get_running_loop().call_soon(self._play, channel)
         return True
@@ -113,7 +113,7 @@ class _Stage:
 
 
 async def _pass_on(reader: StreamReader, writer: StreamWriter, look: Look) -> None:
-    """Pass frames on as long as there are any."""
+    """Pass frames on until there are no more."""
     with suppress(asyncio.IncompleteReadError, ConnectionError):
         while True:
             head = await reader.readexactly(FRAME.size)

@@ -1,7 +1,7 @@
-"""What RabbitMQ's own tracing plugin does with a backlog: each message a line of JSON in a file.
+"""RabbitMQ's own tracing plugin draining a backlog: it writes each message as a line of JSON.
 
-The plugin takes live traffic only. So its consumer is suspended while the backlog gathers in its
-queue, and resumed to drain it: the same messages, at the same moment, as everybody else drains.
+The plugin only traces live traffic. So its consumer is suspended while the backlog gathers in its
+queue, and resumed to drain it: the same messages that all the others drain.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _CONSUMERS = (
 
 @contextmanager
 def suspended(broker: RabbitNode, vhost: str) -> Iterator[Path]:
-    """A trace of the plugin's that takes nothing yet; gives the file that it will write."""
+    """One of the plugin's traces that consumes nothing yet; yields the file that it will write."""
     broker.ctl("enable", NAME, tool="rabbitmq-plugins")
-    # The management API comes back with the plugin's part of it, and is away for a moment.
+    # The management API is away for a moment, and comes back with the plugin's part of it.
     wait_until(lambda: _is_traced(broker, vhost), 60, "the management API with the plugin")
     try:
-        # The answer to PUT may come before its consumer is there.
+        # The answer to PUT may come before the consumer exists.
         suspend = _CONSUMERS.format(action="suspend")
         wait_until(lambda: "ok" in broker.ctl("eval", suspend), 60, "the plugin's consumer")
         yield broker.folder / "tracing" / f"{LOG}.log"
@@ -50,9 +50,9 @@ def _is_traced(broker: RabbitNode, vhost: str) -> bool:
 
 
 def drained(broker: RabbitNode, file: Path, count: int) -> float:
-    """Let it go; return the messages a second from the first line to the last of ``count``."""
+    """Resume it; return the messages per second from the first line to the last of ``count``."""
     with ThreadPoolExecutor(1) as pool, file.open("rb") as lines:
-        lines.seek(0, os.SEEK_END)  # behind what an earlier trace of that name has left
+        lines.seek(0, os.SEEK_END)  # after what an earlier trace of this name has left
         resuming = pool.submit(broker.ctl, "eval", _CONSUMERS.format(action="resume"))
         until = time.monotonic() + PATIENCE_SECONDS
         first, begin, seen = 0, 0.0, 0
@@ -67,5 +67,5 @@ def drained(broker: RabbitNode, file: Path, count: int) -> float:
         seconds = time.perf_counter() - begin
         resuming.result()
     if first >= count:
-        raise RuntimeError(f"{NAME} had not waited with its backlog, so nothing was measured")
+        raise RuntimeError(f"{NAME} had already drained its backlog, so nothing was measured")
     return (seen - first) / seconds

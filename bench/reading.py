@@ -1,8 +1,8 @@
 """How long the API takes to answer: ``python -m bench.reading STORE STORE…``.
 
-Each STORE is a SQLite file, as `bench.stores` builds them, behind a service of its own. All
-services run at once, and every round asks each of them each question once, so that what else the
-machine does meets all of them alike. Without a broker: nothing here is asked of one.
+Each STORE is a SQLite file built by `bench.stores`, behind a service of its own. All services run
+at once, and every round asks each of them each question once, so that whatever else the machine
+does affects all of them alike. No broker is needed: nothing here is asked of one.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ FIRST = "first page"
 
 Question = Callable[[int, random.Random], str]
 
-# From the number of events and chance to a path.
+# From the number of events and a random generator to a path.
 QUESTIONS: dict[str, Question] = {
     FIRST: lambda count, chance: f"/itc_db?page=1&page_size={PAGE}",
     "page in the middle": lambda count, chance: (

@@ -1,12 +1,11 @@
-"""What more processes bring: ``python -m bench.spread [COUNT [ROUNDS]]``.
+"""What more processes gain: ``python -m bench.spread [COUNT [ROUNDS]]``.
 
 The same backlogs of four virtual hosts, stored by one process and by two, in turn, on both stores:
-once from a RabbitMQ, and once played (`bench.player`). The RabbitMQ has its share of the same
-cores, and what it takes of them for a message stands beside what the service takes (starting it
-included); so on two cores two processes cannot bring twice as much. Played, the cores are the
-service's own, as they are where the broker is another machine; a PostgreSQL still has its share.
-Below stands what a second process brings to clients of the RabbitMQ that do nothing but
-acknowledge, and where nothing is done but computing.
+once from a RabbitMQ, and once played (`bench.player`). The RabbitMQ uses the same cores, and the
+table shows its time per message beside the service's (including the service's start); so on two
+cores two processes cannot be twice as fast. When played, the service has the cores to itself, as if
+the broker were on another machine; a PostgreSQL still takes its share. The last rows show what a
+second process gains for RabbitMQ clients that only acknowledge, and for plain computing.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ CASES: list[Case] = [(b, store, how) for b in BROKERS for store in STORES for ho
 
 
 class Drain(msgspec.Struct):
-    """How fast it went, and what it took to compute."""
+    """How fast it was, and how much processor time it took."""
 
     rate: float  # messages a second
     broker: float  # µs a message
@@ -78,7 +77,7 @@ async def drained(
 
 
 def acknowledged(broker: RabbitNode, vhosts: Sequence[str], queue: str, count: int) -> float:
-    """Messages a second that clients take together, one for each virtual host."""
+    """Messages per second that clients take together, one for each virtual host."""
     command = [sys.executable, "-m", "bench.drain", "ack"]
     clients = [
         subprocess.Popen(
@@ -92,7 +91,7 @@ def acknowledged(broker: RabbitNode, vhosts: Sequence[str], queue: str, count: i
 
 
 def _cpu_of(pid: int) -> float:
-    """Seconds that a process has computed."""
+    """Processor time of a process, in seconds."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -105,7 +104,7 @@ def _cpu_of_children() -> float:
 async def one_round(
     broker: RabbitNode, server: PostgresServer, count: int
 ) -> tuple[dict[Case, Drain], float]:
-    """Fill and drain; return how it went by case, and what only clients gain."""
+    """Fill and drain; return the measurements by case, and what plain clients gain."""
     async with AsyncExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         vhosts = [stack.enter_context(broker.fresh_vhost()) for _ in range(VHOSTS)]
@@ -141,7 +140,7 @@ print(rounds)
 
 
 def computed(processes: int) -> int:
-    """How many rounds of plain computing this many processes do together in some seconds."""
+    """How many rounds of plain computing this many processes do together in a few seconds."""
     command = [sys.executable, "-c", COMPUTE]
     children = [
         subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(processes)

@@ -22,12 +22,12 @@ from app.tracker import Bounds, Channel, Deliver, Policy, Publish, Record, Track
 BATCH = 5_000
 VHOST = "bench"
 PAYLOAD = b'{"order": 12345, "total": 99.5, "lines": 3}'
-FIRST_TIME = 1_767_225_600_000_000  # µs; a date is needed, which one does not matter
+FIRST_TIME = 1_767_225_600_000_000  # µs; any date will do
 STEP = 500  # µs between events
 
 
 def traffic(events: int, participants: int, messages_each: int | None = None) -> Iterator[Record]:
-    """Yield publishes and deliveries in an order that a broker could have shown."""
+    """Yield publishes and deliveries in an order that a broker could have produced."""
     chance = random.Random(participants)
     alive = [_channel(number) for number in range(participants)]
     for message in range(events // 2):
@@ -48,7 +48,7 @@ def _channel(number: int) -> Channel:
 async def build(
     database_url: str, events: int, participants: int = 64, messages_each: int | None = None
 ) -> float:
-    """Fill a fresh database with events; return the events stored a second."""
+    """Fill a fresh database with events; return the events stored per second."""
     await migrate(database_url)
     store = await Store.open(database_url)
     trace = await store.traces.create(VHOST, Policy.channel)

@@ -1,1 +1,1 @@
-"""Drills: is what the service stores right, whatever happens to it? Each counts what is wrong."""
+"""Drills: is what the service stores correct, whatever happens to it? Each counts the errors."""

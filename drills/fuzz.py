@@ -1,12 +1,12 @@
-"""Whatever bytes a trace message is made of, the service goes on.
+"""Whatever bytes a trace message consists of, the service keeps running.
 
     python -m drills.fuzz [INPUTS]         200,000 by default
 
 An input is a content header as it comes off the wire, with a routing key and a body. hypothesis
-makes trace messages, right ones and odd ones, and each is damaged in many ways: bytes changed, put
-in, left out, repeated, cut off. Each goes the whole way that rubbish on ``amq.rabbitmq.trace``
-would go: the frame reader, the parser, the digest by which a message is recognised when it comes
-again, the tracker, and what the store keeps of it as JSON.
+makes trace messages, valid ones and odd ones, and each is damaged in many ways: bytes changed,
+inserted, left out, repeated, cut off. Each takes the whole path that garbage on
+``amq.rabbitmq.trace`` would take: the frame reader, the parser, the digest by which a message is
+recognised when it comes again, the tracker, and what the store keeps of it as JSON.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from app.traces.resume import digest
 from app.tracker import Bounds, Policy, Tracker, Unreadable
 
 INPUTS = 200_000
-DAMAGED = 20  # of each message
+DAMAGED = 20  # variants of each message
 _BASIC = 60  # AMQP's class of messages
 
 Message: TypeAlias = tuple[str, bytes, bytes]  # routing key, content header, body
@@ -83,14 +83,14 @@ _keys = st.sampled_from(("publish.x", "deliver.q", "publish.", "rubbish")) | st.
 
 @st.composite
 def messages(draw: st.DrawFn) -> Message:
-    """A trace message, right but for what is odd on purpose."""
+    """A trace message, valid except for what is odd on purpose."""
     table = {**draw(_right), **draw(_odd)}
     header = ContentHeader(0, 5, Basic.Properties(headers=table)).marshal()
     return draw(_keys), header, draw(st.binary(max_size=12))
 
 
 def damaged(header: bytes, chance: random.Random) -> Iterator[bytes]:
-    """The header as it is, and `DAMAGED` less one times damaged."""
+    """The header as it is, and `DAMAGED` - 1 damaged variants."""
     yield header
     for _ in range(DAMAGED - 1):
         broken = bytearray(header)
@@ -98,7 +98,7 @@ def damaged(header: bytes, chance: random.Random) -> Iterator[bytes]:
             start = chance.randrange(len(broken) + 1)
             end = start + chance.choice((0, 1, 1, 4))
             part = bytes(broken[start:end])
-            # As many other bytes leave the lengths around them right, and reach further in.
+            # Replacing bytes by as many others keeps the lengths around them, and gets further.
             other = chance.randbytes(len(part))
             more = chance.randbytes(chance.randint(1, 4))
             broken[start:end] = chance.choice((other, other, other, more, part * 2, b""))
@@ -107,7 +107,7 @@ def damaged(header: bytes, chance: random.Random) -> Iterator[bytes]:
 
 
 def survives(message: Message, tracker: Tracker) -> str:
-    """Take a message the whole way; gives what it was taken for. Raises where something breaks."""
+    """Take a message the whole way; returns what it was taken for. Raises if anything breaks."""
     routing_key, payload, body = message
     record = parse(routing_key, payload, body, 0)
     digest(record)
@@ -122,9 +122,9 @@ def survives(message: Message, tracker: Tracker) -> str:
 
 
 def fuzz(inputs: int, *, repeatable: bool = False) -> Counter[str]:
-    """Try this many inputs or fewer, new ones each time; gives how many were taken for what.
+    """Try up to this many inputs, new ones each time; returns how many were taken for what.
 
-    Fewer where hypothesis has seen all that it can make. ``repeatable`` ones are always the same.
+    Fewer if hypothesis runs out of new ones. If ``repeatable``, they are always the same.
     """
     outcomes: Counter[str] = Counter()
 
@@ -147,10 +147,10 @@ def fuzz(inputs: int, *, repeatable: bool = False) -> Counter[str]:
 
 
 def main(inputs: int) -> int:
-    """Run until this many inputs were tried; gives 0 as nothing broke."""
+    """Run until this many inputs were tried; returns 0, since nothing broke."""
     tried = 0
     total: Counter[str] = Counter()
-    while tried < inputs:  # hypothesis ends a run early where it has seen all that it can make
+    while tried < inputs:  # hypothesis ends a run early if it runs out of new inputs
         total += fuzz(inputs - tried)
         tried = total.total()
     print(f"{tried} inputs, none broke anything: {dict(total)}")

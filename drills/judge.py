@@ -1,7 +1,7 @@
-"""The judge of what the service stored: a second consumer of the firehose, that nobody disturbs.
+"""The judge of what the service stored: a second, undisturbed consumer of the firehose.
 
 It has a queue of its own. The store must hold the same multiset of events, each with the stamp,
-the cause and the place that a tracker gives it which is fed the same sequence without a crash.
+the cause and the position that a tracker gives it when fed the same sequence without a crash.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from model.words import EventType
 from tools.servers import Broker
 
 SETTLE_SECONDS = 300.0
-STILL_SECONDS = 30.0  # without any move: nothing more will come
+STILL_SECONDS = 30.0  # without any change: nothing more will come
 
 Key: TypeAlias = tuple[EventType, Channel, str | None, bool, bytes]
 
 
 class Report(NamedTuple):
-    """What came out; all but the first two must be 0."""
+    """The result; all but the first two must be 0."""
 
     kills: int
     events: int
@@ -37,13 +37,13 @@ class Report(NamedTuple):
 
     @property
     def wrong(self) -> int:
-        """How much is wrong."""
+        """How many errors there are."""
         return self.lost + self.doubled + self.wrong_stamps
 
 
 @asynccontextmanager
 async def oracle(broker: Broker, vhost: str) -> AsyncIterator[list[Record]]:
-    """A consumer of its own; the list grows while the block runs."""
+    """Consume on a queue of its own; the list grows while the block runs."""
     records: list[Record] = []
     firehose = Firehose(broker.amqp_url("/"), queue_max_bytes=1 << 30, queue="oracle")
     async with firehose.open(vhost, Reading(2_000)) as stream:
@@ -75,7 +75,7 @@ async def opened(database_url: str) -> AsyncIterator[Store]:
 
 
 async def settled(store: Store, records: list[Record]) -> None:
-    """Wait until the store has caught up with the oracle, or does not move any more."""
+    """Wait until the store has caught up with the oracle, or stops changing."""
     loop = asyncio.get_running_loop()
     deadline, before, still_since = loop.time() + SETTLE_SECONDS, (-1, -1), loop.time()
     while loop.time() < deadline:
@@ -88,7 +88,7 @@ async def settled(store: Store, records: list[Record]) -> None:
 
 
 async def stored_events(store: Store) -> AsyncIterator[Event]:
-    """All events, oldest first, a page at a time."""
+    """All events, oldest first, read page by page."""
     last = 0
     while page := await store.events.list(EventFilter(), after=last, limit=1_000):
         for event in page:
@@ -114,7 +114,7 @@ async def judged(kills: int, store: Store, records: list[Record]) -> Report:
 
 
 def _is_wrong(event: Event, record: Record, tracker: Tracker) -> bool:
-    """Whether an event is not what the tracker makes of its record, which comes next."""
+    """Whether an event differs from what the tracker makes of its record, which comes next."""
     (right,) = tracker.apply(record, event.recorded_at)
     right.reference.id = event.id
     tracker.checkpoint()

@@ -2,7 +2,7 @@
 
     python -m drills.kills [KILLS] [--processes N]
 
-20 kills by default, on SQLite and then on PostgreSQL. With processes of their own for the traces
+20 kills by default, on SQLite and then on PostgreSQL. If traces have processes of their own
 (`ITC_TRACE_PROCESSES`) every second kill hits one of those, and the service lives on.
 `drills.judge` says what is wrong; all its figures must be 0.
 """
@@ -33,7 +33,7 @@ async def drill(
     pause: float = 0.01,
     processes: int = 0,
 ) -> Report:
-    """Run the drill on an empty database; gives what came out."""
+    """Run the drill on an empty database; returns the verdict."""
     service = Service(broker, database_url, folder, processes)
     with broker.fresh_vhost("kills") as vhost:
         async with oracle(broker, vhost) as records, service.tracing(vhost):
@@ -55,7 +55,7 @@ async def drill(
 
 
 async def _kill(service: Service, *, early: bool) -> None:
-    """Kill it at a random moment, every fifth time while it starts, and start it again."""
+    """Kill it at a random moment, every fifth time during its start, and start it again."""
     if not early:
         await service.listening()
     await asyncio.sleep(random.uniform(0.1, 1.5))
@@ -75,7 +75,7 @@ async def _kill_a_process(service: Service) -> None:
 
 
 async def main(kills: int, processes: int) -> int:
-    """Run it on both databases, on private servers; gives how much was wrong."""
+    """Run it on both databases, on private servers; returns the number of errors."""
     wrong = 0
     given = Broker.from_environment(os.environ)
     with tempfile.TemporaryDirectory() as place, given or RabbitNode() as broker:

@@ -1,4 +1,4 @@
-"""Steady traffic, of which every message leads to others."""
+"""Steady traffic in which every message leads to others."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import aio_pika
 from aio_pika.abc import AbstractIncomingMessage
 
 PUBLISHERS = 3
-CATCH_UP_SECONDS = 0.5  # what a publisher that was held up makes good, at most
+CATCH_UP_SECONDS = 0.5  # the most that a delayed publisher catches up
 QUEUES = ("red", "green")
 
 
@@ -41,7 +41,7 @@ class Load:
             self._tasks.append(asyncio.create_task(self._publish(await self._channel())))
 
     async def stop(self) -> None:
-        """End; what is on its way may be left where it is."""
+        """Stop; messages on their way may stay where they are."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -69,7 +69,7 @@ class Load:
                     await message.nack(requeue=True)
                     return
                 answer = aio_pika.Message(message.body + queue.encode())
-                # Nobody is bound there: in a queue that nobody empties copies would pile up.
+                # Nothing is bound there: in a queue that nobody empties, copies would pile up.
                 topic = await channel.get_exchange("amq.topic", ensure=False)
                 await topic.publish(answer, "answer", mandatory=False)
                 await message.ack()

@@ -40,7 +40,7 @@ class Service:
 
     @property
     def process(self) -> Child:
-        """The running process; raises RuntimeError where none runs."""
+        """The running process; raises RuntimeError if there is none."""
         if self._process is None:
             raise RuntimeError("the service is not running")
         return self._process
@@ -57,7 +57,7 @@ class Service:
 
     @asynccontextmanager
     async def tracing(self, vhost: str) -> AsyncIterator[None]:
-        """Start it, and have it trace a virtual host; it has ended behind the block."""
+        """Start it, and have it trace a virtual host; it ends with the block."""
         self.start()
         try:
             await self.listening()
@@ -67,7 +67,7 @@ class Service:
             await asyncio.to_thread(self.end, signal.SIGTERM)
 
     async def listening(self) -> None:
-        """Wait until it answers; it takes its port long before."""
+        """Wait until it answers; it opens its port long before that."""
         await asyncio.to_thread(
             self.process.wait_until, self._answers, START_SECONDS, "answering requests"
         )
@@ -99,7 +99,7 @@ class Service:
         ]
 
     def end(self, number: signal.Signals) -> int:
-        """Send it a signal, and wait for its end; gives its exit code, 0 where it does not run."""
+        """Send it a signal, and wait for its end; returns its exit code, 0 if it is not running."""
         if self._process is None:
             return 0
         self._process.signal(number)

@@ -2,11 +2,11 @@
 
     python -m drills.soak [SECONDS] [--rate MESSAGES]    600 s of 1,000 messages a second by default
 
-Prints resident memory and lag as they go, and at the end the slope of memory after warm-up. That
+Prints resident memory and lag on the way, and at the end the slope of memory after warm-up. Warm-up
 is over when everything with a bound has been full once: 20,000 remembered deliveries; the 64 MiB
-of pages that SQLite's writer keeps, which takes about 250 bytes an event; and the buffers behind a
-prefetch of 8,000 messages and batches of 2,000, to which end the service is stopped for some
-seconds now and then, and has to catch up. The judge of completeness is `drills.judge`.
+of pages that SQLite's writer keeps, at about 250 bytes per event; and the buffers for a prefetch of
+8,000 messages and batches of 2,000. To fill those, the service is suspended for some seconds now
+and then and has to catch up. `drills.judge` judges completeness.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 class Look(NamedTuple):
-    """How the service stood: seconds since the beginning, MiB resident, events, messages queued."""
+    """One look at the service: seconds since the start, MiB resident, events, messages queued."""
 
     at: float
     memory: float
@@ -46,14 +46,14 @@ class Look(NamedTuple):
 
 
 async def main(seconds: float, rate: float) -> int:
-    """Run it on private servers; gives 0 where all is right."""
+    """Run it on private servers; returns 0 if all is well."""
     given = Broker.from_environment(os.environ)
     with tempfile.TemporaryDirectory() as place, given or RabbitNode() as broker:
         return await soak(broker, Path(place), seconds, rate)
 
 
 async def soak(broker: Broker, folder: Path, seconds: float, rate: float) -> int:
-    """Run it in a folder; gives how many events are lost, doubled or wrong."""
+    """Run it in a folder; returns how many events are lost, doubled or wrong."""
     url = f"sqlite:///{folder / 'itc.db'}"
     service = Service(broker, url, folder)
     with broker.fresh_vhost("soak") as vhost:
@@ -70,7 +70,7 @@ async def soak(broker: Broker, folder: Path, seconds: float, rate: float) -> int
 
 
 def summary(curve: list[Look]) -> list[str]:
-    """What the curve says, in lines."""
+    """A report on the curve, in lines."""
     warm = [look for look in curve if look.events >= WARM_EVENTS]
     lines = [f"{curve[-1].events / curve[-1].at:.0f} events/s"]
     if len(warm) > 1:
@@ -90,7 +90,7 @@ def summary(curve: list[Look]) -> list[str]:
 
 
 async def _watched(service: Service, seconds: float) -> list[Look]:
-    """Print and collect how the service stands."""
+    """Print and collect looks at the service."""
     curve: list[Look] = []
     loop = asyncio.get_running_loop()
     begin = loop.time()
@@ -112,7 +112,7 @@ async def _watched(service: Service, seconds: float) -> list[Look]:
 
 
 async def _stopped(service: Service) -> None:
-    """Let a backlog build up: the service is suspended for a while, and goes on."""
+    """Let a backlog build up: suspend the service for a while, then resume it."""
     service.process.signal(signal.SIGSTOP)
     try:
         await asyncio.sleep(STOP_SECONDS)

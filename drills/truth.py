@@ -1,10 +1,10 @@
-"""Does the service tell the truth? Its relation of two events against the clients' own clocks.
+"""Does the service tell the truth? Compares its relations of events with the clients' own clocks.
 
     python -m drills.truth [PAIRS]        100,000 by default, in each of five workloads
 
 3 to 50 sequential clients (`drills.workload`) keep vector clocks of their own. For pairs of stored
 events, drawn at random, the stamps must be related as those clocks are. The number of
-disagreements must be 0, and every event of the clients' must be stored once and no other.
+disagreements must be 0, and exactly the clients' events must be stored, each once.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ WORKLOADS = ((3, 1_500), (8, 600), (16, 300), (32, 150), (50, 100))
 
 
 class Verdict(NamedTuple):
-    """What came out. ``relations`` says how often each one was seen; the rest but pairs is 0."""
+    """The result. ``relations`` counts how often each was seen; the rest except pairs must be 0."""
 
     events: int
     pairs: int
     relations: dict[str, int]
     disagreements: list[tuple[str, str, str]]  # two events, and what the service says of them
-    missing: int  # events of the clients' that are not stored, or stored ones that nobody made
+    missing: int  # clients' events that are not stored, or stored ones that no client made
 
     @property
     def wrong(self) -> int:
-        """How much is wrong."""
+        """How many errors there are."""
         return len(self.disagreements) + self.missing
 
 
@@ -65,7 +65,7 @@ def judged(events: Sequence[Event], history: dict[str, Clock], pairs: int, seed:
 
 
 async def trial(broker: Broker, folder: Path, workers: int, actions: int, pairs: int) -> Verdict:
-    """Run one workload before a service of its own, and judge what that stored."""
+    """Run one workload with a service of its own, and judge what that stored."""
     url = f"sqlite:///{folder / 'itc.db'}"
     service = Service(broker, url, folder)
     with broker.fresh_vhost("truth") as vhost:
@@ -78,7 +78,7 @@ async def trial(broker: Broker, folder: Path, workers: int, actions: int, pairs:
 
 
 async def main(pairs: int) -> int:
-    """Run all workloads on a private broker; gives how much was wrong."""
+    """Run all workloads on a private broker; returns the number of errors."""
     given = Broker.from_environment(os.environ)
     wrong = compared = 0
     with given or RabbitNode() as broker:

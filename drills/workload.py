@@ -1,8 +1,8 @@
-"""Clients that keep vector clocks of their own, as the judge of the service's.
+"""Clients that keep vector clocks of their own, to judge the service's.
 
 Each worker is sequential: one connection with one channel, prefetch 1, one message at a time. It
-counts its own events, a publish or a delivery each, and sends what it knows along in a header. So
-its clocks are the definition of causality, made without the service and without its theory.
+counts its own events, publishes and deliveries, and sends its clock along in a header. So its
+clocks are the definition of causality, made without the service and without its theory.
 
 The topology is random: direct, fanout, topic and headers exchanges, the default one, one exchange
 bound to another, and an alternate exchange for what no binding of the first takes.
@@ -31,7 +31,7 @@ EXCHANGES = {
     "topic": ExchangeType.TOPIC,
     "headers": ExchangeType.HEADERS,
 }
-SPARED = "direct with an alternate"  # what nobody is bound for goes to the fanout exchange
+SPARED = "direct with an alternate"  # what no binding matches goes to the fanout exchange
 KEYS = ("a.one", "a.two", "b.one")
 
 
@@ -46,7 +46,7 @@ class Worker:
         self._messages = 0
 
     async def act(self, random_: random.Random, history: dict[str, Clock]) -> None:
-        """Publish or take a message, whichever chance says, and note the clock of that event."""
+        """Publish or take a message, at random, and note the clock of that event."""
         if random_.random() < 0.45:
             await self._publish(random_, history)
         else:
@@ -85,7 +85,7 @@ class Worker:
 
 
 async def work(url: str, seed: int, workers: int, actions: int) -> dict[str, Clock]:
-    """Run a random workload; gives each event's clock by what `event_name` calls the event."""
+    """Run a random workload; returns each event's clock by its `event_name`."""
     random_ = random.Random(seed)
     history: dict[str, Clock] = {}
     async with AsyncExitStack() as stack:
@@ -123,7 +123,7 @@ async def _topology(channel: AbstractChannel, random_: random.Random) -> list[st
 
 
 def event_name(event: Event) -> str:
-    """What a stored event is called in the clients' history."""
+    """A stored event's name in the clients' history."""
     identity = (event.properties or {})["message_id"]
     if event.type is EventType.published:
         return f"published {identity}"

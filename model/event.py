@@ -1,8 +1,8 @@
 """An event, described once: where each field is stored, how it is shown, what it means.
 
-All else is made of this: the tables' columns and the rows that go into them, the select lists of
-the service and of Spark, the API's object and its schema, the columns of tables on the page and in
-a terminal, the fields of exports. A new field is a line here and a migration.
+Everything else comes from this: the tables' columns and the rows that go into them, the select
+lists of the service and of Spark, the API's object and its schema, the columns of tables on the
+page and in a terminal, the fields of exports. A new field is a line here and a migration.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Stored(NamedTuple):
     ``column`` is its table and column; ``taken`` what goes into a column of ``events``, as an
     expression over ``event`` (a `StampedEvent`), its ``record`` and ``reference``, and ``most``,
     the number of bytes of a body that are kept. ``null``: it may be missing. ``bits`` is how large
-    a number may be. What is ``large`` is read only where it is asked for.
+    a number may be. What is ``large`` is read only if it is asked for.
     """
 
     column: str
@@ -48,8 +48,8 @@ class Stored(NamedTuple):
 class Shown(NamedTuple):
     """How a field is shown: under which label, and what it means, in a sentence.
 
-    ``usual``: among the columns of a table where nobody chose others. ``width`` is how many
-    characters it takes in a terminal, where it is a column then.
+    ``usual``: among a table's columns by default. ``width``: how many characters its column takes
+    in a terminal, if it has one there.
     """
 
     label: str
@@ -63,7 +63,7 @@ class Event(NamedTuple):
 
     ``channel`` is the AMQP channel's number. ``interval`` and ``participant_name`` are the
     participant's. ``payload`` is the beginning of the body, None where none is kept;
-    ``payload_sha256`` is that of the whole body, and there only where the payload is cut.
+    ``payload_sha256`` is that of the whole body, and present only if the payload is cut.
     """
 
     id: Annotated[
@@ -192,7 +192,7 @@ class Event(NamedTuple):
 
 
 class Field(NamedTuple):
-    """A field that is stored, as its line in `Event` has it; ``type`` is that of its value."""
+    """A stored field, as its line in `Event` describes it; ``type`` is that of its value."""
 
     name: str
     type: Any
@@ -207,12 +207,12 @@ class Field(NamedTuple):
 
     @property
     def column(self) -> str:
-        """Under which name it is stored there."""
+        """The name of its column there."""
         return self.stored.column.partition(".")[2]
 
 
 Large: TypeAlias = frozenset[str]
-"""Names of large fields, those that are to be read; the others always are."""
+"""Names of the large fields to read; the other fields are always read."""
 
 NOTHING_LARGE: Large = frozenset()
 
@@ -220,8 +220,8 @@ NOTHING_LARGE: Large = frozenset()
 class ShownField(NamedTuple):
     """A field of the event object that the API and exports show.
 
-    ``type`` is that of the value inside, ``value`` makes the one for JSON of an event, ``large``
-    are the large fields that it is made of.
+    ``type`` is that of its value in Python, ``value`` takes an event to its value in JSON,
+    ``large`` are the large fields that it is made of.
     """
 
     name: str
@@ -262,11 +262,11 @@ UNREAD: tuple[Field, ...] = (
     Field("channel_key", int, "number", Stored("events.channel", "event.channel_key", bits=32)),
     Field("fingerprint", bytes, "bytes", Stored("events.fingerprint", "event.fingerprint")),
 )
-"""What else is stored of one, for the tracker's restoring alone."""
+"""What else is stored of one, only to restore the tracker."""
 
 EVERYTHING: Large = frozenset(each.name for each in FIELDS if each.stored.large)
 
-# Fields that are made of stored ones, each behind the one that it follows.
+# Fields that are derived from stored ones, each with the one that it follows.
 _MADE: dict[str, tuple[ShownField, ...]] = {
     "payload": (
         ShownField(

@@ -1,6 +1,6 @@
-"""Exports: the forms they can have, what their files are called, what is said of one.
+"""Exports: their formats, what their files are called, what is said of one.
 
-How a form is written stands in ``spark_jobs/formats``.
+How each format is written is in ``spark_jobs/formats``.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from model.gaps import Gap
 DEFAULT = "jsonl"
 
 MANIFEST = ".manifest.json"
-# How a file ends while it is written; it also begins with a dot, as no export's name does.
+# The suffix of a file that is being written; it also begins with a dot, as no export's name does.
 LEFTOVER = ".part"
 
 
 @dataclass(frozen=True)
 class Format:
-    """A form of export; ``name`` is its extension without the dot."""
+    """A format of exports; ``name`` is its extension without the dot."""
 
     name: str
     media_type: str
@@ -29,7 +29,7 @@ class Format:
 
     @property
     def extension(self) -> str:
-        """As file names end: ``.jsonl``."""
+        """How its files' names end: ``.jsonl``."""
         return f".{self.name}"
 
 
@@ -50,10 +50,10 @@ FORMATS: dict[str, Format] = {
 
 
 def format_of(file: str) -> Format | None:
-    """The format that a file's name asks for; None where its extension is none of ours.
+    """The format that a file's name asks for; None if we have none for its extension.
 
-    The longest extension wins (``.trace.json`` before ``.json``); a name without a dot is the
-    default's.
+    The longest extension wins (``.trace.json`` before ``.json``); a name without a dot asks for the
+    default.
     """
     if "." not in file:
         return FORMATS[DEFAULT]
@@ -68,7 +68,7 @@ def manifest_of(output: Path) -> Path:
 
 @dataclass
 class ChainSummary:
-    """What a chain job found. ``file`` is None where there is no chain between the two events.
+    """What a chain job found. ``file`` is None if there is no chain between the two events.
 
     An export's manifest holds the same and what wrote it; the service adds the job and where the
     file is served.
@@ -89,14 +89,14 @@ class ChainSummary:
     seconds: dict[str, float] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """The API's chain summary, but for what only the service knows."""
+        """The API's chain summary, except for what only the service knows."""
         values = asdict(self)
         ends = {"from": values.pop("from_id"), "to": values.pop("to_id")}
         gaps = [gap.to_json() for gap in self.gaps]
         return {**ends, **values, "gaps": gaps, "complete": not gaps}
 
     def facts(self) -> dict[str, Any]:
-        """What an export may say of its chain: known before the first event is read."""
+        """What an export may say of its chain: what is known before the first event is read."""
         known = self.to_json()
         return {name: known[name] for name in FACTS}
 

@@ -12,8 +12,8 @@ from model.times import iso_time
 class Gap:
     """A span that may lack events of a trace. Times in µs.
 
-    The loss lies somewhere after the event ``after_event_id`` (0: before the first) and before
-    ``before_event_id``. That and ``until`` are None while it may still go on.
+    The loss is somewhere after the event ``after_event_id`` (0: before the first) and before
+    ``before_event_id``. The latter and ``until`` are None while it may still go on.
     """
 
     id: int

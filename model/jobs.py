@@ -1,4 +1,4 @@
-"""A job, as the service and its Spark process tell each other of it."""
+"""What the service and its Spark process tell each other about a job."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from dataclasses import dataclass
 class Problem(enum.StrEnum):
     """Who has to act when a job cannot go on: the caller, the operator, or nobody but us."""
 
-    bad_request = "bad_request"  # the request cannot be: equal ids, two virtual hosts
-    not_found = "not_found"  # an id that is not, or is no longer, in the store
+    bad_request = "bad_request"  # the request is invalid: equal ids, two virtual hosts
+    not_found = "not_found"  # an id that is not, or no longer, in the store
     outage = "outage"  # the database, the cluster, Java or the disk is away
-    cancelled = "cancelled"  # someone asked for the end of this job
+    cancelled = "cancelled"  # someone asked to end this job
     failed = "failed"  # anything else
 
 
@@ -20,7 +20,7 @@ class Problem(enum.StrEnum):
 class Progress:
     """How far a running job has come.
 
-    ``percent`` is of the whole job; rows are those of the answer, read from the store and written.
+    ``percent`` is of the whole job; the rows are those read from the store and those written.
     """
 
     stage: str

@@ -13,7 +13,7 @@ _LONGEST_UTF8 = 4
 def payload_text(payload: bytes | None, cut: bool) -> tuple[str | None, Encoding]:
     """A payload as text, and how: "string" where it is UTF-8, else "base64".
 
-    A payload that was cut may end within a character; that piece is left out.
+    A payload that was cut may end in the middle of a character; that piece is left out.
     """
     if payload is None:
         return None, "string"

@@ -1,8 +1,8 @@
-"""The archive job: a trace's oldest events as Parquet, a folder a day, so that they can be pruned.
+"""The archive job: a trace's oldest events as Parquet, one folder per day, so they can be pruned.
 
 Executors read the events in the order of ids, with all that belongs to them; the driver writes
-files of one day each. They count from the moment the manifest names them: a job that breaks off
-leaves files that nobody reads, which the next one removes.
+files of one day each. They count from the moment the manifest names them: a job that fails leaves
+files that nobody reads, which the next one removes.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class ArchiveRequest:
 
 
 def run(spark: SparkSession, request: ArchiveRequest, report: Report = silent) -> Json:
-    """Archive; returns what was added and up to which id everything is archived."""
+    """Archive; returns what was added, and the id up to which everything is archived."""
     meter = Meter(report)
     meter.enter("planning", 0.0)
     with request.database.connect() as connection:
@@ -115,7 +115,7 @@ RAW = Renderer(ALL, _render, write_chunks)
 
 
 def _written(folder: Path, batches: Iterable[pa.RecordBatch]) -> tuple[Part, ...]:
-    """Write the batches, and put the files into place when all of them are whole."""
+    """Write the batches, and move the files into place when all of them are complete."""
     with disk_explained(folder / "events"):
         folder.mkdir(parents=True, exist_ok=True)
         for leftover in folder.glob(f"{UNFINISHED}*"):
@@ -151,13 +151,13 @@ def _files(folder: Path, batches: Iterable[pa.RecordBatch]) -> Iterator[Part]:
                 waiting = next(days, None)
         name = f"day={day}/{first_id}-{last_id}.parquet"
         (folder / name).parent.mkdir(exist_ok=True)
-        sync(part)  # what is archived may be pruned, and is nowhere else then
+        sync(part)  # what is archived may be pruned, and then exists nowhere else
         part.replace(folder / name)
         yield Part(name, first_id, last_id, events, (folder / name).stat().st_size)
 
 
 def _by_day(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """The batch in pieces whose events are of one day each, still by id."""
+    """The batch in pieces of one day each, still by id."""
     days = pc.divide(batch.column("recorded_at"), DAY).to_numpy()
     begin = 0
     for end in range(1, len(days) + 1):

@@ -1,7 +1,7 @@
 """Reading an archive: what the archive job wrote of a virtual host, partitioned by day.
 
 An archive holds a prefix of its trace: every event up to ``through``, whole rows with what belongs
-to their channels, participants and causes. Only files that its manifest names are of it.
+to their channels, participants and causes. Only files that its manifest names belong to it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MANIFEST = "manifest.json"
 
 @dataclass(frozen=True)
 class Part:
-    """One Parquet file: where in the archive, the span of its ids, how many events, its bytes."""
+    """One Parquet file: its path in the archive, the span of its ids, its events, its bytes."""
 
     file: str
     first_id: int
@@ -54,13 +54,13 @@ class Archive:
 
     @classmethod
     def at(cls, root: Path, vhost: str, trace: int) -> Archive:
-        """The archive of a virtual host under a folder of archives; empty where there is none."""
+        """The archive of a virtual host under a folder of archives; empty if there is none."""
         folder = root / hashlib.sha256(vhost.encode()).hexdigest()[:32]
         return cls.load(folder) or cls(folder, vhost, trace)
 
     @classmethod
     def load(cls, folder: Path) -> Archive | None:
-        """The archive in a folder; None where there is none."""
+        """The archive in a folder; None if there is none."""
         try:
             manifest = json.loads((folder / MANIFEST).read_bytes())
         except FileNotFoundError:
@@ -84,7 +84,7 @@ class Archive:
 
     @property
     def is_whole(self) -> bool:
-        """Whether every file is there, as long as it was when it was written."""
+        """Whether every file is there and still as long as when it was written."""
         try:
             return all(
                 (self.folder / part.file).stat().st_size == part.bytes for part in self.parts
@@ -93,14 +93,14 @@ class Archive:
             return False
 
     def fits(self, newest: tuple[int, int] | None) -> bool:
-        """Whether it is a store's own, by the newest event up to ``through`` there (id and time).
+        """Whether it belongs to a store, by the newest event up to ``through`` there: (id, time).
 
-        Ids are given out anew by another store, and by one that a backup was restored to.
+        Another store assigns the same ids again, and so does one restored from a backup.
         """
         return newest is None or newest == (self.through, self.until)
 
     def check_of(self, history: History, trace: int) -> None:
-        """Raise JobError (bad_request) where the archive is another store's."""
+        """Raise JobError (bad_request) if the archive belongs to another store."""
         if self.trace != trace or not self.fits(history.newest_until(trace, self.through)):
             raise JobError(
                 Problem.bad_request,
@@ -109,7 +109,7 @@ class Archive:
             )
 
     def save(self) -> None:
-        """Make this what the archive holds."""
+        """Write this as the archive's manifest."""
         facts: dict[str, Any] = asdict(self)
         del facts["folder"]
         write_file(self.folder / MANIFEST, json.dumps(facts, indent=1).encode() + b"\n")
@@ -129,7 +129,7 @@ class Archive:
                         yield batch.cast(arrow_schema(columns))
 
     def lookup(self, columns: Sequence[str], ids: Sequence[int]) -> dict[int, dict[str, Any]]:
-        """Some columns of single events by their id; those that are not here are left out."""
+        """Some columns of single events by their ids; events that are not here are left out."""
         found = {}
         for part in self.parts:
             wanted = [each for each in ids if part.first_id <= each <= part.last_id]
@@ -141,6 +141,6 @@ class Archive:
 
     @property
     def row_bytes(self) -> int:
-        """About how many bytes an event takes in memory: files are some times smaller."""
+        """About how many bytes an event takes in memory: files are several times smaller."""
         events = sum(part.events for part in self.parts)
         return 4 * sum(part.bytes for part in self.parts) // max(events, 1)

@@ -1,8 +1,9 @@
 """The chain job: plan, read and render in executors, write one file.
 
-The service runs it in its warm worker. It needs no service: ``spark-submit spark_jobs/chain.py
---from 12 --to 40 --output chain.jsonl`` with the store's address in ``ITC_DATABASE_URL`` does the
-same.
+The service runs it in its warm worker. It also works without the service, with the store's address
+in ``ITC_DATABASE_URL``:
+
+    spark-submit spark_jobs/chain.py --from 12 --to 40 --output chain.jsonl
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from spark_jobs.progress import Meter, Report, silent
 from spark_jobs.ranges import Longs, Ranges
 from spark_jobs.session import SparkSettings, open_session, submitted_session
 
-# A format with clocks holds one number an event; ShiViz itself gives up well before this.
+# A format with clocks holds a number per event; ShiViz itself gives up well before this.
 CLOCKED_EVENTS = 200_000
 
 
@@ -50,7 +51,7 @@ CLOCKED_EVENTS = 200_000
 class ChainRequest:
     """The chain between two events of a store, as a file of one format.
 
-    ``archives`` is the folder of archives to look into for events that the store has no more.
+    ``archives`` is the folder of archives to look into for events that the store no longer has.
     """
 
     database: Database
@@ -65,8 +66,8 @@ class ChainRequest:
 def run(spark: SparkSession, request: ChainRequest, report: Report = silent) -> ChainSummary:
     """Find the chain and write it, with a manifest beside it.
 
-    Where the events are concurrent nothing is written, and the summary's ``file`` is None.
-    ``report`` is told of every step; what it raises ends the job. Raises `JobError`, and then
+    If the events are concurrent, nothing is written and the summary's ``file`` is None.
+    ``report`` is called at every step; what it raises ends the job. Raises `JobError`, and then
     nothing is written either.
     """
     job = _Job(spark, request, Meter(report))
@@ -121,7 +122,7 @@ class _Job:
         )
 
     def _chain(self, found: Found, summary: ChainSummary) -> Chain:
-        """What the format wants to know beforehand."""
+        """What the format needs to know beforehand."""
         facts = summary.facts()
         if not self._renderer.lanes:
             return Chain(facts)
@@ -157,13 +158,13 @@ class _Job:
 
 
 def _archive_of(root: Path, history: History, ends: tuple[int, int]) -> Archive | None:
-    """The archive that the chain begins in; None where the store has all of it.
+    """The archive that the chain begins in; None if the store has all of it.
 
     Raises JobError for an event that is in neither, and for events of two virtual hosts.
     """
     first_id, last_id = sorted(ends)
     if first_id == last_id or history.find(first_id):
-        return None  # whatever is wrong with the other, the planner says it
+        return None  # if the other is missing, the planner says so
     archive = Archive.holding(root, first_id)
     if archive is None:
         return None
@@ -184,14 +185,14 @@ def _archive_of(root: Path, history: History, ends: tuple[int, int]) -> Archive 
 
 
 class Stopwatch:
-    """Seconds of a job's stages and of all of it."""
+    """Seconds that a job's stages took, and the whole job."""
 
     def __init__(self) -> None:
         self._began = self._last = time.monotonic()
         self._laps: dict[str, float] = {}
 
     def lap(self, stage: str) -> dict[str, float]:
-        """A stage ended; returns what is known so far."""
+        """End a stage; returns the times known so far."""
         now = time.monotonic()
         self._laps[stage] = round(now - self._last, 3)
         self._last = now
@@ -210,7 +211,7 @@ def check_whole(found: Found, written: int) -> None:
 
 
 def versions() -> dict[str, str]:
-    """What made an export."""
+    """The versions of what wrote an export."""
     try:
         own = version("rabbitmq-itc")
     except PackageNotFoundError:  # run from a folder, as on a cluster's driver
@@ -223,7 +224,7 @@ def versions() -> dict[str, str]:
     }
 
 
-# Exit codes of the job on its own: those of `rabbitmq-itc chain`.
+# Exit codes of the job on its own: the same as those of `rabbitmq-itc chain`.
 EXIT_CODES = {
     Problem.bad_request: 2,
     Problem.not_found: 4,

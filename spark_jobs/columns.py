@@ -1,8 +1,8 @@
 """What a job may read of an event: one table of columns, from SQL to Arrow to Spark.
 
 Jobs name the columns they need and nothing else is read: a diagram needs no payloads, a comparison
-of clocks nothing but clocks. Most are the fields of `model.event`; `spark_jobs.fields` makes the
-event object of them that exports show.
+of clocks nothing but clocks. Most are the fields of `model.event`; from them `spark_jobs.fields`
+makes the event object that exports show.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ JOINS = {
         "LEFT JOIN channels kc ON kc.trace_id = k.trace_id AND kc.number = k.channel"
     ),
 }
-# What a join needs beside it, and before it.
+# The join that another one needs before it.
 NEEDED = {"cause channels": "causes"}
 
 
@@ -42,8 +42,8 @@ NEEDED = {"cause channels": "causes"}
 class EventColumn:
     """One column: its SQL, its type, the table it needs beside ``events e``.
 
-    ``mark`` stands for NULL where SQLite answers: its driver takes a column's type from the first
-    rows, and a run of NULLs would make it a number. A mark is a value that the column never has.
+    ``mark`` stands for NULL on SQLite: its driver takes a column's type from the first rows, and a
+    run of NULLs would make it a number. A mark is a value that the column never has.
     """
 
     sql: str
@@ -59,7 +59,7 @@ class EventColumn:
         return f'coalesce({self.sql}, {mark}) AS "{name}"'
 
     def restore(self, values: pa.Array) -> pa.Array:
-        """The answer's values in this column's type, NULL where the mark stands."""
+        """The answer's values in this column's type, with NULL in place of the mark."""
         values = values.cast(self.type)
         if self.mark is None:
             return values
@@ -84,7 +84,7 @@ MARKS: dict[Kind, int | str] = {"number": -1, "time": -1, "text": "", "words": "
 
 
 def _stored(field: Field) -> tuple[str, EventColumn]:
-    """A field's column; one of the table ``events`` goes by its name there."""
+    """A field's column; one of the table ``events`` has its name there."""
     name = field.column if field.table == "events" else field.name
     return name, EventColumn(
         f'{ALIASES[field.table]}."{field.column}"',
@@ -97,7 +97,7 @@ def _stored(field: Field) -> tuple[str, EventColumn]:
 COLUMNS: dict[str, EventColumn] = {
     **dict(_stored(field) for field in FIELDS if field.name != "payload_sha256"),
     "channel_number": EventColumn("e.channel", LONG),
-    # An empty payload is one, so NULL is told by its length.
+    # An empty payload is still a payload, so NULL is marked by its length.
     "payload_stored": EventColumn("coalesce(length(e.payload), -1)", LONG),
     "payload_cut": EventColumn("(e.payload_sha256 IS NOT NULL)", FLAG),
     "cause_participant": EventColumn("k.participant", LONG, "causes", mark=-1),

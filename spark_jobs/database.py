@@ -3,7 +3,7 @@
 The service's settings hold the address in SQLAlchemy's form (``sqlite+aiosqlite:///path``,
 ``postgresql+asyncpg://user:password@host/name``); `Database.from_url` is the only place that
 translates it. Executors open their own connections, so a `Database` travels to them inside pickled
-functions; its text form has no password, and neither have the errors raised here.
+functions; neither its text form nor the errors raised here contain the password.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from spark_jobs.errors import JobError
 
 Dialect: TypeAlias = Literal["sqlite", "postgresql"]
 
-# asyncpg's and libpq's names differ in one; the rest of asyncpg's options mean nothing to libpq.
+# asyncpg's and libpq's names differ in one option; libpq does not know the rest of asyncpg's.
 LIBPQ_OPTIONS = {
     "ssl": "sslmode",
     "sslmode": "sslmode",
@@ -41,7 +41,7 @@ LIBPQ_OPTIONS = {
 }
 TABLES = re.compile(r"no such (table|column)|(relation|column) .* does not exist")
 DAMAGED = re.compile(r"malformed|not a database")
-# SQLite's driver takes a column's type from its first batch; PostgreSQL's has its own bound.
+# SQLite's driver takes a column's type from its first batch; PostgreSQL's has a bound of its own.
 SQLITE_BATCH_ROWS = "adbc.sqlite.query.batch_rows"
 
 
@@ -57,7 +57,7 @@ class Database:
     def from_url(cls, url: str) -> Database:
         """Translate a SQLAlchemy database URL.
 
-        Raises `JobError` where it names neither SQLite nor PostgreSQL, or no SQLite file.
+        Raises `JobError` if it names neither SQLite nor PostgreSQL, or no SQLite file.
         """
         scheme = url.partition(":")[0].partition("+")[0]
         if scheme == "sqlite":
@@ -75,7 +75,7 @@ class Database:
         return unquote(urlsplit(self.uri).path)
 
     def query(self, sql: str, batch_rows: int = 4096) -> Iterator[pa.RecordBatch]:
-        """Run one reading statement on a connection of its own; yield its batches."""
+        """Run one SELECT on a connection of its own; yield its batches."""
         with self.connect() as connection:
             yield from connection.query(sql, batch_rows)
 
@@ -133,7 +133,7 @@ class Connection:
             yield from cursor.fetch_record_batch()
 
     def rows(self, sql: str) -> list[dict[str, Any]]:
-        """The whole of a small answer, a dictionary a row."""
+        """The whole of a small answer, one dictionary per row."""
         return [row for batch in self.query(sql) for row in batch.to_pylist()]
 
 

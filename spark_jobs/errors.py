@@ -1,4 +1,4 @@
-"""Why a job cannot go on: one class, whose word the service turns into its own error.
+"""Why a job cannot go on: one class, whose `problem` the service turns into its own error.
 
 The text reaches users, so it is a sentence that says what to do, and never holds a password.
 """
@@ -9,7 +9,7 @@ from model.jobs import Problem
 
 
 class JobError(Exception):
-    """A job's end with a reason. ``problem`` says who has to act, the text what to do."""
+    """Why a job ended. ``problem`` says who has to act, the text what to do."""
 
     def __init__(self, problem: Problem, sentence: str) -> None:
         super().__init__(sentence)
@@ -17,7 +17,7 @@ class JobError(Exception):
 
 
 class SparkGoneError(JobError):
-    """Spark itself is away: its JVM, its master or its server. The session is of no more use."""
+    """Spark itself is away: its JVM, its master or its server. The session is unusable."""
 
     def __init__(self, sentence: str) -> None:
         super().__init__(Problem.outage, sentence)

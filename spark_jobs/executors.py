@@ -1,8 +1,8 @@
 """What runs in Spark's executors: comparing clocks, and rendering events for a file.
 
-Both go through the slices in waves. A wave is one job of Spark's, its answer held in the driver
-until it is written: waves bound the memory there whatever the chain's length, and between two
-of them progress is told.
+Both go through the slices in waves. A wave is one Spark job, whose answer the driver holds until it
+is written: waves bound the memory there whatever the chain's length, and progress is reported
+between them.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from spark_jobs.source import read_slices
 
 Batches: TypeAlias = Iterable[pa.RecordBatch]
 
-# How many slices' rendered events the driver may hold at a time, however big the cluster.
+# How many slices' rendered events the driver may hold at a time, however large the cluster.
 MOST_IN_WAVE = 16
-# Compared slices answer with next to nothing.
+# Compared slices have tiny answers.
 COMPARED_IN_WAVE = 256
-# A Connect server does not tell how many tasks it can run at a time.
+# A Connect server does not say how many tasks it can run at a time.
 CONNECT_TASKS = 8
 
 CHUNKS = "events bigint, chunk binary"
@@ -87,7 +87,7 @@ def rendered(
 
 
 def touch(spark: SparkSession, database: Database) -> None:
-    """Go the way of every job with no events at all."""
+    """Do what every job does, with no events at all."""
     with explained():
         frame = read_slices(spark, database, CLOCKS, [Slice(trace=0, first_id=0, last_id=0)])
         frame.mapInArrow(_renderer(NOTHING, Chain()), CHUNKS).toArrow()

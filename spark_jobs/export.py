@@ -1,7 +1,7 @@
 """Writing an export so that a reader sees all of it or none.
 
-The file is written under another name in the same folder, made durable and renamed. The manifest
-goes before it: where the file is, its manifest is.
+The file is written under another name in the same folder, synced and renamed. The manifest is
+written before it: if the file is there, so is its manifest.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from spark_jobs.errors import JobError
 
 
 class HashedFile:
-    """A file being written, with the digest and the length of what went in."""
+    """A file being written, with the digest and the length of its content."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -35,7 +35,7 @@ class HashedFile:
         return self._digest.hexdigest()
 
     def write(self, data: bytes) -> int:
-        """Append; Arrow hands its own buffers in."""
+        """Append; Arrow passes its own buffers."""
         self._digest.update(data)
         written = self._file.write(data)
         self.bytes += written
@@ -50,19 +50,19 @@ class HashedFile:
         return True
 
     def flush(self) -> None:
-        """Hand over to the system what is held back."""
+        """Pass what is buffered to the operating system."""
         self._file.flush()
 
     def close(self) -> None:
-        """Arrow closes what it was given; the file is ours to close."""
+        """Nothing: Arrow closes what it was given, but closing the file is up to us."""
         self.closed = True
 
 
 @contextmanager
 def written_aside(target: Path) -> Iterator[HashedFile]:
-    """A file that appears as ``target`` when the block ends well, and nowhere when it does not.
+    """A file that appears as ``target`` if the block succeeds, and nowhere if it does not.
 
-    Raises `JobError` where the disk is full, or the folder cannot be written.
+    Raises `JobError` if the disk is full, or the folder cannot be written.
     """
     aside = target.with_name(f".{target.name}.{secrets.token_hex(6)}{LEFTOVER}")
     with disk_explained(target):
@@ -87,7 +87,7 @@ def write_file(target: Path, content: bytes) -> None:
 
 @contextmanager
 def disk_explained(target: Path) -> Iterator[None]:
-    """Turn what the disk under a file says into a sentence."""
+    """Turn a disk's errors into a sentence."""
     try:
         yield
     except OSError as error:
@@ -101,7 +101,7 @@ def _sentence(error: OSError, folder: Path) -> str:
 
 
 def sync(path: Path) -> None:
-    """Make a file, or a folder's names, last through a loss of power."""
+    """Make a file, or the names in a folder, survive a power cut."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

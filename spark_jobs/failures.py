@@ -1,4 +1,4 @@
-"""What Spark's errors mean to the one who asked for a job."""
+"""What Spark's errors mean to whoever asked for a job."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def explained() -> Iterator[None]:
 
 
 def job_error(error: Exception) -> JobError:
-    """The reason behind an error of Spark's, its own text cut to the first line."""
+    """The reason behind one of Spark's errors, its own text cut to the first line."""
     text = str(error)
-    if found := OURS.search(text):  # raised by us in an executor
+    if found := OURS.search(text):  # we raised it in an executor
         return JobError(Problem.outage, found[1].strip())
     if MEMORY.search(text):
         return SparkGoneError("Spark ran out of memory; raise ITC_SPARK_MEMORY and ask again.")
@@ -48,7 +48,7 @@ def job_error(error: Exception) -> JobError:
 
 
 def in_short(text: str) -> str:
-    """What an error of Spark's says, without its stack."""
+    """What one of Spark's errors says, without the stack."""
     lines = [line.strip(" :\t") for line in text.strip().splitlines()] or [""]
     # py4j begins with what was called, and only then says what went wrong.
     said = lines[1] if lines[0].startswith("An error occurred") and len(lines) > 1 else lines[0]

@@ -1,8 +1,8 @@
 """An event as exports show it: the fields of `model.event.SHOWN`, made column by column.
 
-`event_fields` turns a batch of the store's columns into one list a field; the writers of text
-forms take each value's JSON from `json_texts`. The API makes the same object of one event at a
-time; a test holds the two to each other.
+`event_fields` turns a batch of the store's columns into one list per field; the writers of text
+formats take each value's JSON from `json_texts`. The API makes the same object from one event at a
+time; a test compares the two.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from model.times import iso_time
 
 Columns = dict[str, list[Any]]
 
-TEXTS = "payload and how it is shown"  # made once for the two fields
+TEXTS = "payload and how it is shown"  # made once for both fields
 
 JSON_TEXT: dict[Kind, Callable[[Any], str]] = {
     "number": str,
@@ -45,7 +45,7 @@ def _texts(columns: Columns) -> Iterator[tuple[str | None, str]]:
         yield payload_text(None if stored < 0 else payload, cut)
 
 
-# Fields that are not one column as it is: the columns that they are made of, and how.
+# Fields that are not simply a column: the columns that they are made of, and how.
 MADE: dict[str, tuple[tuple[str, ...], Callable[[Columns], list[Any]]]] = {
     "cause": (("cause_id",), lambda columns: columns["cause_id"]),
     "payload": (
@@ -70,11 +70,11 @@ def _needed() -> Iterator[str]:
 
 
 EVENT_COLUMNS: tuple[str, ...] = tuple(dict.fromkeys(_needed()))
-"""What has to be read for `event_fields`."""
+"""The columns that `event_fields` needs."""
 
 
 def event_fields(batch: pa.RecordBatch) -> Columns:
-    """One list a field, None where an event has none; times in microseconds, JSON as text."""
+    """One list per field, None if an event has no value; times in microseconds, JSON as text."""
     columns = batch.to_pydict()
     columns[TEXTS] = list(_texts(columns))
     return {field.name: _values(field, columns) for field in SHOWN.values()}

@@ -1,6 +1,6 @@
-"""Finding a chain: its ranges and the slices to read it in, from the store or from an archive too.
+"""Finding a chain: its ranges and the slices to read it in, from the store and perhaps an archive.
 
-What comes out is the same either way, so that whatever makes an export of it need not know.
+The result is the same either way, so that what exports it need not know.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from spark_jobs.slices import Slice, cut
 
 @dataclass(frozen=True)
 class Found:
-    """A chain, or that there is none.
+    """A chain, or the fact that there is none.
 
     Attributes:
         vhost: whose events they are.
         relation: of the request's ``from`` to its ``to``.
-        form: how the chain was found; ``reason`` why so.
-        gaps: in which something of it may be missing.
-        ranges: its events of each participant; empty where the two events are concurrent.
-        slices: to read it in, by id.
-        names: looks up the name and the interval of its participants.
-        heights: looks up the heights of its events of each participant, ascending.
-        check: raises JobError where something of it went away meanwhile.
+        form: how the chain was found; ``reason`` says why in this way.
+        gaps: in which parts of it may be missing.
+        ranges: its events by participant; empty if the two events are concurrent.
+        slices: what to read it in, by id.
+        names: looks up the names and intervals of its participants.
+        heights: looks up the heights of each participant's events in it, ascending.
+        check: raises JobError if part of it was removed meanwhile.
     """
 
     vhost: str
@@ -64,7 +64,7 @@ def find_stored(
     form: Form | None,
     meter: Meter,
 ) -> Found:
-    """The chain between two events that are in the store, and with them all between them."""
+    """The chain between two events that are in the store, and so is everything between them."""
     plan = make_plan(history, *ends, form)
     trace = plan.start.trace
     ranges: Sequence[Range] = []
@@ -91,7 +91,7 @@ def by_participant(numbers: Iterable[int], participants: Longs, heights: Longs) 
 
 
 def _check_not_pruned(history: History, plan: Plan) -> None:
-    # Retention takes the smallest ids first: where the first event still is, all still are.
+    # Retention removes the smallest ids first: if the first event is still there, all are.
     if not history.exists(plan.start.id):
         raise JobError(
             Problem.not_found,

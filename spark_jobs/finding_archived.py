@@ -23,7 +23,7 @@ from spark_jobs.slices import ranges_of as ranges_in
 from spark_jobs.source import read
 
 COLUMNS = ("id", "participant", "height", "seq", "cause_id")
-# A span is held in the driver: 80 bytes an event while it is followed.
+# A span is held in the driver: 80 bytes per event while it is followed.
 MOST_EVENTS = 20_000_000
 REASON = "The chain begins in the archive, so causes were followed event by event."
 
@@ -36,7 +36,7 @@ def find_archived(
     tasks: int,
     meter: Meter,
 ) -> Found:
-    """The chain between two events of one trace, of which the earlier is archived."""
+    """The chain between two events of one trace, the earlier of which is archived."""
     first_id, last_id = sorted(ends)
     meter.enter("following", 2.0)
     span = _span(archive, database, first_id, last_id)
@@ -82,7 +82,7 @@ def _span(archive: Archive, database: Database, first_id: int, last_id: int) -> 
 
 
 def _slices(archive: Archive, span: Span, chain: Flags, tasks: int) -> Iterator[Slice]:
-    """Slices of the chain, none of them across the archive's end."""
+    """Slices of the chain, none of which crosses the archive's end."""
     ids = span.ids[chain]
     if not len(ids):
         return
@@ -104,7 +104,7 @@ def _slices(archive: Archive, span: Span, chain: Flags, tasks: int) -> Iterator[
 def _names(
     archive: Archive, history: History, ranges: Sequence[Range]
 ) -> Mapping[int, tuple[str, str]]:
-    """Names and intervals, from the store and for those who are not there any more from events."""
+    """Names and intervals from the store, or from events for those no longer stored."""
     names = dict(history.names(archive.trace, [each.participant for each in ranges]))
     missing = [each.first_id for each in ranges if each.participant not in names]
     rows = archive.lookup(("participant", "participant_name", "interval"), missing).values()
@@ -116,7 +116,7 @@ def _heights(
 ) -> dict[int, Longs]:
     numbers = [each.participant for each in ranges]
     if len(history.names(archive.trace, numbers)) < len(numbers):
-        # Their intervals went back to the pool: to others, or to the ground that all clocks know.
+        # Their intervals went back to the pool: to others, or to the base that all clocks know.
         raise JobError(
             Problem.bad_request,
             "Participants of this chain are not stored any more, so clocks no longer tell what"

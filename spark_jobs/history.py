@@ -1,8 +1,8 @@
 """What the planner asks the store: single events, who took part, the first event from a height on.
 
-Every question is answered from an index, and the ones about many participants are one statement
-for all of them: a bisection's step costs one round trip. Numbers are ours and stand in the text;
-nothing that a user wrote does.
+Every question is answered from an index, and a question about many participants is one statement
+for all of them: a step of a bisection costs one round trip. Only our own numbers go into the SQL
+text, nothing that a user wrote.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from spark_jobs.database import Connection
 from spark_jobs.errors import JobError
 from spark_jobs.ranges import Dot, Longs, Mark, Ranges
 
-# Participants a statement: SQLite takes a million characters, one takes up to 45.
+# Participants per statement: SQLite takes a million characters, one participant takes up to 45.
 STATEMENT_ROWS = 4000
 
 Item = TypeVar("Item")
@@ -30,7 +30,7 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True)
 class Event:
-    """One end of a chain: where it stands and what it knows."""
+    """One end of a chain: its place and its clock."""
 
     id: int
     trace: int
@@ -47,7 +47,7 @@ class Event:
 
 
 class Participant(NamedTuple):
-    """Who has events in a span of ids; ``base`` is the height its interval was dealt at."""
+    """One with events in a span of ids; ``base`` is the height at which it got its interval."""
 
     number: int
     interval: str
@@ -61,7 +61,7 @@ class History:
         self._connection = connection
 
     def event(self, event_id: int) -> Event:
-        """One event; raises JobError (not_found) where there is none."""
+        """One event; raises JobError (not_found) if there is none."""
         rows = self._connection.rows(
             "SELECT e.id, e.trace_id AS trace, t.vhost, e.participant, e.height,"
             ' p."interval", e.clock FROM events e'
@@ -74,7 +74,7 @@ class History:
         return Event(**rows[0])
 
     def find(self, event_id: int) -> tuple[int, str] | None:
-        """The trace and the virtual host of an event; None where there is no such event."""
+        """The trace and the virtual host of an event; None if there is no such event."""
         rows = self._connection.rows(
             "SELECT e.trace_id AS trace, t.vhost FROM events e JOIN traces t ON t.id = e.trace_id"
             f" WHERE e.id = {int(event_id)}"
@@ -98,7 +98,7 @@ class History:
         ]
 
     def last_at_or_below(self, trace: int, heights: Iterable[tuple[int, int]]) -> dict[int, Mark]:
-        """For each (participant, height) its last event not above that height, where it has one."""
+        """For each (participant, height) its last event not above that height, if it has one."""
         return self._marks(trace, heights, "<=", "DESC")
 
     def first_at_or_above(self, trace: int, heights: Sequence[tuple[int, int]]) -> dict[int, Mark]:
@@ -123,12 +123,12 @@ class History:
     def _marks_of(
         self, trace: int, heights: Iterable[tuple[int, int]], comparison: str, order: str
     ) -> Iterator[tuple[int, Mark]]:
-        wanted = ", ".join(f"({participant}, {height})" for participant, height in heights)
+        asked = ", ".join(f"({participant}, {height})" for participant, height in heights)
         rows = self._connection.rows(
-            f"WITH wanted (participant, height) AS (VALUES {wanted}),"
+            f"WITH asked (participant, height) AS (VALUES {asked}),"
             " found (id) AS (SELECT (SELECT id FROM events"
-            f" WHERE trace_id = {trace} AND participant = wanted.participant"
-            f" AND height {comparison} wanted.height ORDER BY height {order} LIMIT 1) FROM wanted)"
+            f" WHERE trace_id = {trace} AND participant = asked.participant"
+            f" AND height {comparison} asked.height ORDER BY height {order} LIMIT 1) FROM asked)"
             " SELECT e.participant, e.height, e.seq, e.id, e.clock"
             " FROM found JOIN events e ON e.id = found.id"
         )
@@ -165,9 +165,9 @@ class History:
         raise JobError(Problem.not_found, f"Nothing was ever traced in virtual host {vhost}.")
 
     def ids_between(self, trace: int, since: int, until: int) -> tuple[int, int] | None:
-        """First and last id of a trace that may be recorded in a time; None where there is none.
+        """First and last id of a trace that may be recorded in a period; None if there is none.
 
-        From ``since`` to before ``until``, in µs.
+        From ``since`` up to but not including ``until``, in µs.
         """
         blocks = self._connection.rows(
             "SELECT coalesce(min(number), -1) AS first, coalesce(max(number), -1) AS last"
@@ -183,9 +183,9 @@ class History:
         return None if ids["first"] < 0 else (ids["first"], ids["last"])
 
     def prefix_before(self, trace: int, before: int, after_id: int) -> tuple[int, int, int] | None:
-        """What a trace stored after an id and up to the first event recorded at ``before`` (µs).
+        """What a trace stored after an id and before the first event recorded at ``before`` (µs).
 
-        First id, last id and number of events; None where there are none.
+        First id, last id and number of events; None if there are none.
         """
         block = self._connection.rows(
             f"SELECT coalesce(min(number), -1) AS first FROM blocks WHERE latest >= {before}"
@@ -204,7 +204,7 @@ class History:
         return (found["first"], found["last"], found["events"]) if found["events"] else None
 
     def newest_until(self, trace: int, event_id: int) -> tuple[int, int] | None:
-        """Id and time (µs) of a trace's newest event that is not above an id; None without one."""
+        """Id and time (µs) of a trace's newest event up to an id; None if there is none."""
         rows = self._connection.rows(
             f"SELECT id, recorded_at FROM events WHERE trace_id = {trace} AND id <= {event_id}"
             " ORDER BY id DESC LIMIT 1"
@@ -224,7 +224,7 @@ class History:
         return found
 
     def gaps(self, trace: int, first_id: int, last_id: int) -> list[Gap]:
-        """The gaps in which something between two events may be missing."""
+        """The gaps in which events between two events may be missing."""
         rows = self._connection.rows(
             "SELECT id, after_event_id, coalesce(before_event_id, -1) AS before_event_id, since,"
             f' coalesce("until", -1) AS "until", reason FROM gaps'
@@ -234,7 +234,7 @@ class History:
         return [Gap(**{name: _or_none(value) for name, value in row.items()}) for row in rows]
 
     def row_bytes(self, trace: int, first_id: int, last_id: int) -> int:
-        """About how many bytes a row of the span has, from a few of them."""
+        """About how many bytes a row of the span has, estimated from a few."""
         step = max(1, (last_id - first_id) // 200)
         listed = ", ".join(str(each) for each in range(first_id, last_id + 1, step))
         rows = self._connection.rows(
@@ -255,16 +255,16 @@ def chunks(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
 def members_of(trace: int, ranges: Ranges, items: str = "m.id") -> str:
     """The query for the events ``m`` in height ranges, through the index on heights."""
     columns = (ranges.participants.tolist(), ranges.low.tolist(), ranges.high.tolist())
-    wanted = ", ".join(f"({p}, {low}, {high})" for p, low, high in zip(*columns, strict=True))
+    asked = ", ".join(f"({p}, {low}, {high})" for p, low, high in zip(*columns, strict=True))
     # SQLite keeps the order of a CROSS JOIN: ranges outside, their events inside.
     return (
-        f"WITH wanted (participant, low, high) AS (VALUES {wanted})"
-        f" SELECT {items} FROM wanted CROSS JOIN events m"
-        f" WHERE m.trace_id = {trace} AND m.participant = wanted.participant"
-        " AND m.height BETWEEN wanted.low AND wanted.high"
+        f"WITH asked (participant, low, high) AS (VALUES {asked})"
+        f" SELECT {items} FROM asked CROSS JOIN events m"
+        f" WHERE m.trace_id = {trace} AND m.participant = asked.participant"
+        " AND m.height BETWEEN asked.low AND asked.high"
     )
 
 
 def _or_none(value: Any) -> Any:
-    """NULLs come as -1: SQLite's driver cannot tell the type of a column of them."""
+    """NULL comes as -1: SQLite's driver cannot tell the type of a column of NULLs."""
     return None if value == -1 else value

@@ -1,4 +1,4 @@
-"""The kinds of jobs, as the worker is asked for them: from a JSON request to a JSON result."""
+"""The kinds of jobs that the worker runs: each from a JSON request to a JSON result."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """A chain found by following causes event by event: for spans that reach into an archive.
 
-Clocks cannot be asked there. When a participant's last event is pruned its interval goes to
-another, whose events stand above all of the first one's; in a store that is no harm, since events
-of both are never there together, but an archive keeps the first one's. Happens-before itself is
-the participant's order and the causes, so it is followed: once forward from the first event, once
+Clocks do not help there. When a participant's last event is pruned its interval goes to another,
+whose events are above all of the first one's; in a store that does no harm, since events of both
+are never there together, but an archive keeps the first one's. Happens-before itself is each
+participant's order and the causes, so these are followed: once forward from the first event, once
 back from the last, in the order of ids, in which no effect comes before its cause.
 """
 
@@ -19,7 +19,7 @@ from spark_jobs.ranges import Flags, Longs, Range
 
 @dataclass(frozen=True)
 class Span:
-    """All events of a trace from one to another, by id, as columns; cause 0 where there is none."""
+    """All events of a trace from one to another, by id, as columns; cause 0 if there is none."""
 
     ids: Longs
     participants: Longs
@@ -29,7 +29,7 @@ class Span:
 
 
 def chain_of(span: Span) -> Flags:
-    """Which events lie in the chain from the span's first to its last; none where there is none."""
+    """Which events are in the chain from the span's first to its last; none without a chain."""
     # Views: as lists they would take four times the memory.
     previous = _previous(span.participants).data
     causes = _places(span.ids, span.causes).data
@@ -63,7 +63,7 @@ def _before_last(previous: Sequence[int], causes: Sequence[int]) -> bytearray:
 
 
 def _previous(participants: Longs) -> Longs:
-    """The place of each event's predecessor in its participant, -1 for the first."""
+    """The position of each event's predecessor on its participant, -1 for the first."""
     order = np.argsort(participants, kind="stable")
     previous = np.full(len(participants), -1, dtype=np.int64)
     same = participants[order][1:] == participants[order][:-1]
@@ -72,13 +72,13 @@ def _previous(participants: Longs) -> Longs:
 
 
 def _places(ids: Longs, causes: Longs) -> Longs:
-    """The place of each event's cause, -1 where it is not in the span."""
+    """The position of each event's cause, -1 if it is not in the span."""
     at = np.searchsorted(ids, causes).clip(max=len(ids) - 1)
     return np.where(ids[at] == causes, at, -1)
 
 
 def ranges_of(span: Span, chain: Flags) -> list[Range]:
-    """The chain as one range a participant."""
+    """The chain as one range per participant."""
     if not chain.any():
         return []
     members = np.flatnonzero(chain)

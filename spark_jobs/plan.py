@@ -1,14 +1,14 @@
 """The planner: how the chain between two events will be found, and for the range form, the chain.
 
-The relation comes first, from the two events' dots alone. Then the participants with events
-between the two: whose upper bound, what ``to`` knows of them, is not above what they began with
-has no part in it. For the rest there are two forms:
+The relation comes first, from the two events' dots alone. Then come the participants with events
+between the two: if ``to`` knows nothing of a participant above the height that it began with, it
+takes no part. For the rest there are two forms:
 
 - *ranges*: the planner finds both ends of each participant's range through the index on
-  (trace, participant, height). Costs some look-ups a participant, nothing an event. Where the span
-  is so short that its rows cost less than those look-ups, it reads them and compares, by itself.
+  (trace, participant, height). Costs some look-ups per participant, nothing per event. If the span
+  is so short that its rows cost less than those look-ups, it reads and compares them itself.
 - *scan*: executors read ids and clocks of the whole span and compare them. Costs a little for
-  each event of the span, next to nothing a participant: right for many short-lived ones.
+  each event of the span, next to nothing per participant: right for many short-lived ones.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from spark_jobs.ranges import Range, Ranges, compare, first_reached, merge
 
 Form: TypeAlias = Literal["ranges", "scan"]
 
-# What a participant costs in look-ups, in rows that are compared in the same time. Measured on
+# What a participant's look-ups cost, in rows that could be compared in the same time. Measured on
 # SQLite, on two busy cores: with 64 participants 25 to 650 µs (it grows with the logarithm of the
-# answer) against 1 to 3 µs a row, so 10 to 400 rows; with up to 4,000 short-lived ones, whose
+# answer) against 1 to 3 µs per row, so 10 to 400 rows; with up to 4,000 short-lived ones, whose
 # clocks are long, 55 to 180 µs against 5 to 14 µs, so 7 to 30 rows.
 ROWS_PER_PARTICIPANT = 50
-# A Spark job with no events takes 0.2 s: these take no longer without one.
+# A Spark job with no events takes 0.2 s: this many rows take no longer without one.
 FEW_PARTICIPANTS = 1_500
 MOST_ROWS_READ = 20_000
 
@@ -41,7 +41,7 @@ class Plan:
     """How the chain from ``start`` to ``end`` (in causal order) is found.
 
     ``relation`` is that of the request's ``from`` to its ``to``. ``bounds`` hold the upper end of
-    each participant that may take part, ``ranges`` the chain itself where the form is "ranges".
+    each participant that may take part, ``ranges`` the chain itself if the form is "ranges".
     """
 
     relation: Relation
@@ -61,7 +61,7 @@ class Plan:
 def make_plan(history: History, from_id: int, to_id: int, form: Form | None = None) -> Plan:
     """Plan the chain between two events, whichever happened first.
 
-    Both are of one virtual host; ``form`` asks for one form, None picks the cheaper. Raises
+    Both must be of one virtual host; ``form`` asks for one form, None picks the cheaper. Raises
     `JobError` for equal ids, unknown ids, ids of two virtual hosts.
     """
     first, second = _ends(history, from_id, to_id)
@@ -92,7 +92,7 @@ def _ends(history: History, from_id: int, to_id: int) -> tuple[Event, Event]:
 
 
 def relate(first: Event, second: Event) -> Relation:
-    """How the first of two different events of one trace stands to the second."""
+    """The relation of the first of two different events of one trace to the second."""
     if first.dot.reached_by(second.clock):
         return Relation.before
     if second.dot.reached_by(first.clock):
@@ -101,7 +101,7 @@ def relate(first: Event, second: Event) -> Relation:
 
 
 def upper_bounds(history: History, start: Event, end: Event) -> Ranges:
-    """For each participant with events between the two, up to which height ``end`` knows it."""
+    """For each participant with events between the two, the height up to which ``end`` knows it."""
     bounds = [
         (each.number, height)
         for each in history.participants(start.trace, start.id, end.id)
@@ -118,7 +118,7 @@ def upper_bounds(history: History, start: Event, end: Event) -> Ranges:
 
 
 def choose(participants: int, span: int, form: Form | None) -> tuple[Form, str]:
-    """The form of a plan and a sentence about why."""
+    """The form of a plan, and a sentence that says why."""
     facts = f"{participants} participants may have part in a span of {span} ids"
     if form is not None:
         return form, f"The form {form} was asked for; {facts}."

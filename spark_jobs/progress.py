@@ -1,4 +1,4 @@
-"""How far a job is, told to whoever runs it."""
+"""Reports how far a job is to whoever runs it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Report: TypeAlias = Callable[[Progress], None]
 
 
 def silent(progress: Progress) -> None:
-    """Tell nobody."""
+    """Report to nobody."""
 
 
 class Meter:
@@ -28,22 +28,22 @@ class Meter:
         self.rows_written = 0
 
     def enter(self, stage: str, percent: float) -> None:
-        """A stage begins; also called for steps within one that has no rows to count."""
+        """Begin a stage; also called for steps within a stage that has no rows to count."""
         self._stage = stage
         self._percent = max(self._percent, percent)
         self._tell()
 
     def expect(self, rows: int) -> None:
-        """The rows of the answer are known: from here on they are what is counted."""
+        """Set the number of rows of the answer; from here on they are counted."""
         self._base, self._total = self._percent, max(rows, 1)
 
     def read(self, rows: int) -> None:
-        """Rows came from the executors."""
+        """Count rows that came from the executors."""
         self.rows_read += rows
         self._count()
 
     def wrote(self, rows: int) -> None:
-        """Rows went into the file."""
+        """Count rows that were written to the file."""
         self.rows_written += rows
         self._count()
 

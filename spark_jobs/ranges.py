@@ -1,10 +1,9 @@
-"""A chain as height ranges, one a participant, and the two ways to find them.
+"""A chain as height ranges, one per participant, and the two ways to find them.
 
-Within a participant events are totally ordered, so what lies at or after ``from`` is a suffix of
-its events and what lies at or before ``to`` a prefix: the chain is one range of heights of each
-participant. `first_reached` finds the lower ends by bisection over whatever `probe` looks up;
-`compare` finds the ranges of a batch of rows by looking at their clocks. Nothing here reads
-anything by itself.
+A participant's events are totally ordered, so those at or after ``from`` are a suffix of them and
+those at or before ``to`` a prefix: the chain is one range of heights per participant.
+`first_reached` finds the lower ends by bisection over whatever `probe` looks up; `compare` finds
+the ranges of a batch of rows by looking at their clocks. Nothing here does I/O itself.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ Flags: TypeAlias = npt.NDArray[np.bool_]
 
 
 class Dot(NamedTuple):
-    """Where an event stands: whoever has at least ``height`` on ``interval`` is at or after it."""
+    """An event's place: a clock with at least ``height`` on ``interval`` is at or after it."""
 
     interval: str
     height: int
@@ -43,7 +42,7 @@ class Mark(NamedTuple):
 
 
 Probe: TypeAlias = Callable[[Sequence[tuple[int, int]]], Mapping[int, Mark]]
-"""For (participant, height) pairs the first event of each at or above that height."""
+"""For (participant, height) pairs, the first event of each at or above that height."""
 
 
 class Range(NamedTuple):
@@ -59,7 +58,7 @@ class Range(NamedTuple):
 
     @property
     def events(self) -> int:
-        """How many events: a participant's sequence has no holes."""
+        """How many events it has: a participant's sequence has no holes."""
         return self.last_seq - self.first_seq + 1
 
     def joined(self, other: Range) -> Range:
@@ -77,7 +76,7 @@ class Range(NamedTuple):
 
 @dataclass(frozen=True)
 class Ranges:
-    """Ranges of many participants as arrays, sorted by participant; small enough to travel."""
+    """Ranges of many participants as arrays, sorted by participant; small enough to send around."""
 
     participants: Longs
     low: Longs
@@ -96,7 +95,7 @@ class Ranges:
         return len(self.participants)
 
     def hold(self, participants: Longs, heights: Longs) -> Flags:
-        """Which of the events at these heights of these participants lie in a range."""
+        """Which of the events at these heights of these participants are in a range."""
         if not len(self):
             return np.zeros(len(participants), dtype=np.bool_)
         at = np.searchsorted(self.participants, participants).clip(max=len(self) - 1)
@@ -123,8 +122,8 @@ def first_reached(tops: Mapping[int, Mark], start: Dot, probe: Probe) -> dict[in
     """The first event of each participant at or after ``start``.
 
     ``tops`` holds an event of each participant that is itself at or after it. Steps down from
-    there double until one is too far and are then halved, so that the cost goes with the answer's
-    length and not with the participant's; all participants take a step in the same probe.
+    there double until one is too far and are then halved, so that the cost depends on the answer's
+    length and not on the participant's; all participants take a step in the same probe.
     """
     searches = {participant: _Search(top) for participant, top in tops.items()}
     while pending := [(p, s.next) for p, s in searches.items() if not s.done]:
@@ -175,7 +174,7 @@ def compare(
     """The ranges of a batch of rows, in any order: at most ``bounds``, at or after ``start``.
 
     The upper ends are compared as arrays. Of the rows that are left, those of one participant are
-    ordered, so only as many clocks are read as a bisection looks at.
+    ordered, so a bisection reads only a few clocks.
     """
     upper = np.flatnonzero(bounds.hold(participants, heights))
     order = upper[np.lexsort((heights[upper], participants[upper]))]
@@ -190,7 +189,7 @@ def compare(
 
 
 def _first_row(rows: npt.NDArray[np.intp], clocks: Sequence[bytes], start: Dot) -> int:
-    """Place of the first row of one participant whose clock reached ``start``."""
+    """Position of the first row of one participant whose clock has reached ``start``."""
     low, high = 0, len(rows)
     while low < high:
         middle = (low + high) // 2
@@ -214,7 +213,7 @@ def _range(participant: int, heights: Longs, ids: Longs, seqs: Longs, a: int, z:
 
 
 def merge(parts: Iterable[Range]) -> list[Range]:
-    """One range a participant of the ranges that several batches gave."""
+    """One range per participant from the ranges of several batches."""
     merged: dict[int, Range] = {}
     for part in parts:
         known = merged.get(part.participant)

@@ -2,7 +2,7 @@
 
 Local means one JVM and some Python workers on this machine, listening on loopback alone. On a
 cluster the executors need our packages, which the session ships to them, and an interpreter
-with pyarrow and the ADBC drivers, which it cannot (docs/spark.md).
+with pyarrow and the ADBC drivers, which it cannot ship (docs/spark.md).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 @dataclass(frozen=True)
 class SparkSettings:
-    """Where Spark runs: ``remote`` (``sc://…``) before ``master``; ``memory`` is the JVM's heap."""
+    """Where Spark runs: ``remote`` (``sc://…``) if set, else ``master``; ``memory``: JVM heap."""
 
     master: str = "local[*]"
     remote: str | None = None
@@ -60,7 +60,7 @@ class SparkSettings:
 def open_session(settings: SparkSettings) -> SparkSession:
     """Start or join Spark.
 
-    Raises `JobError` where Java is missing or too old, or the master or the Connect server away.
+    Raises `JobError` if Java is missing or too old, or the master or the Connect server is away.
     """
     if settings.remote:
         _reach(settings.remote, CONNECT_PORT, "Spark Connect server", "ITC_SPARK_REMOTE")
@@ -72,9 +72,9 @@ def open_session(settings: SparkSettings) -> SparkSession:
 
 
 def submitted_session() -> SparkSession | None:
-    """The session that ``spark-submit`` asked for; None where nothing was submitted.
+    """The session that ``spark-submit`` asked for; None if nothing was submitted.
 
-    Master, memory and the like are what its command line says.
+    Its command line sets master, memory and the like.
     """
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         return None
@@ -89,8 +89,8 @@ def submitted_session() -> SparkSession | None:
 
 
 def _reach(url: str, port: int, what: str, setting: str) -> None:
-    """Fail at once where nobody listens: Spark itself would try for a minute."""
-    # A standalone master's address may list several, any of which may lead.
+    """Fail at once if nothing listens there: Spark itself would try for a minute."""
+    # A standalone master's address may list several, any of which may be the leader.
     places = [urlsplit(f"//{place}") for place in urlsplit(url).netloc.split(",")]
     for place in places:
         try:
@@ -101,13 +101,13 @@ def _reach(url: str, port: int, what: str, setting: str) -> None:
         return
     raise JobError(
         Problem.outage,
-        f"No {what} answers at {urlsplit(url).netloc.rpartition('@')[2]}; start it, or mend"
+        f"No {what} answers at {urlsplit(url).netloc.rpartition('@')[2]}; start it, or correct"
         f" {setting}.",
     )
 
 
 def check_java() -> None:
-    """Raise JobError (outage) unless a Java that Spark can run on is here."""
+    """Raise JobError (outage) unless there is a Java that Spark can run on."""
     java = _java()
     if java is None:
         raise JobError(
@@ -125,7 +125,7 @@ def check_java() -> None:
 
 
 def _version_text(java: str) -> str:
-    """What Java says of itself, on stderr; nothing where it does not run."""
+    """What Java prints about itself on stderr; empty if it does not run."""
     try:
         return subprocess.run(
             [java, "-version"], capture_output=True, text=True, timeout=JAVA_SECONDS, check=False
@@ -183,7 +183,7 @@ def _connect(remote: str) -> SparkSession:
 
 
 def _prepare_environment(settings: SparkSettings) -> None:
-    """What the JVM and its Python workers take from us."""
+    """Set what the JVM and its Python workers inherit from us."""
     if settings.is_local:
         os.environ["PYSPARK_PYTHON"] = sys.executable
         known = os.environ.get("PYTHONPATH", "")
@@ -195,8 +195,8 @@ def _prepare_environment(settings: SparkSettings) -> None:
         os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
 
 
-# The JVM only hands Arrow batches on. Its first compiler alone, one collector thread and no
-# generated code brought a cold session's first job from 13 s to 9 s, a warm one's from 0.5 to 0.2.
+# The JVM only passes Arrow batches on. Using only its first compiler, one collector thread and no
+# generated code took a cold session's first job from 13 s to 9 s, a warm one's from 0.5 to 0.2.
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 EXECUTION = {
     "spark.sql.shuffle.partitions": "4",
@@ -210,7 +210,7 @@ EXECUTION = {
 
 def _configuration(settings: SparkSettings) -> dict[str, str]:
     logging = Path(__file__).with_name("log4j2.properties").as_uri()
-    temporary = f'"-Djava.io.tmpdir={tempfile.gettempdir()}"'  # Java itself heeds no TMPDIR
+    temporary = f'"-Djava.io.tmpdir={tempfile.gettempdir()}"'  # Java itself ignores TMPDIR
     configuration = {
         "spark.driver.memory": settings.memory,
         "spark.executor.memory": settings.memory,

@@ -3,7 +3,7 @@
 Slices are in the order of ids and do not overlap, so an export that writes them one after the
 other is in the order of ids with no sorting anywhere. A slice's events are read in one of two
 ways: by its height ranges through the index, which costs nothing for events outside the chain, or
-by its span of ids with what is outside dropped, which costs less an event.
+by its span of ids, dropping what is outside, which costs less per event.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from spark_jobs.history import History, members_of
 from spark_jobs.ranges import Longs, Range, Ranges
 
 # What one task may hold: about 16 MB of rows, so that several tasks, the copies on their way
-# through the JVM and the driver's all fit a small machine.
+# through the JVM and the driver's all fit on a small machine.
 SLICE_BYTES = 16 << 20
 LEAST_ROWS, MOST_ROWS = 500, 20_000
-# A chain that is at least this part of its span is read by spans of ids.
+# A chain that makes up at least this fraction of its span is read by spans of ids.
 DENSE = 0.3
 # More events than this are never listed in the driver (24 bytes each).
 LISTED = 4_000_000
@@ -30,9 +30,9 @@ LISTED = 4_000_000
 
 @dataclass(frozen=True)
 class Slice(InputPartition):
-    """A partition: the events of one trace with ids in a span, of the ranges alone where given.
+    """A partition: one trace's events with ids in a span, and only those in ``ranges`` if given.
 
-    ``by_ranges`` says which way they are read, ``archive`` holds them where the store does not.
+    ``by_ranges`` says how they are read; ``archive`` holds them if the store does not.
     """
 
     trace: int
@@ -52,7 +52,7 @@ class Slice(InputPartition):
 
 
 def rows_per_slice(row_bytes: int, rows: int, tasks: int) -> int:
-    """How many rows a slice should have, where ``tasks`` can run at a time."""
+    """How many rows a slice should have if ``tasks`` can run at a time."""
     fitting = min(max(SLICE_BYTES // max(row_bytes, 1), LEAST_ROWS), MOST_ROWS)
     return max(min(fitting, -(-rows // tasks)), LEAST_ROWS)
 
@@ -71,7 +71,7 @@ def cut(history: History, trace: int, chain: Sequence[Range], tasks: int) -> lis
     Args:
         history: looks up members where the chain is thin, and how big rows are.
         trace: whose events they are.
-        chain: one range a participant, at least one.
+        chain: one range per participant, at least one.
         tasks: how many slices can be read at a time.
     """
     ranges, total = Ranges.of(chain), sum(each.events for each in chain)

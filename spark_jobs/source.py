@@ -2,8 +2,8 @@
 
 A source is made for one database, one set of columns and one set of slices; each slice is a
 partition, read by whichever executor runs it on a connection of its own. All of this travels in
-the pickled class and nothing in options, so no plan, log or page of Spark's shows an address or a
-password.
+the pickled class and nothing in options, so none of Spark's plans, logs or pages shows an address
+or a password.
 """
 
 from __future__ import annotations
@@ -70,14 +70,14 @@ def _stored(database: Database, columns: Sequence[str], part: Slice) -> Iterator
 
 
 def _with_cause(columns: Sequence[str]) -> Sequence[str]:
-    """The columns, and the cause's id where anything of a cause is asked for."""
+    """The columns, with the cause's id if anything of a cause is asked for."""
     if any(name in CAUSE_COLUMNS for name in columns):
         return tuple(dict.fromkeys((*columns, "cause_id")))
     return columns
 
 
 def _with_archived_causes(batch: pa.RecordBatch, archive: Archive) -> pa.RecordBatch:
-    """The batch with what the archive knows of causes that are in the store no more."""
+    """The batch, with what the archive knows of causes that the store no longer has."""
     asked = [name for name in batch.schema.names if name in CAUSE_COLUMNS]
     if not asked:
         return batch

@@ -1,10 +1,9 @@
-"""The topology job: who sent what where in a time, counted from events.
+"""The topology job: who sent what where in a period, counted from events.
 
-Each event becomes some small rows: a publish by whom to which exchange, a copy from which exchange
-to which queue, a delivery from which publisher to which receiver with the time since its publish.
-Spark groups them in one pass. Times are those at the tap: from when the publish was traced to when
-the delivery was, for first deliveries alone, since redelivered and dead-lettered copies have waited
-for something else.
+Each event becomes some small rows: who published to which exchange, which exchange routed a copy to
+which queue, and for a delivery its publisher, its receiver and the time since its publish. Spark
+groups them in one pass. Times run from when the publish was traced to when the delivery was, for
+first deliveries only, since redelivered and dead-lettered copies have waited for something else.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ COLUMNS = (
 KEYS = ("kind", "publisher", "exchange", "queue", "receiver")
 FLOWS = ", ".join(f"{key} string" for key in KEYS) + ", match string, wait bigint"
 SHARES = (0.5, 0.95, 0.99)
-# Bound of the answer, each of its three lists by itself: the busiest flows are kept.
+# The bound of each of the answer's three lists: the busiest flows are kept.
 MOST_FLOWS = 5_000
 
 
@@ -65,7 +64,7 @@ class TopologyRequest:
 
 
 def run(spark: SparkSession, request: TopologyRequest, report: Report = silent) -> Json:
-    """Count the flows, write them, and return what the file holds but for the lists."""
+    """Count the flows, write them, and return what the file holds except the lists."""
     meter = Meter(report)
     meter.enter("planning", 0.0)
     with request.database.connect() as connection:
@@ -143,7 +142,7 @@ def flows_of(event: Json) -> Iterator[tuple[str | int | None, ...]]:
         *(match.name, wait),
     )
     if match in (Match.dead_lettered, Match.unmatched):
-        # No publish tells of these: the delivery itself says through which exchange it came.
+        # No publish covers these: the delivery itself says which exchange it came through.
         yield "routes", None, exchange, event["queue"], None, match.name, None
 
 

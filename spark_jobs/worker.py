@@ -1,10 +1,10 @@
-"""The warm worker: one Spark session in a process of its own, jobs one after the other.
+"""The warm worker: one Spark session in a process of its own, jobs one after another.
 
 The service starts ``python -m spark_jobs.worker`` and talks to it in lines of JSON. The first line
 on stdin is the settings; then come ``{"do": "run", "id", "kind", "request"}`` and ``{"do":
 "cancel", "id"}``. On stdout it says ``{"say": "ready"}``, then for each job ``progress``, and in
 the end ``done`` with the result or ``error`` with the problem and a sentence. What Spark prints
-goes to stderr. Where stdin ends the service is gone, and so is the worker.
+goes to stderr. When stdin ends the service is gone, and the worker ends too.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Worker:
             self._interrupt()
 
     def _interrupt(self) -> None:
-        """Stop what Spark is doing; where it does nothing, the next progress stops the job."""
+        """Stop what Spark is doing; if it is doing nothing, the next progress stops the job."""
         if self._spark is not None:
             self._spark.interruptAll()
 
@@ -78,7 +78,7 @@ class Worker:
         except JobError as error:
             self._say("error", id=None, problem=error.problem, reason=str(error))
             os._exit(START_FAILED)
-        except Exception as error:  # noqa: BLE001 - without a word the service would wait for ever
+        except Exception as error:  # noqa: BLE001 - silence would make the service wait for ever
             reason = f"Spark did not start: {type(error).__name__}: {error}"
             self._say("error", id=None, problem=Problem.failed, reason=reason)
             os._exit(START_FAILED)
@@ -92,7 +92,7 @@ class Worker:
     def _run(self, spark: SparkSession, database_url: str, message: Json) -> None:
         job = message["id"]
         try:
-            from spark_jobs.kinds import run_job  # heavy, and Spark should start meanwhile
+            from spark_jobs.kinds import run_job  # slow to import, and Spark should start first
 
             kind, request = message["kind"], message["request"]
             result = run_job(spark, database_url, kind, request, self._reporter(job))
@@ -102,7 +102,7 @@ class Worker:
         except JobError as error:
             problem = Problem.cancelled if job in self._cancelled else error.problem
             self._say("error", id=job, problem=problem, reason=str(error))
-        except Exception as error:  # noqa: BLE001 - a bug ends its job, and the next one works
+        except Exception as error:  # noqa: BLE001 - a bug ends its own job, not the next
             reason = f"The job broke off: {type(error).__name__}: {error}"
             self._say("error", id=job, problem=Problem.failed, reason=reason)
         else:
@@ -124,7 +124,7 @@ class Worker:
 
 
 def warm_up(spark: SparkSession, database_url: str) -> None:
-    """Read nothing once: the first job finds classes loaded and Python workers running."""
+    """Run an empty job: the first real one finds classes loaded and Python workers running."""
     from spark_jobs.database import Database
     from spark_jobs.executors import touch
 
@@ -132,14 +132,14 @@ def warm_up(spark: SparkSession, database_url: str) -> None:
         touch(spark, Database.from_url(database_url))
     except SparkGoneError:
         raise
-    except JobError:  # the store may be away now; the job that needs it will say so
+    except JobError:  # the store may be away now; the first job that needs it will say so
         return
 
 
 def main() -> None:
     """Serve the process that started us."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # whatever else prints must not get between the answers
+    os.dup2(2, 1)  # nothing else may print between the answers
     Worker(sys.stdin, answers).serve()
 
 

@@ -1,4 +1,4 @@
-"""First tables."""
+"""The first tables."""
 
 from __future__ import annotations
 

@@ -15,8 +15,8 @@ depends_on: str | Sequence[str] | None = None
 
 def upgrade() -> None:
     op.add_column("channels", sa.Column("last_event_id", sa.BigInteger(), nullable=True))
-    # Which one it was nobody noted, and looking it up would read all events. It is none after the
-    # trace's last: retention removes the channel when that goes, unless it acts again.
+    # It was not recorded, and looking it up would read all events. It is at most the trace's last:
+    # retention removes the channel when that one goes, unless the channel acts again.
     op.execute(
         "UPDATE channels SET last_event_id = "
         "(SELECT traces.last_event_id FROM traces WHERE traces.id = channels.trace_id) "

@@ -1,1 +1,1 @@
-"""The broker's edge: firehose parsing, the consumer, the management API."""
+"""Everything that talks to the broker: firehose parsing, the consumer, the management API."""

@@ -1,9 +1,9 @@
-/* What every trace message takes on its way in, compiled: to be found among a connection's frames
- * (app/broker/deliveries.py), and to have its headers read (app/broker/wire.py, firehose.py). Those
- * are the reference.
+/* What every trace message goes through on its way in, compiled: finding it among a connection's
+ * frames (app/broker/deliveries.py), and reading its headers (app/broker/wire.py, firehose.py).
+ * Those are the reference.
  *
- * Whatever is damaged, incomplete or unusual is left to the Python, which knows what to make of it or
- * how to say what is wrong. So nothing here has to explain itself.
+ * Whatever is damaged, incomplete or unusual is left to the Python code, which can handle it or say
+ * what is wrong. So nothing here reports errors.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { DEEPEST = 32, FLAGS_AT = 12 }; /* class, weight and the body's size stand before the flags */
+enum { DEEPEST = 32, FLAGS_AT = 12 }; /* class, weight and the body's size come before the flags */
 enum { CONTENT_TYPE = 1 << 15, CONTENT_ENCODING = 1 << 14, HEADERS = 1 << 13 };
 
 /* What is left to read, up to the end of the innermost table or array. */
@@ -21,7 +21,7 @@ typedef struct {
 
 static PyObject *read_value(Bytes *bytes, int depth);
 
-/* A big-endian number of so many bytes, which must be there. */
+/* A big-endian number of this many bytes, which must be there. */
 static inline uint64_t
 number(const unsigned char *at, int size)
 {
@@ -31,7 +31,7 @@ number(const unsigned char *at, int size)
     return value;
 }
 
-/* Take so many bytes; NULL where there are fewer. */
+/* Take this many bytes; NULL if there are fewer. */
 static inline const unsigned char *
 take(Bytes *bytes, uint64_t size)
 {
@@ -42,7 +42,7 @@ take(Bytes *bytes, uint64_t size)
     return taken;
 }
 
-/* Take what stands behind its length, a number of so many bytes. */
+/* Take what follows its length, a number of this many bytes. */
 static inline int
 take_counted(Bytes *bytes, int size, Bytes *part)
 {
@@ -125,7 +125,7 @@ read_entry(Bytes *bytes, int depth, PyObject *table)
     return failed ? -1 : 0;
 }
 
-/* Fill a new table or array with what stands behind its length. Takes over the reference. */
+/* Fill a new table or array with what follows its length. Takes over the reference. */
 static PyObject *
 filled(PyObject *whole, Bytes *bytes, int depth, int (*read_one)(Bytes *, int, PyObject *))
 {
@@ -159,11 +159,11 @@ read_value(Bytes *bytes, int depth)
     case 'f': return read_real(bytes, 4);
     case 'd': return read_real(bytes, 8);
     case 'V': return Py_NewRef(Py_None);
-    default: return NULL; /* decimals and byte arrays are rare, the rest is none of AMQP's */
+    default: return NULL; /* decimals and byte arrays are rare, the rest is not AMQP */
     }
 }
 
-/* What a trace message's headers say, in the order in which `read_trace` gives it. The last is
+/* What a trace message's headers say, in the order in which `read_trace` returns it. The last is
  * `routed_queues` of a publish or `redelivered` of a deliver. */
 enum { NODE, CONNECTION, CHANNEL, USER, EXCHANGE, KEYS, PROPERTIES, LAST, FIELDS };
 
@@ -194,7 +194,7 @@ is_text(PyObject *value)
            && PyUnicode_FindChar(value, 0, 0, PyUnicode_GET_LENGTH(value), 1) < 0;
 }
 
-/* The tuple of a list's texts; NULL if it is none or there are others. Takes over the reference. */
+/* A list of texts as a tuple; NULL if it is anything else. Takes over the reference. */
 static PyObject *
 texts_of(PyObject *value)
 {
@@ -210,7 +210,7 @@ texts_of(PyObject *value)
     return texts;
 }
 
-/* A value as its field has it; NULL if it is not what the field holds. Takes over the reference. */
+/* A value as its field has it; NULL if it does not fit the field. Takes over the reference. */
 static PyObject *
 as_field(int field, int is_publish, PyObject *value)
 {
@@ -232,7 +232,7 @@ as_field(int field, int is_publish, PyObject *value)
     return NULL;
 }
 
-/* Read the table's entries into their fields; what has no field must be readable all the same. */
+/* Read the table's entries into their fields; entries without a field must be readable too. */
 static int
 read_fields(Bytes *table, int is_publish, PyObject **fields)
 {
@@ -319,9 +319,9 @@ wire_read_trace(PyObject *module, PyObject *const *args, Py_ssize_t count)
 
 /* Frames: kind, channel, size of the payload; the payload; one octet. */
 enum { METHOD = 1, HEADER = 2, BODY = 3, FRAME_END = 0xCE };
-enum { BODY_SIZE_AT = 4 }; /* in a header's payload, behind class and weight */
+enum { BODY_SIZE_AT = 4 }; /* in a header's payload, after class and weight */
 
-/* Take a frame of that kind and channel; what is another, or not all there, is not taken. */
+/* Take a frame of this kind and channel; any other, or an incomplete one, is not taken. */
 static int
 take_frame(Bytes *bytes, int kind, uint64_t channel, Bytes *payload)
 {
@@ -359,7 +359,7 @@ read_deliver(Bytes method, Parts *parts)
     return 0;
 }
 
-/* Take a delivery of three frames, or two where its body is empty. */
+/* Take a delivery of three frames, or of two if its body is empty. */
 static int
 take_delivery(Bytes *bytes, uint64_t channel, Parts *parts)
 {
@@ -406,7 +406,7 @@ new_delivery(PyObject *make, const Parts *parts)
     return delivery;
 }
 
-/* Take deliveries up to what is none of that channel, or none that is simple and whole. */
+/* Take simple, complete deliveries of this channel, up to the first frame of anything else. */
 static int
 take_deliveries(Bytes *bytes, uint64_t channel, PyObject *make, PyObject *deliveries)
 {
@@ -435,7 +435,7 @@ wire_read_deliveries(PyObject *module, PyObject *const *args, Py_ssize_t count)
     long channel;
     PyObject *deliveries;
     if (count != 4 || !PyBytes_Check(args[0])) {
-        PyErr_SetString(PyExc_TypeError, "read_deliveries takes bytes, a place, a channel, a class");
+        PyErr_SetString(PyExc_TypeError, "read_deliveries takes bytes, offset, channel, class");
         return NULL;
     }
     at = PyLong_AsSsize_t(args[1]);
@@ -443,7 +443,7 @@ wire_read_deliveries(PyObject *module, PyObject *const *args, Py_ssize_t count)
     if (PyErr_Occurred())
         return NULL;
     if (at < 0 || at > PyBytes_GET_SIZE(args[0]) || channel < 0) {
-        PyErr_SetString(PyExc_ValueError, "no place in these bytes, or no channel");
+        PyErr_SetString(PyExc_ValueError, "invalid offset or channel");
         return NULL;
     }
     bytes.at = (const unsigned char *)PyBytes_AS_STRING(args[0]) + at;
@@ -459,9 +459,9 @@ wire_read_deliveries(PyObject *module, PyObject *const *args, Py_ssize_t count)
 
 static PyMethodDef methods[] = {
     {"read_trace", (PyCFunction)(void (*)(void))wire_read_trace, METH_FASTCALL,
-     "read_trace(header, is_publish): what app.broker.firehose reads in it; None for what is odd."},
+     "read_trace(header, is_publish): what app.broker.firehose reads in it; None if unusual."},
     {"read_deliveries", (PyCFunction)(void (*)(void))wire_read_deliveries, METH_FASTCALL,
-     "read_deliveries(data, at, channel, Delivery): those that stand there, and where they end."},
+     "read_deliveries(data, at, channel, Delivery): the complete ones there, and where they end."},
     {NULL, NULL, 0, NULL},
 };
 

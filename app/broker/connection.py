@@ -1,11 +1,11 @@
-"""A connection that hands its deliveries over itself, reads no more than fits, and knows its name.
+"""A connection that diverts its deliveries, reads no more than fits, and knows its name.
 
 The client library opens it and does all the talking; it reads through a `DivertingReader`, which
-keeps the deliveries back and gives them to whoever asked for them.
+takes the deliveries out and passes them to the consumer.
 
 The prefetch bounds how many trace messages are on their way to us, not how large they are: 8,000
-bodies of 10 MB are 80 GB. AMQP has a bound in bytes that RabbitMQ does not implement, so the
-socket is left unread while enough is in memory, and TCP holds the broker back.
+bodies of 10 MB are 80 GB. AMQP has a bound in bytes that RabbitMQ does not implement, so we stop
+reading the socket while enough is in memory, and TCP holds the broker back.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from yarl import URL
 from app.broker.deliveries import HEARTBEAT_FRAME, Delivery, DeliverySplitter
 
 READ_BYTES = 256 * 1024
-# The library takes a connection on which it reads nothing for dead, and the broker sends no
-# heartbeat while it sends deliveries.
+# The library considers a connection dead if it reads nothing from it, and the broker sends no
+# heartbeats while it sends deliveries.
 SIGN_OF_LIFE_SECONDS = 1.0
 
 
@@ -48,7 +48,7 @@ class Gate:
 
 
 class DivertingReader:
-    """A stream reader, as far as the client library uses it: behind a gate, less deliveries."""
+    """A stream reader, as far as the client library uses it: gated, and without deliveries."""
 
     def __init__(self, reader: StreamReader, gate: Gate, splitter: DeliverySplitter) -> None:
         self._reader = reader
@@ -62,7 +62,7 @@ class DivertingReader:
         return not self._passed and self._reader.at_eof()
 
     async def readexactly(self, count: int) -> bytes:
-        """Read so many bytes, once the gate is open."""
+        """Read exactly `count` bytes, once the gate is open."""
         while len(self._passed) < count:
             if not await self._read_on():
                 raise asyncio.IncompleteReadError(bytes(self._passed), count)
@@ -71,14 +71,14 @@ class DivertingReader:
         return taken
 
     async def read(self, count: int = -1) -> bytes:
-        """Read up to so many bytes, once the gate is open; empty at the end."""
+        """Read up to `count` bytes, once the gate is open; empty at the end."""
         while not self._passed and await self._read_on():
             pass
         there = len(self._passed)
         return await self.readexactly(there if count < 0 else min(count, there))
 
     async def _read_on(self) -> bool:
-        """Take in what has come; False at the end."""
+        """Take in what has arrived; False at the end."""
         await self._gate.passed()
         data = await self._reader.read(READ_BYTES)
         passed = self._splitter.feed(data)
@@ -97,8 +97,8 @@ class DivertingReader:
 class TraceConnection(aio_pika.Connection):
     """A connection that knows the broker's name for it, as trace messages have it.
 
-    Seen from the broker: our socket's address, then its own. Behind a NAT it differs, and then
-    our own events are traced like anybody's; there are next to none.
+    As the broker sees it: our socket's address, then its own. Behind a NAT it differs, and then
+    our own events are traced like anybody else's; there are very few.
     """
 
     def __init__(self, url: URL, **kwargs: Any) -> None:
@@ -118,5 +118,5 @@ class TraceConnection(aio_pika.Connection):
         return cast("StreamReader", DivertingReader(reader, self.gate, self._splitter)), writer
 
     def divert(self, channel: int, take: Callable[[list[Delivery]], None]) -> None:
-        """Give ``take`` the deliveries on a channel, in order, instead of the library."""
+        """Pass the deliveries on a channel to ``take``, in order, instead of to the library."""
         self._splitter.divert(channel, take)

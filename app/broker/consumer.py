@@ -1,10 +1,10 @@
-"""The consumer of one virtual host's firehose: a durable queue of our own, acknowledged by batch.
+"""The consumer of one virtual host's firehose: our own durable queue, acknowledged by batch.
 
 The client's robust (self-reconnecting) connection is not used: after a cut the tracker must go
 back to its checkpoint before the first redelivered message, so a cut is an `OutageError` here and
-the trace's supervisor begins anew.
+the trace's supervisor starts again.
 
-Messages are taken off the connection's bytes (`app.broker.deliveries`); everything else about the
+Messages are taken from the connection's bytes (`app.broker.deliveries`); everything else about the
 queue and the connection goes through aio-pika.
 """
 
@@ -36,11 +36,11 @@ from app.tracker import Deliver, Record, Unreadable
 
 TRACE_QUEUE = "itc.trace"
 CONNECT_SECONDS = 10.0
-# A batch of large bodies is closed early; it is in memory several times while it is stored.
+# A batch of large bodies is closed early; memory holds several copies of it while it is stored.
 BATCH_BYTES = 16 * 1024 * 1024
-# How far arrivals may be ahead of the clock, in microseconds: a read holds some hundred messages.
+# How far arrivals may be ahead of the clock, in microseconds: a read yields some hundred messages.
 MOST_AHEAD = 10_000
-# From here on nothing more is read from the socket until a batch is taken.
+# From this many bytes on, nothing more is read from the socket until a batch is taken.
 BUFFER_BYTES = 64 * 1024 * 1024
 
 _CONNECTION_ERRORS = (
@@ -54,7 +54,7 @@ install_tolerant_names()
 
 
 class TraceMessage:
-    """One trace message as it came: when (µs), under which delivery tag, and what it says."""
+    """One trace message as it arrived: when (µs), under which delivery tag, and what it says."""
 
     __slots__ = ("at", "message", "redelivered", "tag")
 
@@ -68,9 +68,9 @@ class TraceMessage:
 class Reading(msgspec.Struct, frozen=True):
     """How a trace queue is read.
 
-    ``quorum`` says what kind the queue is, or is to be: right where the broker is a cluster,
-    because it outlives the node it was made on. After ``limit`` messages the stream has no more,
-    whatever the queue holds; the broker is told a prefetch of as many.
+    ``quorum``: whether the queue is a quorum queue, or is to become one. A cluster should have
+    one, because it outlives the node it was made on. After ``limit`` messages the stream has no
+    more, whatever the queue holds; the prefetch is the same number then.
     """
 
     prefetch: int
@@ -80,7 +80,7 @@ class Reading(msgspec.Struct, frozen=True):
 
 
 class TraceStream:
-    """What the broker sends us of one virtual host, in batches."""
+    """One virtual host's trace messages, in batches."""
 
     def __init__(
         self,
@@ -93,8 +93,8 @@ class TraceStream:
     ) -> None:
         """Wrap an open channel of a connection to ``place``.
 
-        ``queued_before`` is how many messages were in the queue when it was opened, None where
-        there was no queue.
+        ``queued_before`` is how many messages were in the queue when it was opened, None if there
+        was no queue.
         """
         self._channel = channel
         self._queue = queue
@@ -115,12 +115,11 @@ class TraceStream:
     async def batch(self, most: int, linger: float) -> list[TraceMessage]:
         """Wait for messages and return up to ``most`` of them.
 
-        Returns what there is once ``linger`` seconds have passed with fewer, which may be none at
-        all. Our own connection's events are not among them, but their place is: a batch's last
-        tag covers them.
+        After ``linger`` seconds it returns what there is, which may be nothing at all. Events of
+        our own connection are left out, but the batch's last tag covers them.
 
-        :raises OutageError: when the connection is gone. What had arrived cannot be acknowledged
-            any more and comes again, so it is left to the next connection.
+        :raises OutageError: when the connection is gone. What had arrived can no longer be
+        acknowledged and will come again, so it is left to the next connection.
         :raises UndeliverableError: when the broker broke off over a message.
         """
         if len(self._waiting) < most and self._lost is None:
@@ -131,7 +130,7 @@ class TraceStream:
     async def acknowledge(self, tag: int) -> None:
         """Acknowledge everything up to a delivery tag.
 
-        Before the last one of a limited stream nothing is: the broker would send one more.
+        A limited stream acknowledges nothing before its last message: the broker would send more.
         """
         self._check()
         if self._limit is not None and self._received < self._limit:
@@ -142,7 +141,7 @@ class TraceStream:
             await self._channel.basic_ack(tag, multiple=True, wait=False)
 
     async def ready_messages(self) -> int:
-        """How many messages the queue still holds for us, delivered ones not counted."""
+        """How many messages the queue still holds for us, not counting delivered ones."""
         self._check()
         if self._limit is not None:
             return self._limit - self._received
@@ -152,7 +151,7 @@ class TraceStream:
 
     @property
     def buffered(self) -> int:
-        """How many messages have arrived and were not taken yet."""
+        """How many messages have arrived and are not taken yet."""
         return len(self._waiting)
 
     def lose(self, reason: OutageError) -> None:
@@ -164,7 +163,7 @@ class TraceStream:
     def take_in(self, deliveries: list[Delivery]) -> None:
         """Take in what has arrived; called in the queue's order.
 
-        Those of one read are taken to be a microsecond apart, so that times tell the order too.
+        Messages of one read get times a microsecond apart, so that times show the order too.
         """
         now = time.time_ns() // 1000
         first = max(now, min(self._next_at, now + MOST_AHEAD))
@@ -181,7 +180,7 @@ class TraceStream:
             raise self._lost
 
     async def _fill(self, most: int, linger: float) -> None:
-        """Wait until ``most`` messages are there, the linger is over, or the connection is lost."""
+        """Wait for ``most`` messages, for ``linger`` seconds, or until the connection is lost."""
         deadline = asyncio.get_running_loop().time() + linger
         while len(self._waiting) < most and self._lost is None:
             self._arrived.clear()
@@ -204,10 +203,10 @@ class TraceStream:
         return batch
 
     def is_own(self, message: Record | Unreadable) -> bool:
-        """Whether a trace message tells of our own doing.
+        """Whether a trace message is about our own activity.
 
         Deliveries from the trace exchange are not traced, but what others put into our queue is,
-        and after a cut also that of a connection which we no longer have.
+        and after a cut also that of a connection we no longer have, which the queue tells.
         """
         if isinstance(message, Unreadable):
             return False
@@ -222,7 +221,7 @@ class Firehose:
     def __init__(self, amqp_url: str, *, queue_max_bytes: int, queue: str = TRACE_QUEUE) -> None:
         """Use the account in ``amqp_url``; its path is ignored.
 
-        Two services that trace the same virtual host need two names of ``queue``.
+        Two services that trace the same virtual host need different names of ``queue``.
         """
         self._url = URL(amqp_url)
         self.queue = queue
@@ -243,7 +242,7 @@ class Firehose:
             await _close(connection)
 
     async def delete_queue(self, vhost: str) -> None:
-        """Delete the trace queue of a virtual host, with what it holds."""
+        """Delete the trace queue of a virtual host and what it holds."""
         connection = await self._connect(vhost)
         try:
             with _outages(self._place(vhost)):
@@ -284,9 +283,9 @@ class Firehose:
             )
         )
         connection.divert(raw.number, stream.take_in)
-        # Alone: until the broker has noticed that a connection before this one is dead, what that
-        # one has not acknowledged would come after newer messages. Quorum queues ignore exclusive
-        # consumers (measured on 3.10.8), and have single active ones instead.
+        # Exclusive: until the broker notices that the previous connection is dead, what that one
+        # has not acknowledged would come after newer messages. Quorum queues ignore exclusive
+        # consumers (measured on 3.10.8), and have a single active one instead.
         await raw.basic_consume(
             self.queue, passed_by, consumer_tag=self.queue, exclusive=not reading.quorum
         )
@@ -313,12 +312,12 @@ def _parsed(at: int, delivery: Delivery) -> TraceMessage:
 
 
 async def passed_by(message: DeliveredMessage) -> None:
-    """Stand in for the consumer that the library wants: deliveries never reach it."""
+    """Fill the place of the library's consumer: deliveries never reach it."""
     raise TypeError(f"a delivery was not diverted: {message!r}")
 
 
 async def _count_queued(connection: AbstractConnection, name: str) -> int | None:
-    """Return how many messages the trace queue holds, None where there is no queue."""
+    """How many messages the trace queue holds; None if there is no queue."""
     probe = await connection.channel(publisher_confirms=False)
     try:
         queue = await probe.declare_queue(name, passive=True)
@@ -337,7 +336,7 @@ def _outages(place: Place) -> Iterator[None]:
 
 
 async def _close(connection: TraceConnection) -> None:
-    connection.gate.set_open(True)  # the broker's farewell is read like anything else
-    # A connection that is already gone has nothing left to say.
+    connection.gate.set_open(True)  # the broker's closing frames are read like anything else
+    # The connection may already be gone.
     with suppress(*_CONNECTION_ERRORS):
         await connection.close()

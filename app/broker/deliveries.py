@@ -1,9 +1,9 @@
-"""Deliveries, taken out of what the broker sends before the client library sees it.
+"""Takes deliveries out of what the broker sends before the client library sees it.
 
-Why not the library's own: on the way to a consumer's callback a delivery is nine reads, three
-frames through two queues and a task of its own, which took more than parsing, matching, stamping
-and storing it together. Everything that is no delivery (handshake, answers, heartbeats, closing)
-stays the library's. What is here needs two of AMQP's layouts, the frame and ``basic.deliver``:
+Why not through the library: on its way to a consumer's callback a delivery takes nine reads, three
+frames through two queues and a task, which took longer than parsing, matching, stamping and storing
+it together. Everything else (handshake, answers, heartbeats, closing) is left to the library. This
+module needs two of AMQP's layouts, the frame and ``basic.deliver``:
 https://www.rabbitmq.com/resources/specs/amqp0-9-1.pdf (sections 2.3.5, 4.2).
 """
 
@@ -21,20 +21,20 @@ FRAME_END = 0xCE
 HEARTBEAT_FRAME = bytes([HEARTBEAT, 0, 0, 0, 0, 0, 0, FRAME_END])
 
 DELIVER = bytes([0, 60, 0, 60])  # class and method
-FRAME = Struct(">BHI")  # kind, channel, size of the payload; behind that one octet ends it
+FRAME = Struct(">BHI")  # kind, channel, size of the payload; after that an end octet
 _TAG = Struct(">QB")  # delivery tag, flags
 _BODY_SIZE = Struct(">Q").unpack_from
-_BODY_SIZE_AT = 4  # in a header's payload, behind class and weight
+_BODY_SIZE_AT = 4  # in a header's payload, after class and weight
 
-# Those that stand whole in what came are taken by `_wire.c` where it was built, all at once.
+# `_wire.c`, if it was built, takes all complete deliveries of a read at once.
 _compiled = compiled("app.broker._wire")
 
 
 class Delivery(msgspec.Struct, frozen=True, gc=False):
     """One message as it came off the socket; ``header`` is the payload of its header frame.
 
-    A routing key that is no UTF-8 keeps its odd bytes as ``\\xhh``: a queue's name may be any bytes
-    and stands in the routing key of its trace messages.
+    A routing key that is not UTF-8 keeps its odd bytes as ``\\xhh``: a queue's name may be any
+    bytes, and is part of the routing key of its trace messages.
     """
 
     tag: int
@@ -45,27 +45,27 @@ class Delivery(msgspec.Struct, frozen=True, gc=False):
 
 
 class DeliverySplitter:
-    """Parts a connection's bytes into one channel's deliveries and the rest.
+    """Splits a connection's bytes into one channel's deliveries and the rest.
 
-    Bytes that are no frames, and all behind them, are left to the client library, which breaks off
-    over them. Whole frames are the broker's, and right.
+    Bytes that are not frames, and all after them, are left to the client library, which closes the
+    connection over them. Complete frames come from the broker, and are taken to be valid.
     """
 
     def __init__(self) -> None:
         self._channel = 0  # until one is chosen: the connection itself, which has no deliveries
         self._take: Callable[[list[Delivery]], None] = _nobody
-        self._parts: list[bytes] = []  # of a frame that is not complete
+        self._parts: list[bytes] = []  # of an incomplete frame
         self._have = 0
         self._need = 0
         self._is_broken = False
-        self._method: tuple[int, bool, str] | None = None  # of the delivery at hand
+        self._method: tuple[int, bool, str] | None = None  # of the current delivery
         self._header = b""
         self._body: list[bytes] = []
         self._missing = 0
 
     @property
     def is_diverting(self) -> bool:
-        """Whether deliveries are wanted."""
+        """Whether deliveries are diverted."""
         return self._channel != 0
 
     def divert(self, channel: int, take: Callable[[list[Delivery]], None]) -> None:
@@ -73,7 +73,7 @@ class DeliverySplitter:
         self._channel, self._take = channel, take
 
     def feed(self, data: bytes) -> bytes:
-        """Take in what came next; return what the library is to read, in whole frames."""
+        """Take in the next bytes; return what the library is to read, in complete frames."""
         if self._is_broken:
             return data
         self._parts.append(data)
@@ -86,7 +86,7 @@ class DeliverySplitter:
         return passed
 
     def _split(self, data: bytes) -> tuple[bytes, int]:
-        """Go through whole frames; return what is passed on, and where that ended."""
+        """Go through complete frames; return what is passed on, and where they end."""
         passed: list[bytes] = []
         at, there = 0, len(data)
         unpack, ours = FRAME.unpack_from, self._channel
@@ -116,7 +116,7 @@ class DeliverySplitter:
         return b"".join(passed), len(data)
 
     def _take_whole(self, data: bytes, at: int) -> int | None:
-        """Hand over the deliveries that stand there whole, and go behind them; None without any."""
+        """Pass on the complete deliveries at ``at``; returns where they end, None if none."""
         if _compiled is None:
             return None
         deliveries, behind = _compiled.read_deliveries(data, at, self._channel, Delivery)
@@ -126,7 +126,7 @@ class DeliverySplitter:
         return int(behind)
 
     def _is_ours(self, kind: int, data: bytes, begin: int, end: int) -> bool:
-        """Whether a frame of our channel belongs to a delivery, which then goes on by it."""
+        """Whether a frame of our channel belongs to a delivery; if so, add it to that delivery."""
         if kind == METHOD:
             is_delivery = data.startswith(DELIVER, begin)
             if is_delivery:

@@ -1,9 +1,9 @@
-"""From a trace message to a record: the one parser, total.
+"""From a trace message to a record: the one parser, and it accepts any bytes.
 
-The firehose's messages are described in the broker's documentation as: routing key
-``publish.<exchange>`` or ``deliver.<queue>``, everything else in the headers, the body the original
-payload. Whoever may write to ``amq.rabbitmq.trace`` can also publish rubbish there, so nothing is
-taken on trust: what is no trace message comes out as `Unreadable`, with the reason.
+The broker's documentation describes the firehose's messages: routing key ``publish.<exchange>`` or
+``deliver.<queue>``, everything else in the headers, the body the original payload. Anybody who may
+write to ``amq.rabbitmq.trace`` can also publish garbage there, so nothing is trusted: what is not a
+trace message becomes an `Unreadable`, with the reason.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ Headers: TypeAlias = Mapping[str, Any]
 # publish was routed to, or whether a deliver is a redelivery.
 Said: TypeAlias = tuple[str, str, int, str, str, tuple[str, ...], dict[str, Any], Any]
 
-# What is regular is read by `_wire.c` where it was built, in a tenth of the time.
+# `_wire.c`, if it was built, reads regular messages in a tenth of the time.
 _compiled = compiled("app.broker._wire")
 
 _to_json = msgspec.json.Encoder(order="deterministic").encode
 
 
 class NotATraceMessageError(ValueError):
-    """The reason why a message is no trace message."""
+    """The reason why a message is not a trace message."""
 
 
 def parse(routing_key: str, header: bytes, body: bytes, now: int) -> Record | Unreadable:
@@ -120,8 +120,8 @@ def _fault(value: Any) -> str:
 
 
 def storable(text: str) -> str:
-    """Spell out what no database's text holds."""
-    # PostgreSQL's text holds no NUL; AMQP's short strings may.
+    """Escape what a database's text cannot hold."""
+    # PostgreSQL's text cannot hold NUL; AMQP's short strings can.
     return text.replace("\0", "\\x00") if "\0" in text else text
 
 

@@ -1,4 +1,4 @@
-"""Whether the capturing account can sign in over AMQP at all."""
+"""Tells whether the capturing account can sign in over AMQP at all."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from app.broker.outages import Place, outage
 
 
 async def sign_in(amqp_url: str, vhost: str, seconds: float) -> None:
-    """Connect to a virtual host and leave again.
+    """Connect to a virtual host and disconnect.
 
-    Raises `VirtualHostError` where the account is right, and may not enter this virtual host, else
-    `OutageError` with what went wrong, and no password.
+    Raises `VirtualHostError` if the account is valid but may not enter this virtual host, otherwise
+    `OutageError`, which says what went wrong and never shows the password.
     """
     url = URL(amqp_url)
     try:

@@ -1,11 +1,11 @@
 """The broker's management API, as far as the service needs it.
 
-Two identities ask here. The service itself (to switch tracing, to see queues and nodes), and its
-users: their ``Authorization`` header is passed on as it came, so that rights are the broker's
-own. Neither ever appears in a log line or an error.
+It is called under two identities: the service's own (to switch tracing, to see queues and nodes),
+and its users': their ``Authorization`` header is passed on unchanged, so the broker decides what
+they may do. Credentials never appear in a log line or an error.
 
 Everything that goes wrong between here and the broker is an `OutageError` with a sentence: the
-service waits for it, an operator can mend it without a restart.
+service waits, and an operator can fix it without a restart.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from app.errors import NotAuthenticatedError, NotAuthorisedError, NotFoundError,
 
 T = TypeVar("T")
 
-# What PUT /api/vhosts/NAME blanks unless it is sent back.
+# What PUT /api/vhosts/NAME clears unless it is sent back.
 _KEPT_ON_PUT = ("description", "tags", "default_queue_type", "metadata")
 
 
 class BrokerUser(msgspec.Struct, frozen=True):
-    """Who the broker says some credentials belong to."""
+    """Whom the broker says some credentials belong to."""
 
     name: str
     tags: frozenset[str]
@@ -103,7 +103,7 @@ class ManagementApi:
         self._base_url = base_url.rstrip("/")
         self._user = user
         self._own = httpx.BasicAuth(user, password)
-        # trust_env: a proxy for the outer world, or a .netrc, has no business here.
+        # trust_env: neither a proxy for the outside world nor a .netrc applies here.
         self._http = httpx.AsyncClient(
             timeout=timeout_seconds, transport=transport, trust_env=False, follow_redirects=False
         )
@@ -117,8 +117,8 @@ class ManagementApi:
     async def whoami(self, authorization: bytes) -> BrokerUser:
         """Ask whose credentials these are.
 
-        Raises `NotAuthenticatedError` where the broker refuses them, `NotAuthorisedError` where
-        it knows the user, who may not use the management API at all.
+        Raises `NotAuthenticatedError` if the broker refuses them, `NotAuthorisedError` if it
+        knows the user, who may not use the management API at all.
         """
         return _user(await self._as_user(authorization, "/api/whoami", _Whoami))
 
@@ -134,7 +134,7 @@ class ManagementApi:
         return _user(await self._as_service("GET", "/api/whoami", _Whoami))
 
     async def vhosts(self) -> frozenset[str]:
-        """Virtual hosts that the service's own account sees."""
+        """Virtual hosts that the service's own account can see."""
         found = await self._as_service("GET", "/api/vhosts?columns=name", list[_Named])
         return frozenset(vhost.name for vhost in found)
 
@@ -147,16 +147,16 @@ class ManagementApi:
         return await self._as_service("GET", "/api/nodes?columns=name,running", list[Node])
 
     async def reachable_nodes(self) -> set[str]:
-        """The running nodes whose own management API can be asked, and so switch their tracing."""
+        """The running nodes with a management API of their own, which can switch their tracing."""
         return set(await self._endpoints())
 
     async def queue(self, vhost: str, name: str) -> QueueInfo:
-        """One queue's numbers. Raises `NotFoundError` where there is no such queue."""
+        """One queue's numbers. Raises `NotFoundError` if there is no such queue."""
         path = f"/api/queues/{_segment(vhost)}/{_segment(name)}"
         return await self._as_service("GET", path, QueueInfo)
 
     async def take(self, vhost: str, name: str) -> bytes | None:
-        """Remove the first message of a queue; gives the API's own JSON of it, None if empty.
+        """Remove the first message of a queue; returns the API's JSON of it, None if empty.
 
         It reaches us as JSON, so this works for messages that no AMQP frame can hold.
         """
@@ -174,15 +174,15 @@ class ManagementApi:
         return frozenset(binding.destination for binding in found)
 
     async def permissions(self, vhost: str, user: str | None = None) -> Permissions:
-        """A user's rights in a virtual host, the service's own where none is named.
+        """A user's rights in a virtual host, by default the service's own.
 
-        `NotFoundError` where it has none.
+        Raises `NotFoundError` if it has none.
         """
         path = f"/api/permissions/{_segment(vhost)}/{_segment(user or self._user)}"
         return await self._as_service("GET", path, Permissions)
 
     async def vhosts_of(self, user: str) -> frozenset[str]:
-        """Virtual hosts in which a user has any rights; `NotFoundError` for an unknown user."""
+        """Virtual hosts in which a user has any rights; raises `NotFoundError` if it is unknown."""
         path = f"/api/users/{_segment(user)}/permissions"
         found = await self._as_service("GET", path, list[_Permitted])
         return frozenset(permitted.vhost for permitted in found)
@@ -190,8 +190,8 @@ class ManagementApi:
     async def tracing(self, vhost: str) -> dict[str, bool]:
         """Whether tracing is on, for each running node by name.
 
-        Tracing is a node's own setting, and a node answers for itself alone. Raises
-        `NotFoundError` for an unknown virtual host.
+        Each node has its own setting, and answers for itself alone. Raises `NotFoundError` for
+        an unknown virtual host.
         """
         path = f"/api/vhosts/{_segment(vhost)}"
         states = {}
@@ -201,11 +201,11 @@ class ManagementApi:
         return states
 
     async def set_tracing(self, vhost: str, on: bool) -> list[str]:
-        """Switch tracing on every running node; gives the nodes where that changed something.
+        """Switch tracing on every running node; returns the nodes where that changed something.
 
-        A PUT blanks what it does not name, so what the virtual host has is read first and sent
-        back. Raises `NotFoundError` for an unknown virtual host. Not to be called at once for
-        several virtual hosts: before 4.3.3 the broker loses all but one of such changes.
+        A PUT clears what it does not name, so the virtual host's settings are read first and sent
+        back. Raises `NotFoundError` for an unknown virtual host. Not for several virtual hosts at
+        once: before 4.3.3 the broker loses all but one of concurrent changes.
         """
         path = f"/api/vhosts/{_segment(vhost)}"
         changed = []
@@ -218,7 +218,7 @@ class ManagementApi:
         return changed
 
     async def _endpoints(self) -> dict[str, str]:
-        """Where each running node's management API listens, the asked one first."""
+        """Where each running node's management API listens, the configured one first."""
         overview = await self._as_service("GET", "/api/overview", _Overview)
         endpoints = {overview.node: self._base_url}
         scheme = urlsplit(self._base_url).scheme
@@ -290,7 +290,7 @@ def _user(answer: _Whoami) -> BrokerUser:
 
 
 def _tracing(vhost: dict[str, Any], base_url: str) -> bool:
-    """Whether tracing is on. Taken for off, what is not said would be a gap at every look."""
+    """Whether tracing is on. If a missing value counted as off, each check would note a gap."""
     tracing = vhost.get("tracing")
     if not isinstance(tracing, bool):
         raise OutageError(
@@ -303,7 +303,7 @@ def _tracing(vhost: dict[str, Any], base_url: str) -> bool:
 def _vhost_with_tracing(present: dict[str, Any], on: bool) -> dict[str, Any]:
     kept = {key: present[key] for key in _KEPT_ON_PUT if key in present}
     if kept.get("default_queue_type") == "undefined":
-        del kept["default_queue_type"]  # the broker's word for unset, which it does not take back
+        del kept["default_queue_type"]  # the broker's word for unset, which it does not accept
     return {**kept, "tracing": on}
 
 
@@ -317,7 +317,7 @@ def _host(url: str) -> str:
 
 
 def _reason(response: httpx.Response) -> str:
-    """The broker's own sentence, made safe for one line."""
+    """The broker's own sentence, on one line."""
     try:
         reason = msgspec.json.decode(response.content, type=dict[str, Any]).get("reason", "")
     except msgspec.MsgspecError:

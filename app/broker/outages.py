@@ -1,8 +1,8 @@
-"""What went wrong between us and the broker over AMQP, as a sentence for whoever can mend it.
+"""What went wrong between us and the broker over AMQP, as a sentence for whoever can fix it.
 
-The client library's own texts never leave this module: they speak of frames and states, and what
-they quote is not ours to vet. The broker's reply texts name users, virtual hosts and queues alone;
-one without a sentence of its own is quoted.
+The client library's own texts never leave this module: they are about frames and states, and we
+cannot check what they quote. The broker's reply texts name only users, virtual hosts and queues;
+one that has no sentence here is quoted.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _QUOTED = 200  # characters of the broker's own words
 
 
 class VirtualHostError(OutageError):
-    """The broker takes the account, and does not let it into this virtual host."""
+    """The broker accepts the account, but does not let it into this virtual host."""
 
 
 class Place(NamedTuple):
@@ -34,7 +34,7 @@ class Place(NamedTuple):
 
     @classmethod
     def of(cls, url: URL, vhost: str) -> Place:
-        """The place that an AMQP URL speaks of; its path is not looked at."""
+        """The place that an AMQP URL names; its path is ignored."""
         port = url.port or (5671 if url.scheme == "amqps" else 5672)
         return cls(f"{url.host_subcomponent}:{port}", url.user or "guest", vhost)
 
@@ -53,7 +53,7 @@ _NOT_LET_IN = (
 
 _NO_ENTRY = "vhost .* not found|access to vhost .* refused"
 
-# What the broker's reply text holds → what to say. The first that is found.
+# What the broker's reply text contains → what to say. The first match counts.
 _REPLIES = [
     (
         "vhost .* is (down|being deleted|deleted)",
@@ -61,12 +61,12 @@ _REPLIES = [
     ),
     (
         "user .* is deleted",
-        "the broker's user {user} was deleted: make it again, or name another in ITC_AMQP_URL",
+        "the broker's user {user} was deleted: create it again, or name another in ITC_AMQP_URL",
     ),
     (
         "in exclusive use",
         "another consumer has the trace queue of {vhost}: is there a second service with the same "
-        "ITC_TRACE_QUEUE? One that was just killed is let go of within a minute",
+        "ITC_TRACE_QUEUE? If one was just killed, the broker notices within a minute",
     ),
     (
         "access to (queue|exchange|topic) .* refused",
@@ -81,9 +81,9 @@ _REPLIES = [
     ("shutdown", "the broker's node at {address} is stopping"),
 ]
 
-# What kind of error it is → what to say, where there is no reply text. The first that fits.
+# What kind of error it is → what to say without a reply text. The first match counts.
 _KINDS: list[tuple[type[BaseException], str]] = [
-    (asyncio.CancelledError, "the broker at {address} sent no heartbeat any more: is it frozen, "
+    (asyncio.CancelledError, "the broker at {address} stopped sending heartbeats: is it frozen, "
      "or the network cut?"),
     (
         exceptions.ProbableAuthenticationError,
@@ -115,7 +115,7 @@ _KINDS: list[tuple[type[BaseException], str]] = [
 
 
 def outage(error: BaseException | None, place: Place) -> OutageError:
-    """The outage that an error of the client library means; None is an end without one."""
+    """The outage that an error of the client library means; None for an end without an error."""
     if isinstance(error, exceptions.ConnectionInternalError):
         return UndeliverableError("the broker broke the connection off: internal error")
     if _is_not_let_in(error):
@@ -124,9 +124,9 @@ def outage(error: BaseException | None, place: Place) -> OutageError:
 
 
 def _is_not_let_in(error: BaseException | None) -> bool:
-    """Whether the broker answered the opening of a virtual host with a farewell.
+    """Whether the broker answered the opening of a virtual host by closing the connection.
 
-    aiormq drops the broker's reason then, and tells of the frame that it had expected.
+    aiormq then drops the broker's reason, and reports the frame that it had expected.
     """
     if isinstance(error, exceptions.InvalidFrameError):
         return "Connection.OpenOk" in str(error)
@@ -157,13 +157,13 @@ def _reply_text(error: BaseException) -> str:
 
 
 def _origin(error: BaseException) -> BaseException:
-    """The system's error, which the library wraps into one of its own and which says more."""
+    """The system's error, which says more than the library's error around it."""
     cause = error.__cause__
     return cause if isinstance(cause, OSError | EOFError) else error
 
 
 def _named(error: BaseException) -> str:
-    """The system's word for it; a name with several addresses gives an error without one."""
+    """The system's words; for a name with several addresses it has none."""
     if isinstance(error, OSError):
         return error.strerror or "it has several addresses, and none of them answers"
     return type(error).__name__
@@ -174,5 +174,5 @@ def _filled(sentence: str, place: Place) -> str:
 
 
 def shown(name: str) -> str:
-    """A name as a line of a log may hold it: whoever may make a virtual host picks its name."""
+    """A name made safe for a log line: whoever creates a virtual host picks its name."""
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in name)

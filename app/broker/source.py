@@ -1,4 +1,4 @@
-"""The broker as a trace sees it: the firehose, and the switch that turns it on."""
+"""The broker as a trace sees it: the firehose, and switching it on and off."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from app.tracker import Unreadable
 
 
 class TraceSource:
-    """Streams of trace messages, and tracing itself, for every virtual host."""
+    """Opens streams of trace messages, and switches tracing, for every virtual host."""
 
     def __init__(self, firehose: Firehose, management: ManagementApi) -> None:
         self._firehose = firehose
@@ -28,7 +28,7 @@ class TraceSource:
     async def open(
         self, vhost: str, prefetch: int, limit: int | None = None
     ) -> AsyncIterator[TraceStream]:
-        """Consume the trace queue of a virtual host, made where it is missing.
+        """Consume the trace queue of a virtual host, created if it is missing.
 
         ``limit`` ends the stream after this many messages. Raises `OutageError`.
         """
@@ -50,7 +50,7 @@ class TraceSource:
         return vhost in await self._management.vhosts()
 
     async def switch_on(self, vhost: str) -> list[str]:
-        """Switch tracing on wherever it is off; return the nodes where it was off."""
+        """Switch tracing on wherever it is off; returns the nodes where it was off."""
         async with self._switching:
             try:
                 return await self._management.set_tracing(vhost, True)
@@ -64,7 +64,7 @@ class TraceSource:
                 await self._management.set_tracing(vhost, False)
 
     async def queued_bytes(self, vhost: str) -> int | None:
-        """Return the size of what waits in the trace queue; None when the broker can't say."""
+        """The size of what waits in the trace queue; None when the broker can't say."""
         try:
             return (await self._management.queue(vhost, self._firehose.queue)).message_bytes
         except NotFoundError:
@@ -73,26 +73,27 @@ class TraceSource:
     async def take_undeliverable(self, vhost: str) -> Unreadable | None:
         """Remove the first message of the trace queue, which the broker cannot hand to a consumer.
 
-        AMQP's routing keys end at 255 bytes. The trace message of a queue or an exchange whose
-        name is longer than 247 has a longer one, and the broker breaks off every connection that
+        AMQP's routing keys have at most 255 bytes. The trace message of a queue or an exchange
+        whose name is longer than 247 has a longer one, and the broker breaks every connection that
         it tries to send it to.
         """
         taken = await self._management.take(vhost, self._firehose.queue)
         return None if taken is None else undeliverable(taken, time.time_ns() // 1000)
 
     async def _is_quorum(self, vhost: str) -> bool | None:
-        """Whether the trace queue is a quorum queue; None where there is none."""
+        """Whether the trace queue is a quorum queue; None if there is no trace queue."""
         try:
             return (await self._management.queue(vhost, self._firehose.queue)).type == "quorum"
         except NotFoundError:
             return None
 
     async def delete_queue(self, vhost: str) -> None:
-        """Delete the trace queue with what it holds."""
+        """Delete the trace queue and what it holds."""
         await self._firehose.delete_queue(vhost)
 
 
 def _no_vhost(vhost: str) -> OutageError:
     return OutageError(
-        f"the broker has no virtual host {shown(vhost)} any more: make it again, or stop this trace"
+        f"the broker has no virtual host {shown(vhost)} any more: create it again, "
+        "or stop this trace"
     )

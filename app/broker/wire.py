@@ -1,11 +1,11 @@
-"""AMQP field tables as they come off the wire, decoded totally and late.
+"""AMQP field tables as they come off the wire, decoded late and whatever they contain.
 
-Why not the client library's own decoder: what stands in a trace message's header table was chosen
-by whoever published the traced message. pamqp decodes it while it reads the frame, and a table
-nested a thousand deep, a key that is no UTF-8 or a date beyond the year 9999 raises there, which
-closes the *connection*; the message is requeued, and kills the next one. Here a broken table is an
+Why not the client library's own decoder: whoever published the traced message chose what is in a
+trace message's header table. pamqp decodes it while it reads the frame, and a table nested a
+thousand deep, a key that is not UTF-8 or a date beyond the year 9999 raises there, which closes the
+*connection*; the message is requeued, and kills the next one. Here a broken table is an
 `UnreadableTableError` of that message alone, and values come out JSON-safe in one pass without
-copying slices (half of pamqp's time at our tables).
+copying slices (half of pamqp's time on our tables).
 
 Types as RabbitMQ writes them: https://www.rabbitmq.com/amqp-0-9-1-errata (section 3).
 """
@@ -26,14 +26,14 @@ MAX_DEPTH = 64
 
 
 class UnreadableTableError(ValueError):
-    """Bytes that are no field table, or one that is nested deeper than `MAX_DEPTH`."""
+    """Bytes that are not a field table, or are one nested deeper than `MAX_DEPTH`."""
 
 
 Reader: TypeAlias = Callable[[bytes, int, int], tuple[Any, int]]
 
 _UINT32 = Struct(">I").unpack_from
 _FLAGS = Struct(">H").unpack_from
-_FLAGS_AT = 12  # behind class, weight and the body's size
+_FLAGS_AT = 12  # after class, weight and the body's size
 
 _CONTENT_TYPE, _CONTENT_ENCODING, _HEADERS = 1 << 15, 1 << 14, 1 << 13
 
@@ -50,7 +50,7 @@ def _fixed(code: str, convert: Callable[[Any], Any] | None = None) -> Reader:
 
 
 def _float(value: float) -> float | str:
-    return value if math.isfinite(value) else str(value)  # JSON knows no NaN and no infinity
+    return value if math.isfinite(value) else str(value)  # JSON has no NaN and no infinity
 
 
 def _slice(data: bytes, at: int) -> tuple[bytes, int]:
@@ -134,7 +134,7 @@ _READERS: dict[int, Reader] = {
     ord("D"): _decimal,
     ord("S"): _text,
     ord("A"): _array,
-    ord("T"): _fixed("Q"),  # seconds since the epoch, of any size, so a number it stays
+    ord("T"): _fixed("Q"),  # seconds since the epoch, of any size, so it stays a number
     ord("F"): _table,
     ord("V"): _void,
     ord("x"): _bytes,
@@ -144,10 +144,10 @@ _READERS: dict[int, Reader] = {
 def decode_table(data: bytes, at: int = 0) -> dict[str, Any]:
     """Decode the field table at an offset into JSON-safe values.
 
-    Byte arrays become ``{"base64": …}``, decimals text, times seconds, text that is no UTF-8 keeps
-    its odd bytes as ``\\xhh``.
+    Byte arrays become ``{"base64": …}``, decimals text, times seconds; text that is not UTF-8
+    keeps its odd bytes as ``\\xhh``.
 
-    :raises UnreadableTableError: for bytes that are no table, or too deep a one.
+    :raises UnreadableTableError: for bytes that are not a table, or are nested too deep.
     """
     try:
         return _table(data, at, 0)[0]
@@ -156,11 +156,11 @@ def decode_table(data: bytes, at: int = 0) -> dict[str, Any]:
 
 
 def decode_headers(header: bytes) -> dict[str, Any]:
-    """Decode the ``headers`` property of a content header; empty where there is none.
+    """Decode the ``headers`` property of a content header; empty if there is none.
 
-    ``header`` is the payload of a header frame. Other properties are not looked at.
+    ``header`` is the payload of a header frame. Other properties are ignored.
 
-    :raises UnreadableTableError: for bytes that are no content header, or no table in one.
+    :raises UnreadableTableError: for bytes that are not a content header, or not a table in one.
     """
     try:
         at = _headers_at(header)
@@ -189,7 +189,7 @@ def _short_text(data: bytes) -> tuple[int, str]:
 def install_tolerant_names() -> None:
     """Make pamqp decode short strings leniently, in this process.
 
-    The seam the library leaves: it looks the decoder up in its module. A name may be any bytes, and
-    stands in the broker's reason for closing, cut at 255 bytes wherever that is.
+    This works because the library looks the decoder up in its module. A name may be any bytes, and
+    appears in the broker's reason for closing, cut at 255 bytes wherever that is.
     """
     pamqp.decode.METHODS["shortstr"] = _short_text

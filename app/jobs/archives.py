@@ -1,4 +1,4 @@
-"""The folder of archives: each virtual host's oldest events as Parquet, which may be pruned then.
+"""The folder of archives: each virtual host's oldest events as Parquet, which may then be pruned.
 
 Everything here blocks on the disk: call it in a thread.
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Archived(msgspec.Struct, frozen=True):
-    """What is archived: all up to the id ``through``, recorded at ``until`` (µs)."""
+    """What is archived: everything up to the id ``through``, recorded at ``until`` (µs)."""
 
     vhost: str
     through: int
@@ -38,7 +38,7 @@ class Archives:
     def request(self, vhost: str, before: int, owner: str) -> JobRequest:
         """The job that archives what was recorded before ``before`` (µs) and is not archived yet.
 
-        Raises `BadRequestError` for a time that is none.
+        Raises `BadRequestError` for an invalid time.
         """
         if before <= 0:
             raise BadRequestError("nothing was recorded before 1970")
@@ -52,7 +52,7 @@ class Archives:
         )
 
     def get(self, vhost: str) -> Archived:
-        """What of a virtual host is archived; raises `NotFoundError` where nothing is."""
+        """What is archived of a virtual host; raises `NotFoundError` if nothing is."""
         archive = self._archive(vhost)
         return Archived(
             vhost=vhost,
@@ -64,11 +64,11 @@ class Archives:
         )
 
     def prunable(self, vhost: str, newest: tuple[int, int] | None) -> int:
-        """The id up to which a virtual host's events may be pruned, since they are archived.
+        """The id up to which a virtual host's events may be pruned, because they are archived.
 
-        ``newest`` is the newest stored event that is not above what is archived, by id and time.
-        Raises `NotFoundError` where nothing is archived, `ConflictError` where the archive is
-        damaged or of another store.
+        ``newest`` is the newest stored event up to the archive's end: its id and time. Raises
+        `NotFoundError` if nothing is archived, `ConflictError` if the archive is damaged or belongs
+        to another store.
         """
         archive = self._archive(vhost)
         if not archive.is_whole:
@@ -78,7 +78,7 @@ class Archives:
         return archive.through
 
     def vhost_of(self, event_id: int) -> str | None:
-        """Whose event is archived under an id; None where none is."""
+        """The virtual host of the event archived under an id; None if there is none."""
         if not self._folder.is_dir():
             return None
         from spark_jobs.archived import Archive  # loads Arrow, which few services need

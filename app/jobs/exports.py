@@ -1,8 +1,8 @@
-"""The folder of exports: one folder for each pair of events, a file and its manifest in it.
+"""The folder of exports: one folder for each pair of events, with files and their manifests.
 
-A worker writes ``<folder>/<from>-<to>/<file>``, aside first and renamed when whole, its manifest
-before it. So a file that is here is whole, whoever looks and whenever. Everything here blocks on
-the disk: call it in a thread.
+A worker writes ``<folder>/<from>-<to>/<file>`` under a temporary name and renames it when it is
+complete, after its manifest. So a file that is here is complete, at any moment. Everything here
+blocks on the disk: call it in a thread.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ class Export(msgspec.Struct, frozen=True):
 
 
 def location_of(from_id: int, to_id: int, file: str) -> str:
-    """The path of an export's URL; a plain name needs no encoding."""
+    """The path of an export's URL; plain names need no encoding."""
     return f"/itc_db/undefined/{from_id}/{to_id}/{file}"
 
 
 def checked_name(file: str) -> Format:
-    """The format of an export of that name.
+    """The format of an export with this name.
 
     Raises `BadRequestError` for a name that is not plain, and for an unknown extension.
     """
@@ -68,7 +68,7 @@ class Exports:
     """The exports under one folder."""
 
     def __init__(self, folder: Path, archives: Path) -> None:
-        """Exports in ``folder``; chains are looked for in the folder ``archives`` too."""
+        """Exports are in ``folder``; chains are also looked for in the folder ``archives``."""
         self._folder = folder
         self._archives = archives
 
@@ -106,7 +106,7 @@ class Exports:
     def get(self, from_id: int, to_id: int, file: str) -> Export:
         """One export.
 
-        Raises `BadRequestError` for a bad name, `NotFoundError` where there is no such export.
+        Raises `BadRequestError` for a bad name, `NotFoundError` if there is no such export.
         """
         checked_name(file)
         export = self._export(from_id, to_id, self._path(from_id, to_id, file))
@@ -134,7 +134,7 @@ class Exports:
         return sorted(found, key=lambda each: each.created_at, reverse=True)
 
     def sweep(self) -> int:
-        """Remove what workers that were killed left half-written; gives how many files."""
+        """Remove what killed workers left half-written; returns how many files."""
         leftovers = [
             path
             for _, _, folder in self._folders()
@@ -156,7 +156,7 @@ class Exports:
                 yield int(ends[1]), int(ends[2]), folder
 
     def _export(self, from_id: int, to_id: int, path: Path) -> Export | None:
-        """The export at a path; None where one of its two files is not there (any more)."""
+        """The export at a path; None if one of its two files is missing, perhaps just removed."""
         found = format_of(path.name)
         try:
             status = path.stat()
@@ -181,7 +181,7 @@ class Exports:
     def _remove_empty(folder: Path) -> None:
         try:
             folder.rmdir()
-        except OSError:  # not empty, or gone: both are well
+        except OSError:  # not empty, or gone: both are fine
             return
 
 

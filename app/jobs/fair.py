@@ -12,7 +12,7 @@ Item = TypeVar("Item")
 
 
 class FairQueue(Generic[Item]):
-    """First in, first out for each owner; owners in turns.
+    """First in, first out for each owner; owners take turns.
 
     Args:
         limit: most items that may wait.
@@ -32,14 +32,14 @@ class FairQueue(Generic[Item]):
             yield from items
 
     def check_room(self) -> None:
-        """Raise `TooManyRequestsError` where no more may wait."""
+        """Raise `TooManyRequestsError` if no more may wait."""
         if len(self) >= self._limit:
             raise TooManyRequestsError(
                 f"{self._limit} jobs are waiting already; ask again when some have ended"
             )
 
     def put(self, item: Item) -> None:
-        """Let an item wait, behind its owner's other items."""
+        """Let an item wait, after its owner's other items."""
         self._waiting.setdefault(self._owner_of(item), deque()).append(item)
 
     def take(self) -> Item | None:
@@ -53,7 +53,7 @@ class FairQueue(Generic[Item]):
         return item
 
     def remove(self, item: Item) -> bool:
-        """Take an item out of its turn; False where it does not wait."""
+        """Take an item out of turn; False if it is not waiting."""
         owner = self._owner_of(item)
         items = self._waiting.get(owner)
         if items is None or item not in items:

@@ -1,7 +1,7 @@
-"""The jobs of the service: asked for, waiting in turns, running one at a time, watched, ended.
+"""The service's jobs: submitted, waiting their turn, running one at a time, watched, ended.
 
-A job's record lives in the store; while the job has not ended its present state also lives here,
-where it costs nothing to watch. One task takes jobs from the queue and hands them to the runner.
+A job's record is in the store; until the job has ended its present state is also kept here, where
+it costs nothing to watch. One task takes jobs from the queue and hands them to the runner.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from model.jobs import Progress
 
 log = logging.getLogger(__name__)
 
-# Progress goes to watchers at once and to the store no more often than this.
+# Progress goes to watchers at once, and to the store no more often than this.
 NOTE_SECONDS = 1.0
 # Waits between tries to store a job's end while the database is away.
 RETRY_SECONDS = (0.5, 1.0, 2.0, 5.0, 10.0)
@@ -33,7 +33,7 @@ STOPPED = "interrupted: the service was stopped while the job was unfinished"
 
 
 class _Live:
-    """A job that has not ended, or just has: its request, its present record, who waits for it."""
+    """A job that has not ended, or just has: its request, its present record, its watchers."""
 
     def __init__(self, request: JobRequest, job: Job) -> None:
         self.request = request
@@ -43,17 +43,17 @@ class _Live:
         self._changed = asyncio.Event()
 
     def show(self, job: Job) -> None:
-        """A new record: wake all who wait for one."""
+        """Set a new record, and wake all who wait for one."""
         self.job = job
         self._changed.set()
         self._changed = asyncio.Event()
 
     async def changed(self) -> None:
-        """Until the next record."""
+        """Wait for the next record."""
         await self._changed.wait()
 
     async def end(self) -> None:
-        """Until the job has ended."""
+        """Wait until the job has ended."""
         while not self.has_ended:
             await self.changed()
 
@@ -69,9 +69,9 @@ class JobManager:
         store: keeps their records.
         runner: runs them.
         queue_limit: most jobs that may wait.
-        idle_seconds: how long the runner may be idle before it gives back what it takes.
+        idle_seconds: how long the runner may be idle before it is stopped.
         history: how many ended jobs are kept.
-        start_runner: have the runner start with the service rather than on first use.
+        start_runner: start the runner with the service rather than on first use.
     """
 
     def __init__(
@@ -97,12 +97,12 @@ class JobManager:
         self._stopping = False
 
     async def start(self) -> None:
-        """Fail what an earlier service left unfinished, and begin to work."""
+        """Fail what an earlier service left unfinished, and start working."""
         await self._store.interrupt()
         self._task = asyncio.create_task(self._work(), name="jobs")
 
     async def stop(self) -> None:
-        """Fail what has not ended, and give the runner back."""
+        """Fail what has not ended, and stop the runner."""
         self._stopping = True
         for live in [*self._queue]:
             self._queue.remove(live)
@@ -114,13 +114,13 @@ class JobManager:
         await self._runner.stop()
 
     async def submit(self, request: JobRequest) -> Job:
-        """Have a job done; the one that is being done already where it is the same.
+        """Submit a job; returns the unfinished one for the same request if there is one.
 
-        Raises `TooManyRequestsError` where too many wait.
+        Raises `TooManyRequestsError` if too many are waiting.
         """
         if self._stopping:
             raise OutageError("the service is being stopped; ask again when it is back")
-        async with self._submitting:  # two at once must not both find that there is none
+        async with self._submitting:  # two callers at once must not both find none
             if (same := self.doing(request)) is not None:
                 return same
             self._queue.check_room()
@@ -132,14 +132,14 @@ class JobManager:
             return job
 
     def doing(self, request: JobRequest) -> Job | None:
-        """The job that does this very thing and has not ended."""
+        """The unfinished job for the same request."""
         for live in self._live.values():
             if live.request.key == request.key and not live.has_ended:
                 return live.job
         return None
 
     async def job(self, job_id: int) -> Job:
-        """A job as it stands; raises `NotFoundError`."""
+        """A job as it is now; raises `NotFoundError`."""
         live = self._live.get(job_id)
         return live.job if live else await self._store.get(job_id)
 
@@ -155,7 +155,7 @@ class JobManager:
         return [self._live[job.id].job if job.id in self._live else job for job in stored]
 
     async def wait(self, job_id: int, seconds: float | None = None) -> Job:
-        """A job when it has ended, or as it stands after so many seconds."""
+        """A job once it has ended, or as it is after `seconds`."""
         live = self._live.get(job_id)
         if live is None:
             return await self._store.get(job_id)
@@ -165,9 +165,9 @@ class JobManager:
         return live.job
 
     async def watch(self, job_id: int) -> AsyncIterator[Job]:
-        """A job as it stands, and again whenever that changes, until it has ended.
+        """A job as it is now, and again whenever that changes, until it has ended.
 
-        Who reads slowly is given the latest and not all in between. Raises `NotFoundError`.
+        A slow reader gets the latest record and skips those between. Raises `NotFoundError`.
         """
         live = self._live.get(job_id)
         if live is None:
@@ -182,9 +182,9 @@ class JobManager:
                 await live.changed()
 
     async def cancel(self, job_id: int) -> Job:
-        """Take a job out of the queue, or stop it where it runs; returns it when it has ended.
+        """Take a job out of the queue, or stop it if it is running; returns it when it has ended.
 
-        Raises `NotFoundError`, and `ConflictError` where it has ended before.
+        Raises `NotFoundError`, and `ConflictError` if it had already ended.
         """
         live = self._live.get(job_id)
         if live is None or live.has_ended:
@@ -205,17 +205,17 @@ class JobManager:
             live = await self._next()
             try:
                 await self._run(live)
-            except Exception:  # a fault about one job must not end the task that runs all
+            except Exception:  # a failure with one job must not end the task that runs all
                 log.exception("job %d could not be brought to an end", live.job.id)
 
     async def _warm(self) -> None:
         try:
             await self._runner.start()
-        except ItcError as error:  # the job that needs it will say so to its user
-            log.warning("Spark was to start with the service: %s", error)
+        except ItcError as error:  # the first job that needs Spark will tell its user
+            log.warning("Spark could not be started with the service: %s", error)
 
     async def _next(self) -> _Live:
-        """The next job; gives the runner back where none comes for long."""
+        """The next job; stops the runner if none comes for a long time."""
         while (live := self._queue.take()) is None:
             self._arrived.clear()
             try:
@@ -227,7 +227,7 @@ class JobManager:
         return live
 
     async def _run(self, live: _Live) -> None:
-        """One job from its turn to its end; whatever happens, it ends."""
+        """Run one job to its end; whatever happens, it ends."""
         live.task = asyncio.create_task(self._result(live), name=f"job {live.job.id}")
         try:
             await asyncio.wait([live.task])
@@ -247,7 +247,7 @@ class JobManager:
             await self._end(live, JobState.failed, error=FAULT)
 
     async def _result(self, live: _Live) -> Json:
-        """What the runner makes of a job, as the API shows it."""
+        """The runner's result of a job, as the API shows it."""
         job_id, request = live.job.id, live.request
         queued = time.monotonic() - live.since
         live.show(await self._store.move(job_id, JobState.running))
@@ -284,7 +284,7 @@ class JobManager:
         result: Json | None = None,
         error: str | None = None,
     ) -> None:
-        """Store the end, waiting for a database that is away, and show it."""
+        """Store the end, waiting while the database is away, and show it."""
         job = await self._stored_end(live.job, state, result, error)
         self._live.pop(job.id, None)
         live.show(job)

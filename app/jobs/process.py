@@ -1,7 +1,7 @@
-"""The Spark process: started on first use, asked in lines of JSON, replaced when it dies.
+"""The Spark process: started on first use, spoken to in lines of JSON, replaced when it dies.
 
-All that belongs to it (the JVM, Python workers) ends with it, as with every `Child`. It has a
-temporary folder of its own too, removed behind it however it ended.
+All that belongs to it (the JVM, Python workers) ends with it, as with every `Child`. It also has a
+temporary folder of its own, which is removed however it ended.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 MODULE = "spark_jobs.worker"
 START_SECONDS = 180.0
-# How long a cancelled job may take to stop before the process is replaced.
+# How many seconds a cancelled job may take to stop before the process is replaced.
 CANCEL_SECONDS = 20.0
 LEAVE_SECONDS = 10.0
 # An answer holds a summary with its gaps, never events.
@@ -44,11 +44,11 @@ ERRORS: dict[Problem, type[ItcError]] = {
 
 
 class JobFailedError(ItcError):
-    """The job broke off for a reason that is nobody's request and no outage."""
+    """The job failed for a reason that is neither the request nor an outage."""
 
 
 class Answer(msgspec.Struct):
-    """One line of the worker's."""
+    """One line from the worker."""
 
     say: str
     id: int | None = None
@@ -73,15 +73,15 @@ class _Worker(NamedTuple):
 
 
 class SparkProcess:
-    """A `Runner` that has its jobs run by ``spark_jobs.worker``.
+    """A `Runner` whose jobs are run by ``spark_jobs.worker``.
 
     Args:
-        database_url: where the events are; the worker is told on its stdin, where no list of
-            processes shows it.
+        database_url: where the events are; the worker gets it on its stdin, where no list of
+        processes shows it.
         master: Spark's master.
         remote: a Spark Connect server instead of a master, or None.
         memory: heap of the JVM, as Java writes it.
-        command: what to start; tests give another.
+        command: what to start; tests start something else.
     """
 
     def __init__(
@@ -98,26 +98,26 @@ class SparkProcess:
             "spark": {"master": master, "remote": remote, "memory": memory},
         }
         self._command = command
-        self._worker: _Worker | None = None  # None where none is to run
+        self._worker: _Worker | None = None  # None while none runs
         self._last_words: deque[str] = deque(maxlen=20)
         self._using = asyncio.Lock()
 
     @property
     def pid(self) -> int | None:
-        """The worker's process, where it runs."""
+        """The worker's process id; None while none runs."""
         worker = self._worker
         return worker.child.pid if worker is not None and worker.child.exit_code is None else None
 
     async def start(self) -> None:
-        """Start Spark where it does not run; raises as `run` does."""
+        """Start Spark if it is not running; raises as `run` does."""
         async with self._using:
             await self._ensure_started()
 
     async def run(self, job_id: int, kind: str, work: Json, report: Report) -> Json:
-        """Run one job to its end, and give its result; a second call waits for the first.
+        """Run one job to its end, and return its result; a second call waits for the first.
 
         Cancelling the call stops the job, and returns when it has stopped. Raises an `ItcError`
-        whose text is the reason for which the job failed.
+        whose text says why the job failed.
         """
         async with self._using:
             if self.pid is None:
@@ -131,7 +131,7 @@ class SparkProcess:
                 raise
 
     async def stop(self) -> None:
-        """End the process: by the end of its stdin, by a signal where it does not heed that."""
+        """End the process: by closing its stdin, and by a signal if it has not ended in time."""
         worker, self._worker = self._worker, None
         if worker is not None:
             await worker.child.leave(LEAVE_SECONDS)
@@ -182,12 +182,12 @@ class SparkProcess:
             report(Progress(answer.stage, answer.percent, answer.rows_read, answer.rows_written))
 
     async def _cancel(self, job_id: int) -> None:
-        """Stop the job; where it does not stop, stop the process."""
+        """Stop the job; if it does not stop, stop the process."""
         try:
             async with asyncio.timeout(CANCEL_SECONDS):
                 await self._send({"do": "cancel", "id": job_id})
                 await self._until_done(job_id, lambda progress: None)
-        except ItcError:  # it stopped, or was at its end anyway
+        except ItcError:  # it stopped, or was ending anyway
             return
         except TimeoutError:
             await self._kill()
@@ -211,20 +211,20 @@ class SparkProcess:
         return self._worker.child
 
     async def _died(self) -> OutageError:
-        """The error for a process that ended by itself, after clearing up behind it."""
+        """Clean up after a process that ended by itself; returns the error for it."""
         child = self._running
         await self._give_up()
         how = f"signal {-code}" if (code := child.exit_code or 0) < 0 else f"exit code {code}"
         return OutageError(
             f"Spark's process died ({how}), so nothing was written; the next job starts a new one."
-            " Where it happens again, look into the service's log or raise ITC_SPARK_MEMORY."
+            " If it happens again, look into the service's log or raise ITC_SPARK_MEMORY."
         )
 
     async def _give_up(self) -> None:
-        """End the process, and leave what it said last in the log: it may say why."""
+        """End the process, and log its last lines: they may say why."""
         await self._kill()
         if self._last_words:
-            log.warning("the Spark process said last: %s", " | ".join(self._last_words))
+            log.warning("the last lines of the Spark process: %s", " | ".join(self._last_words))
             self._last_words.clear()
 
     async def _kill(self) -> None:
@@ -234,7 +234,7 @@ class SparkProcess:
             await worker.remove_folder()
 
     def _hear(self, lines: list[str]) -> None:
-        """Keep the last of what Spark prints, for the log where it dies."""
+        """Keep the last lines that Spark prints, for the log if it dies."""
         self._last_words.extend(line for line in lines if line.strip())
         for line in lines:
             log.debug("spark: %s", line)

@@ -1,4 +1,4 @@
-"""What can be asked of the jobs: a kind, what the API shows of it, what the worker needs for it."""
+"""A request for a job: its kind, what the API shows of it, what the worker needs for it."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ def unchanged(result: Json) -> Json:
 
 
 class JobRequest(msgspec.Struct, frozen=True):
-    """One job to be.
+    """A job that somebody asks for.
 
     Attributes:
         kind: what the worker runs: ``chain``, ``topology`` or ``archive``.
-        vhost: whose events it reads; says who may see it.
+        vhost: whose events it reads; decides who may see it.
         owner: the user who asks; waiting jobs are taken in turns between users.
         shown: the request as ``GET /itc_db/jobs`` shows it. Two requests of one kind that show
-            the same are the same request.
-        work: what the worker is given.
-        finish: makes the job's result of the worker's.
+        the same are the same request.
+        work: what the worker gets.
+        finish: turns the worker's result into the job's.
     """
 
     kind: str

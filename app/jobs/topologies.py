@@ -1,7 +1,7 @@
-"""The folder of topologies: who sent what where, a file for each virtual host and time counted.
+"""The folder of topologies: who sent what where, a file for each virtual host and period.
 
-Written as exports are, aside and renamed, so what is here is whole. Everything here blocks on the
-disk: call it in a thread.
+Written as exports are, under a temporary name and then renamed, so what is here is complete.
+Everything here blocks on the disk: call it in a thread.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from app.jobs.requests import JobRequest
 from app.stored.jobs import Json
 
 PERIOD = re.compile(r"([0-9]{1,19})-([0-9]{1,19})\.json")
-# Periods of a virtual host that are kept, those counted last.
+# How many periods of a virtual host are kept, those counted last.
 KEPT = 100
 
 
@@ -32,7 +32,7 @@ class Topologies:
     def request(self, vhost: str, since: int, until: int, owner: str) -> JobRequest:
         """The job that counts the flows from ``since`` to before ``until`` (µs).
 
-        Raises `BadRequestError` for a time that is none.
+        Raises `BadRequestError` for an invalid period.
         """
         if not 0 <= since < until:
             raise BadRequestError("a topology needs a time: since must be before until")
@@ -64,7 +64,7 @@ class Topologies:
             path.unlink(missing_ok=True)
 
     def _of(self, vhost: str) -> Path:
-        # A virtual host's name may be anything; its digest is a plain name.
+        # A virtual host's name may be anything; its digest is a valid file name.
         return self._folder / hashlib.sha256(vhost.encode()).hexdigest()[:32]
 
     def _newest_first(self, vhost: str) -> Iterator[Path]:

@@ -18,12 +18,12 @@ from app.stored.batches import Batch
 from app.tracker.events import Checkpoint, StampedEvent
 from model.blocks import block_of
 
-# Statements that take long to build are built once. A process has one dialect, but in tests.
+# Statements that take long to build are built once. Only in tests has a process several dialects.
 MOST_DIALECTS = 4
 
 
 class Bounds(NamedTuple):
-    """How much is kept: bytes of each message's body, unreadable messages of each trace."""
+    """How much is kept: bytes of each message's body, and unreadable messages per trace."""
 
     payload_max_bytes: int
     quarantine_max: int
@@ -43,11 +43,11 @@ class Batches(Subject):
         trace_id: int,
         batch: Batch,
     ) -> range:
-        """Store a batch, all or nothing; gives its events' ids, which their references hold then.
+        """Store a batch, all or nothing; returns its events' ids, set in their references too.
 
-        After an `OutageError`, append the very same batch again: if its commit did take place it
-        is recognised by its token, and gets the ids that it has. Only one at a time may append to
-        a trace. Raises `NotFoundError` without the trace.
+        After an `OutageError`, append the very same batch again: if its commit did succeed, it is
+        recognised by its token and keeps its ids. Only one caller at a time may append to a trace.
+        Raises `NotFoundError` if there is no such trace.
         """
         dialect, bounds = self.database.dialect, self._bounds
         previous_id, stored = await _last_batch(connection, trace_id)
@@ -75,7 +75,7 @@ class Batches(Subject):
 
 
 async def remove_copies(connection: AsyncConnection, trace_id: int, numbers: list[int]) -> None:
-    """Forget copies that were handed over, or waited too long."""
+    """Remove copies that were handed over, or waited too long."""
     if numbers:
         await connection.execute(
             delete(tables.copies).where(
@@ -97,7 +97,7 @@ async def _last_batch(connection: AsyncConnection, trace_id: int) -> tuple[int, 
 
 
 async def _take_ids(connection: AsyncConnection, count: int) -> int:
-    """The first of so many ids. Whoever else stores waits here until this transaction ends."""
+    """The first of `count` new ids. Other writers wait here until this transaction ends."""
     if count == 0:
         return 0
     taken = await connection.execute(
@@ -118,7 +118,7 @@ def _dealt(events: list[StampedEvent], first: int) -> range:
 async def _note_times(
     connection: AsyncConnection, dialect: Dialect, ids: range, stored: list[StampedEvent]
 ) -> None:
-    """Widen the times of the blocks that these events lie in."""
+    """Widen the time spans of the blocks that these events are in."""
     times: defaultdict[int, list[int]] = defaultdict(list)
     for event_id, event in zip(ids, stored, strict=True):
         times[block_of(event_id)].append(event.recorded_at)
@@ -180,7 +180,7 @@ async def _store_participants(
 ) -> None:
     if not changes.participants:
         return
-    # Whoever changed has an event in this batch: that is how participants change.
+    # A participant that changed has an event in this batch: nothing else changes it.
     last = {event.participant: event.reference.id for event in stored}
     first = {event.participant: event.reference.id for event in reversed(stored)}
     await connection.execute(

@@ -1,8 +1,8 @@
-"""An event's causal past and future, nearest first, through index look-ups alone.
+"""An event's causal past and future, nearest first, by index look-ups alone.
 
 What happens right before an event is the participant's previous event and, where it was received,
 its cause; right after it come the participant's next event and everything received from it. Both
-walks always go on from the nearest event they know of, so what they have given so far is the
+walks always continue from the nearest event they know of, so what they have found so far is the
 nearest part of the answer, however large that is: ids are a linear extension of happens-before.
 """
 
@@ -22,14 +22,14 @@ from app.store.subject import Subject, reads
 from app.stored.causality import Walk
 from model.event import EVERYTHING, NOTHING_LARGE, Large
 
-# Events of one participant that are read ahead of the walk, and events it is asked to go on from
-# at once: together one round trip instead of a hundred.
+# How many events of one participant are read ahead of the walk, and how many events the walk
+# continues from at once: together one round trip instead of a hundred.
 AHEAD = 16
 FRONTIER = 64
 
-# The runs of events that begin at some ids, one behind the other. A run ends at the height "end",
-# NULL where the participant's events end before. As text, since there is one for each step of a
-# walk: composed anew, the query took longer than its answer.
+# The runs of events that begin at some ids, one after another. A run ends at the height "end",
+# NULL where the participant's events end before that. As text, because each step of a walk needs
+# it: building the query again took longer than its answer.
 _RUNS = """
 WITH start AS (
   SELECT id, trace_id, participant, height, (
@@ -64,12 +64,12 @@ _RECEIVED = text(
     "SELECT cause_id, id FROM events WHERE cause_id IN :ids ORDER BY id LIMIT :most"
 ).bindparams(bindparam("ids", expanding=True))
 
-# From some ids to the neighbours of those and of whatever was read ahead.
+# From some ids to their neighbours, and to the neighbours of what was read ahead.
 Neighbours: TypeAlias = Callable[[list[int]], Awaitable[dict[int, list[int]]]]
 
 
 class Causality(Subject):
-    """Every event's past and future."""
+    """Any event's past and future."""
 
     @reads
     async def causes(
@@ -79,7 +79,7 @@ class Causality(Subject):
         limit: int = 100,
         large: Large = EVERYTHING,
     ) -> Walk:
-        """Up to so many events that happened before an event, the greatest ids first.
+        """Up to `limit` events that happened before an event, the greatest ids first.
 
         Raises `NotFoundError`.
         """
@@ -87,7 +87,7 @@ class Causality(Subject):
         oldest = select(func.min(tables.events.c.id)).where(
             tables.events.c.trace_id == start.trace_id
         )
-        # Retention takes a prefix of ids: what is smaller is a cause no more.
+        # Retention removes a prefix of ids: smaller ones are no longer stored.
         first = (await connection.execute(oldest)).scalar_one()
 
         async def neighbours(ids: list[int]) -> dict[int, list[int]]:
@@ -107,7 +107,7 @@ class Causality(Subject):
         limit: int = 100,
         large: Large = EVERYTHING,
     ) -> Walk:
-        """Up to so many events that happened after an event, the smallest ids first.
+        """Up to `limit` events that happened after an event, the smallest ids first.
 
         Raises `NotFoundError`.
         """
@@ -129,7 +129,7 @@ class Causality(Subject):
 async def _nearest(
     start: int, limit: int, neighbours: Neighbours, towards: int
 ) -> tuple[list[int], bool]:
-    """Ids reachable from ``start``, nearest first, and whether there are more than the limit."""
+    """Ids reachable from ``start``, nearest first, and whether there are more than ``limit``."""
     known: dict[int, list[int]] = {}
     seen = {start}
     waiting: list[int] = []  # a heap of ids, negative where the walk goes down
@@ -139,7 +139,7 @@ async def _nearest(
         if at not in known:
             soon = (towards * each for each in heapq.nsmallest(FRONTIER, waiting))
             known |= await neighbours([at, *(each for each in soon if each not in known)])
-        for each in known.pop(at, ()):  # gone where retention came by meanwhile
+        for each in known.pop(at, ()):  # missing if retention has removed it meanwhile
             if each not in seen:
                 seen.add(each)
                 heapq.heappush(waiting, towards * each)
@@ -152,10 +152,10 @@ async def _nearest(
 async def _runs(
     connection: AsyncConnection, ids: list[int], forward: bool
 ) -> list[tuple[int, int | None, int | None]]:
-    """(event, the next on its participant, its cause) from each id on, some way along.
+    """(event, its participant's next, its cause), for a stretch of events from each id on.
 
-    The last event of a run is left out, since what comes next to it was not read, unless it is
-    the participant's last (or, going back, its first): then the next is None.
+    The last event of a run is left out, since its next was not read, unless it is the
+    participant's last (or, going back, its first): then the next is None.
     """
     query = _FORWARD if forward else _BACKWARD
     rows = (await connection.execute(query, {"ids": ids})).all()
@@ -173,8 +173,8 @@ async def _received_from(
 ) -> list[tuple[int, int]]:
     """(cause, event received from it), the smallest ids first.
 
-    The limit may cut off what the walk would have reached, but only where so many smaller ids are
-    in its answer already.
+    The limit may cut off what the walk would have reached, but only if the answer already holds
+    that many smaller ids.
     """
     found = await connection.execute(_RECEIVED, {"ids": ids, "most": limit})
     return [(cause, event) for cause, event in found]

@@ -1,4 +1,4 @@
-"""Reading a checkpoint back: everything a tracker needs to go on where it left off."""
+"""Reading a checkpoint back: everything a tracker needs to continue where it stopped."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from app.tracker.events import (
 from app.tracker.records import Channel
 from itc import Stamp, unpack
 
-# Rows that are read at once: in between the event loop attends to others.
+# Rows that are read at once: in between, the event loop can do other work.
 CHUNK = 1_000
 
 
@@ -31,13 +31,13 @@ References: TypeAlias = Callable[[int, bytes, int], Reference]
 
 
 class Checkpoints(Subject):
-    """The trackers' checkpoints, which are stored with their batches."""
+    """The trackers' checkpoints, each stored with its batch."""
 
     @reads
     async def restore(self, connection: AsyncConnection, trace_id: int, handovers: int) -> Restored:
-        """The last checkpoint of a trace, with up to so many handovers, the last ones.
+        """The last checkpoint of a trace, with its last `handovers` handovers at most.
 
-        ``state`` is empty where there is none yet. Raises `NotFoundError` without the trace.
+        ``state`` is empty if there is none yet. Raises `NotFoundError` if there is no such trace.
         """
         query = (
             select(
@@ -69,8 +69,8 @@ class Checkpoints(Subject):
 def _shared_references() -> References:
     """One reference for each event, as the tracker had it: a publish may have many copies.
 
-    They rest: tens of thousands are restored, few are ever joined, and trees that are read one by
-    one share nothing.
+    Their stamps stay packed: tens of thousands are restored, few are ever joined, and trees
+    unpacked one by one share nothing.
     """
 
     @functools.cache
@@ -147,8 +147,8 @@ async def _copies(connection: AsyncConnection, trace_id: int, reference: Referen
 async def _handovers(
     connection: AsyncConnection, trace_id: int, most: int, reference: References
 ) -> list[Handover]:
-    """Received events that have a cause. A cause that retention has removed is none any more."""
-    # The last so many first, then those among them whose cause is left: as the tracker forgets.
+    """Received events whose cause is still stored."""
+    # First the last `most`, then those among them whose cause is left: as the tracker forgets.
     last = (
         select(
             tables.events.c.id,

@@ -13,8 +13,8 @@ from app.stored.deliveries import Fate, QueueFate
 from model.event import EVERYTHING, Event, Large
 from model.words import EventType, Match
 
-# Events of one publish that are looked at, the first ones: a message that is requeued for ever
-# has no end of them.
+# How many events of one publish are looked at, the first ones: a message that is requeued for
+# ever has no end of them.
 MOST = 1_000
 
 
@@ -39,7 +39,7 @@ class Deliveries(Subject):
             .limit(MOST)
         )
         ids = [row[0] for row in await connection.execute(query)]
-        # Where a dead letter came from stands in its headers.
+        # A dead letter's headers say where it came from.
         received = await by_ids(connection, ids, large | {"properties"})
         fates = {queue: QueueFate(queue, [], []) for queue in publish.routed_queues}
         for event in received:
@@ -54,12 +54,12 @@ def _note(fates: dict[str, QueueFate], event: Event) -> None:
                 fates[queue].dead_letters.append(event)
                 return
     if event.queue is not None:
-        # A queue that the publish was not routed to: a dead letter whose way its headers hide.
+        # A queue that the publish was not routed to: a dead letter whose headers hide its path.
         fates.setdefault(event.queue, QueueFate(event.queue, [], [])).deliveries.append(event)
 
 
 def _died_in(event: Event) -> list[str]:
-    """The queues that a dead letter died in, the first one first."""
+    """The queues that a dead letter died in, in order."""
     headers = (event.properties or {}).get("headers")
     deaths = headers.get("x-death") if isinstance(headers, dict) else None
     newest_first = deaths if isinstance(deaths, list) else []

@@ -22,7 +22,7 @@ Work: TypeAlias = Callable[[AsyncConnection], Awaitable[T]]
 
 
 def parse_url(database_url: str) -> URL:
-    """The address's parts; `SettingsError`, which never shows the address, where it is none."""
+    """The address's parts; raises `SettingsError`, which never shows it, if it is invalid."""
     try:
         url = make_url(database_url)
     except (ArgumentError, ValueError):
@@ -39,20 +39,20 @@ def parse_url(database_url: str) -> URL:
 
 
 def dialect_of(database_url: str) -> Dialect:
-    """The dialect that an address asks for; `SettingsError` where there is none."""
+    """The dialect that an address asks for; raises `SettingsError` if there is none."""
     url = parse_url(database_url)
     return sqlite.Sqlite(url) if url.get_backend_name() == sqlite.NAME else postgres.Postgres(url)
 
 
 class Database:
-    """Connections for reading and for writing, each use of one in a transaction of its own.
+    """Connections for reading and for writing; each use of one is a transaction.
 
-    A transaction that has begun runs to its end even where the caller is cancelled, who waits that
-    long: a driver that is cut off between two words leaves the file locked, or a commit in doubt.
+    A transaction that has begun runs to its end even if the caller is cancelled, and the caller
+    waits for it: a driver cut off in the middle leaves the file locked, or a commit in doubt.
     """
 
     def __init__(self, database_url: str, query_seconds: float) -> None:
-        """Connect to nothing yet: that happens with the first transaction."""
+        """Does not connect yet: the first transaction does."""
         self._query_seconds = query_seconds
         self.dialect = dialect_of(database_url)
         self._reader = self.dialect.reader()
@@ -60,24 +60,24 @@ class Database:
         self._running: set[asyncio.Task[Any]] = set()
 
     async def close(self) -> None:
-        """Let what runs come to its end, and close all connections."""
+        """Wait for running transactions to end, and close all connections."""
         if self._running:
             await asyncio.wait(self._running)
         await self._reader.dispose()
         await self._writer.dispose()
 
     async def read(self, work: Work[T]) -> T:
-        """What ``work`` gives in a transaction that only reads; raises `OutageError`."""
+        """The result of ``work`` in a transaction that only reads; raises `OutageError`."""
         return await self._to_its_end(self._read(None, work))
 
     async def search(self, work: Work[T]) -> T:
-        """As `read`, but what takes over ``query_seconds`` is broken off by a `BadRequestError`."""
+        """As `read`, but raises `BadRequestError` for what takes over ``query_seconds``."""
         return await self._to_its_end(self._read(self._query_seconds, work))
 
     async def write(self, work: Work[T]) -> T:
-        """What ``work`` gives in a transaction that is committed, or undone by an error.
+        """The result of ``work`` in a transaction that is committed, or rolled back by an error.
 
-        Raises `OutageError`; one that comes at the commit leaves open whether it took place.
+        Raises `OutageError`; after one during the commit, it is unknown whether that succeeded.
         """
         return await self._to_its_end(self._write(work))
 
@@ -108,15 +108,15 @@ class Database:
 def translated(dialect: Dialect) -> Iterator[None]:
     """Turn a database that is away into `OutageError`, a wrong address into `SettingsError`.
 
-    And what a caller asked for that cannot be, or takes too long, into `BadRequestError`. The rest
-    are mistakes in this program, and leave as they are.
+    A caller's request that is invalid or takes too long becomes `BadRequestError`. Anything else
+    is a bug in this program, and passes unchanged.
     """
     try:
         yield
     except PoolTimeoutError as error:
         raise OutageError("the database is too busy: no connection became free") from error
     except Exception as error:
-        # Each driver's errors come raw or wrapped, as the library pleases.
+        # Each driver's errors come raw or wrapped, depending on where they happen.
         for each in _and_causes(error):
             if what := dialect.outage(each):
                 raise OutageError(what) from error
@@ -132,7 +132,7 @@ def translated(dialect: Dialect) -> Iterator[None]:
 
 
 def _and_causes(error: BaseException) -> Iterator[BaseException]:
-    """An error, what it wraps and what it came from, the outermost first."""
+    """An error, what it wraps and what it came from, outermost first."""
     seen: BaseException | None = error
     for _ in range(8):
         if seen is None:

@@ -14,7 +14,7 @@ from app.errors import NotFoundError
 from app.store.tables import channels, events, metadata, participants, traces
 from model.event import EVERYTHING, FIELDS, Event, Field, Kind, Large
 
-# The greatest id that there can be; what is beyond is no event, and no database takes it.
+# The greatest possible id; no database stores a greater one.
 MAX_ID = 2**63 - 1
 
 
@@ -39,11 +39,11 @@ _DECODERS: dict[Kind, Callable[[Any], Any]] = {
 
 
 def _decoder(field: Field) -> Callable[[Any], Any] | None:
-    """From a column's value to the field's; None where that is the same."""
+    """From a column's value to the field's; None if they are the same."""
     return field.type if field.kind == "word" else _DECODERS.get(field.kind)
 
 
-# Fields whose value is not the column's, by their place.
+# Fields whose value is not the column's, by position.
 _DECODED = [(place, decode) for place, each in enumerate(FIELDS) if (decode := _decoder(each))]
 
 

@@ -1,4 +1,4 @@
-"""Which events are asked for, and the conditions that say so in SQL."""
+"""An event filter as conditions in SQL."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ GREATEST_NUMBER = 2**31 - 1
 
 
 def conditions(asked: EventFilter, dialect: Dialect) -> list[ColumnElement[bool]]:
-    """The conditions on `events`, but for virtual hosts and for the bounds that times give.
+    """The conditions on `events`, except virtual hosts and the bounds that follow from times.
 
-    Raises `BadRequestError` for a regular expression that is none.
+    Raises `BadRequestError` for an invalid regular expression.
     """
     return [
         *_plain(asked),
@@ -93,7 +93,7 @@ def _any(table: TableValuedAlias, condition: ColumnElement[bool]) -> ColumnEleme
 
 
 def within(number: int, greatest: int = MAX_ID) -> int:
-    """The nearest number that a column takes; none of the database's own is as great or as small.
+    """The nearest number that a column can hold, beyond every number that is stored.
 
     A driver refuses what its type cannot hold, and a caller may ask for anything.
     """

@@ -28,7 +28,7 @@ class Gaps(Subject):
         since: int,
         reason: str,
     ) -> int:
-        """Note that events after one (0: from the first on) may be missing; gives the gap's id."""
+        """Note a gap that begins after an event (0: before the first); returns the gap's id."""
         row = {
             "trace_id": trace_id,
             "after_event_id": after_event_id,
@@ -42,7 +42,7 @@ class Gaps(Subject):
     async def close(
         self, connection: AsyncConnection, gap_id: int, *, before_event_id: int, until: int
     ) -> None:
-        """Note that from an event on nothing is missing, the first one if told several.
+        """Note that nothing is missing from an event on; of several such notes the first counts.
 
         Raises `NotFoundError`.
         """
@@ -84,7 +84,7 @@ class Gaps(Subject):
 
 
 async def forget_before(connection: AsyncConnection, trace_id: int, event_id: int) -> None:
-    """Remove gaps that lie wholly before an event."""
+    """Remove gaps that are wholly before an event."""
     await connection.execute(
         delete(tables.gaps).where(
             tables.gaps.c.trace_id == trace_id, tables.gaps.c.before_event_id <= event_id

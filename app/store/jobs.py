@@ -23,7 +23,7 @@ _COLUMNS = [tables.jobs.c[name] for name in Job.__struct_fields__]
 
 
 class Jobs(Subject):
-    """The jobs, those that have ended too."""
+    """The jobs, including those that have ended."""
 
     def __init__(self, database: Database, clock: Callable[[], int]) -> None:
         super().__init__(database)
@@ -79,9 +79,9 @@ class Jobs(Subject):
         result: Json | None = None,
         error: str | None = None,
     ) -> Job:
-        """Put a job into its next state.
+        """Move a job to a state that may follow its present one.
 
-        Raises `ConflictError` where that is not a next one, `NotFoundError` without the job.
+        Raises `ConflictError` if it may not follow, `NotFoundError` if there is no such job.
         """
         now = self._clock()
         values: Json = {"state": state}
@@ -91,7 +91,7 @@ class Jobs(Subject):
             values |= {"finished_at": now, "result": None if result is None else _text(result)}
             values["error"] = error
         if state is JobState.succeeded:
-            # What was noted last need not be the end.
+            # The progress noted last may be short of the end.
             values |= {"percent": 100.0, "stage": None}
         sources = sorted(source for source, following in TRANSITIONS.items() if state in following)
         moved = await connection.execute(
@@ -110,7 +110,7 @@ class Jobs(Subject):
     async def note_progress(
         self, connection: AsyncConnection, job_id: int, progress: Progress
     ) -> bool:
-        """Note how far a job has come; False, and nothing noted, unless it runs."""
+        """Note how far a job has come; False, with nothing noted, unless it is running."""
         noted = await connection.execute(
             update(tables.jobs)
             .where(tables.jobs.c.id == job_id, tables.jobs.c.state == JobState.running)
@@ -120,7 +120,7 @@ class Jobs(Subject):
 
     @writes
     async def interrupt(self, connection: AsyncConnection) -> int:
-        """Fail every job that has not ended: whoever worked on it is gone. Gives how many."""
+        """Fail every unfinished job: whatever worked on it is gone. Returns how many."""
         interrupted = await connection.execute(
             update(tables.jobs)
             .where(tables.jobs.c.state.in_([JobState.queued, JobState.running]))
@@ -130,7 +130,7 @@ class Jobs(Subject):
 
     @writes
     async def forget(self, connection: AsyncConnection, keep: int) -> int:
-        """Remove ended jobs but for the newest so many; gives how many went."""
+        """Remove ended jobs except the newest `keep`; returns how many were removed."""
         ended = tables.jobs.c.state.in_(sorted(ENDED))
         newest_to_go = (
             select(tables.jobs.c.id)

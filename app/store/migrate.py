@@ -1,4 +1,4 @@
-"""Bringing a database's tables up to date, and saying so where they are not."""
+"""Brings a database's tables up to date, and reports those that are not."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from app.store.engine import dialect_of, parse_url, translated
 
 
 class SchemaState(msgspec.Struct, frozen=True):
-    """What a database's tables are like, and what this program needs, as revisions.
+    """The revision that a database's tables have, and the one that this program needs.
 
-    ``found`` is None for a database without tables of ours. ``is_newer``: made by a program that
-    this one knows nothing of.
+    ``found`` is None for a database without our tables. ``is_newer``: a later version of this
+    program made them.
     """
 
     found: str | None
@@ -31,17 +31,17 @@ class SchemaState(msgspec.Struct, frozen=True):
 
     @property
     def is_current(self) -> bool:
-        """Whether this program can work with the database."""
+        """Whether this program can use the database."""
         return self.found == self.needed
 
 
 async def migrate(database_url: str) -> SchemaState:
-    """Bring the tables up to date, making the database file and its folder where there is none.
+    """Bring the tables up to date; creates the database file and its folder if needed.
 
-    Several processes may call it at once, and one of them does it; within a process it is for one
-    caller at a time, because Alembic keeps what it works on in the process.
+    Several processes may call it at once, and one of them does the work; within a process only
+    one caller at a time, because Alembic keeps its state in globals.
 
-    Returns the state before. Raises `SettingsError` where the tables are a newer program's, and
+    Returns the state before. Raises `SettingsError` if the tables are a newer program's, and
     `OutageError`.
     """
     _make_folder(database_url)
@@ -56,14 +56,14 @@ async def migrate(database_url: str) -> SchemaState:
 
 
 async def schema_state(database_url: str) -> SchemaState:
-    """What the tables are like; raises `OutageError`."""
+    """The tables' state; raises `OutageError`."""
     with translated(dialect_of(database_url)):
         async with connected(database_url) as connection:
             return await connection.run_sync(_state)
 
 
 async def check_schema(connection: AsyncConnection) -> None:
-    """Raise `SettingsError`, which says what to do, unless the tables are this program's."""
+    """Raise `SettingsError`, which says what to do, unless the tables are up to date."""
     state = await connection.run_sync(_state)
     if not state.is_current:
         raise _unfit(state)
@@ -71,7 +71,7 @@ async def check_schema(connection: AsyncConnection) -> None:
 
 @asynccontextmanager
 async def connected(database_url: str) -> AsyncIterator[AsyncConnection]:
-    """A connection in one transaction, for changes to the tables by nobody else meanwhile."""
+    """A connection in one transaction, during which nobody else can change the tables."""
     dialect = dialect_of(database_url)
     engine = dialect.migrator()
     try:
@@ -83,7 +83,7 @@ async def connected(database_url: str) -> AsyncIterator[AsyncConnection]:
 
 
 def migration_config(connection: Connection | None = None) -> Config:
-    """Alembic's configuration without its file: from a checkout as from an installed wheel."""
+    """Alembic's configuration without its file: works in a checkout and an installed wheel."""
     config = Config(attributes={"connection": connection})
     config.set_main_option("script_location", str(_scripts()).replace("%", "%%"))
     config.set_main_option("path_separator", "os")

@@ -1,4 +1,4 @@
-"""Who took part, and the vector clock that an event's stamp stands for."""
+"""Who took part, and the vector clock that an event's stamp amounts to."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from app.store.subject import Subject, reads
 from app.stored.participants import Participant, ParticipantChannel, VectorEntry
 from model.event import Event
 
-# Participants that are looked up in one query: both databases bound a query's parameters.
+# How many participants one query looks up: both databases bound a query's parameters.
 CHUNK = 500
 
 
 class Participants(Subject):
-    """Who took part in the traces."""
+    """The participants of all traces."""
 
     @reads
     async def vector(self, connection: AsyncConnection, event: Event) -> list[VectorEntry]:
-        """The vector clock of an event that was read with its clock: who it knows of, by number.
+        """The vector clock of an event that was read with its clock, by participant's number.
 
-        A participant raises its own interval only, and all of it. So the height there names the
-        last of its events that this one knows of, and its ``seq`` counts them. Participants whose
-        every event at or before this one has been removed by retention are left out.
+        A participant raises only its own interval, and all of it. So the height there identifies
+        the last of its events that this one knows of, and that event's ``seq`` counts them. A
+        participant is left out if retention has removed its every event at or before this one.
         """
         heights = await _heights(connection, event)
         found = []
         for start in range(0, len(heights), CHUNK):
-            # A table to join with, so that each is one look-up: for a list of pairs SQLite reads
+            # A table to join with, so that each is one look-up: given a list of pairs, SQLite reads
             # all of a participant's events.
             known = (
                 values(column("number", Integer), column("height", BigInteger), literal_binds=True)
@@ -77,7 +77,7 @@ class Participants(Subject):
                 tables.participants.c.number,
                 tables.participants.c.name,
                 tables.participants.c.interval,
-                # Its events are numbered without a hole, and retention takes them from the front.
+                # Its events are numbered without holes, and retention removes the first ones.
                 tables.participants.c.seq - first.c.seq + 1,
                 tables.participants.c.lamport,
                 tables.participants.c.first_event_id,
@@ -116,7 +116,7 @@ async def _channels(
 
 
 async def _heights(connection: AsyncConnection, event: Event) -> list[tuple[int, int]]:
-    """(participant, height that the event knows it at), for those that it knows, by number."""
+    """(participant, height at which the event knows it) for all that it knows, by number."""
     stamp = event.stamp
     query = (
         select(

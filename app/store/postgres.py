@@ -21,7 +21,7 @@ STATEMENT_SECONDS = 60  # a server that hangs must not hang the service
 POOL_SECONDS = 60
 ADVISORY_LOCK = 15_680  # any number, the same for all who change tables
 
-# By SQLSTATE, or its class where the first two characters stand alone.
+# By SQLSTATE, or by its class: the first two characters alone.
 _OUTAGES = {
     "08": "the connection to the database was lost",
     "53": "the database is out of memory, connections or disk space",
@@ -44,7 +44,7 @@ class Postgres:
     name = NAME
 
     def __init__(self, url: URL) -> None:
-        """Take libpq's ``sslmode`` too, since Spark's driver wants it in the same address."""
+        """Accepts libpq's ``sslmode`` too, since Spark's driver needs it in the same address."""
         query = dict(url.query)
         if "sslmode" in query:
             query["ssl"] = query.pop("sslmode")
@@ -77,7 +77,7 @@ class Postgres:
             connect_args={
                 "timeout": CONNECT_SECONDS,
                 "command_timeout": STATEMENT_SECONDS,
-                # Compiling pays for long queries; these are short ones, and many.
+                # JIT compilation pays for long queries; these are short, and many.
                 "server_settings": {
                     "application_name": "rabbitmq-itc",
                     "jit": "off",
@@ -96,7 +96,7 @@ class Postgres:
     ) -> None:
         """Insert rows with a value for each of the table's columns, in their order.
 
-        By COPY, inside the connection's transaction, which an earlier statement has begun.
+        By COPY, inside the connection's transaction, which an earlier statement must have begun.
         """
         if not rows:
             return
@@ -109,7 +109,7 @@ class Postgres:
         return postgresql.insert(table)
 
     async def limit_time(self, connection: AsyncConnection, seconds: float | None) -> None:
-        """Let each statement of this transaction be interrupted after that time."""
+        """Interrupt each statement of this transaction after this time."""
         if seconds is not None:
             limit = literal(str(round(seconds * 1000)))
             await connection.execute(func.set_config("statement_timeout", limit, True).select())
@@ -118,13 +118,13 @@ class Postgres:
         """Nothing: the server's own vacuum does it."""
 
     def contains_text(self, column: ColumnElement[str], part: str) -> ColumnElement[bool]:
-        """Whether a text holds another, letter for letter."""
+        """Whether a text contains another, case-sensitively."""
         return func.strpos(column, part) > 0
 
     def contains_bytes(
         self, column: ColumnElement[bytes | None], part: bytes
     ) -> ColumnElement[bool]:
-        """Whether bytes hold others."""
+        """Whether bytes contain others."""
         return func.position(literal(part).op("IN")(column)) > 0
 
     def elements(self, column: ColumnElement[str]) -> TableValuedAlias:
@@ -133,7 +133,7 @@ class Postgres:
         return texts.table_valued("value")
 
     def outage(self, error: BaseException) -> str | None:
-        """What is away, in a sentence, if this driver's error says that something is."""
+        """What is unavailable, in a sentence, if this driver's error says so."""
         if isinstance(error, errors.PostgresError):
             return _by_state(_OUTAGES, error)
         if isinstance(error, errors.InterfaceError) and "closed" in str(error):
@@ -147,13 +147,13 @@ class Postgres:
         return _by_state(_SETTINGS, error) if isinstance(error, errors.PostgresError) else None
 
     def misread(self, error: BaseException) -> str | None:
-        """What the server makes of a regular expression that it cannot read, in a sentence."""
+        """What the server says of an invalid regular expression, in a sentence."""
         if isinstance(error, errors.InvalidRegularExpressionError):
             return f"not one of PostgreSQL's regular expressions: {error}"
         return None
 
     def is_timeout(self, error: BaseException) -> bool:
-        """Whether this driver's error is `limit_time`'s doing."""
+        """Whether this driver's error comes from `limit_time`."""
         return isinstance(error, errors.QueryCanceledError)
 
 

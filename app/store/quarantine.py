@@ -17,7 +17,7 @@ from app.tracker.records import Unreadable
 async def add(
     connection: AsyncConnection, trace_id: int, unreadable: list[Unreadable], most: int
 ) -> None:
-    """Keep messages, and let go of the oldest beyond so many: anybody may publish rubbish."""
+    """Keep messages, the newest `most`: anybody may publish garbage."""
     if not unreadable:
         return
     await connection.execute(insert(tables.quarantine), quarantine_values(trace_id, unreadable))
@@ -37,7 +37,7 @@ async def add(
 
 
 class Quarantine(Subject):
-    """What is kept of the trace messages that could not be read."""
+    """The trace messages that could not be read, as far as they are kept."""
 
     @reads
     async def newest(

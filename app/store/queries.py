@@ -1,8 +1,8 @@
 """Events: one by its id, lists by keyset at any depth, lists by page, and their number.
 
-A list of several virtual hosts is merged from one list each: every one of them comes in the order
-of an index on (trace_id, id) and stops at the limit, where a condition on several traces at once
-would have a database either sort all their events or wade through everybody else's.
+A list of several virtual hosts is merged from one list for each: every one of them comes in the
+order of an index on (trace_id, id) and stops at the limit, whereas a condition on several traces at
+once would make a database either sort all their events or wade through everybody else's.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from app.stored.filters import EventFilter
 from app.stored.pages import EventPage, Sort
 from model.event import EVERYTHING, Event, Large
 
-# SQLite joins at most 500 lists into one. Beyond, several virtual hosts share a list.
+# SQLite merges at most 500 lists. Beyond that, several virtual hosts share a list.
 MOST_LISTS = 400
 
-# From this position on a page is looked for by arithmetic before it is counted off: at 2,500,000
-# counting off takes three times as long as all the rest of the answer.
+# From this position on, a page is first looked for by arithmetic instead of by OFFSET: at
+# 2,500,000 OFFSET takes three times as long as all the rest of the answer.
 DEEP = 1_000
 
 
 class _Scope(msgspec.Struct, frozen=True):
-    """The traces that may hold what is asked for, and the conditions on their events."""
+    """The traces to look in, and the conditions on their events."""
 
     traces: list[int]
     total: int
@@ -61,10 +61,10 @@ class Events(Subject):
         limit: int = 100,
         large: Large = EVERYTHING,
     ) -> list[Event]:
-        """Up to so many events: the first behind ``after``, or else the last before ``before``.
+        """Up to `limit` events: the first ones after ``after``, or else the last before ``before``.
 
-        With ``after`` ids rise, and ``before`` ends them; without it they fall. Raises
-        `BadRequestError` for what takes too long, or is no regular expression.
+        With ``after``, ids rise up to ``before``; without it they fall. Raises `BadRequestError`
+        for what takes too long, and for an invalid regular expression.
         """
         scope = await _scope(connection, self.database.dialect, asked, after)
         if after is not None:
@@ -86,7 +86,7 @@ class Events(Subject):
         descending: bool = True,
         large: Large = EVERYTHING,
     ) -> EventPage:
-        """The page of that number, from 1, with counts; empty behind the last. Raises as `list`."""
+        """A page by its number, from 1, with counts; empty after the last. Raises as `list`."""
         scope = await _scope(connection, self.database.dialect, asked)
         offset = (page - 1) * page_size
         count = await _count(connection, asked, scope)
@@ -110,7 +110,7 @@ class Events(Subject):
 
     @reads
     async def last_id(self, connection: AsyncConnection) -> int:
-        """The newest event's id over all virtual hosts; 0 before the first."""
+        """The newest event's id across all virtual hosts; 0 before the first."""
         newest = await connection.execute(select(func.max(tables.traces.c.last_event_id)))
         return int(newest.scalar_one() or 0)
 
@@ -146,9 +146,9 @@ async def _count(connection: AsyncConnection, asked: EventFilter, scope: _Scope)
 async def _ids_without_holes(
     connection: AsyncConnection, scope: _Scope, descending: bool, limit: int, offset: int
 ) -> range | None:
-    """Ids by position; None where others' events or removed ones lie among them.
+    """Ids by position; None if others' events or removed ones are among them.
 
-    As many ids from the first to the last as there are events: then every one is theirs.
+    If there are as many ids from the first to the last as there are events, all are theirs.
     """
     oldest = select(func.min(tables.events.c.id)).where(
         tables.events.c.trace_id == tables.traces.c.id
@@ -167,7 +167,7 @@ async def _ids_without_holes(
 def _ids(
     scope: _Scope, sort: Sort, descending: bool, limit: int, offset: int
 ) -> Select[Any] | None:
-    """A query for ids in their order; None where there is nothing to look through."""
+    """A query for ids in order; None if there is no trace to look in."""
     lists = [
         select(tables.events.c.id, tables.events.c[sort].label("key"))
         .where(_in_traces(numbers), *scope.conditions)
@@ -202,7 +202,7 @@ def _in_traces(numbers: list[int]) -> ColumnElement[bool]:
 
 
 def _shares(numbers: list[int]) -> list[list[int]]:
-    """Traces that share a list: one each, unless there are more than the database joins."""
+    """Traces that share a list: one per list, unless there are more than the database merges."""
     lists = min(len(numbers), MOST_LISTS)
     return [numbers[start::lists] for start in range(lists)]
 

@@ -1,8 +1,8 @@
-"""Regular expressions that a caller brings: matched in linear time, or refused.
+"""Regular expressions from callers: matched in linear time, or refused.
 
 Python's own engine takes exponential time for some, and holds the interpreter meanwhile: one
-request could stop the service. RE2 never does. PostgreSQL's own engine, which has the last word
-there, knows most of what RE2 knows, and is stopped by its statement timeout.
+request could stop the service. RE2 never does. On PostgreSQL its own engine does the matching: it
+knows most of what RE2 knows, and is stopped by the statement timeout.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LONGEST = 500  # characters
 
 
 def check(pattern: str) -> str:
-    """The pattern itself; `BadRequestError` where it is none."""
+    """The pattern itself; raises `BadRequestError` if it is invalid."""
     if len(pattern) > LONGEST:
         raise BadRequestError(f"a regular expression has at most {LONGEST} characters")
     try:
@@ -39,7 +39,7 @@ def found(pattern: str, value: str | None) -> bool | None:
 @functools.lru_cache(maxsize=64)
 def _compiled(pattern: str) -> Callable[[str], Any]:
     options = re2.Options()
-    options.log_errors = False  # they are answered, not logged
+    options.log_errors = False  # they go into the answer, not the log
     compile_it: Callable[..., Any] = re2.compile
     search: Callable[[str], Any] = compile_it(pattern, options).search
     return search

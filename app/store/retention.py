@@ -1,17 +1,17 @@
 """Retention: removing the oldest events of a trace, always a prefix of its ids.
 
-Nothing that stays can have been influenced through what goes but by what goes itself, so no chain
-between stored events gets a hole.
+All that happened before an event has a smaller id, so no chain between two events that stay runs
+through one that is removed.
 
 The tracker refers to stored events too: its participants own intervals, its copies wait for a
-delivery. So whoever owns the tracker prunes, between two batches:
+delivery. So the tracker's owner prunes, between two batches:
 
     while plan := await retention.plan(trace_id, keep_events=…, at_most=…):
         tracker.forget_before(plan.before_id)
         await retention.prune(plan, tracker.checkpoint())
 
 Each round is one transaction of bounded size, and leaves a store that a tracker can be restored
-from. A plan without a bound, not carried out, is the dry run.
+from. A plan without a bound that is not carried out is the dry run.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from app.tracker.events import Checkpoint, ParticipantState
 
 
 class Retention(Subject):
-    """Removes the oldest events of a trace: what goes first, then that it goes."""
+    """Removes the oldest events of a trace: first a plan of what to remove, then the removal."""
 
     @reads
     async def plan(
@@ -41,11 +41,11 @@ class Retention(Subject):
         through: int | None = None,
         at_most: int | None = None,
     ) -> PrunePlan | None:
-        """What has to go for the newest ``keep_events`` to stay, and what is ``older_than`` (µs).
+        """What to remove: all but the newest ``keep_events``, and what is ``older_than`` (µs).
 
-        Nothing goes whose id is above ``through``, without other bounds everything up to it.
-        ``at_most`` bounds the number of events. None where nothing has to go. A plan that is not
-        carried out is the dry run. Raises `NotFoundError`.
+        Nothing with an id above ``through`` is removed; without other bounds, everything up to it
+        is. ``at_most`` bounds the number of events. None if there is nothing to remove. A plan that
+        is not carried out is the dry run. Raises `NotFoundError`.
         """
         before_id = await _before_id(
             connection, trace_id, keep_events, older_than, through, at_most
@@ -69,10 +69,10 @@ class Retention(Subject):
         )
 
     async def prune(self, plan: PrunePlan, checkpoint: Checkpoint) -> None:
-        """Carry a plan out, together with the checkpoint of a tracker that has let go of it.
+        """Carry out a plan, with the checkpoint of a tracker that has forgotten these events.
 
-        Raises `ConflictError` where the trace has gone on since the plan was made. After any error
-        the tracker has let go of what is still there: restore it.
+        Raises `ConflictError` if the trace has moved on since the plan was made. After any error
+        the tracker has forgotten what is still stored: restore it.
         """
         await self._remove(plan, checkpoint)
         await self.database.write(self.database.dialect.reclaim)
@@ -109,7 +109,7 @@ async def _before_id(
     through: int | None,
     at_most: int | None,
 ) -> int:
-    """The id before which everything has to go."""
+    """The id before which everything is removed."""
     query = select(tables.traces.c.events, tables.traces.c.last_event_id).where(
         tables.traces.c.id == trace_id
     )
@@ -129,7 +129,7 @@ async def _before_id(
         found = (await connection.execute(query)).scalar_one_or_none()
         return end if found is None else int(found)
 
-    # From here on nothing is looked at behind the events that may go: the cost is theirs alone.
+    # From here on only events that may be removed are looked at: the cost is theirs alone.
     if at_most is not None:
         end = await first_of(ids.offset(at_most))
     if through is not None:
@@ -148,9 +148,9 @@ async def _before_id(
 
 
 async def _remove_participants(connection: AsyncConnection, trace_id: int, before_id: int) -> int:
-    """Remove those without events, and note the others' new first event; gives how many went.
+    """Remove those without events, note the others' new first event; returns how many it removed.
 
-    Channels without events go as well, with their participant or before it.
+    Channels without events are removed too, with their participant or before it.
     """
     ended = _ended(trace_id, before_id)
     await connection.execute(

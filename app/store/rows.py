@@ -1,7 +1,7 @@
-"""From what the tracker makes to rows: tuples in the order of the tables' columns.
+"""The tracker's results as rows: tuples in the order of the tables' columns.
 
-Plain Python, because there is one for every event: building 500 rows takes a few milliseconds, and
-going through an object mapper several times that.
+Plain Python, because every event needs one: building 500 rows takes a few milliseconds, and an
+object mapper takes several times that.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _encode = msgspec.json.Encoder().encode
 def event_rows(trace_id: int, events: Iterable[StampedEvent], most: int) -> list[Row]:
     """Rows of ``events``, with the first ``most`` bytes of each body.
 
-    Ids are those that the events' references hold by now.
+    The events' references must have their ids already.
     """
     return [_event_row(event, event.record, event.reference, trace_id, most) for event in events]
 
@@ -41,10 +41,10 @@ def _expression(field: Field) -> str:
 
 
 def _compiled_row() -> Callable[[StampedEvent, Record, Reference, int, int], Row]:
-    """The function that makes a row, put together from the table of fields.
+    """The function that makes a row, generated from the table of fields.
 
-    As text, like `NamedTuple` and dataclasses do it: a loop over the fields would take three times
-    as long, for every event. All of the text is ours.
+    As source text, the way `NamedTuple` and dataclasses do it: a loop over the fields would take
+    three times as long, for every event. All of the text is our own.
     """
     items = ", ".join(_expression(field) for field in OF_EVENTS)
     names = {"encode": _encode, "sha256": sha256}
@@ -74,7 +74,7 @@ def channel_rows(trace_id: int, channels: Iterable[ChannelState]) -> list[Row]:
 
 
 def copy_rows(trace_id: int, copies: Iterable[Copy]) -> list[Row]:
-    """Rows of copies; their causes have their ids by now."""
+    """Rows of copies; their causes must have their ids already."""
     return [
         (trace_id, copy.number, copy.queue, copy.fingerprint, copy.cause.id, copy.recorded_at)
         for copy in copies
@@ -82,5 +82,5 @@ def copy_rows(trace_id: int, copies: Iterable[Copy]) -> list[Row]:
 
 
 def quarantine_values(trace_id: int, unreadable: Iterable[Unreadable]) -> list[dict[str, Any]]:
-    """Values of quarantine rows, whose ids the database deals."""
+    """Values of quarantine rows; the database assigns their ids."""
     return [{"trace_id": trace_id, **msgspec.structs.asdict(message)} for message in unreadable]

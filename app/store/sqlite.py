@@ -24,27 +24,27 @@ NAME = "sqlite"
 
 READERS = 4
 BUSY_SECONDS = 10  # another process writes: one that runs traces, or migrates; never Spark
-# SQLite's own waiting looks less and less often, at last ten times a second, and meanwhile the file
-# stands idle.
+# SQLite's own waiting checks less and less often, in the end ten times a second, and meanwhile
+# nobody uses the file.
 TURN_SECONDS = 0.001
 POOL_SECONDS = 60
 
-# Python's lock is given up and waited for once a statement, while the event loop wants it too: with
-# 32 rows in each, capture is a tenth slower. So a whole batch goes in a few statements, each with
-# the most rows that still fit.
+# Python's lock is released and taken again for each statement, while the event loop wants it too:
+# with 32 rows in each, capture is a tenth slower. So a whole batch goes in a few statements, each
+# with as many rows as fit.
 ROWS_A_STATEMENT = (250, 25, 1)
 
-# Python's handler is asked after so many of SQLite's instructions: about every millisecond.
+# SQLite calls Python's handler after this many instructions: about every millisecond.
 INSTRUCTIONS_BETWEEN_LOOKS = 20_000
 
-# What stays with the file, and needs the right to write. In this order: auto_vacuum can only be set
+# What the file keeps, and only a writer may set. In this order: auto_vacuum can only be set
 # before the first page is written, and the switch to WAL writes it.
 _OF_FILE = ("auto_vacuum=INCREMENTAL", "journal_mode=WAL")
 
 # synchronous=FULL: a batch is acknowledged to the broker after its commit, and then exists nowhere
-# else. NORMAL does not sync the log at a commit, so a power cut would take acknowledged batches
-# along. Measured on ext4, with batches of 500 and of 2,000 events: no difference to be seen, about
-# 1 ms in 20 spent on anything but computing.
+# else. NORMAL does not sync the log at a commit, so a power cut would lose acknowledged batches.
+# Measured on ext4, with batches of 500 and of 2,000 events: no visible difference, about 1 ms in
+# 20 spent on anything but computing.
 _OF_CONNECTION = (
     "synchronous=FULL",
     "foreign_keys=ON",
@@ -53,10 +53,10 @@ _OF_CONNECTION = (
     "journal_size_limit=67108864",  # the log shrinks to this after a long reader let it grow
 )
 
-# Free pages left in the file for the next events; only what is beyond is given back, because
+# Free pages that stay in the file for the next events; only those beyond are given back, because
 # giving back and growing again costs more than keeping.
 SPARE_PAGES = 1_000
-# Given back at once, while nobody else can write; the rest goes with the next time.
+# How many pages are given back at once, while nobody else can write; the rest next time.
 MOST_PAGES = 10_000
 
 _OUTAGES = {
@@ -76,7 +76,7 @@ class Sqlite:
     name = NAME
 
     def __init__(self, url: URL) -> None:
-        """Refuse a database in memory: readers and the writer have connections of their own."""
+        """Refuses a database in memory: readers and the writer have separate connections."""
         if url.host or url.username:
             raise SettingsError("ITC_DATABASE_URL: a file has no host, sqlite:///path/to/file")
         if not url.database or url.database == ":memory:" or "mode=memory" in url.database:
@@ -103,7 +103,7 @@ class Sqlite:
         return engine
 
     async def lock_tables(self, connection: AsyncConnection) -> None:
-        """Keep others from changing tables: beginning to write does that already."""
+        """Nothing: a writing transaction already keeps others from changing tables."""
 
     def _writing_engine(self) -> AsyncEngine:
         engine = self._engine(1)
@@ -113,7 +113,7 @@ class Sqlite:
     def _engine(self, connections: int) -> AsyncEngine:
         engine = create_async_engine(
             self._url,
-            # None: no transaction but those begun here.
+            # None: no transactions except those begun here.
             connect_args={"isolation_level": None, "timeout": BUSY_SECONDS},
             pool_size=connections,
             max_overflow=0,
@@ -143,33 +143,33 @@ class Sqlite:
         return sqlite.insert(table)
 
     async def limit_time(self, connection: AsyncConnection, seconds: float | None) -> None:
-        """Let what this connection runs be interrupted after that time; None for no limit."""
+        """Interrupt what this connection runs after this time; None for no limit."""
         raw = await connection.get_raw_connection()
         raw.info["deadline"].at = None if seconds is None else time.monotonic() + seconds
 
     async def reclaim(self, connection: AsyncConnection) -> None:
-        """Give pages that deletions left free back to the file system, but for a spare."""
+        """Give pages that deletions have freed back to the file system, except for a reserve."""
         free, total = [
             (await connection.exec_driver_sql(f"PRAGMA {name}")).scalar_one()
             for name in ("freelist_count", "page_count")
         ]
         spare = max(SPARE_PAGES, total // 10)
         if free > 2 * spare:
-            # One step a page, as if it gave rows, and `execute` takes but the first; a script is
-            # run to its end. It commits the transaction, in which nothing was changed.
+            # It frees one page per step, as if each were a row, and `execute` takes only the first;
+            # a script runs to its end. It commits the transaction, in which nothing was changed.
             driver: Any = (await connection.get_raw_connection()).driver_connection
             pages = min(free - spare, MOST_PAGES)
             steps = (_waiting(BUSY_SECONDS), f"incremental_vacuum({pages})", _waiting(0))
             await driver.executescript("; ".join(f"PRAGMA {step}" for step in steps))
 
     def contains_text(self, column: ColumnElement[str], part: str) -> ColumnElement[bool]:
-        """Whether a text holds another, letter for letter (LIKE would not see upper case)."""
+        """Whether a text contains another, case-sensitively (LIKE would ignore case)."""
         return func.instr(column, part) > 0
 
     def contains_bytes(
         self, column: ColumnElement[bytes | None], part: bytes
     ) -> ColumnElement[bool]:
-        """Whether bytes hold others."""
+        """Whether bytes contain others."""
         return func.instr(column, part) > 0
 
     def elements(self, column: ColumnElement[str]) -> TableValuedAlias:
@@ -177,7 +177,7 @@ class Sqlite:
         return func.json_each(column).table_valued("value")
 
     def outage(self, error: BaseException) -> str | None:
-        """What is away, in a sentence, if this driver's error says that something is."""
+        """What is unavailable, in a sentence, if this driver's error says so."""
         if isinstance(error, sqlite3.Error):
             return _OUTAGES.get(getattr(error, "sqlite_errorcode", 0) & 0xFF)
         return None
@@ -189,15 +189,15 @@ class Sqlite:
         return None
 
     def misread(self, error: BaseException) -> str | None:
-        """Nothing: the regular expressions are `app.store.regex`'s, which has checked them."""
+        """Nothing: `app.store.regex` does the matching, and has already checked them."""
 
     def is_timeout(self, error: BaseException) -> bool:
-        """Whether this driver's error is `limit_time`'s doing."""
+        """Whether this driver's error comes from `limit_time`."""
         return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_INTERRUPT
 
 
 class _Deadline:
-    """When what a connection runs is to be interrupted; asked in the connection's own thread."""
+    """When to interrupt what a connection runs; called in the connection's own thread."""
 
     __slots__ = ("at",)
 
@@ -213,8 +213,8 @@ def _set_up(connection: DBAPIConnection, entry: ConnectionPoolEntry) -> None:
 
 
 def _set_up_file(connection: DBAPIConnection, entry: ConnectionPoolEntry) -> None:
-    # SQLite waits its turn for everything but the switch to WAL, which fails at once where another
-    # connection makes it in the same moment.
+    # SQLite waits its turn for everything except the switch to WAL, which fails at once if another
+    # connection is making it at the same moment.
     until = time.monotonic() + BUSY_SECONDS
     while True:
         try:
@@ -233,7 +233,7 @@ def _set(connection: DBAPIConnection, pragmas: Iterable[str]) -> None:
 
 
 def _set_up_writer(connection: DBAPIConnection, entry: ConnectionPoolEntry) -> None:
-    _set(connection, [_waiting(0)])  # `_begin_to_write` waits for what it begins
+    _set(connection, [_waiting(0)])  # `_begin_to_write` does the waiting
 
 
 def _waiting(seconds: float) -> str:
@@ -259,8 +259,8 @@ def _begin_to_write(connection: Connection) -> None:
 
 
 async def _take_turn(driver: Any) -> None:
-    # A transaction that first reads and then writes fails at once where another process writes
-    # between the two; one that begins as a writer waits for its turn.
+    # A transaction that first reads and then writes fails at once if another process has written
+    # in between; one that begins as a writer waits its turn.
     until = time.monotonic() + BUSY_SECONDS
     while True:
         try:

@@ -57,9 +57,9 @@ class Store:
     ) -> Store:
         """Connect to a database whose tables are up to date (`app.store.migrate`).
 
-        Of each message's body ``payload_max_bytes`` are kept, of unreadable messages
-        ``quarantine_max`` a trace; a list of events may take ``query_seconds``.
-        Raises `SettingsError`, which says what to do, and `OutageError`.
+        ``payload_max_bytes`` of each message's body are kept, and ``quarantine_max`` unreadable
+        messages per trace; a list of events may take ``query_seconds``. Raises `SettingsError`,
+        which says what to do, and `OutageError`.
         """
         database = Database(database_url, query_seconds)
         try:
@@ -74,7 +74,7 @@ class Store:
         await self._database.close()
 
     async def ping(self) -> None:
-        """Return where the database answers; otherwise `OutageError`."""
+        """Return if the database answers; otherwise raise `OutageError`."""
         await self._database.read(_ask)
 
 

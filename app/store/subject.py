@@ -1,8 +1,8 @@
 """A subject of the store: a class whose methods are one transaction each.
 
-A method is written with the connection that it works on, and `reads`, `searches` or `writes` opens
-a transaction around each call of it: callers never see a connection. What works inside a greater
-transaction is a function, and stands below the class.
+A method takes the connection that it works on, and `reads`, `searches` or `writes` opens a
+transaction around each call of it: callers never see a connection. What works inside a larger
+transaction is a function below the class.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Subject:
     """A part of the store.
 
     Every method may raise `OutageError`: the database is away, wait and try again. ``vhosts`` are
-    the virtual hosts that the asker may see, None for all. Times are microseconds since the epoch,
+    the virtual hosts that the caller may see, None for all. Times are microseconds since the epoch,
     UTC.
     """
 
@@ -46,7 +46,7 @@ def reads(work: Inside[S, P, T]) -> Method[S, P, T]:
 
 
 def searches(work: Inside[S, P, T]) -> Method[S, P, T]:
-    """As `reads`, but what takes too long is broken off with a `BadRequestError`."""
+    """As `reads`, but what takes too long is stopped with a `BadRequestError`."""
 
     @functools.wraps(work)
     async def method(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -58,7 +58,7 @@ def searches(work: Inside[S, P, T]) -> Method[S, P, T]:
 
 
 def writes(work: Inside[S, P, T]) -> Method[S, P, T]:
-    """Run a method in a transaction that is committed, or undone by an error."""
+    """Run a method in a transaction that is committed, or rolled back by an error."""
 
     @functools.wraps(work)
     async def method(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:

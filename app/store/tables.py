@@ -1,11 +1,11 @@
 """The tables. Alembic's migrations must equal them; a test compares the two on both databases.
 
-Numbers that belong to a trace (participants, channels, copies) are dealt by the tracker and are
-keys together with ``trace_id``. Times are microseconds since the epoch, UTC. JSON is stored as
+Numbers within a trace (participants, channels, copies) are assigned by the tracker and are keys
+together with ``trace_id``. Times are microseconds since the epoch, UTC. JSON is stored as
 text: it is read by people and by Spark, and never queried into.
 
 The columns of an event are those of `model.event`. Its clock is the event component alone, packed
-by ``itc.pack``: the id component is the participant's interval and stands once in ``participants``.
+by ``itc.pack``: the id component is the participant's interval, stored once in ``participants``.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ metadata = MetaData(
     }
 )
 
-# SQLite gives the fast rowid alias to INTEGER alone.
+# Only an INTEGER key is SQLite's fast rowid.
 BigId = BigInteger().with_variant(Integer, "sqlite")
 
 traces = Table(
@@ -52,7 +52,7 @@ traces = Table(
     Column("created_at", BigInteger, nullable=False),
     Column("checkpoint", LargeBinary, nullable=True),  # the tracker's Checkpoint.state
     Column("window", LargeBinary, nullable=True),  # digests of the last committed trace messages
-    # Which batch was stored last: an append whose commit was in doubt is recognised when repeated.
+    # The batch stored last: an append whose commit was in doubt is recognised when repeated.
     Column("batch", LargeBinary, nullable=True),
     Column("events", BigInteger, nullable=False),  # how many are stored; counting them is slow
     Column("last_event_id", BigInteger, nullable=False),  # 0: none yet
@@ -84,7 +84,8 @@ channels = Table(
     Column("connection", Text, nullable=False),
     Column("channel", Integer, nullable=False),
     Column("user", Text, nullable=False),
-    # Where channels may share a participant, which then outlives them; else its own says it.
+    # Only where channels may share a participant, which then outlives them; otherwise the
+    # participant's own says it.
     Column("last_event_id", BigInteger, nullable=True),
 )
 
@@ -129,8 +130,8 @@ events = Table(
     Index(None, "cause_id"),
 )
 
-# The times of each 4096 ids in a row: what turns "since" and "until" into bounds of ids. Times are
-# nearly in the order of ids, and only nearly: batches of several traces interleave, clocks are set.
+# The times of each 4096 consecutive ids: they turn "since" and "until" into bounds of ids. Times
+# are only nearly in the order of ids: batches of several traces interleave, clocks are set.
 blocks = Table(
     "blocks",
     metadata,
@@ -150,8 +151,8 @@ copies = Table(
     Column("recorded_at", BigInteger, nullable=False),
 )
 
-# A span in which trace messages may have been lost, somewhere between two events. Where only a part
-# of the broker was not traced, there are events in it.
+# A span in which trace messages may have been lost, somewhere between two events. If only a part
+# of the broker was untraced, there are events in it.
 gaps = Table(
     "gaps",
     metadata,

@@ -35,10 +35,10 @@ class Traces(Subject):
 
     @writes
     async def create(self, connection: AsyncConnection, vhost: str, policy: str) -> Trace:
-        """A virtual host's trace, made at need; without events it takes another policy.
+        """A virtual host's trace, created on first use; without events it takes a new policy.
 
-        ``policy`` is channel, connection or user. Raises `ConflictError` for another than its
-        stored events have.
+        ``policy`` is channel, connection or user. Raises `ConflictError` if its stored events have
+        another.
         """
         row = {
             "vhost": vhost,
@@ -68,7 +68,7 @@ class Traces(Subject):
 
     @reads
     async def find(self, connection: AsyncConnection, vhost: str) -> Trace | None:
-        """A virtual host's trace; None where there never was one."""
+        """A virtual host's trace; None if there never was one."""
         query = select(*_COLUMNS).where(tables.traces.c.vhost == vhost)
         found = (await connection.execute(query)).one_or_none()
         return None if found is None else Trace(*found)

@@ -1,1 +1,1 @@
-"""What the store takes and gives: values alone, without SQLAlchemy and without I/O."""
+"""What the store takes and returns: values alone, without SQLAlchemy and without I/O."""

@@ -1,4 +1,4 @@
-"""What is stored together, or not at all: events and their checkpoint."""
+"""What is stored together or not at all: events and their checkpoint."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ def _token() -> bytes:
 class Batch(msgspec.Struct, frozen=True):
     """One transaction of a trace.
 
-    ``window`` is the digests of the trace messages behind it, opaque to the store. ``token`` tells
-    this batch from every other: appending the same batch again after an outage in which its
-    commit was in doubt stores it once.
+    ``window`` holds the digests of its trace messages, opaque to the store. ``token`` tells this
+    batch from every other: appended again after an outage that left its commit in doubt, it is
+    stored once.
     """
 
     events: list[StampedEvent]

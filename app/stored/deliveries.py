@@ -26,7 +26,7 @@ class QueueFate(msgspec.Struct):
 
     @property
     def state(self) -> CopyState:
-        """The last that is known of it."""
+        """What is known of it last."""
         if self.dead_letters:
             return CopyState.dead_lettered
         return CopyState.handed_over if self.deliveries else CopyState.waiting
@@ -46,5 +46,5 @@ class Fate(msgspec.Struct, frozen=True):
 
     @property
     def handed_over(self) -> int:
-        """How many of the queues' copies were handed over, from there or as dead letters."""
+        """How many of the queues' copies were handed over, directly or as dead letters."""
         return sum(fate.state is not CopyState.waiting for fate in self.queues)

@@ -8,9 +8,9 @@ from model.words import EventType, Match
 
 
 class EventFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """All that an event must be; what is None asks for nothing.
+    """What an event must be; a field that is None asks for nothing.
 
-    ``vhosts`` are those that the asker may see. ``channel`` is the AMQP channel's number,
+    ``vhosts`` are those that the caller may see. ``channel`` is the AMQP channel's number,
     ``participant`` the number within its trace. Times in µs: from ``since`` on, before ``until``.
     ``routing_key`` asks for one of the event's keys, ``q`` for a part of the exchange's or the
     queue's name, of a routing key or of the stored payload. With ``use_regex`` exchange, queue,
@@ -41,7 +41,7 @@ class EventFilter(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def visible(self) -> frozenset[str] | None:
-        """The virtual hosts that it leaves; None for all."""
+        """The virtual hosts that it lets through; None for all."""
         if self.vhost is None:
             return self.vhosts
         only = frozenset({self.vhost})

@@ -1,4 +1,4 @@
-"""Jobs: their states and what may follow on each, and their record."""
+"""Jobs: their states, which may follow which, and their record."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class JobState(enum.StrEnum):
 
 
 TRANSITIONS: dict[JobState, frozenset[JobState]] = {
-    # A queued job fails where the service ends before its turn, or cannot start Spark.
+    # A queued job fails if the service ends before its turn, or cannot start Spark.
     JobState.queued: frozenset({JobState.running, JobState.failed, JobState.cancelled}),
     JobState.running: frozenset({JobState.succeeded, JobState.failed, JobState.cancelled}),
     JobState.succeeded: frozenset(),

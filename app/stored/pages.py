@@ -11,7 +11,7 @@ from model.event import Event
 
 
 class Sort(enum.StrEnum):
-    """What a page is ordered by; events that are equal in it by id."""
+    """What a page is ordered by; equal events are ordered by id."""
 
     id = "id"
     recorded_at = "recorded_at"
@@ -21,7 +21,7 @@ class Sort(enum.StrEnum):
 class EventPage(msgspec.Struct, frozen=True):
     """One page in the manner of RabbitMQ's management API.
 
-    ``total_count`` is of all events of the virtual hosts that the filter leaves.
+    ``total_count`` counts all events of the virtual hosts that the filter lets through.
     """
 
     items: list[Event]
@@ -32,10 +32,10 @@ class EventPage(msgspec.Struct, frozen=True):
 
     @property
     def item_count(self) -> int:
-        """How many there are on this page."""
+        """How many events are on this page."""
         return len(self.items)
 
     @property
     def page_count(self) -> int:
-        """How many pages there are; one at least."""
+        """How many pages there are, at least one."""
         return max(1, math.ceil(self.filtered_count / self.page_size))

@@ -1,4 +1,4 @@
-"""What retention would remove."""
+"""What retention is to remove."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from app.tracker.events import ParticipantState
 
 
 class PrunePlan(msgspec.Struct, frozen=True):
-    """What would go: the events of a trace before ``before_id``, recorded up to ``until`` (µs).
+    """What to remove: the events of a trace before ``before_id``, recorded up to ``until`` (µs).
 
-    ``participants`` are those all of whose events go, and who give their interval back.
+    ``participants`` are those that lose all their events and give back their interval.
     """
 
     trace_id: int

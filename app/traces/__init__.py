@@ -1,1 +1,1 @@
-"""One supervised pipeline a virtual host, and the registry of them."""
+"""One supervised pipeline per virtual host, and the registry of them."""

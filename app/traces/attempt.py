@@ -1,6 +1,6 @@
 """One attempt at running a trace: restore it, connect it, and let it run.
 
-Whatever goes wrong ends the attempt: the next one begins with the checkpoint again, and what was
+Whatever goes wrong ends the attempt: the next one starts from the checkpoint again, and what was
 not acknowledged comes back from the broker.
 """
 
@@ -15,7 +15,7 @@ from app.traces.status import Snapshot
 
 
 class Attempt:
-    """What is opened, and becomes a `Run` once it is connected; a new object for each."""
+    """Opens a trace, which becomes a `Run` once it is connected; a new object for each attempt."""
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
@@ -24,7 +24,7 @@ class Attempt:
         self._reached: Recorder | Run | None = None
 
     def stop(self) -> None:
-        """Ask the run to end after the batch at hand; the queue goes on collecting."""
+        """Ask the run to end after the current batch; the queue keeps collecting."""
         self._ending.at_once = True
 
     def drain(self) -> None:
@@ -32,7 +32,7 @@ class Attempt:
         self._ending.when_empty = True
 
     def snapshot(self, standing: Standing) -> Snapshot:
-        """Return the numbers as far as they are known."""
+        """The numbers as far as they are known."""
         if self._reached is None:
             return Snapshot(standing, last_event_id=self._pipeline.trace.last_event_id)
         return self._reached.snapshot(standing)
@@ -41,7 +41,7 @@ class Attempt:
         """Restore, connect, and store what comes, until asked to end.
 
         Raises `OutageError` when the broker or the database is away, `UndeliverableError` at a
-        message that has to be passed by `pass_undeliverable`.
+        message that only `pass_undeliverable` can get past.
         """
         pipeline = self._pipeline
         recorder = await self._restore()
@@ -50,7 +50,7 @@ class Attempt:
             await self._follow(recorder, stream)
 
     async def pass_undeliverable(self, before: int) -> None:
-        """Store the first ``before`` messages, and put the one behind them into quarantine."""
+        """Store the first ``before`` messages, and put the one after them into quarantine."""
         source, vhost = self._pipeline.source, self._pipeline.trace.vhost
         recorder = await self._restore()
         if before:

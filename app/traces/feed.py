@@ -1,4 +1,4 @@
-"""Tells whoever follows the store that new events are in it."""
+"""Tells those who follow the store about new events."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import asyncio
 class Feed:
     """The newest stored event id, and a way to wait for a newer one.
 
-    Ids grow in commit order, so one number says it all: after `beyond` has returned n, every event
-    up to n can be read.
+    Ids grow in commit order, so one number is enough: after `beyond` has returned n, every event up
+    to n can be read.
     """
 
     def __init__(self) -> None:

@@ -1,8 +1,8 @@
 """Records where the firehose may have been incomplete.
 
-A loss is noticed at a moment in the broker's time, while older trace messages may still wait in the
-queue. So a gap opens behind the last stored event, and ends before the first event that is stored
-after everything that was queued at that moment: the loss lies somewhere between.
+When a loss is noticed, older trace messages may still be waiting in the queue. So a gap opens
+after the last stored event, and ends before the first event that is stored after everything that
+was queued at that moment: the loss is somewhere in between.
 
 What is noticed while the database is away is kept and written as soon as it is back.
 """
@@ -22,8 +22,8 @@ from model.gaps import Gap
 class _Loss(msgspec.Struct):
     """One gap on its way into the store.
 
-    ``until`` (µs) is None while the loss may go on; after that it is closed once so many trace
-    messages as ``due`` are stored.
+    ``until`` (µs) is None while the loss may go on; after that it is closed once ``due`` trace
+    messages are stored.
     """
 
     reason: str
@@ -44,11 +44,11 @@ class GapWatch:
         self._processed = 0  # trace messages since this object was made
         self._losses: list[_Loss] = []
         self._writing = asyncio.Lock()
-        self.well_until = 0  # when capture was seen to work last
+        self.well_until = 0  # when capture was last seen working
 
     @property
     def is_open(self) -> bool:
-        """Whether a gap is noted that is not closed yet: it covers what is lost now."""
+        """Whether a noted gap is not closed yet: it covers what is lost now."""
         return bool(self._losses)
 
     def resume(
@@ -67,33 +67,33 @@ class GapWatch:
             self._end(loss, queued)
 
     async def lost(self, reason: str, since: int, queued: int) -> None:
-        """Record a loss that is over by now, with ``queued`` messages of before or during it."""
+        """Record a loss that is over, with ``queued`` messages from before or during it."""
         loss = _Loss(reason, since, self._last_event_id)
         self._losses.append(loss)
         self._end(loss, queued)
         await self.write()
 
     async def losing(self, reason: str, since: int) -> None:
-        """Record a loss that goes on; once, however often it is said."""
+        """Record a loss that is going on; repeated calls record it once."""
         if not any(loss.reason == reason and loss.until is None for loss in self._losses):
             self._losses.append(_Loss(reason, since, self._last_event_id))
         await self.write()
 
     async def ended(self, reason: str, queued: int) -> None:
-        """Note that a loss that went on is over."""
+        """Note that a loss recorded by `losing` is over."""
         for loss in self._losses:
             if loss.reason == reason and loss.until is None:
                 self._end(loss, queued)
         await self.write()
 
     def stored(self, messages: int, last_event_id: int) -> None:
-        """Note that so many more trace messages are stored, up to an event."""
+        """Note that this many more trace messages are stored, up to an event."""
         self._processed += messages
         self._last_event_id = last_event_id
 
     async def write(self) -> None:
         """Bring the store up to date; raises `OutageError`, and may be called again."""
-        # The monitor and the consumer both come here: one loss is one gap all the same.
+        # The monitor and the consumer both call this: one loss must still be one gap.
         async with self._writing:
             await self._write()
 
@@ -113,7 +113,7 @@ class GapWatch:
                 self._losses.remove(loss)
 
     def _adopt(self, gap: Gap) -> None:
-        """Go on with a stored gap, which may be a loss of ours whose answer never reached us."""
+        """Continue a stored gap, which may be a loss of ours whose reply never reached us."""
         for loss in self._losses:
             same = (loss.reason, loss.since, loss.after_event_id)
             if loss.gap_id == gap.id:

@@ -1,7 +1,7 @@
 """A trace's life: the states it can be in, and which may follow which.
 
-One `Life` is one trace's, from its start until it is stopped or has failed. It lives where the
-trace runs; whoever shows a trace gets its `Standing`.
+A `Life` belongs to one trace, from its start until it is stopped or has failed. It is kept where
+the trace runs; whoever shows a trace gets its `Standing`.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ class TraceState(enum.StrEnum):
     failed = "failed"
 
 
-# To say again what holds already is no transition. A run that returns is over however far it came:
-# a trace that was only asked to empty its queue is never `stopping`.
+# Entering the present state again is not a transition. A run that returns is over however far it
+# came: a trace that was only asked to empty its queue is never `stopping`.
 TRANSITIONS: dict[TraceState, frozenset[TraceState]] = {
     TraceState.starting: frozenset(
         {
@@ -59,11 +59,11 @@ TRANSITIONS: dict[TraceState, frozenset[TraceState]] = {
 
 
 class IllegalTransitionError(RuntimeError):
-    """A trace was to go from one state to another that cannot follow: a bug."""
+    """A trace was to enter a state that may not follow its present one: a bug."""
 
 
 class Standing(msgspec.Struct, frozen=True):
-    """How a life stands at a moment. ``restarts`` counts the failures, the last one too."""
+    """A life at one moment. ``restarts`` counts the failures, including the last one."""
 
     state: TraceState = TraceState.starting
     waiting_for: str | None = None
@@ -71,7 +71,7 @@ class Standing(msgspec.Struct, frozen=True):
     restarts: int = 0
 
 
-# How a trace stands that nobody runs.
+# The standing of a trace that is not running.
 NOT_RUN = Standing(TraceState.stopped)
 
 
@@ -79,7 +79,7 @@ class Life:
     """The one owner of a trace's state; each method is something that happens to the trace.
 
     What cannot happen in the present state raises `IllegalTransitionError`. Once a trace is being
-    stopped, what its last run still says of itself is noted, but does not undo that.
+    stopped, what its last run still reports is noted, but does not undo that.
     """
 
     def __init__(self) -> None:
@@ -88,7 +88,7 @@ class Life:
 
     @classmethod
     def run_again(cls, ended: Standing, waiting_for: str) -> Life:
-        """Begin again where the process died that ran the trace; its errors stay known."""
+        """Begin again after the trace's process died; its errors stay known."""
         life = cls()
         life._standing = Standing(last_error=ended.last_error, restarts=ended.restarts)
         life.waiting(waiting_for)
@@ -96,28 +96,28 @@ class Life:
 
     @property
     def standing(self) -> Standing:
-        """How it stands now."""
+        """Its standing now."""
         return self._standing
 
     @property
     def state(self) -> TraceState:
-        """Where it stands now."""
+        """Its state now."""
         return self._standing.state
 
     def running(self) -> None:
-        """Note that the run has come through its start, or through an outage."""
+        """Note that the run has started, or has got over an outage."""
         self._go(self._unless_stopping(TraceState.running), waiting_for=None)
 
     def waiting(self, reason: str) -> None:
-        """Note that an outage is waited out, and which."""
+        """Note that the run is waiting for an outage to end, and why."""
         self._go(self._unless_stopping(TraceState.waiting), waiting_for=reason)
 
     def restarting(self, error: str) -> None:
-        """Note that the run failed, and begins again."""
+        """Note that the run failed, and starts again."""
         self._fail(TraceState.starting, error)
 
     def failed(self, error: str) -> None:
-        """Note that the run failed, and is given up."""
+        """Note that the run failed, and is not started again."""
         self._fail(TraceState.failed, error)
 
     def stopping(self) -> None:

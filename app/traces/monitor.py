@@ -1,4 +1,4 @@
-"""Keeps tracing on during a run, and has noted where the firehose may have lost something."""
+"""Keeps tracing on during a run, and notes where the firehose may have lost something."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ FULL = "the trace queue reached its limit, and drops its oldest messages"
 
 
 class Monitor:
-    """Looks after one stream.
+    """Watches one stream.
 
-    ``lag`` is how many messages wait to be taken from it, None before the first look.
+    ``lag`` is how many of its messages wait to be taken, None before the first check.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class Monitor:
         gaps.resume(restored.last_event_id, restored.recorded_at, stored, queued)
         since, gaps.well_until = gaps.well_until, _now()
         if not restored.state:
-            # From here on a start is a return, also while there is no event yet.
+            # From here on a start is a return, even if there is no event yet.
             await self._recorder.append(self._recorder.batch([], []))
         elif gaps.is_open:
             pass  # it covers this moment too
@@ -54,19 +54,19 @@ class Monitor:
         await gaps.write()
 
     async def watch(self) -> None:
-        """Keep the lag known, and look from time to time whether tracing is still on.
+        """Keep the lag up to date, and check from time to time whether tracing is still on.
 
-        Has no end but a failure.
+        Ends only by a failure.
         """
         check_seconds = self._pipeline.settings.check_seconds
         next_check = time.monotonic() + check_seconds
         while True:
             await asyncio.sleep(LAG_SECONDS)
-            with contextlib.suppress(OutageError):  # a lost stream is the consumer's to report
+            with contextlib.suppress(OutageError):  # the consumer reports a lost stream
                 self.lag = await self._stream.ready_messages() + self._stream.buffered
             if time.monotonic() >= next_check:
                 next_check = time.monotonic() + check_seconds
-                # Without the management API nothing can be said of tracing; the next look may.
+                # Without the management API nothing is known of tracing; the next check may tell.
                 with contextlib.suppress(OutageError):
                     await self._check()
 
@@ -84,7 +84,7 @@ class Monitor:
     async def _look_at_limit(self, since: int) -> None:
         pipeline = self._pipeline
         queued_bytes = await pipeline.source.queued_bytes(pipeline.trace.vhost)
-        if queued_bytes is None:  # the broker cannot say now, so what was is taken to go on
+        if queued_bytes is None:  # the broker cannot say now: assume that nothing has changed
             return
         if queued_bytes > NEARLY_FULL * pipeline.settings.queue_max_bytes:
             await self._gaps.losing(FULL, since)

@@ -1,4 +1,4 @@
-"""What every run of one trace is made of."""
+"""What all runs of one trace share."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ class PipelineSettings(msgspec.Struct, frozen=True):
 
 
 class Ending(msgspec.Struct):
-    """How a run is asked to end; it looks at this between batches."""
+    """How a run is asked to end; it checks this between batches."""
 
-    at_once: bool = False  # after the batch at hand; the queue goes on collecting
-    when_empty: bool = False  # once the queue is empty; till then tracing is off on purpose
+    at_once: bool = False  # after the current batch; the queue keeps collecting
+    when_empty: bool = False  # once the queue is empty; until then tracing is off on purpose
 
 
 @dataclass(frozen=True)
 class Pipeline:
     """The parts that the runs of a trace share, and that outlive each of them.
 
-    A run stamps and stores in its ``turn``; ``gaps`` are those of all runs.
+    A run stamps and stores while it holds ``turn``; ``gaps`` are those of all runs.
     """
 
     trace: Trace

@@ -15,7 +15,7 @@ from model.gaps import Gap
 
 
 class TraceMessage(Protocol):
-    """One trace message as it came."""
+    """One trace message as it arrived."""
 
     @property
     def tag(self) -> int: ...
@@ -28,7 +28,7 @@ class TraceMessage(Protocol):
 
 
 class Stream(Protocol):
-    """What the broker sends of one virtual host (`app.broker.consumer.TraceStream`)."""
+    """One virtual host's trace messages (`app.broker.consumer.TraceStream`)."""
 
     @property
     def queue_is_new(self) -> bool: ...
@@ -60,7 +60,7 @@ class Source(Protocol):
 
 
 class Traces(Protocol):
-    """Which traces there are (`app.store.traces`)."""
+    """The stored traces (`app.store.traces`)."""
 
     async def create(self, vhost: str, policy: str) -> Trace: ...
     async def find(self, vhost: str) -> Trace | None: ...
@@ -69,13 +69,13 @@ class Traces(Protocol):
 
 
 class Batches(Protocol):
-    """Where stamped events go (`app.store.batches`)."""
+    """Where stamped events are stored (`app.store.batches`)."""
 
     async def append(self, trace_id: int, batch: Batch) -> range: ...
 
 
 class Checkpoints(Protocol):
-    """Where a tracker goes on from (`app.store.checkpoints`)."""
+    """Where a tracker continues from (`app.store.checkpoints`)."""
 
     async def restore(self, trace_id: int, handovers: int) -> Restored: ...
 
@@ -127,7 +127,7 @@ class TraceStore(Protocol):
 
 
 class Running(Protocol):
-    """A trace that somebody runs (`app.traces.running.RunningTrace`, or another process)."""
+    """A trace that runs here (`app.traces.running.RunningTrace`) or in another process."""
 
     @property
     def is_alive(self) -> bool: ...

@@ -1,11 +1,11 @@
 """Traces spread over processes of their own, so that more than one core can be used.
 
 Each process runs the supervised pipelines of some virtual hosts, with its own connections to the
-broker and the database; the registry, the API and everything else stay here. Event ids are dealt
-inside the transaction that stores a batch, so they keep to commit order over all processes.
+broker and the database; the registry, the API and everything else stay here. Event ids are assigned
+inside the transaction that stores a batch, so they follow commit order across all processes.
 
-The two sides speak in lines of JSON over the child's stdin and stdout: orders go down, and how
-each trace stands comes up, at once when events were stored and every second besides. A process
+The two sides exchange lines of JSON over the child's stdin and stdout: orders go down, and each
+trace's status comes up, at once when events were stored and every second besides. A process
 that dies is started again, with the traces that it had: to them it is a crash like any other.
 """
 
@@ -36,7 +36,7 @@ LINE_BYTES = 16 << 20
 class Order(msgspec.Struct, frozen=True):
     """One line to the child: what to do with a trace.
 
-    ``drain`` and ``deadline`` (seconds) are those of `RunningTrace.end`, and go with "end" alone.
+    ``drain`` and ``deadline`` (seconds) are those of `RunningTrace.end`, and only "end" has them.
     """
 
     do: Literal["run", "drain", "end"]
@@ -46,7 +46,7 @@ class Order(msgspec.Struct, frozen=True):
 
 
 class Notice(msgspec.Struct, frozen=True):
-    """One line from the child: how a trace stands, and whether its run is over."""
+    """One line from the child: a trace's status, and whether its run is over."""
 
     trace_id: int
     snapshot: Snapshot
@@ -68,11 +68,11 @@ class RemoteTrace:
         return not self._over.is_set()
 
     def snapshot(self) -> Snapshot:
-        """Return how it stood when last heard of."""
+        """Its last known status."""
         return self._snapshot
 
     def drain(self) -> None:
-        """Ask the run to end once the queue is empty, and to leave tracing alone till then."""
+        """Ask the run to end once the queue is empty, and to leave tracing alone until then."""
         self._process.order(Order("drain", self.trace))
 
     async def end(self, *, drain: bool, deadline: float) -> None:
@@ -83,7 +83,7 @@ class RemoteTrace:
         self._process.forget(self.trace)
 
     def heard(self, notice: Notice) -> None:
-        """Take in how it stands."""
+        """Take in its status."""
         self._snapshot = notice.snapshot
         if not notice.is_alive:
             self._over.set()
@@ -103,7 +103,7 @@ class TraceProcess:
         self._feed = feed
         self._command = command
         self._traces: dict[int, RemoteTrace] = {}
-        self._child: Child[Notice] | None = None  # None between the end of one and the next
+        self._child: Child[Notice] | None = None  # None between one and the next
         self._task = asyncio.create_task(self._keep_running())
 
     def __len__(self) -> int:
@@ -116,16 +116,16 @@ class TraceProcess:
         return remote
 
     def order(self, order: Order) -> None:
-        """Send a line down; without a child it is not needed, as the next one is told all."""
+        """Send an order; not needed without a child, since the next one is told everything."""
         if self._child is not None:
             self._child.write(order)
 
     def forget(self, trace: Trace) -> None:
-        """Let go of a trace that has ended."""
+        """Forget a trace that has ended."""
         self._traces.pop(trace.id, None)
 
     async def close(self) -> None:
-        """End the child; its traces go on where they are when they are run again."""
+        """End the child; its traces continue where they stopped when they are run again."""
         self._task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await self._task
@@ -138,7 +138,7 @@ class TraceProcess:
             finally:
                 self._child = None
                 await child.kill()
-            log.error("a trace process ended with %s; it is started again", child.exit_code)
+            log.error("a trace process ended with %s; starting it again", child.exit_code)
             for remote in self._traces.values():
                 remote.orphaned()
             await asyncio.sleep(RESTART_SECONDS)
@@ -156,7 +156,7 @@ class TraceProcess:
 
 
 class TraceProcesses:
-    """Several such processes; a trace goes to the one with the fewest."""
+    """Several such processes; a new trace goes to the one with the fewest."""
 
     def __init__(self, count: int, settings: bytes, command: Sequence[str] = ()) -> None:
         self._count = count

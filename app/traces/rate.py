@@ -9,7 +9,7 @@ SPAN_SECONDS = 10.0
 
 
 class Rate:
-    """A sliding window over counted things, in the time of the given clock (seconds)."""
+    """Counts things in a sliding window, in the time of the given clock (seconds)."""
 
     def __init__(self, clock: Callable[[], float], span: float = SPAN_SECONDS) -> None:
         self._clock = clock
@@ -18,13 +18,13 @@ class Rate:
         self._sum = 0
 
     def add(self, count: int) -> None:
-        """Count some things that happened now."""
+        """Count things that happened now."""
         self._counts.append((self._clock(), count))
         self._sum += count
         self._forget()
 
     def per_second(self) -> float:
-        """Return the mean rate over the span."""
+        """The mean rate over the span."""
         self._forget()
         return self._sum / self._span
 

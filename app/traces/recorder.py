@@ -1,7 +1,7 @@
-"""Where a trace stands in the store, and what takes it further.
+"""Restores a trace from the store, and stores what a run adds.
 
 Every batch goes into one transaction with the tracker's checkpoint and the digests of the messages
-that it comes from. So what was restored for a run, the tracker and the window, is what it records.
+that it comes from. So what a run records, the tracker and the window, is what was restored for it.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ class Recorder:
 
     @classmethod
     async def restore(cls, pipeline: Pipeline) -> Recorder:
-        """Go on where the store says that the trace stands. Raises `OutageError`."""
+        """Continue where the stored trace ends. Raises `OutageError`."""
         handovers = pipeline.settings.bounds.handovers
         return cls(pipeline, await pipeline.store.checkpoints.restore(pipeline.trace.id, handovers))
 
     def snapshot(self, standing: Standing, lag: int | None = None) -> Snapshot:
-        """Return the numbers as they are."""
+        """The numbers now."""
         return Snapshot(
             standing=standing,
             totals=self.tracker.totals(),
@@ -51,11 +51,11 @@ class Recorder:
         )
 
     def batch(self, events: list[StampedEvent], unreadable: list[Unreadable]) -> Batch:
-        """Make a batch, with the tracker and the window as they are at this moment."""
+        """Make a batch, with the tracker and the window as they are now."""
         return Batch(events, self.tracker.checkpoint(), self.window.dump(), unreadable)
 
     async def append(self, batch: Batch) -> None:
-        """Store a batch in the trace's turn; an outage of the store is sat out here."""
+        """Store a batch in the trace's turn; waits here while the store is away."""
         pipeline, pause = self._pipeline, FIRST_PAUSE_SECONDS
         while True:
             began = time.perf_counter()

@@ -1,4 +1,4 @@
-"""All traces of the service: one supervised pipeline a virtual host."""
+"""All traces of the service: one supervised pipeline per virtual host."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class TraceRegistry:
             self._keeping = asyncio.create_task(self._keep(), name="retention of stopped traces")
 
     async def shutdown(self, deadline: float) -> None:
-        """End all runs within ``deadline`` seconds; their queues go on collecting."""
+        """End all runs within ``deadline`` seconds; their queues keep collecting."""
         if self._keeping is not None:
             self._keeping.cancel()
             await asyncio.gather(self._keeping, return_exceptions=True)
@@ -60,11 +60,11 @@ class TraceRegistry:
         await asyncio.gather(*(each.end(drain=False, deadline=deadline) for each in running))
 
     async def start(self, vhost: str, policy: str | None) -> bool:
-        """Start a trace; True where it is new or was stopped, False where it runs.
+        """Start a trace; True if it is new or was stopped, False if it is running.
 
         Raises `NotFoundError` for a virtual host that the broker does not have, `ConflictError`
-        for another policy than the stored events have, `BadRequestError` for a policy that is
-        none, and `OutageError`.
+        for another policy than the stored events have, `BadRequestError` for an unknown policy,
+        and `OutageError`.
         """
         if policy is not None and policy not in list(Policy):
             raise BadRequestError(f"a participant is one of {', '.join(Policy)}")
@@ -82,9 +82,9 @@ class TraceRegistry:
             return True
 
     async def stop(self, vhost: str) -> None:
-        """Stop a trace: tracing off, the queue emptied into the store, and deleted.
+        """Stop a trace: switch tracing off, empty the queue into the store, and delete it.
 
-        Raises `NotFoundError` where there never was one.
+        Raises `NotFoundError` if there never was one.
         """
         async with self._lock(vhost):
             trace = await self._known(vhost)
@@ -92,7 +92,7 @@ class TraceRegistry:
             if present is None:
                 await self._store.traces.set_wanted(trace.id, False)
                 return
-            present.drain()  # first, lest its next look switch tracing on again
+            present.drain()  # first, or its next check would switch tracing on again
             try:
                 await self._source.switch_off(vhost)
             except OutageError:
@@ -120,13 +120,13 @@ class TraceRegistry:
         through: int | None = None,
         dry_run: bool = False,
     ) -> Pruned:
-        """Remove events of a trace but for the newest, now; or only say how many would go.
+        """Remove all but the newest events of a trace now; or only say how many that would be.
 
-        Nothing goes whose id is above ``through``. Without any bound the service's own retention
-        counts. A trace that runs pauses meanwhile; its queue goes on collecting.
+        Nothing with an id above ``through`` is removed. Without any bound the service's own
+        retention applies. A running trace pauses meanwhile; its queue keeps collecting.
 
-        Raises `BadRequestError` where there is no bound at all, `NotFoundError` where there never
-        was such a trace.
+        Raises `BadRequestError` if there is no bound at all, `NotFoundError` if there never was
+        such a trace.
         """
         retention = Retention(keep_events, keep_seconds, through=through)
         retention = retention if retention.is_on else self._settings.retention
@@ -146,20 +146,20 @@ class TraceRegistry:
                 self._run(trace)
 
     async def status(self, vhost: str) -> TraceStatus:
-        """Describe one trace; `NotFoundError` where there never was one."""
+        """Describe one trace; raises `NotFoundError` if there never was one."""
         return await self._describe(await self._known(vhost))
 
     async def statuses(self) -> Sequence[TraceStatus]:
-        """Describe every trace, stopped ones too, by virtual host."""
+        """Describe every trace, including stopped ones, by virtual host."""
         traces = sorted(await self._store.traces.list(), key=lambda trace: trace.vhost)
         return [await self._describe(trace) for trace in traces]
 
     def subscribe(self) -> Feed:
-        """Return the signal that new events are stored, over all virtual hosts."""
+        """The feed of new events of all virtual hosts."""
         return self._feed
 
     async def _keep(self) -> None:
-        """Carry out the retention of traces that do not run; the others see to it themselves."""
+        """Carry out retention for traces that are not running; running ones do it themselves."""
         retention = self._settings.retention
         while True:
             with contextlib.suppress(OutageError):

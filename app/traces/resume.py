@@ -1,15 +1,15 @@
 """Recognising trace messages that were stored already, after a crash or a cut.
 
 A batch is acknowledged after its transaction, so between the two a crash leaves messages that are
-both stored and still in the queue. They come back first, in their order, flagged redelivered. One
+both stored and still in the queue. They come back first, in order, flagged redelivered. One
 acknowledgement covers a whole batch, so what comes back of the stored ones is the last batch, or
-the last few: some suffix of the stored batches, whole. The checkpoint keeps the digests of as many
-batches as can be unacknowledged, and the run at the head of a new connection is compared with each
-such suffix. Silence decides nothing as long as the broker says that the queue holds more: a pause
-in the middle of that run would make stored messages new.
+the last few: some suffix of the stored batches, always whole ones. The checkpoint keeps the digests
+of as many batches as can be unacknowledged, and the first messages of a new connection are compared
+with each such suffix. Silence decides nothing as long as the broker says that the queue holds more:
+otherwise a pause among those messages would make stored ones count as new.
 
-What this cannot tell apart, because the firehose numbers nothing: traffic that is byte for byte
-periodic with a whole batch as the period, cut exactly between commit and acknowledgement.
+What this cannot tell apart, because the firehose numbers nothing: traffic that repeats byte for
+byte with a whole batch as its period, cut exactly between commit and acknowledgement.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _decode = msgspec.msgpack.Decoder(list[bytes]).decode
 
 
 def digest(message: Record | Unreadable) -> bytes:
-    """Return 8 bytes by which a trace message is recognised when it comes again.
+    """The 8 bytes by which a trace message is recognised when it comes again.
 
     Made from what was parsed, not from the raw bytes: a quorum queue adds a delivery count to the
     trace message's own headers. It guards against accidents, so it need not be cryptographic, and
@@ -53,7 +53,7 @@ class Window:
     """
 
     def __init__(self, span: int, stored: bytes | None = None) -> None:
-        """Start empty, or from what `dump` gave."""
+        """Start empty, or from what `dump` returned."""
         self._span = span
         self._batches: deque[bytes] = deque(_decode(stored) if stored else ())
         self._bytes = sum(map(len, self._batches))
@@ -63,7 +63,7 @@ class Window:
         return self._bytes // DIGEST_BYTES
 
     def add(self, digests: list[bytes]) -> None:
-        """Add a batch, and let go of those that are certainly acknowledged."""
+        """Add a batch, and drop those that are certainly acknowledged."""
         if not digests:
             return
         batch = b"".join(digests)
@@ -73,11 +73,11 @@ class Window:
             self._bytes -= len(self._batches.popleft())
 
     def dump(self) -> bytes:
-        """Return the window as the checkpoint keeps it."""
+        """The window as the checkpoint keeps it."""
         return _encode(list(self._batches))
 
     def suffixes(self) -> list[bytes]:
-        """Return what may come back: the batches from each one on, joined, longest first."""
+        """What may come back: the batches from each one on, joined, longest first."""
         joined = b"".join(self._batches)
         starts = [0]
         for batch in self._batches:
@@ -97,16 +97,16 @@ class Resume(Generic[T]):
         self._candidates = window.suffixes()
         self._run = b""
         self._held: list[T] = []
-        self._stored = 0  # how many of the run a candidate has explained in full
+        self._stored = 0  # how many of the messages held a candidate matches in full
         self.settled = not self._candidates
 
     @property
     def is_holding(self) -> bool:
-        """Whether messages wait for those behind them to decide about them."""
+        """Whether messages are held until later ones decide about them."""
         return bool(self._held)
 
     def push(self, message: T, digest: bytes, redelivered: bool) -> list[tuple[T, bool]]:
-        """Take a message in; return the decided ones as (message, is new)."""
+        """Take in a message; return the decided ones as (message, is new)."""
         if self.settled:
             return [(message, True)]
         self._held.append(message)
@@ -123,7 +123,7 @@ class Resume(Generic[T]):
         return self.settle()
 
     def settle(self) -> list[tuple[T, bool]]:
-        """Decide with what is there, because nothing more comes."""
+        """Decide with what is there, because nothing more is coming."""
         self.settled = True
         held, self._held = self._held, []
         return [(message, index >= self._stored) for index, message in enumerate(held)]

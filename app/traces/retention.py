@@ -1,4 +1,4 @@
-"""Retention is carried out by whoever owns the trace's tracker, between two batches."""
+"""Retention, carried out by the owner of the trace's tracker between two batches."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import msgspec
 from app.traces.ports import Pruning
 from app.tracker import Tracker
 
-# Events of one transaction: short enough to let batches of other traces in between.
+# How many events one transaction removes: few enough to let other traces' batches in between.
 AT_MOST = 20_000
 
 
 class Retention(msgspec.Struct, frozen=True):
     """What is kept: the newest events by number, by age (seconds), or all (None).
 
-    ``through`` is an id above which nothing goes, whatever the others say: what is archived ends
-    there. Alone it lets everything up to it go.
+    Nothing with an id above ``through`` is removed, whatever the others say: what is archived ends
+    there. Alone, it removes everything up to it.
     """
 
     keep_events: int | None = None
@@ -32,7 +32,7 @@ class Retention(msgspec.Struct, frozen=True):
         return any(bound is not None for bound in bounds)
 
     def older_than(self) -> int | None:
-        """Return the time (µs) before which events go."""
+        """The time (µs) before which events are removed."""
         if self.keep_seconds is None:
             return None
         return time.time_ns() // 1000 - int(self.keep_seconds * 1_000_000)
@@ -49,7 +49,7 @@ class Pruned(msgspec.Struct, frozen=True):
 
 
 async def preview(pruning: Pruning, trace_id: int, retention: Retention) -> Pruned:
-    """Say what `retain` would remove."""
+    """What `retain` would remove."""
     plan = await pruning.plan(
         trace_id,
         keep_events=retention.keep_events,
@@ -61,9 +61,9 @@ async def preview(pruning: Pruning, trace_id: int, retention: Retention) -> Prun
 
 
 async def retain(pruning: Pruning, trace_id: int, tracker: Tracker, retention: Retention) -> Pruned:
-    """Remove what the retention does not keep; return what went.
+    """Remove what the retention does not keep; returns what was removed.
 
-    The tracker must have nothing that is not stored.
+    Everything that the tracker holds must be stored.
     """
     removed = Pruned()
     while plan := await pruning.plan(

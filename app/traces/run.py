@@ -1,4 +1,4 @@
-"""What runs: one stream of trace messages, from the checkpoint on, until it is asked to end.
+"""A run: one stream of trace messages, from the checkpoint on, until it is asked to end.
 
     trace messages → records → stamped events → one transaction with the checkpoint → ack
 
@@ -38,11 +38,11 @@ class Run:
         self._next_retention = time.monotonic()
 
     def snapshot(self, standing: Standing) -> Snapshot:
-        """Return the numbers as they are."""
+        """The numbers now."""
         return self._recorder.snapshot(standing, self._monitor.lag)
 
     async def follow(self) -> None:
-        """Switch tracing on, and store what comes, until asked to end. Raises `OutageError`."""
+        """Switch tracing on, and store what arrives, until asked to end. Raises `OutageError`."""
         await self._monitor.begin()
         self._pipeline.supervisor.running()
         watching = asyncio.create_task(self._monitor.watch())
@@ -57,7 +57,7 @@ class Run:
         storing: asyncio.Task[None] | None = None
         try:
             while not self._ending.at_once:
-                if watching.done():  # it has no end but a failure
+                if watching.done():  # it ends only by a failure
                     watching.result()
                 if self._retention_is_due():
                     if storing is not None:
@@ -76,7 +76,7 @@ class Run:
                 elif silent and self._ending.when_empty:
                     return
         except asyncio.CancelledError:
-            if storing is not None:  # it may be waiting for the database, for who knows how long
+            if storing is not None:  # it may be waiting for the database, nobody knows how long
                 storing.cancel()
             raise
         finally:
@@ -84,7 +84,7 @@ class Run:
                 await storing
 
     async def _is_silent(self) -> bool:
-        """Whether the queue is empty, where it matters that it is more than a pause."""
+        """Whether the queue is empty and not just pausing; False if nothing depends on it."""
         if not (self._ending.when_empty or self._stamper.is_holding):
             return False
         return await self._stream.ready_messages() == 0 and self._stream.buffered == 0
@@ -93,7 +93,7 @@ class Run:
         return self._pipeline.settings.retention.is_on and time.monotonic() >= self._next_retention
 
     async def _retain(self) -> None:
-        """Carry retention out; nothing may be on its way into the store."""
+        """Carry out retention; nothing may be on its way into the store."""
         pipeline, retention = self._pipeline, self._pipeline.settings.retention
         self._next_retention = time.monotonic() + retention.check_seconds
         tracker = self._recorder.tracker

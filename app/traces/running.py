@@ -1,4 +1,4 @@
-"""A trace that runs within this process: its life, its supervisor, and the present attempt."""
+"""A trace that runs in this process: its life, its supervisor, and the current attempt."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from app.traces.undeliverable import MOST_IN_A_ROW, deliverable
 
 
 class RunningTrace:
-    """One virtual host's trace while the service cares for it."""
+    """One virtual host's trace while the service runs it."""
 
     def __init__(
         self,
@@ -31,11 +31,11 @@ class RunningTrace:
         settings: PipelineSettings,
         turn: asyncio.Lock | None = None,
     ) -> None:
-        """Begin at once.
+        """Start at once.
 
-        Traces that share a ``turn`` stamp or store one after the other. That is right where other
-        processes use the same store: while one trace's transaction is open those have to wait, and
-        it would be open longer by what the others stamp meanwhile.
+        Traces that share a ``turn`` stamp or store one after the other. Use that if other processes
+        use the same store: they wait while one trace's transaction is open, and it would stay open
+        longer if other traces stamped meanwhile.
         """
         self.trace = trace
         self._life = Life()
@@ -60,17 +60,17 @@ class RunningTrace:
         return not self._task.done()
 
     def snapshot(self) -> Snapshot:
-        """Return how it stands."""
+        """Its status now."""
         return self._attempt.snapshot(self._life.standing)
 
     def drain(self) -> None:
-        """Ask the run to end once the queue is empty, and to leave tracing alone till then."""
+        """Ask the run to end once the queue is empty, and to leave tracing alone until then."""
         self._attempt.drain()
 
     async def end(self, *, drain: bool, deadline: float) -> None:
-        """End the run: after the batch at hand, or once the queue is empty; cut it at the deadline.
+        """End the run after the current batch, or once the queue is empty; cancel at the deadline.
 
-        ``deadline`` in seconds from now. What a cut leaves unfinished comes back from the broker.
+        ``deadline`` in seconds from now. What is then unfinished comes back from the broker.
         """
         self._ending = True
         if self._life.state is TraceState.stopped:  # a drained run ends by itself
@@ -81,7 +81,7 @@ class RunningTrace:
             self._attempt.drain()
         else:
             self._attempt.stop()
-        if not waits:  # an outage may last: nothing can be finished, and nothing is lost
+        if not waits:  # an outage may last; nothing can be finished, and nothing is lost
             await asyncio.wait({self._task}, timeout=deadline)
         self._task.cancel()
         with contextlib.suppress(asyncio.CancelledError):

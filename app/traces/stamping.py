@@ -1,4 +1,4 @@
-"""From trace messages to a batch: which of them are new, and the events they lead to."""
+"""From trace messages to a batch: which of them are new, and the events they become."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from app.tracker import StampedEvent, Unreadable
 class Prepared(msgspec.Struct):
     """A batch to be stored, and the delivery tag that acknowledges all of it."""
 
-    batch: Batch | None  # None where every message was stored before
+    batch: Batch | None  # None if every message was stored before
     tag: int
     messages: int
 
 
 class Stamper:
-    """Stamps what comes in one stream."""
+    """Stamps what arrives in one stream."""
 
     def __init__(self, recorder: Recorder, stream: Stream) -> None:
         self._recorder = recorder
@@ -33,11 +33,11 @@ class Stamper:
 
     @property
     def is_holding(self) -> bool:
-        """Whether messages wait for those behind them to decide whether they are stored."""
+        """Whether messages are held until later ones decide whether they are stored."""
         return self._resume.is_holding
 
     def prepare(self, messages: Sequence[TraceMessage], silent: bool) -> Prepared | None:
-        """Stamp what is new among the messages; None where there is nothing to acknowledge.
+        """Stamp what is new among the messages; None if there is nothing to acknowledge.
 
         ``silent`` says that the queue holds no more for now.
         """
@@ -69,7 +69,7 @@ class Stamper:
     def _decided(
         self, messages: Sequence[TraceMessage], silent: bool
     ) -> list[tuple[TraceMessage, bytes, bool]]:
-        """Give (message, digest, is new) of those of which it is clear whether they are stored."""
+        """(message, digest, is new) for those that are known to be stored or not."""
         marked = [(arrival, digest(arrival.message)) for arrival in messages]
         if self._resume.settled:
             return [(arrival, mark, True) for arrival, mark in marked]

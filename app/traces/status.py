@@ -1,4 +1,4 @@
-"""What can be said of a trace at any moment."""
+"""What is known of a trace at any moment."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Work(msgspec.Struct):
 
 
 class Snapshot(msgspec.Struct, frozen=True):
-    """How a running trace stands. ``rate`` in events/s; ``totals`` is None before its restore."""
+    """A running trace's status. ``rate`` in events/s; ``totals`` is None before its restore."""
 
     standing: Standing
     totals: Totals | None = None

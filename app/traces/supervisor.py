@@ -1,7 +1,7 @@
-"""Erlang's supervision, said in Python: restart what fails, but not for ever.
+"""Erlang's supervision in Python: restart what fails, but not for ever.
 
-A failure is a bug, ours or one that some message brings out. An outage of the broker or the
-database is not: it is waited out, with growing pauses, and counts for nothing.
+A failure is a bug, ours or one that some message triggers. An outage of the broker or the
+database is not: the supervisor waits for its end, with growing pauses, and does not count it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class RestartIntensity:
         self._restarts: deque[float] = deque()
 
     def admits(self) -> bool:
-        """Count one failure; whether one more restart is right."""
+        """Count one failure; returns whether one more restart is allowed."""
         now = self._clock()
         self._restarts.append(now)
         while now - self._restarts[0] > self._period:
@@ -60,7 +60,7 @@ class Supervisor:
     ) -> None:
         """Supervise ``run``, which returns when it is asked to stop and raises otherwise.
 
-        What happens to it is told to ``life``.
+        ``life`` is told what happens to it.
         """
         self._name = name
         self._run = run
@@ -70,16 +70,16 @@ class Supervisor:
         self._pause_seconds = FIRST_PAUSE_SECONDS
 
     def running(self) -> None:
-        """Note that the run has come through its start, or through an outage."""
+        """Note that the run has started, or has got over an outage."""
         self.life.running()
         self._pause_seconds = FIRST_PAUSE_SECONDS
 
     def waiting(self, reason: str) -> None:
-        """Note that the run sits out an outage by itself."""
+        """Note that the run itself is waiting for an outage to end."""
         self.life.waiting(reason)
 
     async def supervise(self) -> None:
-        """Run, and run again; return when the run has ended or the trace has failed."""
+        """Run, and run again; returns when the run has ended or the trace has failed."""
         while True:
             try:
                 await self._run()
@@ -105,7 +105,7 @@ class Supervisor:
             self.life.restarting(_told(failure))
             return True
         self.life.failed(_told(failure))
-        log.error("trace of %r failed more often than is sensible and is given up", self._name)
+        log.error("trace of %r failed too often and is given up", self._name)
         return False
 
 

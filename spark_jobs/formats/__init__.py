@@ -1,1 +1,1 @@
-"""How each form of export (`model.exports`) is written."""
+"""How each export format (`model.exports`) is written."""

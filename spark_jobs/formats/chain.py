@@ -23,7 +23,7 @@ class Lane:
 
 @dataclass(frozen=True)
 class Chain:
-    """The chain between two events, as far as its format asked.
+    """The chain between two events, as far as its format needs it.
 
     ``facts`` are what is known before the first event is read (relation, ends, gaps, count).
     ``ranges`` and ``lanes`` are filled for diagrams, ``heights`` (of each participant's events,
@@ -57,7 +57,7 @@ class Renderer:
         render: a batch of events, by id, to bytes.
         write: the rendered batches of the whole chain, in order, to the file.
         lanes: it needs the chain's ranges and the participants' names.
-        heights: it needs every event's height, so the chain must be a small one.
+        heights: it needs every event's height, so the chain must be small.
     """
 
     columns: tuple[str, ...]

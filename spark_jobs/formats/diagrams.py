@@ -1,6 +1,6 @@
 """Events as diagrams: Graphviz, Mermaid and Chrome trace events.
 
-Lanes are participants, arrows run from a publish to its deliveries. An arrow is drawn where both
+Lanes are participants, arrows run from a publish to its deliveries. An arrow is drawn if both
 its ends are in the chain; a delivery whose publish is outside says so in words.
 """
 
@@ -60,7 +60,7 @@ def what(event: dict[str, Any]) -> str:
 def _rendered(
     statements: Callable[[dict[str, Any], Chain], Iterator[str]], joiner: str = "\n"
 ) -> Callable[[pa.RecordBatch, Chain], bytes]:
-    """A render function that makes each event some statements."""
+    """A render function that turns each event into some statements."""
 
     def render(batch: pa.RecordBatch, chain: Chain) -> bytes:
         rows = diagram_rows(batch, chain)
@@ -101,7 +101,7 @@ def _write_dot(file: Sink, chunks: Iterable[bytes], chain: Chain) -> None:
 # Mermaid
 
 
-# What Mermaid's grammar may take for its own; each has a code that it shows as the character.
+# What Mermaid's grammar may take for syntax; each has a code that is shown as the character.
 MERMAID_OWN = re.compile(r"[^\w .,/()@\[\]'*+=|-]|->|--|\bend\b", re.IGNORECASE)
 
 

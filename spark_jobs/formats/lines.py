@@ -27,7 +27,7 @@ def _json_lines(batch: pa.RecordBatch) -> list[str]:
 
 
 def _joined(lines: list[str], separator: str) -> bytes:
-    """JSON texts as bytes, with what some readers take for the end of a line as escapes."""
+    """JSON texts as bytes; what some readers take for the end of a line is escaped."""
     text = separator.join(lines)
     for character in LINE_ENDS:
         text = text.replace(character, f"\\u{ord(character):04x}")
@@ -79,8 +79,8 @@ def _write_csv(file: Sink, chunks: Iterable[bytes], chain: Chain) -> None:
     write_chunks(file, chunks, chain)
 
 
-# The labelled block's lines; an event without that field has no such line. The rest stands in the
-# block's title, and around the payload.
+# The labelled block's lines; an event without a field lacks its line. The rest is in the block's
+# title, and around the payload.
 ELSEWHERE = ("id", "type", "recorded_at", "payload", "payload_encoding", "payload_bytes")
 LABELS = {
     name: field.shown.label
@@ -98,7 +98,7 @@ def _render_txt(batch: pa.RecordBatch, chain: Chain) -> bytes:
 
 
 def _block(event: dict[str, Any]) -> str:
-    """One event to read. What a client wrote never begins a line, so no payload fakes a block."""
+    """One event as a block. A client's text never begins a line, so no payload fakes a block."""
     lines = [
         "=" * 80,
         f"{iso_time(event['recorded_at'])}: Event {event['id']}, message {event['type']}",

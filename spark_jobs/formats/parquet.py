@@ -20,12 +20,12 @@ TYPES: dict[Kind, pa.DataType] = {
     "time": pa.timestamp("us", tz="UTC"),
     "word": pa.string(),
     "words": pa.list_(pa.string()),
-    # A tree of whatever clients put there, which no Parquet type fits: JSON text.
+    # A tree of whatever clients put there, and no Parquet type fits it: JSON text.
     "table": pa.string(),
 }
 SCHEMA = pa.schema([pa.field(each.name, TYPES[each.kind]) for each in SHOWN.values()])
 LISTS = [each.name for each in SHOWN.values() if each.kind == "words"]
-# Batches are gathered into row groups of this many events at least.
+# Batches are gathered into row groups of at least this many events.
 ROW_GROUP = 20_000
 
 

@@ -1,6 +1,6 @@
 """Events as a log for ShiViz: each with its host and a vector clock.
 
-ShiViz takes the parser's expression from a file's first line and the one that parts executions
+ShiViz takes the parser's expression from a file's first line, and the one that separates executions
 from its second. A host's own clock must count 1, 2, 3…, so clocks count events of the chain: how
 many of each participant are at or before the event, read from its Interval Tree Clock.
 """
@@ -24,7 +24,7 @@ COLUMNS = ("id", "type", "participant", "clock", "exchange", "queue", "routing_k
 
 
 def host(lane: Lane) -> str:
-    """A participant's name without spaces, its number in front so that no two are the same."""
+    """A participant's name without spaces, with its number in front so that no two are the same."""
     return f"{lane.number}-" + re.sub(r"[^\w.:@/-]+", "_", lane.name)
 
 

@@ -44,7 +44,7 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 async def _copied(template_url: str) -> str:
-    # The server is the session's own and goes with it, copies and all.
+    # The server belongs to the test session and ends with it, copies and all.
     template = make_url(template_url)
     name = f"test_{uuid4().hex[:12]}"
     server = await asyncpg.connect(

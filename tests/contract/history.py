@@ -60,14 +60,14 @@ class History:
         return publish
 
     def step(self) -> list[StampedEvent]:
-        """Let the tracker have the next record."""
+        """Give the tracker the next record."""
         self.now += self.random.choice((1, 50, 1_000, 40_000_000, -30_000_000))
         events = self.tracker.apply(self.record(), self.now)
         self.events += events
         return events
 
     def batch(self, records: int, window: bytes = b"window") -> Batch:
-        """The next so many records as a batch, with the tracker's checkpoint."""
+        """The next `count` records as a batch, with the tracker's checkpoint."""
         events = [event for _ in range(records) for event in self.step()]
         return Batch(events, self.tracker.checkpoint(), window)
 

@@ -1,4 +1,4 @@
-"""Begins to store a batch, says so right before the commit, and never comes to it."""
+"""Begins to store a batch, says so right before the commit, and never commits."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ async def test_events_come_back_as_they_were_stamped(store: Store, trace_id: int
         assert row.stamp == event.stamp
 
 
-async def test_ids_are_dealt_in_order_and_without_holes(store: Store, trace_id: int) -> None:
+async def test_ids_are_assigned_in_order_and_without_holes(store: Store, trace_id: int) -> None:
     history = History(seed=2)
     assert await store.batches.append(trace_id, history.batch(3)) == range(1, 4)
     assert await store.batches.append(trace_id, history.batch(2)) == range(4, 6)
@@ -220,7 +220,7 @@ async def test_odd_characters_survive(store: Store, trace_id: int) -> None:
     assert (row.properties, row.exchange, row.payload) == (properties, '🐇 <b>"\\', b"\0\xff")
 
 
-async def test_a_trace_that_is_none_is_refused(store: Store) -> None:
+async def test_an_unknown_trace_is_refused(store: Store) -> None:
     with pytest.raises(NotFoundError, match="no trace has the number 99"):
         await store.batches.append(99, History(seed=12).batch(1))
 

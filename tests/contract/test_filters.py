@@ -283,7 +283,7 @@ async def test_large_fields_are_read_only_where_they_are_asked_for(
 
 
 @pytest.mark.parametrize("pattern", ["(", "a{2,1}", r"(a)\1", "(?=a)", "x" * 501])
-async def test_what_is_no_regular_expression_is_refused(store: Store, pattern: str) -> None:
+async def test_an_invalid_regular_expression_is_refused(store: Store, pattern: str) -> None:
     with pytest.raises(BadRequestError, match="regular expression"):
         await store.events.list(EventFilter(exchange=pattern, use_regex=True))
 
@@ -307,7 +307,7 @@ async def test_a_regular_expression_made_to_take_for_ever_does_not(
     assert rows == []
 
 
-async def test_what_takes_too_long_is_broken_off_and_the_store_goes_on(
+async def test_what_takes_too_long_is_stopped_and_the_store_goes_on(
     database_url: str, store: Store, trace_id: int
 ) -> None:
     history = History(seed=50)

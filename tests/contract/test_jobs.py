@@ -57,7 +57,7 @@ async def test_only_legal_transitions_are_made(store: Store, state: JobState) ->
             assert await store.jobs.get(job.id) == job
 
 
-async def test_progress_is_noted_of_running_jobs_alone(store: Store) -> None:
+async def test_progress_is_noted_only_of_running_jobs(store: Store) -> None:
     for state, way in WAYS.items():
         job = await store.jobs.create("chain", "/", REQUEST)
         for step in way:

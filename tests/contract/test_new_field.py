@@ -1,4 +1,4 @@
-"""A field of an event is described once: a line in `model.event` and a migration make a new one.
+"""A field of an event is described once: a line in `model.event` and a migration add a new one.
 
 Both are added to a copy of the sources, and the copy is asked wherever fields show.
 """

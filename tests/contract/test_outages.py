@@ -53,7 +53,7 @@ async def test_the_store_goes_on_after_the_server_was_away(server: PostgresServe
     server.start()
     assert await store.batches.append(trace.id, batch) == range(11, 21)
     assert len(await store.events.list(EVERYTHING)) == 20
-    server.restart()  # its connections are dead, and nobody was told
+    server.restart()  # its connections are dead, and the store does not know
     assert len(await store.events.list(EVERYTHING)) == 20
     assert await store.batches.append(trace.id, history.batch(1)) == range(21, 22)
     await store.close()
@@ -135,13 +135,13 @@ async def test_a_file_that_cannot_be_opened_is_an_outage(tmp_path: Path) -> None
     (tmp_path / "itc.db").mkdir()
     with pytest.raises(OutageError, match="cannot be opened"):
         await Store.open(f"sqlite:///{tmp_path / 'itc.db'}")
-    # The thread of the connection that failed still has a word for this test's event loop.
+    # The failed connection's thread still has something to tell this test's event loop.
     for thread in threading.enumerate():
         if "_connection_worker_thread" in thread.name:
             await asyncio.to_thread(thread.join, 10)
 
 
-async def test_a_mistake_of_the_program_is_no_outage(store: Store, trace_id: int) -> None:
+async def test_a_bug_in_the_program_is_no_outage(store: Store, trace_id: int) -> None:
     batch = History(seed=4).batch(2)
     await store.batches.append(trace_id, batch)
     twice = History(seed=4).batch(2)
@@ -171,7 +171,7 @@ async def test_wrong_credentials_are_a_setting_and_never_shown(
     assert url.password not in caplog.text
 
 
-async def test_a_host_that_is_none_is_an_outage() -> None:
+async def test_an_unknown_host_is_an_outage() -> None:
     url = "postgresql://u:SECRET@127.0.0.1:1/itc"
     with pytest.raises(OutageError, match=r"127\.0\.0\.1 cannot be reached") as caught:
         await Store.open(url)

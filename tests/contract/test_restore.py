@@ -69,7 +69,7 @@ async def test_traces_are_restored_apart(store: Store) -> None:
         assert len(restored.copies) == history.tracker.pending_copies
 
 
-async def test_a_trace_that_is_none_cannot_be_restored(store: Store) -> None:
+async def test_an_unknown_trace_cannot_be_restored(store: Store) -> None:
     with pytest.raises(NotFoundError):
         await store.checkpoints.restore(99, 10)
 

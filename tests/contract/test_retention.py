@@ -169,10 +169,10 @@ async def test_channels_without_events_go_also_where_their_participant_stays(
         restored = await store.checkpoints.restore(trace_id, Bounds().handovers)
         assert {each.key: each.last_event_id for each in restored.channels} == last
         assert history.tracker.channels == len(last)
-        # The next to go are known to whoever goes on from here.
+        # Whoever continues from here knows which are the next to go.
         history.tracker = Tracker(policy, Bounds(), restored)
         assert history.tracker.channels == len(last)
-    # Nobody of the first events' is left, but for those who acted again.
+    # Of the first events' channels only those that acted again are left.
     assert {event.channel_key for event in history.events[:30]} - set(last)
     rows = await store.events.list(EventFilter(vhost="/"), after=0, limit=9999)
     expected = [event.record.channel for event in history.events[-30:]]
@@ -250,7 +250,7 @@ async def test_a_plan_that_was_overtaken_is_refused_and_nothing_goes(
         await store.retention.prune(plan, history.tracker.checkpoint())
 
 
-async def test_retention_of_a_trace_that_is_none_is_an_error(store: Store) -> None:
+async def test_retention_of_an_unknown_trace_is_an_error(store: Store) -> None:
     with pytest.raises(NotFoundError):
         await store.retention.plan(99, keep_events=1)
 
@@ -282,7 +282,7 @@ def _heavy(history: History) -> Batch:
 
 
 def _file_bytes(database_url: str) -> int:
-    """The file's size once everything in its log has reached it."""
+    """The file's size once everything in its log has been written to it."""
     path = database_url.removeprefix("sqlite:///")
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()

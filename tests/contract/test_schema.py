@@ -1,4 +1,4 @@
-"""Migrations make the tables that the program works with, from nothing and back to nothing."""
+"""Migrations create the tables that the program works with, and remove them again."""
 
 from __future__ import annotations
 
@@ -204,7 +204,7 @@ async def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
         await migrate(f"sqlite:///{tmp_path / 'file' / 'under' / 'itc.db'}")
 
 
-async def test_what_is_no_database_is_refused(tmp_path: Path) -> None:
+async def test_a_file_that_is_not_a_database_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "itc.db"
     path.write_text("some notes, and no database at all " * 100)
     with pytest.raises(SettingsError, match="no SQLite database"):
@@ -223,9 +223,7 @@ async def test_what_is_no_database_is_refused(tmp_path: Path) -> None:
         ("sqlite://secret@h/itc.db", "a file has no host"),
     ],
 )
-async def test_an_address_that_cannot_be_is_refused_without_showing_it(
-    url: str, reason: str
-) -> None:
+async def test_an_invalid_address_is_refused_without_showing_it(url: str, reason: str) -> None:
     for attempt in (Store.open, migrate):
         with pytest.raises(SettingsError, match=reason) as caught:
             await attempt(url)

@@ -1,4 +1,4 @@
-"""An installed service brings its migrations and its dashboard along."""
+"""An installed service has its migrations and its dashboard with it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _run(*words: object, cwd: Path, **environment: str) -> str:
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with what the wheel holds, far from the checkout."""
+    """A folder with the wheel's content, far from the checkout."""
     source = tmp_path_factory.mktemp("source")
     for name in SOURCES:
         ignored = shutil.ignore_patterns("__pycache__", "node_modules")

@@ -24,7 +24,7 @@ OPERATIONS = CHECKOUT / "docs" / "operations.md"
 CAPTURING = ("itc-documents", "hush")
 READY_SECONDS = 90
 PIPELINE_SECONDS = 60
-EVENTS = 25  # of the pipeline
+EVENTS = 25  # that the pipeline causes
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Installation:
 
 
 def trace_path(vhost: str) -> str:
-    """Where the trace of a virtual host is."""
+    """The path of a virtual host's trace."""
     return f"/itc_db/{quote(vhost, safe='')}/undefined/undefined/undefined"
 
 
@@ -123,7 +123,7 @@ def installed(broker: Broker, folder: Path, **more: str) -> Iterator[Installatio
         "ITC_DATA_DIR": str(folder / "data"),
         "ITC_PORT": str(port),
         "ITC_SPARK_AT_BOOT": "true",
-        "ITC_AUTH_CACHE_SECONDS": "0.01",  # each test makes a virtual host of its own
+        "ITC_AUTH_CACHE_SECONDS": "0.01",  # each test creates a virtual host of its own
         **more,
     }
     service = Child(

@@ -28,7 +28,7 @@ _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Block:
-    """One fenced block: what stands behind the backticks, and the text between them."""
+    """One fenced block: what follows the opening backticks, and the text between them."""
 
     kind: str
     text: str
@@ -69,7 +69,7 @@ def anchors(document: Path) -> set[str]:
 
 
 def script(document: Path) -> str:
-    """The blocks that are carried out, as one script."""
+    """The blocks that are run, as one script."""
     return "\n".join(block.text for block in blocks(document) if block.kind == "sh run")
 
 

@@ -23,7 +23,7 @@ def described(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def words() -> set[str]:
-    """Every name that the document sets as code, which may go on in the next line."""
+    """Every name that the document sets as code, which may continue on the next line."""
     fenced = " ".join(block.text for block in blocks(API))
     marked = " ".join(re.findall(r"`([^`]+)`", prose(API)))
     return {word.lower() for word in re.findall(r"[A-Za-z][\w-]*", f"{fenced} {marked}")}

@@ -10,7 +10,7 @@ import pytest
 from tests.docs.conftest import CAPTURING, Installation
 from tests.docs.documents import CHECKOUT, DOCUMENTS, code, name_of, script, shown
 
-# What a document takes for granted: these are about orders that have been through the broker.
+# What a document assumes: these are about orders that have gone through the broker.
 WITH_ORDERS = {
     "docs/runbooks.md": "1001",
     "docs/how-it-works.md": "1001",

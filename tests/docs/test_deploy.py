@@ -28,7 +28,7 @@ def units(tmp_path: Path) -> list[Path]:
     return copies
 
 
-def test_systemd_takes_the_units(units: list[Path]) -> None:
+def test_systemd_accepts_the_units(units: list[Path]) -> None:
     program = shutil.which("systemd-analyze")
     assert program, "systemd-analyze is not installed"
     checked = subprocess.run(

@@ -1,4 +1,4 @@
-"""What the documents name is there: files, headings, routes, settings, commands, options."""
+"""What the documents name exists: files, headings, routes, settings, commands, options."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_links_lead_somewhere(document: Path) -> None:
     for link in links(document):
         parts = urlsplit(link)
         if parts.scheme:
-            continue  # what others have written is not ours to check, nor always reachable
+            continue  # other people's pages are not ours to check, nor always reachable
         target = (document.parent / unquote(parts.path)).resolve() if parts.path else document
         if not target.exists() or (parts.fragment and parts.fragment not in anchors(target)):
             dead.append(link)
@@ -98,12 +98,12 @@ def test_commands_and_options_are_the_command_line_s(document: Path) -> None:
 
 
 def _commands(text: str) -> Iterator[list[str]]:
-    """The words behind each ``rabbitmq-itc`` that is a command, up to the next of the shell."""
+    """The words after each ``rabbitmq-itc`` that is a command, up to the shell's next command."""
     joined = text.replace("\\\n", " ")
     for line in _COMMAND.findall(joined):
         lexer = shlex.shlex(line, posix=True, punctuation_chars=False)
         lexer.whitespace_split = True
         try:
             yield list(lexer)
-        except ValueError:  # a quote that ends behind a character at which we cut
+        except ValueError:  # a quote that ends after a character at which we cut
             yield line.split()

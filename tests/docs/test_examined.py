@@ -1,4 +1,4 @@
-"""The OpenAPI document beside the whole service: a real broker, stored events, Spark's jobs."""
+"""The OpenAPI document against the whole service: a real broker, stored events, Spark's jobs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tools.servers import RabbitNode
 
 @pytest.fixture
 def own(tmp_path: Path) -> Iterator[Installation]:
-    """A service beside a broker of its own: requests out of nowhere start and stop its traces."""
+    """A service with a broker of its own: random requests start and stop its traces."""
     bounds = {
         "ITC_WAIT_SECONDS_MAX": "0.05",
         "ITC_SIGN_IN_FAILURES": "1000000000",  # wrong credentials are among what is tried
@@ -32,6 +32,6 @@ async def test_requests_made_from_the_document_find_nothing(
     await asyncio.to_thread(own.with_orders, "/", "1005")
     credentials = f"{own.broker.user}:{own.broker.password}"
 
-    # Each parameter's bounds one by one are for tests/api, beside fakes, and for `make examine`.
+    # Single bounds of each parameter are tested in tests/api, with fakes, and by `make examine`.
     phases = ("examples", "fuzzing", "stateful")
     assert await examine(own.url, credentials, tmp_path, 3, *phases) > 50

@@ -32,7 +32,7 @@ def _pip(*words: object) -> None:
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The environment's folder. What the service needs in turn is borrowed from ours."""
+    """The environment's folder. The service's own dependencies are borrowed from ours."""
     folder = tmp_path_factory.mktemp("package")
     ignored = shutil.ignore_patterns("__pycache__", "node_modules")
     for name in SOURCES:
@@ -46,7 +46,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     environment = folder / "environment"
     venv.create(environment, with_pip=False)
     [packages] = environment.glob("lib/python*/site-packages")
-    # A path in a .pth file adds what lies there, but not that folder's own .pth files: the
+    # A path in a .pth file adds what is there, but not that folder's own .pth files: the
     # checkout, installed in place there, stays out.
     (packages / "borrowed.pth").write_text(sysconfig.get_path("purelib") + "\n")
     [wheel] = folder.glob("*.whl")
@@ -114,4 +114,4 @@ def test_what_is_imported_is_what_was_installed(installed: Path, tmp_path: Path)
 def test_the_image_is_made_of_what_the_package_is_made_of() -> None:
     lines = (CHECKOUT / ".dockerignore").read_text().splitlines()
     kept = {line[1:] for line in lines if line.startswith("!")}
-    assert {*SOURCES, *FILES} - {"MANIFEST.in"} <= kept  # that one is for source archives alone
+    assert {*SOURCES, *FILES} - {"MANIFEST.in"} <= kept  # that one is only for source archives

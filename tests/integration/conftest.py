@@ -65,7 +65,7 @@ class Service:
         await until(runs, f"the trace of {vhost} runs")
 
     async def stored(self, vhost: str, count: int) -> list[Event]:
-        """Wait until so many events of a virtual host are stored; return all there are."""
+        """Wait until this many events of a virtual host are stored; return all there are."""
 
         async def enough() -> list[Event] | None:
             events = await self.events(vhost)

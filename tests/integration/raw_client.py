@@ -1,4 +1,4 @@
-"""A publisher that puts bytes on the wire which no client library would."""
+"""A publisher that puts bytes on the wire that no client library would."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _HEADERS = 1 << 13
 
 
 def table(*entries: bytes) -> bytes:
-    """A field table of entries that are encoded already."""
+    """A field table of entries that are already encoded."""
     content = b"".join(entries)
     return struct.pack(">I", len(content)) + content
 
@@ -67,7 +67,7 @@ class RawPublisher:
         trace: TracebackType | None,
     ) -> None:
         self._send(commands.Channel.Close(200, "", 0, 0), 1)
-        await self._expect(commands.Channel.CloseOk)  # so everything before was taken in
+        await self._expect(commands.Channel.CloseOk)  # so everything before it has been read
         self._writer.close()
         await self._writer.wait_closed()
 

@@ -16,7 +16,7 @@ from tools.servers import Broker
 
 
 async def send_and_receive(broker: Broker, vhost: str, count: int, queue: str = "q") -> None:
-    """Publish to a queue, then get every message, each role on a connection of its own."""
+    """Publish to a queue, then get every message, each role on its own connection."""
     async with (
         await aio_pika.connect(broker.amqp_url(vhost)) as publisher,
         await aio_pika.connect(broker.amqp_url(vhost)) as consumer,
@@ -84,7 +84,7 @@ async def test_stopping_empties_the_queue_into_the_store_and_leaves_nothing_behi
     assert "itc.trace" not in {queue["name"] for queue in rabbit.api("GET", "queues", vhost)}
 
 
-async def test_between_a_stop_and_the_next_start_lies_a_gap(
+async def test_between_a_stop_and_the_next_start_is_a_gap(
     service: Service, rabbit: Broker, vhost: str
 ) -> None:
     await service.running(vhost)

@@ -181,7 +181,7 @@ async def delivered_too_often(clients: Clients) -> None:
     )
     await clients.queue("dead")
     await clients.send()
-    # By death: newer brokers do not count what a client puts back itself.
+    # By the client's death: newer brokers do not count what a client requeues itself.
     for _ in range(2):
         connection = await clients.connect()
         queue = await (await connection.channel()).get_queue("q")
@@ -285,7 +285,7 @@ async def ten_megabytes(clients: Clients) -> None:
 
 class Case(NamedTuple):
     traffic: Callable[[Clients], Awaitable[None]]
-    # For each received event in order: (queue, match, place of its publish or None).
+    # For each received event in order: (queue, match, index of its publish or None).
     received: list[tuple[str, Match, int | None]]
     published: int = 1
 

@@ -101,7 +101,7 @@ async def test_a_cluster_is_traced_whole_in_causal_order_and_beyond_a_nodes_deat
         assert all(e.cause is not None and e.cause < e.id for e in received)
 
         await overtake(cluster, "v")
-        # Three that were made up, and three publishes that showed them.
+        # Three that were made up, and the three publishes that carried them.
         stored = (await service.stored("v", len(events) + 6))[len(events) :]
         publish, deliver, reaction = (e for e in stored if e.node == "rabbit@elsewhere")
         assert [publish.connection, deliver.connection] == ["publisher", "consumer"]

@@ -1,4 +1,4 @@
-"""The store's disk is full: the trace says so and waits, goes on by itself, and loses nothing."""
+"""The store's disk is full: the trace says so and waits, resumes by itself, and loses nothing."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ async def test_a_full_disk_under_sqlite_is_waited_for_without_loss(
 async def test_a_file_that_may_not_grow_is_waited_for_without_loss(
     service: Service, store: Store, rabbit: Broker, vhost: str
 ) -> None:
-    """The same, as SQLite says it itself: where no disk may be mounted this one remains."""
+    """The same, reported by SQLite itself: this works where no disk may be mounted."""
     await service.running(vhost)
     await store._database.write(lambda each: each.exec_driver_sql("PRAGMA max_page_count=1"))
     await send_and_receive(rabbit, vhost, 2_000)

@@ -1,4 +1,4 @@
-"""Trace messages that are odd, broken, or none at all: kept with a reason, and never in the way."""
+"""Odd, broken and bogus trace messages: kept with a reason, and never in the way."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ BROKEN = {
 }
 
 
-async def test_what_is_no_trace_message_is_quarantined_with_its_reason(
+async def test_what_is_not_a_trace_message_is_quarantined_with_its_reason(
     service: Service, rabbit: Broker, vhost: str
 ) -> None:
     await service.running(vhost)
@@ -121,7 +121,7 @@ async def test_tables_too_deep_for_any_decoder_are_quarantined(
     await is_well(service, rabbit, vhost)
 
 
-async def test_bytes_that_are_no_text_are_kept_spelt_out(
+async def test_bytes_that_are_not_text_are_kept_as_escapes(
     service: Service, rabbit: Broker, vhost: str
 ) -> None:
     await service.running(vhost)
@@ -139,7 +139,7 @@ async def test_bytes_that_are_no_text_are_kept_spelt_out(
 async def test_a_name_too_long_for_its_trace_message_stops_nothing(
     service: Service, rabbit: Broker, vhost: str, before: int
 ) -> None:
-    """The broker breaks off any consumer that it tries to hand such a trace message to."""
+    """The broker disconnects any consumer that it tries to hand such a trace message to."""
     long = "q" * 255
     await service.running(vhost)
     async with AsyncExitStack() as stack:

@@ -1,4 +1,4 @@
-"""The service killed under load, on both databases; ``python -m drills.kills`` is the large one."""
+"""The service killed under load, on both databases; ``python -m drills.kills`` does more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is away comes back: the trace says what it waits for, goes on, and tells no lies."""
+"""What is away comes back: the trace says what it waits for, resumes, and tells no lies."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tools.servers import Broker, PostgresServer, RabbitNode
 
 
 async def gap_reasons(service: Service, vhost: str, count: int) -> list[str]:
-    """Wait until so many gaps are there and closed; their reasons."""
+    """Wait until there are this many gaps, all closed; return their reasons."""
 
     async def closed() -> list[str] | None:
         gaps = (await service.registry.status(vhost)).gaps
@@ -59,7 +59,7 @@ async def test_a_connection_cut_in_the_middle_loses_and_doubles_nothing(
     await service.running(vhost)
 
     async def ours() -> list[str]:
-        # A connection is listed before its own name is: that comes with its client properties.
+        # A connection is listed before its name is: that comes with its client properties.
         found = await asyncio.to_thread(rabbit.api, "GET", "vhosts", vhost, "connections")
         named = [c for c in found if c.get("user_provided_name") == "rabbitmq-itc"]
         return [c["name"] for c in named]
@@ -81,7 +81,7 @@ async def test_a_connection_cut_in_the_middle_loses_and_doubles_nothing(
     assert (status.restarts, status.gaps) == (0, [])
 
 
-async def test_a_trace_queue_that_somebody_deleted_is_made_again_and_a_gap_says_so(
+async def test_a_trace_queue_that_somebody_deleted_is_created_again_and_a_gap_says_so(
     service: Service, rabbit: Broker, vhost: str
 ) -> None:
     await service.running(vhost)
@@ -131,7 +131,7 @@ async def test_a_trace_queue_that_reached_its_limit_is_exactly_one_gap(
     lock.close()
     assert await gap_reasons(service, vhost, 1) == [FULL]
     events = await service.events(vhost)
-    assert len(events) < 4 + 1_200  # something was lost indeed
+    assert len(events) < 4 + 1_200  # something was really lost
     (gap,) = (await service.registry.status(vhost)).gaps
     assert 4 <= gap.after_event_id < (gap.before_event_id or 0) <= events[-1].id + 1
     await send_and_receive(rabbit, vhost, 5, "later")

@@ -1,4 +1,4 @@
-"""Traces in processes of their own: the same events, the same states, and a crash is survived."""
+"""Traces in processes of their own: the same events, the same states, and they survive a crash."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ ACCOUNT, PASSWORD = "capturer", "hush-hush"
 
 
 async def waiting_for(service: Service, vhost: str, words: str) -> str:
-    """Wait until the trace waits for something with these words in it; gives the sentence."""
+    """Wait until the trace waits for something with these words in it; return the sentence."""
 
     async def waits() -> str | None:
         status = await service.registry.status(vhost)
@@ -58,7 +58,7 @@ async def test_a_deleted_virtual_host_is_named_and_traced_again_when_it_is_back(
     await send_and_receive(rabbit, vhost, 1)
 
     assert said == (
-        f"the broker has no virtual host {vhost} any more: make it again, or stop this trace"
+        f"the broker has no virtual host {vhost} any more: create it again, or stop this trace"
     )
     assert len(await service.stored(vhost, 2)) == 2
 
@@ -71,7 +71,7 @@ async def test_a_wrong_password_is_said_without_showing_it(
     capturing_as(service, rabbit.amqp_url("/", account, "guessed"), settings)
     await service.registry.start(vhost, None)
     said = await waiting_for(service, vhost, "refuses user")
-    rabbit.add_user(account, "guessed")  # the operator mends it at the broker
+    rabbit.add_user(account, "guessed")  # the operator fixes it at the broker
     await service.running(vhost)
     await service.close()
 
@@ -98,7 +98,7 @@ async def test_rights_that_are_missing_are_said_and_how_to_give_them(
         assert rabbit.password not in said.replace(rabbit.user, "")
 
 
-async def test_what_is_no_amqp_broker_is_said(rabbit: Broker) -> None:
+async def test_a_server_that_is_not_an_amqp_broker_is_reported(rabbit: Broker) -> None:
     http = rabbit.management_url.partition("://")[2]
     with pytest.raises(OutageError, match="ITC_AMQP_URL") as raised:
         await sign_in(f"amqp://itc:{PASSWORD}@{http}", "/", 30)

@@ -37,7 +37,7 @@ def account(rabbit: Broker, vhost: str) -> Iterator[str]:
 
 
 async def address_in(log: Path, process: asyncio.subprocess.Process) -> str:
-    """Where the service says that it listens."""
+    """The address that the service says it listens on."""
 
     async def listening() -> str | None:
         text = await asyncio.to_thread(log.read_text)

@@ -1,4 +1,4 @@
-"""The private servers themselves: what other tests take for granted of them."""
+"""The private servers themselves: what other tests assume about them."""
 
 from __future__ import annotations
 

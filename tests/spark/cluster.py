@@ -14,7 +14,7 @@ from tools.servers.processes import Child, Folder, free_port, port_answers
 DISTRIBUTION = Path(pyspark.__file__).parent
 SPARK_CLASS = str(DISTRIBUTION / "bin" / "spark-class")
 START_SECONDS = 60
-# An application's: small, and ready as soon as can be.
+# An application's settings: small, and ready as soon as possible.
 CONFIGURATION = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.memory": "512m",

@@ -38,7 +38,11 @@ def run(message: dict[str, Any], settings: dict[str, Any]) -> None:
 def main() -> None:
     settings = json.loads(sys.stdin.readline())
     if settings["spark"]["master"] == "spark://dead":
-        fail(None, "outage", "No Spark master answers at dead; start it, or mend ITC_SPARK_MASTER.")
+        fail(
+            None,
+            "outage",
+            "No Spark master answers at dead; start it, or correct ITC_SPARK_MASTER.",
+        )
         sys.exit(3)
     say("ready")
     for line in sys.stdin:

@@ -39,7 +39,7 @@ class History:
     """Events of several traces, ids from 1; ``past[e]`` holds every event at or before e."""
 
     def __init__(self, traces: int = 1, pasts: bool = True) -> None:
-        self._pasts = pasts  # they grow with the square of the history
+        self._pasts = pasts  # their size is quadratic in the history's
         self.rows: list[dict[str, Any]] = []
         self.past: dict[int, frozenset[int]] = {}
         self.actors: dict[int, list[Actor]] = {trace: [] for trace in range(1, traces + 1)}

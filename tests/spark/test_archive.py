@@ -30,7 +30,7 @@ DAY = 86_400_000_000
 
 @dataclass(frozen=True)
 class Pruned:
-    """A history of which the first events were archived and then pruned."""
+    """A history whose first events were archived and then pruned."""
 
     history: History
     url: str
@@ -39,7 +39,7 @@ class Pruned:
 
 
 def history_with_reuse(rng: random.Random) -> History:
-    """Two halves; who took no part in the second gave its interval to others who do."""
+    """Two halves; those that take no part in the second gave their intervals to others."""
     history = random_history(rng, CUT, present=8, churn=0.05)
     first = [actor for actor in history.actors[1] if actor.events]
     staying, leaving = first[:3], first[3:]
@@ -96,7 +96,7 @@ def pruned(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Pru
 
 @pytest.fixture(scope="module")
 def plain(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Pruned:
-    """Nobody gone, so that clocks tell the same before and after."""
+    """Nobody has gone, so clocks say the same before and after."""
     folder = tmp_path_factory.mktemp("plain")
     history = random_history(random.Random(11), 480, present=5, churn=0)
     whole, url = history.write(folder / "whole.db"), history.write(folder / "store.db")
@@ -217,7 +217,7 @@ def test_the_archive_is_partitioned_by_day_and_read_by_others(pruned: Pruned) ->
 
 
 def test_an_archive_of_another_store_is_left_alone(spark: SparkSession, tmp_path: Path) -> None:
-    """A store that a backup was restored to gives the same ids to other events."""
+    """A store restored from a backup gives the same ids to other events."""
     archives = tmp_path / "archives"
     one, other = (random_history(random.Random(seed), 60, 3, 0.1) for seed in (1, 2))
     for row in other.rows:

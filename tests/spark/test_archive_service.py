@@ -1,4 +1,4 @@
-"""Archived and pruned through the service, a chain is the file that it was before."""
+"""Archived and pruned through the service, a chain still gives the same file."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from tests.api.fakes import FakeTraces, trace_status
 from tests.api.story import deliver, publish
 
 MESSAGES = 120
-FIRST, LAST = 9, 8 + 2 * MESSAGES  # behind the story that each world begins with
+FIRST, LAST = 9, 8 + 2 * MESSAGES  # after the events that each world begins with
 CUT = 100
 
 
 @dataclass
 class PruningTraces(FakeTraces):
-    """Traces that nobody runs, pruned as the registry would."""
+    """Traces that are not running, pruned as the registry would."""
 
     store: Store = field(init=False)
 
@@ -39,7 +39,7 @@ class PruningTraces(FakeTraces):
 
 
 def gossip() -> list[Record]:
-    """One sends to the next, who sends to the next."""
+    """Each sends to the next."""
     chance = random.Random(4)
     actors = [Channel("rabbit@one", f"10.0.1.{n}:1 -> 10.0.0.9:5672", 1, f"u{n}") for n in range(5)]
     records: list[Record] = []

@@ -54,7 +54,7 @@ def files(tmp_path: Path) -> list[Path]:
 
 @pytest.fixture
 def short_lived(tmp_path: Path) -> Stored:
-    """Very many participants with hardly an event each."""
+    """Very many participants with hardly any events each."""
     history = random_history(random.Random(8), 600, present=5, churn=0.7)
     last = max(history.past, key=lambda each: len(history.past[each]))
     first = max(history.past[last] - {last}, key=lambda each: len(history.chain(each, last)))

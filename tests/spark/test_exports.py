@@ -46,7 +46,7 @@ def test_a_name_that_is_not_plain_is_refused(exports: Exports, file: str) -> Non
 
 
 @pytest.mark.parametrize("file", ["a.exe", "a.json.gz", "a.jsonl.manifest.json"])
-def test_an_extension_that_is_no_formats_is_refused(file: str) -> None:
+def test_an_unknown_extension_is_refused(file: str) -> None:
     with pytest.raises(BadRequestError, match=r"\.parquet"):
         checked_name(file)
 

@@ -133,7 +133,7 @@ def test_parquet(export: Export, stored: Stored) -> None:
     assert json.loads(table.schema.metadata[b"chain"])["from"] == stored.first
 
 
-def test_labelled_text_has_one_block_an_event(export: Export, stored: Stored) -> None:
+def test_labelled_text_has_one_block_per_event(export: Export, stored: Stored) -> None:
     text = export("chain.txt").read_text()
     # A payload's own line of "=" is indented, so the rule alone parts the blocks.
     blocks = re.split(r"^={80}\n", text, flags=re.MULTILINE)[1:]
@@ -245,7 +245,7 @@ def test_graphviz_reads_any_name_as_text(text: str) -> None:
     assert re.sub(r"\\(.)", r"\1", node.get_label()[1:-1]) == text
 
 
-def test_mermaid_has_a_line_an_event(export: Export, stored: Stored) -> None:
+def test_mermaid_has_one_line_per_event(export: Export, stored: Stored) -> None:
     first, *lines = export("chain.mmd").read_text().splitlines()
     assert first == "sequenceDiagram"
     participants = [line for line in lines if line.startswith("    participant P")]

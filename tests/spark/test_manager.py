@@ -1,4 +1,4 @@
-"""The jobs as the service sees them, with a runner that does what a test tells it."""
+"""The jobs as the service sees them, with a runner that the tests control."""
 
 from __future__ import annotations
 
@@ -320,7 +320,7 @@ async def test_waiting_no_longer_than_asked() -> None:
         assert (await it.manager.wait(job.id, 0.01)).state is JobState.running
 
 
-async def test_an_idle_runner_is_given_back_and_used_again() -> None:
+async def test_an_idle_runner_is_stopped_and_used_again() -> None:
     async with bench(idle_seconds=0.01) as it:
         async with asyncio.timeout(5):
             await it.runner.stops.wait()

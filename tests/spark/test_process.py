@@ -252,6 +252,6 @@ async def test_a_job_without_java_or_master_fails_with_advice_and_no_file(
     assert not target.parent.exists()
 
 
-def test_the_command_line_tells_nothing_of_the_database(stored: Stored) -> None:
+def test_the_command_line_shows_nothing_of_the_database(stored: Stored) -> None:
     process = SparkProcess("postgresql://u:secret@h/d", master="local[1]")
     assert "secret" not in json.dumps(process._command)

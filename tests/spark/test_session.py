@@ -1,4 +1,4 @@
-"""What is said when Spark cannot start."""
+"""The error messages when Spark cannot start."""
 
 from __future__ import annotations
 

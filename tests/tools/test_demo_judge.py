@@ -1,4 +1,4 @@
-"""The demo must be able to fail: its own account of causality, and its comparison with it."""
+"""The demo must be able to fail: its own account of causality, and comparing an export with it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def recorded(history: History) -> Recorded:
     return Recorded(history, ROLES, events)
 
 
-def test_a_chain_holds_what_lies_between_and_nothing_beside() -> None:
+def test_a_chain_holds_what_is_between_and_nothing_else() -> None:
     history = small_history()
     first, last = history.actions[0], history.actions[-1]
     assert [(a.role, a.payload) for a in history.chain(first, last)] == [

@@ -1,4 +1,4 @@
-"""What the soak makes of its curve."""
+"""The soak's report on its curve."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A broker in a few lines: queues, copies and dead letters, and what its firehose would show.
 
-It keeps, beside every trace record, the explicit causal history of the event, which is what the
-tracker's clocks are compared with.
+With every trace record it keeps the explicit causal history of the event, with which the tracker's
+clocks are compared.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ EVENT_TREES = st.recursive(
     max_leaves=10,
 )
 STAMPS = st.builds(Stamp.from_trees, ID_TREES, EVENT_TREES)
-# Numbers that the runs below take as indices, whatever the length of what they index.
+# Numbers that the runs below take as indices, however long the list.
 CHOICES = st.tuples(
     st.sampled_from(["event", "event", "message", "message", "fork", "join"]),
     st.integers(0, 1000),
@@ -24,7 +24,7 @@ CHOICES = st.tuples(
 
 @dataclass(frozen=True)
 class Known:
-    """A stamp, and the numbers of all events that truly precede it or are it."""
+    """A stamp, and the numbers of all events that truly precede it, and its own."""
 
     stamp: Stamp
     history: frozenset[int]
@@ -73,7 +73,7 @@ class Actor:
 
 
 def tracked_run(choices, participants=3):
-    """Play a run as the tracker does, ids from the pool and back; the events that are still stored.
+    """Play a run as the tracker does, ids from the pool and back; returns the events still stored.
 
     When a participant ends, its events are removed first, as retention does.
     """

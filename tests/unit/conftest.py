@@ -1,4 +1,4 @@
-"""Few examples while one works, more in `make test`, the same each time.
+"""Few examples during development, more in `make test`, the same each time.
 
 ``HYPOTHESIS_EXAMPLES=2000`` looks for new ones.
 """
@@ -26,11 +26,11 @@ settings.load_profile("new" if NEW else os.environ.get("HYPOTHESIS_PROFILE", "qu
 
 @pytest.fixture(scope="module", params=["compiled", "Python"])
 def each_reader(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Read what the broker sends with the compiled part before the Python, then without."""
+    """Read with the compiled part in front of the Python, and then with the Python alone."""
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "Python":
             for module in (deliveries, firehose):
                 patch.setattr(module, "_compiled", None)
         elif firehose._compiled is None:
-            pytest.skip("not built")  # where it should be, `test_compiled_wire.py` fails
+            pytest.skip("not built")  # if it should have been, `test_compiled_wire.py` fails
         yield

@@ -27,13 +27,13 @@ class Tree:
     def within(self, room: str) -> list[str]:
         """The modules of a room, which is a package or one module."""
         found = [name for name in self.files if name == room or name.startswith(room + ".")]
-        assert found, f"{room} has moved: mend this test"
+        assert found, f"{room} has moved: fix this test"
         return sorted(found)
 
     def loaded_by(self, room: str) -> dict[str, Chain]:
-        """Everything that importing a room's modules loads, each with a shortest way there.
+        """Everything that importing a room's modules loads, each with a shortest chain to it.
 
-        A module of ours goes on to what it imports. Others are named, and not looked into.
+        Our own modules are followed to what they import. Others are named, and not looked into.
         """
         starts = self.within(room)
         chains: dict[str, Chain] = {start: (start,) for start in starts}
@@ -63,7 +63,7 @@ class Tree:
 def imports_at_once(file: Path) -> tuple[tuple[str, str | None], ...]:
     """(module, None), or (package.name, package), for what importing a file imports right away.
 
-    What stands in a function waits for its call; what is for the type checker is never imported.
+    An import in a function waits for its call; one for the type checker never happens.
     """
     return tuple(_imports(ast.parse(file.read_text()).body))
 

@@ -1,4 +1,4 @@
-"""When trace messages arrived: in their order, and close to the clock."""
+"""When trace messages arrived: in order, and close to the clock."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DELIVERY = Delivery(1, False, "publish.", b"", b"")
 
 
 async def arrivals(monkeypatch: pytest.MonkeyPatch, reads: list[tuple[int, int]]) -> list[int]:
-    """Times of arrival in µs, of reads at a time in µs, each with so many messages."""
+    """Times of arrival in µs, for ``reads``: (time in µs, number of messages) each."""
     connection: Any = SimpleNamespace(broker_name="ours", gate=Gate())
     nothing: Any = None
     stream = TraceStream(nothing, "itc.trace", connection, nothing, Reading(100), 0)
@@ -30,7 +30,7 @@ async def test_those_of_one_read_are_a_microsecond_apart(monkeypatch: pytest.Mon
     assert await arrivals(monkeypatch, [(100, 3), (200, 2)]) == [100, 101, 102, 200, 201]
 
 
-async def test_a_read_at_once_behind_another_is_later(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_read_right_after_another_is_later(monkeypatch: pytest.MonkeyPatch) -> None:
     assert await arrivals(monkeypatch, [(100, 3), (101, 2)]) == [100, 101, 102, 103, 104]
 
 

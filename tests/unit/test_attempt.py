@@ -27,7 +27,7 @@ TRACE = Trace(1, "shop", "channel", True, 0, None, 5, 5, 2, 0)
 class FakeStore:
     """A store that restores a trace as of its event 7, and remembers what is appended.
 
-    It is each of its subjects itself.
+    It is also each of its own subjects.
     """
 
     def __init__(self) -> None:

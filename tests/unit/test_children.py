@@ -65,7 +65,7 @@ async def test_it_ends_when_its_stdin_does(start: Start) -> None:
     assert await child.read() is None
 
 
-async def test_one_that_does_not_heed_the_end_of_its_stdin_is_killed(start: Start) -> None:
+async def test_one_that_ignores_the_end_of_its_stdin_is_killed(start: Start) -> None:
     child = await start(DEAF)
     assert await child.read() == Said("deaf")
     await child.leave(0.05)
@@ -85,7 +85,7 @@ async def test_what_it_started_ends_with_it(start: Start) -> None:
         assert await child.read() is None  # both have the other end of the pipe
 
 
-async def test_its_death_ends_what_it_says_also_in_mid_line(start: Start) -> None:
+async def test_its_death_ends_its_output_even_in_mid_line(start: Start) -> None:
     child = await start(
         "import os, sys\n"
         'os.write(1, b\'{"word": "whole"}\\n{"word": "ha\')\n'
@@ -96,7 +96,7 @@ async def test_its_death_ends_what_it_says_also_in_mid_line(start: Start) -> Non
     assert await child.wait() == -signal.SIGKILL
 
 
-async def test_telling_a_dead_one_is_an_error_only_for_who_waits(start: Start) -> None:
+async def test_sending_to_a_dead_one_is_an_error_only_for_a_caller_that_waits(start: Start) -> None:
     child = await start("")
     await child.wait()
     child.write(Said("nobody hears"))
@@ -124,7 +124,7 @@ async def test_its_stderr_is_heard_to_the_end(start: Start) -> None:
     assert (child.exit_code, heard) == (3, ["one", "two"])
 
 
-async def test_its_environment_may_be_another(start: Start) -> None:
+async def test_its_environment_can_be_set(start: Start) -> None:
     child = await start(
         "import os; print('{\"word\": \"%s\"}' % os.environ['TMPDIR'])",
         environment={**os.environ, "TMPDIR": "/elsewhere"},

@@ -1,4 +1,4 @@
-"""The compiled reader of trace messages says what the Python says that it stands for."""
+"""The compiled reader of trace messages agrees with the Python that it replaces."""
 
 import gc
 import os
@@ -60,7 +60,7 @@ def test_a_regular_trace_message_is_read_without_the_python(monkeypatch):
 
 
 @given(messages(), st.integers(0, 2**32))
-def test_whatever_comes_is_read_to_the_same_end(message, seed):
+def test_any_message_is_read_with_the_same_result(message, seed):
     key, whole, body = message
     for header in damaged(whole, random.Random(seed)):
         with_it = firehose.parse(key, header, body, 0)
@@ -89,7 +89,7 @@ def test_what_is_odd_is_left_to_the_python(odd):
     assert wire.read_trace(header_of({**TABLE, **odd}), False) is None
 
 
-def test_what_stands_twice_in_a_table_is_left_to_the_python():
+def test_what_is_twice_in_a_table_is_left_to_the_python():
     table = header_of(TABLE)
     at = table.index(b"\x04node")
     entry = table[at : at + 5 + 1 + 4 + len("rabbit@test")]
@@ -116,7 +116,7 @@ def test_what_stands_twice_in_a_table_is_left_to_the_python():
         lambda: wire.read_deliveries(b"", 0, 2**80, Delivery),
     ],
 )
-def test_what_it_cannot_be_asked_is_refused(wrong):
+def test_invalid_arguments_are_refused(wrong):
     with pytest.raises((TypeError, ValueError, OverflowError)):
         wrong()
 
@@ -136,7 +136,7 @@ def test_a_delivery_whose_arguments_run_over_is_left_to_the_python(cut):
 
 
 @pytest.mark.parametrize("size", [0, 2, 4, 2**64 - 1])
-def test_a_body_of_another_size_than_said_is_left_to_the_python(size):
+def test_a_body_of_another_size_than_announced_is_left_to_the_python(size):
     whole = delivery_bytes(METHOD, HEADER, b"abc")
     assert wire.read_deliveries(whole, 0, 1, Delivery)[1] == len(whole)
     other = bytes(4) + size.to_bytes(8, "big") + bytes(2)

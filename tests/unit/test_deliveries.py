@@ -1,6 +1,6 @@
-"""Deliveries come off a connection's bytes whole and in order, and everything else stays.
+"""Deliveries come off a connection's bytes complete and in order, and everything else stays.
 
-Everything is asked of the Python alone, and with the compiled part before it.
+Everything is tested with the Python alone, and with the compiled part in front of it.
 """
 
 from __future__ import annotations
@@ -25,11 +25,13 @@ OURS, OTHER = 1, 2
 
 
 pytestmark = pytest.mark.usefixtures("each_reader")
-Sent: TypeAlias = tuple[bytes, Delivery | None]  # bytes, and the delivery of ours that they are
+Sent: TypeAlias = tuple[
+    bytes, Delivery | None
+]  # bytes, and the delivery that they hold, if it is ours
 
 
 def delivery_frames(channel: int, delivery: Delivery, pieces: int) -> bytes:
-    """What the broker sends for a delivery, its body in so many frames."""
+    """What the broker sends for a delivery, its body in `pieces` frames."""
     arguments = commands.Basic.Deliver(
         "itc.trace", delivery.tag, delivery.redelivered, "amq.rabbitmq.trace", delivery.routing_key
     )
@@ -86,7 +88,7 @@ def in_chunks(data: bytes, cuts: list[int]) -> list[bytes]:
     st.lists(st.one_of(answers, deliveries()), max_size=12),
     st.lists(st.integers(0, 100_000), max_size=30),
 )
-def test_however_the_bytes_come_deliveries_are_whole_and_the_rest_is_passed_on(
+def test_however_the_bytes_come_deliveries_are_complete_and_the_rest_is_passed_on(
     sent: list[Sent], cuts: list[int]
 ) -> None:
     taken: list[Delivery] = []
@@ -98,7 +100,7 @@ def test_however_the_bytes_come_deliveries_are_whole_and_the_rest_is_passed_on(
 
 
 @given(st.lists(deliveries(), min_size=1, max_size=3), st.lists(st.integers(0, 500), max_size=9))
-def test_until_somebody_wants_deliveries_everything_is_passed_on(
+def test_until_deliveries_are_diverted_everything_is_passed_on(
     sent: list[Sent], cuts: list[int]
 ) -> None:
     splitter = DeliverySplitter()
@@ -110,11 +112,11 @@ def test_until_somebody_wants_deliveries_everything_is_passed_on(
     "odd",
     [
         b"AMQP\0\0\x09\x01",  # a broker that refuses the protocol's version
-        b"\x09" + bytes(20),  # a kind of frame that there is not
+        b"\x09" + bytes(20),  # a kind of frame that does not exist
         b"\x08\0\0\0\0\0\0X and more",  # a frame without its end
     ],
 )
-def test_what_is_no_frame_is_left_to_the_library_with_all_behind_it(odd: bytes) -> None:
+def test_what_is_not_a_frame_is_left_to_the_library_with_all_after_it(odd: bytes) -> None:
     taken: list[Delivery] = []
     splitter = DeliverySplitter()
     splitter.divert(OURS, taken.extend)
@@ -135,7 +137,7 @@ def test_a_large_body_in_many_frames_and_chunks() -> None:
     assert taken == [delivery]
 
 
-def test_a_routing_key_that_is_no_utf8_keeps_its_odd_bytes_in_words() -> None:
+def test_a_routing_key_that_is_not_utf8_keeps_its_odd_bytes_as_escapes() -> None:
     taken: list[Delivery] = []
     splitter = DeliverySplitter()
     splitter.divert(OURS, taken.extend)
@@ -146,7 +148,7 @@ def test_a_routing_key_that_is_no_utf8_keeps_its_odd_bytes_in_words() -> None:
 
 
 class Wire:
-    """A reader before bytes that a test lets come."""
+    """A reader of bytes that a test feeds."""
 
     def __init__(self) -> None:
         self.stream = asyncio.StreamReader()
@@ -169,7 +171,7 @@ FRAMES = delivery_frames(OURS, DELIVERY, 1)
 ANSWER = frame.marshal(commands.Basic.ConsumeOk("itc.trace"), OURS)
 
 
-async def test_the_library_reads_what_is_no_delivery_in_pieces_of_its_choice() -> None:
+async def test_the_library_reads_everything_else_in_pieces_of_its_choice() -> None:
     wire = Wire()
     wire.divert()
     wire.stream.feed_data(FRAMES + ANSWER + FRAMES + ANSWER[:5])
@@ -210,7 +212,7 @@ async def test_a_connection_with_deliveries_alone_shows_signs_of_life(
     assert len(wire.taken) == 2
 
 
-async def test_behind_a_closed_gate_nothing_is_read() -> None:
+async def test_nothing_is_read_while_the_gate_is_closed() -> None:
     wire = Wire()
     wire.divert()
     wire.gate.set_open(False)

@@ -1,6 +1,6 @@
-"""The parser is total: every message is a record or says why it is none.
+"""The parser accepts anything: every message is a record, or says why it is not one.
 
-Everything is asked of the Python alone and with the compiled part before it.
+Everything is tested with the Python alone, and with the compiled part in front of it.
 """
 
 from __future__ import annotations
@@ -88,14 +88,14 @@ def test_a_channel_that_amqp_cannot_have_is_refused(number: int) -> None:
     assert str(number) in result.reason
 
 
-def test_rubbish_is_kept_in_part_and_counted_in_whole() -> None:
+def test_garbage_is_kept_in_part_and_its_whole_size_noted() -> None:
     result = read("rubbish", {"x": 1}, b"r" * 10_000)
     assert isinstance(result, Unreadable)
     assert (len(result.body), result.body_bytes) == (QUARANTINED_BODY, 10_000)
     assert (result.headers, result.recorded_at) == ('{"x":1}', 7)
 
 
-def test_a_table_that_cannot_be_decoded_is_a_reason() -> None:
+def test_a_table_that_cannot_be_decoded_is_named_as_the_reason() -> None:
     result = parse("publish.", b"no header", b"", 0)
     assert isinstance(result, Unreadable)
     assert result.reason.startswith("not a content header")
@@ -113,7 +113,7 @@ def test_what_is_neither_published_nor_delivered_is_shown_as_it_came(key: str) -
     assert '"node":"rabbit@test"' in result.headers
 
 
-def test_nul_in_a_name_is_written_out() -> None:
+def test_nul_in_a_name_is_escaped() -> None:
     assert read("deliver.a\0b", DELIVER).queue == "a\\x00b"
 
 
@@ -131,6 +131,8 @@ anything: st.SearchStrategy[Any] = st.recursive(
     st.dictionaries(st.sampled_from(sorted({**PUBLISH, **DELIVER})), anything),
     st.binary(max_size=8),
 )
-def test_whatever_comes_something_comes_out(key: str, changes: dict[str, Any], body: bytes) -> None:
+def test_any_message_becomes_a_record_or_a_reason(
+    key: str, changes: dict[str, Any], body: bytes
+) -> None:
     result = read(key, {**PUBLISH, **DELIVER, **changes}, body)
     assert isinstance(result, Publish | Deliver | Unreadable)

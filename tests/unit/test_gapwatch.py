@@ -23,7 +23,7 @@ class GapStore:
         number = len(self.gaps) + 1
         self.gaps[number] = Gap(number, after_event_id, None, since, None, reason)
         if not self.answers:
-            raise OutageError("the connection was lost behind the commit")
+            raise OutageError("the connection was lost after the commit")
         return number
 
     async def close(self, gap_id: int, *, before_event_id: int, until: int) -> None:
@@ -62,7 +62,7 @@ async def test_a_gap_whose_commit_was_in_doubt_is_not_opened_again() -> None:
     assert store.gaps[1].until is not None
 
 
-async def test_a_gap_ends_behind_what_was_queued_when_the_loss_was_over() -> None:
+async def test_a_gap_ends_after_what_was_queued_when_the_loss_was_over() -> None:
     store = GapStore()
     gaps = watch(store)
     await gaps.lost("off", 5, queued=3)

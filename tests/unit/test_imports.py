@@ -1,4 +1,4 @@
-"""Dependencies point inwards: who may import whom, held against the code."""
+"""Dependencies point inwards: who may import whom, checked against the code."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from tests.unit.import_chains import Tree
 ROOT = Path(__file__).parents[2]
 OURS = ("app", "itc", "model", "spark_jobs", "tools", "bench", "drills", "tests")
 
-# A room, and what it may import of ours besides itself.
+# A room, and which of ours it may import besides itself.
 MAY_IMPORT = {
     "itc": (),
-    # What both the service and Spark's jobs say, which import nothing of each other.
+    # What the service and Spark's jobs share; they import nothing of each other.
     "model": ("itc",),
     "spark_jobs": ("itc", "model"),
     "app.errors": (),
@@ -32,7 +32,7 @@ MAY_IMPORT = {
     "app.broker": ("app.errors", "app.tracker", "itc.compiled"),
     "app.stored": ("app.tracker", "itc", "model"),
     "app.store": ("app.errors", "app.stored", "app.tracker", "itc", "model"),
-    # Archives are read by the very code that wrote them, loaded when one is asked for.
+    # Archives are read by the code that wrote them, loaded when one is asked for.
     "app.jobs": ("app.children", "app.errors", "app.stored.jobs", "model", "spark_jobs.archived"),
     # Traces know the store's and the tracker's values; broker and store come as ports.
     "app.traces": ("app.children", "app.errors", "app.stored", "app.tracker", "itc", "model"),
@@ -49,7 +49,7 @@ MAY_IMPORT = {
     ),
 }
 
-# Rooms within the API: what the routes are put together from knows nothing of them.
+# Rooms within the API: what the routes are built from knows nothing of them.
 BEHIND_ROUTES = ("app.api.layers", "app.api.schemas", "app.api.signin")
 
 DATABASE = ("sqlalchemy", "alembic", "asyncpg", "aiosqlite")
@@ -98,7 +98,7 @@ def within(module: str, places: tuple[str, ...]) -> bool:
 
 
 @pytest.mark.parametrize("room", sorted(MAY_IMPORT))
-def test_a_room_imports_only_what_lies_further_in(room: str, tree: Tree) -> None:
+def test_a_room_imports_only_what_is_further_in(room: str, tree: Tree) -> None:
     allowed = (room, *MAY_IMPORT[room])
     wrong = {
         f"{name}: {module}"
@@ -112,7 +112,7 @@ def test_a_room_imports_only_what_lies_further_in(room: str, tree: Tree) -> None
 
 
 def test_what_may_be_imported_has_rules_of_its_own() -> None:
-    """So the rules hold along every chain: each step of it is one room's."""
+    """So the rules hold along every chain: each of its steps belongs to one room."""
     allowed = {place for places in MAY_IMPORT.values() for place in places}
     assert {place for place in allowed if not within(place, tuple(MAY_IMPORT))} == set()
 
@@ -140,7 +140,7 @@ def test_what_routes_are_made_of_knows_no_route(room: str, tree: Tree) -> None:
 
 
 @pytest.mark.parametrize("room", ["itc", "model"])
-def test_no_module_imports_itself_by_way_of_others(room: str, tree: Tree) -> None:
+def test_no_module_imports_itself_through_others(room: str, tree: Tree) -> None:
     modules = {name: set(imports_in(tree.files[name])) for name in tree.within(room)}
     for name, imported in modules.items():
         imported &= modules.keys() - {name}

@@ -1,4 +1,4 @@
-"""Both byte forms: each tree has exactly one, and nothing else is taken for one."""
+"""Both byte forms: each tree has exactly one, and anything else is refused."""
 
 import pytest
 from hypothesis import example, given
@@ -19,7 +19,7 @@ from tests.unit.clock_strategies import EVENT_TREES, PATHS, STAMPS
 
 
 def taken(read, write, data):
-    """Whether the bytes are taken; if so they must be what the stamp is written as."""
+    """Whether the bytes are accepted; if so, writing the stamp must give them again."""
     try:
         stamp = read(data)
     except MalformedError:
@@ -130,7 +130,7 @@ def test_no_height_is_read_from_bytes_of_a_wrong_length(data):
 
 def test_the_packed_form_is_the_documented_one():
     # Heights 3 at the left, 5 and 300 at the right: width 2, least 3, 3 leaves, shape 0b00101;
-    # 0, 2 and 297 above the least: of these the third alone has a second byte.
+    # 0, 2 and 297 above the least: only the third of these has a second byte.
     stamp = Stamp.from_trees(0, (3, 0, (2, 0, 295)))
     assert pack(stamp).hex(" ") == "02 03 03 05 00 02 29 04 01"
 

@@ -1,4 +1,4 @@
-"""The compiled core does what the Python does that it stands for, to the object and to the byte."""
+"""The compiled core agrees with the Python that it replaces, to the object and to the byte."""
 
 import gc
 import os
@@ -59,7 +59,7 @@ def test_the_packed_bytes_are_the_same(tree):
 
 
 @given(RUNS)
-def test_all_three_agree_on_what_comes_of_real_runs(run):
+def test_all_three_agree_on_real_runs(run):
     ever, _ = run
     stamps = [known.stamp for known in ever]
     for a, b in pairwise(stamps):
@@ -88,7 +88,7 @@ def test_the_highest_height_that_fits_is_not_raised_beyond():
 
 
 @pytest.mark.parametrize("odd", [None, 5, (), (1, 1), (1, 2, None, None), ("a", "b", None, None)])
-def test_what_is_no_tree_is_refused(odd):
+def test_an_invalid_tree_is_refused(odd):
     tree = Stamp.from_trees(0, (0, 1, (0, 2, 0)))._event
     for call in (
         lambda: core.join(odd, tree),
@@ -109,7 +109,7 @@ def test_nothing_is_leaked():
         for _ in range(rounds):
             core.pack(core.raise_interval(core.join(a, b), "0110"))
             with suppress(TypeError):
-                core.join((0, 99, a, None), b)  # breaks off with one half done
+                core.join((0, 99, a, None), b)  # fails with one half done
         gc.collect()
         return tracemalloc.get_traced_memory()[0]
 

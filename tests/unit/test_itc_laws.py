@@ -162,7 +162,7 @@ def test_the_interval_of_a_fragmented_id_is_none():
 
 
 @pytest.mark.parametrize("owned", [2, -1, True, None, "1", (1,), (1, 0, 1), (0, 2), 1.0, {}])
-def test_what_is_no_id_is_refused(owned):
+def test_an_invalid_id_is_refused(owned):
     with pytest.raises(TreeError):
         Stamp.from_trees(owned, 0)
 
@@ -170,7 +170,7 @@ def test_what_is_no_id_is_refused(owned):
 @pytest.mark.parametrize(
     "event", [-1, True, None, "1", (1,), (1, 0), (0, 0, -1), (-1, 2, 3), (0, 1, 2, 3), 1.0, {}]
 )
-def test_what_is_no_event_tree_is_refused(event):
+def test_an_invalid_event_tree_is_refused(event):
     with pytest.raises(TreeError):
         Stamp.from_trees(0, event)
 
@@ -178,6 +178,6 @@ def test_what_is_no_event_tree_is_refused(event):
 @pytest.mark.parametrize(
     ("path", "height"), [("2", 0), ("0 ", 0), (None, 0), (b"0", 0), ("0", -1), ("0", True)]
 )
-def test_what_is_no_interval_is_refused(path, height):
+def test_an_invalid_interval_is_refused(path, height):
     with pytest.raises(TreeError):
         Stamp.of_interval(path, height)

@@ -58,7 +58,7 @@ def test_nothing_leaks(steps):
     while checked.dealt:
         checked.give_back(0, 0)
     highest = max([height for _, height in checked.left], default=0)
-    assert checked.pool.dump() == bytes([0, 0, 0, highest])  # nobody alive; the whole is free
+    assert checked.pool.dump() == bytes([0, 0, 0, highest])  # nobody is alive; everything is free
 
 
 @given(STEPS)
@@ -76,7 +76,7 @@ def test_the_ground_is_where_owners_left_what_is_free_and_nothing_of_what_is_dea
 
 
 @given(STEPS, STEPS)
-def test_a_pool_goes_on_from_its_dump_as_if_nothing_had_happened(steps, more):
+def test_a_pool_continues_from_its_dump_as_if_nothing_had_happened(steps, more):
     checked = Checked().play(steps)
     loaded = IdPool.load(checked.pool.dump())
     assert loaded.dump() == checked.pool.dump()
@@ -119,7 +119,7 @@ def test_depth_follows_the_number_alive_however_many_come_and_go():
     assert len(pool.dump()) < 100
 
 
-def test_who_gets_an_interval_again_starts_where_it_was_left():
+def test_a_reused_interval_starts_at_the_height_where_it_was_left():
     pool = IdPool()
     first, second = pool.take()[0], pool.take()[0]
     pool.give_back(first, 41)
@@ -150,7 +150,7 @@ def test_what_no_pool_deals_cannot_be_given_back():
 
 
 @pytest.mark.parametrize(("path", "height"), [("x", 0), (None, 0), ("0000", -1), ("0000", None)])
-def test_what_is_no_interval_cannot_be_given_back(path, height):
+def test_an_invalid_interval_cannot_be_given_back(path, height):
     pool = IdPool()
     pool.take()
     with pytest.raises(TreeError):

@@ -1,4 +1,4 @@
-"""A trace's life: what may follow what, by the table, and the lives that traces really have."""
+"""A trace's life: what may follow what, by the table, and the lives that real traces have."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def over(life: Life) -> None:
     life.stopped()
 
 
-# A way to each state, and what leads into it from another.
+# A path to each state, and the step that leads into it from another.
 WAY: dict[TraceState, list[Step]] = {
     TraceState.starting: [],
     TraceState.running: [running],
@@ -62,7 +62,7 @@ INTO: dict[TraceState, Step] = {
 }
 CHANGES = list(itertools.permutations(TraceState, 2))
 LEGAL = [(source, target) for source, target in CHANGES if target in TRANSITIONS[source]]
-# What the last run says of itself while its trace is being stopped.
+# What the last run reports while its trace is being stopped.
 OVERRULED = [(TraceState.stopping, TraceState[name]) for name in
              ("starting", "running", "waiting", "failed")]  # fmt: skip
 
@@ -111,7 +111,7 @@ def test_what_a_run_says_while_its_trace_is_stopped_does_not_undo_that(
 @pytest.mark.parametrize(
     "state", [state for state in TraceState if state is not TraceState.starting]
 )
-def test_to_say_again_what_holds_is_no_transition(state: TraceState) -> None:
+def test_entering_the_present_state_again_is_no_transition(state: TraceState) -> None:
     assert lived(*WAY[state], INTO[state]).state is state
 
 
@@ -168,7 +168,7 @@ def test_the_lives_of_traces_are_legal(steps: list[Step], standing: Standing) ->
 
 
 @pytest.mark.parametrize("state", TraceState)
-def test_where_its_process_died_a_trace_lives_again_and_knows_its_errors(state: TraceState) -> None:
+def test_a_trace_whose_process_died_begins_again_and_knows_its_errors(state: TraceState) -> None:
     ended = lived(fail, *WAY[state]).standing
     life = Life.run_again(ended, "its process")
     assert life.standing == Standing(

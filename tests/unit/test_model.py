@@ -54,12 +54,12 @@ def test_a_gap_is_spanned_by_an_answer_that_begins_before_its_end_and_ends_after
     gap = Gap(1, after, after + length, 0, 0, "lost")
     between = {(n, n + 1) for n in range(min(a, b), max(a, b))}
     lost_at = {(n, n + 1) for n in range(after, after + length)}
-    # The loss lies between two neighbours of the gap; the answer is about those between a and b.
+    # The loss is between two neighbours in the gap; the answer is about those from a to b.
     assert gap.spanned_by(a, b) == bool(between & lost_at) == gap.spanned_by(b, a)
 
 
 @given(IDS, IDS, IDS)
-def test_a_gap_that_lasts_is_spanned_by_all_that_ends_after_its_beginning(
+def test_an_open_gap_is_spanned_by_all_that_ends_after_its_beginning(
     after: int, a: int, b: int
 ) -> None:
     assert Gap(1, after, None, 0, None, "lost").spanned_by(a, b) == (after < max(a, b))
@@ -89,7 +89,7 @@ def test_a_cut_text_stays_text(text: str, cut: int) -> None:
 
 
 @given(st.binary(), st.booleans())
-def test_a_payload_that_is_no_text_is_shown_whole_in_base64(body: bytes, cut: bool) -> None:
+def test_a_payload_that_is_not_text_is_shown_whole_in_base64(body: bytes, cut: bool) -> None:
     shown, encoding = payload_text(body, cut)
     assert shown is not None
     if encoding == "base64":
@@ -103,6 +103,6 @@ def test_a_payload_that_is_not_kept_is_none() -> None:
 
 
 @pytest.mark.parametrize("event_id", [0, 1, BLOCK - 1, BLOCK, 10 * BLOCK + 7])
-def test_an_id_lies_among_the_ids_of_its_block(event_id: int) -> None:
+def test_an_id_is_among_the_ids_of_its_block(event_id: int) -> None:
     first, end = ids_of(block_of(event_id), block_of(event_id))
     assert first <= event_id < end

@@ -72,7 +72,7 @@ SENTENCES = [
         "the broker's node at broker.example:5672 is stopping",
     ),
     (forced("tea\n time"), "closed the connection: CONNECTION_FORCED - tea time"),
-    (asyncio.CancelledError(), "sent no heartbeat any more"),
+    (asyncio.CancelledError(), "stopped sending heartbeats"),
     (wrapped(ConnectionRefusedError(111, "Connect call failed")), "is the broker running"),
     (wrapped(socket.gaierror(-2, "Name or service not known")), "has no address"),
     (wrapped(ssl.SSLCertVerificationError(1, "self-signed")), "is not trusted"),
@@ -124,7 +124,7 @@ def kinds(root: type[BaseException]) -> set[type[BaseException]]:
 
 
 SILENT = {
-    # What the broker itself said is quoted: it knows no password of ours to put there.
+    # The broker's own words are quoted: it knows no password of ours to put there.
     *kinds(exceptions.ConnectionClosed),
     *kinds(exceptions.ChannelClosed),
     *kinds(exceptions.DeliveryError),  # never raised: we publish nothing

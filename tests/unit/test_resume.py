@@ -1,4 +1,4 @@
-"""Stored messages that come again are recognised, whatever was acknowledged and whatever not."""
+"""Stored messages that come again are recognised, whichever of them were acknowledged."""
 
 from __future__ import annotations
 
@@ -71,11 +71,11 @@ def test_the_window_keeps_whole_batches_that_may_be_unacknowledged() -> None:
     assert len(kept) == 4
 
 
-def test_the_window_keeps_the_last_batch_though_it_be_larger_than_the_prefetch_is_now() -> None:
+def test_the_window_keeps_the_last_batch_even_if_it_is_larger_than_the_prefetch_is_now() -> None:
     assert len(window([[1, 2], [3, 4, 5]], span=1)) == 3
 
 
-def test_a_quorum_queues_delivery_count_does_not_change_the_digest_of_rubbish() -> None:
+def test_a_quorum_queues_delivery_count_does_not_change_the_digest_of_garbage() -> None:
     first = Unreadable("r", "k", "{}", b"b", 1, recorded_at=1)
     again = Unreadable("r", "k", "{}", b"b", 1, recorded_at=2)
     assert digest(first) == digest(again)

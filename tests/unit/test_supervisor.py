@@ -123,7 +123,7 @@ async def test_an_outage_is_waited_out_with_growing_pauses_and_does_not_count() 
     assert (supervisor.life.standing.restarts, supervisor.life.state) == (0, TraceState.stopped)
 
 
-async def test_after_an_outage_that_ended_the_pauses_begin_anew() -> None:
+async def test_after_an_outage_has_ended_the_pauses_start_small_again() -> None:
     def come_through(supervisor: Supervisor) -> None:
         supervisor.running()
         raise OutageError("again")

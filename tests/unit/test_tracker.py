@@ -284,7 +284,7 @@ def test_what_was_handed_over_long_ago_takes_little_memory_and_may_still_come_ag
     first, elsewhere = exchanged(0, "red"), exchanged(1, "red", "green")
     recent = [exchanged(2 + more, "red") for more in range(20)][-1]
     assert first.clock == store.events[0].stamp.peek()
-    assert first.clock is not first.clock, "made anew each time: it is held packed"
+    assert first.clock is not first.clock, "made again each time: it is held packed"
     assert elsewhere.clock is elsewhere.clock, "green has not handed it over yet"
     assert recent.clock is recent.clock
     (again,) = tracker.apply(deliver("cid", "red", body=b"0", redelivered=True), 9_999)
@@ -340,8 +340,8 @@ def test_what_the_window_holds_survives_in_the_checkpoint() -> None:
     assert [e.match for e in again.apply(publish("ann", "red"), 1)] == [Match.none, Match.routed]
 
 
-# Without expiry: whether a message that expired had been handed over before cannot be seen, so its
-# dead letter does not wait for that.
+# Without expiry: nothing shows whether an expired message had been handed over before, so its dead
+# letter does not wait for that.
 @given(runs(("keep", "requeue", "reject")), st.randoms(use_true_random=False))
 def test_the_window_undoes_any_shuffle_that_keeps_each_channels_order(
     broker: Broker, random: Any
@@ -376,7 +376,7 @@ def _publishes_behind(broker: Broker, event: int) -> list[int]:
 
 
 def test_messages_are_modelled() -> None:
-    """The model itself: a rejected message stands in its dead letter queue with its death."""
+    """The model itself: a rejected message is in its dead letter queue, with its death."""
     broker = Broker(queues={"red": deque(), "dead": deque()}, dead_letters={"red": "dead"})
     broker.publish("ann", ["red"], b"1")
     _, message = broker.deliver("bob", "red")

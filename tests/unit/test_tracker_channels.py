@@ -64,7 +64,7 @@ def test_exactly_those_with_a_stored_event_are_known(
 ) -> None:
     """Each step publishes on a channel and says how many events retention keeps, at batches' ends.
 
-    As in the service: ids are given once a batch is stored, and retention comes between batches.
+    As in the service: ids are assigned when a batch is stored, and retention runs between batches.
     """
     tracker = Tracker(policy, Bounds())
     events: list[StampedEvent] = []

@@ -1,4 +1,4 @@
-"""Retention in the middle of a run: what stays is related as ever, reused ids confuse nothing."""
+"""Retention in the middle of a run: what stays is related as before, reused ids confuse nothing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.unit.broker_model import Broker
 
 QUEUES = ("red", "green")
 NAMES = ("ann", "bob", "cid")
-STEPS_OF_A_GENERATION = 6  # then other channels come, and the ones before fall silent
+STEPS_OF_A_GENERATION = 6  # then other channels come, and the earlier ones fall silent
 
 
 @st.composite
@@ -37,9 +37,9 @@ def runs_of_short_lives(draw: st.DrawFn) -> Broker:
 
 
 def played(broker: Broker, keeps: list[tuple[int, int]]) -> tuple[list[StampedEvent], int]:
-    """Stamp a run, forgetting in between; gives all events, and the id before which none is left.
+    """Stamp a run, forgetting in between; returns all events, and the first id that is kept.
 
-    Each of ``keeps`` says after how many more events retention comes, and how many stay then.
+    Each of ``keeps`` says after how many more events retention runs, and how many it keeps.
     """
     tracker = Tracker(Policy.channel, Bounds())
     events: list[StampedEvent] = []
@@ -96,7 +96,7 @@ def test_no_two_owners_of_what_is_stored_share_a_piece_of_an_id(
 
 
 @given(runs_of_short_lives(), retention)
-def test_a_number_is_never_given_twice_and_seq_begins_anew_with_each(
+def test_a_number_is_never_given_twice_and_seq_begins_at_one_with_each(
     broker: Broker, keeps: list[tuple[int, int]]
 ) -> None:
     events, _ = played(broker, keeps)
@@ -110,7 +110,7 @@ def test_a_number_is_never_given_twice_and_seq_begins_anew_with_each(
 
 
 @given(runs_of_short_lives(), retention)
-def test_retention_changes_no_match_but_those_whose_publish_went(
+def test_retention_changes_no_match_except_those_whose_publish_went(
     broker: Broker, keeps: list[tuple[int, int]]
 ) -> None:
     whole, _ = played(broker, [])
@@ -123,7 +123,7 @@ def test_retention_changes_no_match_but_those_whose_publish_went(
 
 
 def test_ids_are_reused_in_these_runs() -> None:
-    """The runs are worth something: intervals do go from one participant to another."""
+    """The runs do test something: intervals go from one participant to another."""
     broker = Broker(queues={name: deque() for name in QUEUES})
     for step in range(60):
         broker.publish(f"ann{step // STEPS_OF_A_GENERATION}", [], b"%d" % step)
@@ -149,4 +149,4 @@ def test_clocks_shrink_again_after_a_time_of_many_participants() -> None:
     events, begin = played(broker, [(600, 20)] + [(20, 20)] * 8)
     many, few = (heights(event.stamp.trees()[1]) for event in (events[598], events[-1]))
     assert (many >= 300, len(events) - begin) == (True, 58)
-    assert few <= 60, "one for each that is stored, or went since, or is free"
+    assert few <= 60, "one for each that is stored, has gone since, or is free"

@@ -1,4 +1,4 @@
-"""Field tables off the wire: total, JSON-safe, and as the client library has them where it can."""
+"""Field tables off the wire: any bytes, JSON-safe, read as the client library does if it can."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_what_json_does_not_know_comes_as_something_it_does(value: Any, expected
     json.dumps(decoded, allow_nan=False)
 
 
-def test_text_that_is_no_utf8_keeps_its_odd_bytes_in_words() -> None:
+def test_text_that_is_not_utf8_keeps_its_odd_bytes_as_escapes() -> None:
     assert decode_table(b"\0\0\0\x09\x01\xffS\0\0\0\x02a\xfe") == {"\\xff": "a\\xfe"}
 
 
@@ -109,7 +109,7 @@ def headers_of(properties: Basic.Properties) -> dict[str, Any]:
     return decode_headers(ContentHeader(0, 5, properties).marshal())
 
 
-def test_headers_are_found_behind_the_properties_before_them() -> None:
+def test_headers_are_found_after_the_properties_before_them() -> None:
     full = Basic.Properties(content_type="a/b", content_encoding="c", headers={"h": 1}, priority=3)
     assert headers_of(full) == {"h": 1}
     assert headers_of(Basic.Properties(headers={"h": 1})) == {"h": 1}

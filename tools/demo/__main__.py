@@ -27,7 +27,7 @@ WORKLOAD_SECONDS = 60.0
 
 
 def main() -> int:
-    """Run the demo; give the process's exit code."""
+    """Run the demo; return the process's exit code."""
     signal.signal(signal.SIGTERM, _interrupt)
     stays = os.environ.get("DEMO_EXIT", "") in ("", "0")
     folder = Path(os.environ.get("DEMO_DIR") or CHECKOUT / "var" / "demo")
@@ -52,7 +52,7 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 
 def _perform(stage: Stage, printer: Printer) -> bool:
-    """Trace the workload and restore the chain; say whether all came out right."""
+    """Trace the workload and find the chain; say whether all of it is correct."""
     printer.step(f"tracing the virtual host {stage.vhost}")
     started = stage.client.start_trace(stage.vhost)
     try:
@@ -114,7 +114,7 @@ def _show_chain(stage: Stage, printer: Printer, recorded: Recorded, outcome: Out
 
 
 def _beside(stage: Stage, recorded: Recorded, first: int) -> str:
-    """Say what the service makes of the role that has nothing to do with the orders."""
+    """Say how the service relates the role that has nothing to do with the orders."""
     stock = [action for action in recorded.events if action.role == "stock"]
     answer = stage.client.compare(first, int(recorded.events[stock[-1]]["id"]))
     return f"  {answer['sentence']}"

@@ -29,7 +29,7 @@ class ItcClient:
         self._http.close()
 
     def is_ready(self) -> bool:
-        """Say whether the service has all that it needs."""
+        """Whether the service has everything that it needs."""
         try:
             return self._http.get("/health/ready").status_code == 200
         except httpx.HTTPError:
@@ -40,7 +40,7 @@ class ItcClient:
         return self._call("PUT", trace_path(vhost)).status_code == 201
 
     def trace(self, vhost: str) -> dict[str, Any]:
-        """Give a trace's state."""
+        """Return a trace's state."""
         answer: dict[str, Any] = self._call("GET", trace_path(vhost)).json()
         return answer
 
@@ -49,29 +49,29 @@ class ItcClient:
         self._call("DELETE", trace_path(vhost))
 
     def newest_event_id(self, vhost: str) -> int:
-        """Give the id of the last event of a virtual host; 0 without any."""
+        """Return the id of the last event of a virtual host; 0 without any."""
         events = self._call("GET", "/itc_db", params={"vhost": vhost, "page_size": 1}).json()
         return max((int(event["id"]) for event in events), default=0)
 
     def events_after(self, vhost: str, after: int) -> list[Event]:
-        """Give the next events behind an id, waiting a little if there are none yet."""
+        """Return the next events after an id, waiting a little if there are none yet."""
         asked = {"vhost": vhost, "after": after, "page_size": PAGE, "wait": LONG_POLL_SECONDS}
         answer: list[Event] = self._call("GET", "/itc_db", params=asked).json()
         return answer
 
     def compare(self, a: int, b: int) -> dict[str, Any]:
-        """Give the relation of two events."""
+        """Return the relation of two events."""
         answer: dict[str, Any] = self._call("GET", f"/itc_db/compare/{a}/{b}").json()
         return answer
 
     def make_chain(self, first: int, last: int, file: str) -> dict[str, Any]:
-        """Have the chain between two events written; give the summary."""
+        """Have the chain between two events written; return the summary."""
         path = f"/itc_db/undefined/{first}/{last}/{file}"
         answer: dict[str, Any] = self._call("PUT", path, timeout=CHAIN_SECONDS).json()
         return answer
 
     def download(self, location: str) -> list[Event]:
-        """Give the events of an export in JSON lines."""
+        """Return the events of an export in JSON lines."""
         text = self._call("GET", location).text
         return [json.loads(line) for line in text.splitlines() if line]
 
@@ -86,7 +86,7 @@ class ItcClient:
 
 
 def trace_path(vhost: str) -> str:
-    """Give the path of a virtual host's trace."""
+    """Return the path of a virtual host's trace."""
     return f"/itc_db/{quote(vhost, safe='')}/undefined/undefined/undefined"
 
 
@@ -99,7 +99,7 @@ class EventFeed:
         self._position = client.newest_event_id(vhost)
 
     def more(self) -> list[Event]:
-        """Give those that came since the last call; may be none."""
+        """Return those that came since the last call, perhaps none."""
         events = self._client.events_after(self._vhost, self._position)
         self._position = max((int(event["id"]) for event in events), default=self._position)
         return events

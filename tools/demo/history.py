@@ -1,4 +1,4 @@
-"""What the demo's roles did, and which of it may have caused what, said without any clock.
+"""What the demo's roles did, and what may have caused what, found without any clock.
 
 The demo judges the service by this: a plain graph walk over actions that it carried out itself.
 """
@@ -41,7 +41,7 @@ class History:
 
     @property
     def actions(self) -> list[Action]:
-        """All of them; what is caused stands behind its cause."""
+        """All of them; each comes after its causes."""
         return list(self._predecessors)
 
     def published(self, role: str, exchange: str, payload: str) -> Action:
@@ -56,7 +56,7 @@ class History:
         return self._add(Action(role, "received", exchange, queue, payload), [cause])
 
     def cause(self, action: Action) -> Action | None:
-        """Give the publish behind a delivery; None for a publish."""
+        """Return the publish behind a delivery; None for a publish."""
         return self._publish_of[action.payload] if action.type == "received" else None
 
     def _add(self, action: Action, causes: list[Action]) -> Action:
@@ -66,7 +66,7 @@ class History:
         return action
 
     def past(self, action: Action) -> set[Action]:
-        """Give the action and everything that may have led to it."""
+        """Return the action and everything that may have led to it."""
         found = {action}
         waiting = [action]
         while waiting:
@@ -77,7 +77,7 @@ class History:
         return found
 
     def chain(self, first: Action, last: Action) -> list[Action]:
-        """Give every action that ``first`` may have led to and that may have led to ``last``."""
+        """Return every action that ``first`` may have led to and that may have led to ``last``."""
         return [
             action
             for action in self.actions

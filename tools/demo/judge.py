@@ -1,4 +1,4 @@
-"""Finds the demo's own actions among the service's events, and judges the answers by them."""
+"""Finds the demo's own actions among the service's events, and checks the answers against them."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ CONNECTION_SECONDS = 30.0
 
 
 def connections(broker: Broker, names: Mapping[str, str]) -> dict[str, str]:
-    """Give role by the broker's name of its connection; ``names`` are the clients' own by role.
+    """Return each connection's role by the broker's name for it; ``names`` are the clients' own.
 
     A trace message names a connection by its two addresses alone; only the management API knows
-    how the client calls itself.
+    what the client calls itself.
     """
     role_of = {name: role for role, name in names.items()}
     found: dict[str, str] = {}
@@ -44,7 +44,7 @@ class Recorded:
 
     @classmethod
     def collect(cls, history: History, roles: Mapping[str, str], feed: EventFeed) -> Recorded:
-        """Read events until every action has one; `ServerError` naming those without."""
+        """Read events until every action has one; raises `ServerError` naming those without."""
         recorded = cls(history, roles, {})
         until = time.monotonic() + EVENT_SECONDS
         while missing := [action for action in history.actions if action not in recorded.events]:
@@ -61,14 +61,14 @@ class Recorded:
                 self.events[action] = event
 
     def action(self, event: Event) -> Action | None:
-        """Give the action that an event speaks of; None if it is none of ours."""
+        """Return the action that an event records; None if it is not one of ours."""
         role = self.roles.get(event["connection"])
         if role is None:
             return None
         return Action(role, event["type"], event["exchange"], event["queue"], event["payload"])
 
     def wrong_causes(self) -> list[Action]:
-        """Give the deliveries that the service matched to another publish than ours."""
+        """Return the deliveries that the service matched to the wrong publish."""
         return [
             action
             for action, event in self.events.items()
@@ -76,7 +76,7 @@ class Recorded:
         ]
 
     def faults_of(self, exported: Iterable[Event], expected: Iterable[Action]) -> list[str]:
-        """Compare an export with the actions it should hold; one sentence a fault."""
+        """Compare an export with the actions it should hold; one sentence per fault."""
         ids = [int(event["id"]) for event in exported]
         wanted = {int(self.events[action]["id"]): action for action in expected}
         known = {int(event["id"]): action for action, event in self.events.items()}
@@ -92,5 +92,5 @@ class Recorded:
 
 
 def listed(actions: Iterable[Action]) -> str:
-    """Give actions as lines behind an error's text."""
+    """Return actions as lines to follow an error's text."""
     return "".join(f"\n  - {action}" for action in actions)

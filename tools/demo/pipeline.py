@@ -3,11 +3,11 @@
     shop ──topic──▶ orders ──fanout──▶ billing ──default exchange──▶ shop
                       │          └───▶ shipping ─default exchange──▶ shop
                       └─reject─▶ dead letters ──▶ auditor
-    stock ──topic──▶ stock   (beside all this, causing none of it)
+    stock ──topic──▶ stock   (apart from all this, causing none of it)
 
-Each role has a connection and a channel of its own and takes one message at a time (prefetch 1),
-and answers before it acknowledges: so what it publishes follows from what it was handed before,
-and from nothing that was still on its way.
+Each role has its own connection and channel, takes one message at a time (prefetch 1) and answers
+before it acknowledges: so what it publishes follows from what it received before, and from nothing
+that was still on its way.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Role:
         return action
 
     async def listen(self, queue: str) -> None:
-        """Have a queue's messages put into the inbox, noted, not acknowledged."""
+        """Have a queue's messages put into the inbox, noted but not acknowledged."""
         source = await self._channel.get_queue(queue, ensure=False)
 
         async def note(message: AbstractIncomingMessage) -> None:
@@ -90,7 +90,7 @@ class Role:
         await source.consume(note)
 
     async def take(self) -> tuple[Action, dict[str, object], AbstractIncomingMessage]:
-        """Wait for the next message: the note of it, its content, and itself to acknowledge."""
+        """Wait for the next message: its note, its content, and the message to acknowledge."""
         action, message = await self.inbox.get()
         return action, json.loads(message.body), message
 
@@ -110,7 +110,7 @@ class Pipeline:
         self._roles: dict[str, Role] = {}
 
     def connection_name(self, role: str) -> str:
-        """Give the name that a role's connection carries in the management interface."""
+        """Return the name of a role's connection in the management interface."""
         return f"itc-demo {self._run} {role}"
 
     async def __aenter__(self) -> Self:
@@ -134,7 +134,7 @@ class Pipeline:
         await self._stack.aclose()
 
     async def run(self) -> Outcome:
-        """Place good orders one after the other, then one that is rejected; see all to the end."""
+        """Place good orders one after another, then one that is rejected; wait for all to end."""
         role = self._roles
         async with asyncio.TaskGroup() as group:
             services = [
@@ -211,7 +211,7 @@ class Pipeline:
 
 
 async def declare(channel: AbstractChannel) -> None:
-    """Make the pipeline's exchanges, queues and bindings."""
+    """Create the pipeline's exchanges, queues and bindings."""
     kinds = aio_pika.ExchangeType
     orders = await channel.declare_exchange(ORDERS, kinds.TOPIC, durable=True)
     accepted = await channel.declare_exchange(ACCEPTED, kinds.FANOUT, durable=True)
@@ -229,7 +229,7 @@ async def declare(channel: AbstractChannel) -> None:
 
 
 async def remove(channel: AbstractChannel) -> None:
-    """Remove all of it, as far as it is there (deleting what is not there is no error)."""
+    """Remove all of it (deleting what is not there is no error)."""
     for queue in QUEUES:
         await channel.queue_delete(queue)
     for exchange in EXCHANGES:

@@ -14,11 +14,11 @@ from tools.demo.client import Event, trace_path
 from tools.demo.judge import Recorded
 from tools.demo.stage import Stage
 
-PLAIN_WIDTH = 200  # where there is no terminal to ask
+PLAIN_WIDTH = 200  # if there is no terminal to ask
 
 
 class Printer:
-    """Writes to standard output, with the seconds since its making before each step."""
+    """Writes to standard output; each step is preceded by the seconds since the start."""
 
     def __init__(self) -> None:
         self._begin = time.monotonic()
@@ -32,7 +32,7 @@ class Printer:
         self._console.print(Text(f"[{seconds:5.1f} s] {text}"))
 
     def line(self, text: str = "") -> None:
-        """Print a line as it is: what comes from the broker must not be taken for markup."""
+        """Print a line as it is: text from the broker must not be taken for markup."""
         self._console.print(Text(text), soft_wrap=True)
 
     def chain(self, exported: list[Event], recorded: Recorded) -> None:

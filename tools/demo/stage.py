@@ -44,7 +44,7 @@ class Stage:
 def raised(
     folder: Path, environment: Mapping[str, str], say: Callable[[str], None]
 ) -> Iterator[Stage]:
-    """Start what is needed, data under ``folder``; stop all that was started at the end."""
+    """Start what is needed, with data under ``folder``; stop it at the end."""
     with ExitStack() as stack:
         stack.enter_context(_only_one(folder))
         given = Broker.from_environment(environment)
@@ -87,7 +87,7 @@ def _take(lock: IO[str]) -> None:
 
 
 def _next_run(folder: Path) -> str:
-    """Count this run: the events of those before are kept, so its orders need other numbers."""
+    """Count this run: the events of earlier ones are kept, so its orders need new numbers."""
     kept = folder / "last-run"
     number = int(kept.read_text()) + 1 if kept.exists() else FIRST_RUN
     kept.write_text(str(number))
@@ -99,7 +99,7 @@ def _vhost(amqp_url: str) -> str:
 
 
 def _port(environment: Mapping[str, str]) -> int:
-    """Give the port that was asked for, else the usual one, else any that is free."""
+    """Return the port that was asked for, else the usual one, else any free one."""
     if given := environment.get("ITC_PORT"):
         return int(given)
     with socket.socket() as probe:
@@ -113,7 +113,7 @@ def _port(environment: Mapping[str, str]) -> int:
 def _start_service(folder: Path, broker: Broker, url: str, environment: Mapping[str, str]) -> Child:
     data = folder / "service"
     data.mkdir(parents=True, exist_ok=True)
-    # Whatever else is set with ITC_ is the user's wish, and goes to the service.
+    # Any other ITC_ setting is what the user wants, and goes to the service.
     env = {
         "ITC_SPARK_AT_BOOT": "true",  # so that it starts while the pipeline runs
         **environment,
@@ -132,7 +132,7 @@ def _start_service(folder: Path, broker: Broker, url: str, environment: Mapping[
 
 
 def _addresses(broker: Broker, vhost: str, *, own_users: bool) -> Callable[[str], str]:
-    """Give each role's AMQP address: a user of its own, where the broker is ours to change."""
+    """Return each role's AMQP address: with a user of its own if the broker is private."""
     if not own_users:
         return lambda role: broker.amqp_url(vhost)
     for role in ROLES:

@@ -1,8 +1,8 @@
 """Private servers for the demo, the tests and fault drills.
 
-Each has its own data folder, ports on the loopback interface and process; nothing of the
-machine's own RabbitMQ or PostgreSQL is used beyond their programs. Whatever is started here ends
-with the process that started it, even if that one is killed.
+Each has its own data folder, process and ports on the loopback interface; of the machine's own
+RabbitMQ and PostgreSQL only the programs are used. Whatever is started here ends with the process
+that started it, even if that is killed.
 """
 
 from tools.servers.broker import Broker

@@ -18,7 +18,7 @@ DEFAULT_MANAGEMENT_PORT = 15672
 
 
 class Broker(Server):
-    """A broker that is there already, reached as an administrator.
+    """An existing broker, reached as an administrator.
 
     `RabbitNode` and `RabbitCluster` are brokers too: whatever takes a Broker takes those.
     """
@@ -34,7 +34,7 @@ class Broker(Server):
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Broker | None:
-        """Give the broker that ``AMQP_URL`` and ``MANAGEMENT_URL`` name, or None without them.
+        """Return the broker that ``AMQP_URL`` and ``MANAGEMENT_URL`` name, or None without them.
 
         Without ``MANAGEMENT_URL`` the management API is looked for on the same host, at its
         default port, with the same credentials. The virtual host of ``AMQP_URL`` is not looked at.
@@ -59,15 +59,15 @@ class Broker(Server):
     def amqp_url(
         self, vhost: str = "/", user: str | None = None, password: str | None = None
     ) -> str:
-        """Give the AMQP address of a virtual host, for the administrator or another user."""
+        """Return the AMQP address of a virtual host, for the administrator or another user."""
         name = quote(user or self.user, safe="")
         secret = quote(password or self.password, safe="")
         return f"{self._scheme}://{name}:{secret}@{self._amqp_address}/{quote(vhost, safe='')}"
 
     def api(self, method: str, *path: str, json: object = None) -> Any:
-        """Call the management API; give the decoded answer, or None where there is no body.
+        """Call the management API; return the decoded answer, or None if there is no body.
 
-        ``path`` are the parts behind ``/api/``, not yet percent-encoded. Raises `ServerError` on
+        ``path`` is the parts after ``/api/``, not yet percent-encoded. Raises `ServerError` on
         any status of 400 and above, and when the API does not answer.
         """
         where = "/".join(quote(part, safe="") for part in path)
@@ -86,16 +86,16 @@ class Broker(Server):
         return answer.json() if answer.content else None
 
     def add_vhost(self, name: str) -> None:
-        """Make a virtual host and let the administrator do everything in it."""
+        """Create a virtual host and let the administrator do everything in it."""
         self.api("PUT", "vhosts", name, json={})
         self.permit(self.user, name)
 
     def delete_vhost(self, name: str) -> None:
-        """Remove a virtual host with all that is in it."""
+        """Remove a virtual host and everything in it."""
         self.api("DELETE", "vhosts", name)
 
     def add_user(self, name: str, password: str, tags: Sequence[str] = ()) -> None:
-        """Make a user, or change its password and tags."""
+        """Create a user, or change its password and tags."""
         self.api("PUT", "users", name, json={"password": password, "tags": ",".join(tags)})
 
     def delete_user(self, name: str) -> None:
@@ -111,7 +111,7 @@ class Broker(Server):
 
     @contextmanager
     def fresh_vhost(self, prefix: str = "test") -> Iterator[str]:
-        """Make a virtual host with a new name; remove it behind the block."""
+        """Create a virtual host with a new name; remove it after the block."""
         name = f"{prefix}-{uuid4().hex[:12]}"
         self.add_vhost(name)
         try:
@@ -120,7 +120,7 @@ class Broker(Server):
             self.delete_vhost(name)
 
     def start(self) -> Self:
-        """Make sure that it answers; `ServerError` if not."""
+        """Make sure that it answers; raises `ServerError` if not."""
         self.api("GET", "whoami")
         return self
 

@@ -1,9 +1,9 @@
 """The guard: one small process that outlives its parent just long enough to clean up after it.
 
-Run as ``python guard.py`` with a pipe on standard input, one JSON object a line:
-``{"pid": 12, "signal": 9}`` (end this process), ``{"gone": 12}`` (it has ended already),
-``{"folder": "/tmp/…"}`` (remove it), ``{"kept": "/tmp/…"}`` (it is removed already). When the
-pipe closes, its parent is gone, however that came about, and what is still listed goes too.
+Run as ``python guard.py`` with a pipe on standard input, one JSON object per line:
+``{"pid": 12, "signal": 9}`` (end this process), ``{"gone": 12}`` (it has already ended),
+``{"folder": "/tmp/…"}`` (remove it), ``{"kept": "/tmp/…"}`` (it is already removed). When the
+pipe closes, its parent is gone, for whatever reason, and what is still listed is ended or removed.
 
 A pipe rather than the kernel's parent-death signal: that one is sent when the parent *thread*
 ends, and is dropped when a program changes its user, as PostgreSQL must.
@@ -24,14 +24,14 @@ GRACE_SECONDS = 10.0
 
 
 class Charges:
-    """The processes and folders to see off. A pidfd, not a pid: pids are used again."""
+    """The processes to end and folders to remove. By pidfd, not pid: pids are reused."""
 
     def __init__(self) -> None:
         self.processes: dict[int, tuple[int, int]] = {}  # pid -> (pidfd, signal)
         self.folders: list[str] = []
 
     def note(self, message: dict[str, object]) -> None:
-        """Take one message in."""
+        """Take in one message."""
         match message:
             case {"pid": int(pid), "signal": int(number)}:
                 self._watch(pid, number)
@@ -48,10 +48,10 @@ class Charges:
         try:
             self.processes[pid] = (os.pidfd_open(pid), number)
         except ProcessLookupError:
-            return  # ended between its start and our reading of the line
+            return  # it ended before we read the line
 
     def see_off(self) -> None:
-        """End every process, by its own signal and then for good, and remove the folders."""
+        """End every process, by its own signal and then by SIGKILL, and remove the folders."""
         for descriptor, number in self.processes.values():
             _send(descriptor, number)
         descriptors = {descriptor for descriptor, _ in self.processes.values()}
@@ -69,7 +69,7 @@ def _send(descriptor: int, number: int) -> None:
 
 
 def _still_running(descriptors: set[int], seconds: float) -> set[int]:
-    """Wait for the processes to end; give those that have not. A pidfd is readable at the end."""
+    """Wait for the processes to end; return those that have not. A pidfd is readable at the end."""
     deadline = time.monotonic() + seconds
     while descriptors and (left := deadline - time.monotonic()) > 0:
         ended, _, _ = select.select(list(descriptors), [], [], left)

@@ -17,11 +17,11 @@ from tools.servers.processes import Child, Folder, ServerError, free_port
 from tools.servers.server import Server
 
 START_SECONDS = 60.0
-UNIX_USER = "postgres"  # made by the package; PostgreSQL refuses to run as root
+UNIX_USER = "postgres"  # created by the package; PostgreSQL refuses to run as root
 
 
 def program(name: str) -> Path:
-    """Find one of PostgreSQL's programs, the newest version's; `ServerError` without any."""
+    """Find one of PostgreSQL's programs, the newest version; raises `ServerError` if none."""
     versions = sorted(
         Path("/usr/lib/postgresql").glob(f"*/bin/{name}"), key=lambda path: int(path.parts[4])
     )
@@ -54,11 +54,11 @@ class PostgresServer(Server):
         return self._folder.path
 
     def url(self, database: str = "postgres", driver: str = "postgresql+asyncpg") -> str:
-        """Give a database's address, for SQLAlchemy by default."""
+        """Return a database's address, for SQLAlchemy by default."""
         return f"{driver}://{self.user}:{self.password}@127.0.0.1:{self.port}/{database}"
 
     def start(self) -> Self:
-        """Start it, making its data first if there are none, and wait until it answers."""
+        """Start it, creating its data first if there are none, and wait until it answers."""
         if self._child is not None and self._child.exit_code is None:
             return self
         data = self.folder / "data"
@@ -68,7 +68,7 @@ class PostgresServer(Server):
             "listen_addresses": "127.0.0.1",
             "port": str(self.port),
             "unix_socket_directories": "",
-            "fsync": "off",  # and commits still wait for the kernel: a crash must lose none
+            "fsync": "off",  # commits still wait for the kernel: a crash must lose none
             "full_page_writes": "off",
             "max_connections": "100",
         }
@@ -91,7 +91,7 @@ class PostgresServer(Server):
         return self
 
     def stop(self) -> None:
-        """Stop it in good order, clients or not; the data stays."""
+        """Stop it cleanly, even with clients; the data stays."""
         if self._child is not None:
             self._child.stop()
             self._child = None
@@ -99,7 +99,7 @@ class PostgresServer(Server):
     def kill(self) -> None:
         """End it at once, as a crash would: connections break, the next start recovers.
 
-        By SIGQUIT, PostgreSQL's own word for that; SIGKILL reaches one process of several.
+        By SIGQUIT, PostgreSQL's own signal for that; SIGKILL reaches only one of its processes.
         """
         if self._child is not None:
             self._child.signal(signal.SIGQUIT)
@@ -114,17 +114,17 @@ class PostgresServer(Server):
         self._folder.discard()
 
     def create_database(self, name: str) -> str:
-        """Make an empty database; give its address for SQLAlchemy."""
+        """Create an empty database; return its address for SQLAlchemy."""
         self._run("createdb", name)
         return self.url(name)
 
     def drop_database(self, name: str) -> None:
-        """Remove a database, ending whoever is still connected."""
+        """Remove a database, disconnecting whoever still uses it."""
         self._run("dropdb", "--force", "--if-exists", name)
 
     @contextmanager
     def fresh_database(self, prefix: str = "test") -> Iterator[str]:
-        """Make a database with a new name, give its address; remove it behind the block."""
+        """Create a database with a new name, yield its address; remove it after the block."""
         name = f"{prefix}_{uuid4().hex[:12]}"
         url = self.create_database(name)
         try:

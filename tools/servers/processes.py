@@ -1,4 +1,4 @@
-"""Child processes that are waited for by condition and never outlive us."""
+"""Child processes that we wait for by condition and that never outlive us."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ LOG_LINES_SHOWN = 15
 
 
 class ServerError(Exception):
-    """A server could not be started or did not do what it was asked; says which and why."""
+    """A server could not be started or did not do what was asked; says which and why."""
 
 
 def without_settings() -> dict[str, str]:
-    """Give the environment of this process, but for what sets up a service or its client."""
+    """Return this process's environment without what configures a service or its client."""
     return {name: value for name, value in os.environ.items() if not name.startswith("ITC_")}
 
 
 def free_port() -> int:
-    """Give a TCP port that nobody on the loopback interface uses at this moment."""
+    """Return a TCP port that is free on the loopback interface at this moment."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -39,7 +39,7 @@ def free_port() -> int:
 
 
 def port_answers(port: int) -> bool:
-    """Say whether something accepts connections on a port of the loopback interface."""
+    """Whether something accepts connections on a port of the loopback interface."""
     with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
         return True
     return False
@@ -78,7 +78,7 @@ class _Guard:
                 text=True,
                 start_new_session=True,
             )
-        assert self._process.stdin is not None  # noqa: S101 - it was asked for just above
+        assert self._process.stdin is not None  # noqa: S101 - requested just above
         return self._process.stdin
 
 
@@ -86,7 +86,7 @@ _guard = _Guard()
 
 
 class Folder:
-    """A server's data folder: the one it is given, or a temporary one that goes with it."""
+    """A server's data folder: a given one, or a temporary one that is removed with it."""
 
     def __init__(self, path: Path | None, prefix: str) -> None:
         self.temporary = path is None
@@ -105,8 +105,8 @@ class Folder:
 class Child:
     """One process of ours, with its output in a log file.
 
-    ``stop_signal`` asks it to end in good order; ``death_signal`` is what it gets if we die first.
-    It has a session of its own: a Ctrl-C in the terminal reaches us alone, and we end it.
+    ``stop_signal`` asks it to end cleanly; ``death_signal`` is what it gets if we die first.
+    It has a session of its own: a Ctrl-C in the terminal reaches only us, and we end it.
     """
 
     def __init__(
@@ -154,7 +154,7 @@ class Child:
         return self._process.poll()
 
     def wait_until(self, condition: Callable[[], bool], seconds: float, what: str) -> None:
-        """As the function of that name, but give up at once, with the log, if the process ends."""
+        """As the function of this name, but fail at once, with the log, if the process ends."""
 
         def holds_or_died() -> bool:
             if self.exit_code is not None:
@@ -169,7 +169,7 @@ class Child:
             raise
 
     def wait(self, seconds: float | None = None) -> int:
-        """Wait for its end and give the exit code; `ServerError` if it takes longer than that."""
+        """Wait for its end and return the exit code; raises `ServerError` if it takes longer."""
         try:
             code = self._process.wait(seconds)
         except subprocess.TimeoutExpired as error:
@@ -178,7 +178,7 @@ class Child:
         return code
 
     def stop(self, seconds: float = 30) -> int:
-        """Ask it to end, make it end after ``seconds``; give the exit code."""
+        """Ask it to end, force it after ``seconds``; return the exit code."""
         self.signal(self._stop_signal)
         try:
             return self.wait(seconds)
@@ -186,7 +186,7 @@ class Child:
             return self.kill()
 
     def kill(self) -> int:
-        """End it with SIGKILL, as a crash would; give the exit code."""
+        """End it with SIGKILL, as a crash would; return the exit code."""
         self.signal(signal.SIGKILL)
         return self.wait(30)
 
@@ -195,7 +195,7 @@ class Child:
         self._process.send_signal(number)
 
     def log_tail(self) -> str:
-        """Give the last lines it wrote since its start, ready to stand behind an error's text."""
+        """Return the last lines it wrote since its start, to follow an error's text."""
         with self.log.open("rb") as log:
             log.seek(self._log_start)
             lines = log.read().decode(errors="replace").splitlines()

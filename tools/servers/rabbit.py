@@ -17,16 +17,16 @@ from uuid import uuid4
 from tools.servers.broker import Broker
 from tools.servers.processes import Child, Folder, ServerError, free_port, port_answers
 
-# Debian's place first: the scripts on PATH change to the user `rabbitmq`. Then what PATH has,
-# for other packagings, whose scripts do not.
+# Debian's location first: the scripts on PATH change to the user `rabbitmq`. Then PATH, for other
+# packages, whose scripts do not.
 SCRIPT_FOLDERS = ("/usr/lib/rabbitmq/bin", "/opt/rabbitmq/sbin", "/usr/local/opt/rabbitmq/sbin")
 PLUGINS = ("rabbitmq_management", "rabbitmq_event_exchange", "rabbitmq_tracing")
 START_SECONDS = 120.0  # 4 to 8 s when idle; builds share slow machines
-USER = PASSWORD = "guest"  # noqa: S105 - the broker's own default, good on loopback alone
+USER = PASSWORD = "guest"  # noqa: S105 - the broker's own default, valid only on loopback
 
 
 def script(name: str) -> Path:
-    """Find one of RabbitMQ's own scripts; `ServerError` where it is not installed."""
+    """Find one of RabbitMQ's own scripts; raises `ServerError` if it is not installed."""
     given = os.environ.get("RABBITMQ_SCRIPTS_DIR")
     for folder in (given, *SCRIPT_FOLDERS) if given else SCRIPT_FOLDERS:
         path = Path(folder) / name
@@ -44,7 +44,7 @@ class Epmd:
         self._child: Child | None = None
 
     def start(self) -> None:
-        """Start it, unless it runs, and wait until it answers."""
+        """Start it, unless it is running, and wait until it answers."""
         if self._child is not None and self._child.exit_code is None:
             return
         command = ["epmd", "-port", str(self.port), "-address", "127.0.0.1"]
@@ -97,7 +97,7 @@ class RabbitNode(Broker):
 
     @property
     def pid(self) -> int:
-        """The Erlang VM's process id; `ServerError` when it was not started."""
+        """The Erlang VM's process id; raises `ServerError` if it was not started."""
         return self._running().pid
 
     def start(self) -> Self:
@@ -111,7 +111,7 @@ class RabbitNode(Broker):
         return self
 
     def launch(self) -> None:
-        """Begin to start it, unless it runs; `start` waits for the rest."""
+        """Begin to start it, unless it is running; `start` waits for the rest."""
         if self._child is not None and self._child.exit_code is None:
             return
         self._write_configuration()
@@ -124,7 +124,7 @@ class RabbitNode(Broker):
         self._child = Child(f"RabbitMQ node {self.node}", command, log=log, env=env)
 
     def stop(self) -> None:
-        """Stop it in good order; the data stays."""
+        """Stop it cleanly; the data stays."""
         if self._child is not None:
             self._child.stop()
             self._child = None
@@ -140,14 +140,14 @@ class RabbitNode(Broker):
     def close(self) -> None:
         """Stop it and remove its folder if that is temporary."""
         if self._folder.temporary:
-            self.kill()  # nothing to keep: saves the six seconds of a good order
+            self.kill()  # nothing to keep: saves the six seconds of a clean stop
         self.stop()
         self._folder.discard()
 
     def ctl(self, *words: str, tool: str = "rabbitmqctl") -> str:
-        """Run ``rabbitmqctl`` (or a sibling) against this node and give what it printed.
+        """Run ``rabbitmqctl`` (or a sibling) against this node and return what it printed.
 
-        Each call starts an Erlang VM, about two seconds: prefer `api` where it will do.
+        Each call starts an Erlang VM, about two seconds: prefer `api` if it will do.
         """
         done = subprocess.run(
             [str(script(tool)), "-q", "-n", self.node, *words],
@@ -167,7 +167,7 @@ class RabbitNode(Broker):
         return self._child
 
     def _serves(self) -> bool:
-        # Listeners open last in the boot, and only this check knows of all of them.
+        # Listeners open last during boot, and only this check covers all of them.
         try:
             self.api("GET", "health", "checks", "port-listener", str(self.amqp_port))
         except ServerError:
@@ -182,13 +182,13 @@ class RabbitNode(Broker):
             "default_user": self.user,
             "default_pass": self.password,
             "disk_free_limit.absolute": "50MB",
-            "collect_statistics_interval": "1000",  # ms; 5000 makes every look at a queue wait
+            "collect_statistics_interval": "1000",  # ms; with 5000 every look at a queue waits
             **self._settings,
         }
         lines = "".join(f"{key} = {value}\n" for key, value in settings.items())
         (self.folder / "rabbitmq.conf").write_text(lines)
         (self.folder / "enabled_plugins").write_text(f"[{','.join(PLUGINS)}].\n")
-        tracing = self.folder / "tracing"  # the plugin's own default is a folder of the machine's
+        tracing = self.folder / "tracing"  # the plugin's own default is a folder outside ours
         advanced = f'[{{rabbitmq_tracing, [{{directory, "{tracing}"}}]}}].\n'
         (self.folder / "advanced.config").write_text(advanced)
         self._write_cookie()
@@ -200,7 +200,7 @@ class RabbitNode(Broker):
         cookie.chmod(0o400)  # Erlang refuses one that others may read
 
     def _environment(self) -> dict[str, str]:
-        """Build it from nothing: no RABBITMQ_ variable of the machine may leak in."""
+        """Build it from scratch: no RABBITMQ_ variable of the machine may leak in."""
         here = self.folder
         return {
             "PATH": os.environ.get("PATH", os.defpath),
@@ -234,7 +234,7 @@ class RabbitCluster(Broker):
         self._epmd = Epmd(self._folder.path)
         cookie = uuid4().hex
         names = [f"itc-{cookie[:8]}-{number}" for number in range(1, size + 1)]
-        # Nodes that are new look for these and join the first that is there already.
+        # New nodes look for these and join the first that is there.
         formation = {
             f"cluster_formation.classic_config.nodes.{number}": f"{name}@localhost"
             for number, name in enumerate(names, 1)
@@ -255,7 +255,7 @@ class RabbitCluster(Broker):
         )
 
     def start(self) -> Self:
-        """Start the first node, then the others at once, and wait until all are members."""
+        """Start the first node, then the others together, and wait until all are members."""
         first, *others = self.nodes
         try:
             first.start()
@@ -273,11 +273,11 @@ class RabbitCluster(Broker):
         return self
 
     def members(self) -> list[str]:
-        """Give the names of the nodes that the first one counts as the cluster's."""
+        """Return the names of the nodes that the first one considers members."""
         return [node["name"] for node in self.api("GET", "nodes")]
 
     def stop(self) -> None:
-        """Stop every node, the first last: the last to leave is whom the others wait for."""
+        """Stop every node, the first one last: the others wait for the last one to leave."""
         for node in reversed(self.nodes):
             node.stop()
         self._epmd.stop()

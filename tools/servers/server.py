@@ -1,4 +1,4 @@
-"""What a broker and a database have in common here: they are started, stopped and left behind."""
+"""What brokers and databases have in common here: they are started, stopped and cleaned up."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ class Server(ABC):
 
     @abstractmethod
     def start(self) -> Self:
-        """Start it, unless it runs, and wait until it answers; raises `ServerError`."""
+        """Start it, unless it is running, and wait until it answers; raises `ServerError`."""
 
     @abstractmethod
     def stop(self) -> None:
-        """Stop it in good order; the data stays."""
+        """Stop it cleanly; the data stays."""
 
     def restart(self) -> None:
         """Stop it and start it again on the same ports and data."""
@@ -24,7 +24,7 @@ class Server(ABC):
         self.start()
 
     def close(self) -> None:
-        """Stop it, and remove what it leaves behind where that is temporary."""
+        """Stop it, and remove its data if they are temporary."""
         self.stop()
 
     def __enter__(self) -> Self:
