@@ -1,25 +1,25 @@
-# The service with what it needs to run chain jobs: Python, a Java runtime, no build tools.
+# The service and what it needs to run chain jobs: Python and a Java runtime, no build tools.
 
 FROM python:3.11-slim-bookworm AS build
 WORKDIR /opt/rabbitmq-itc
-# For the clock's compiled core.
+# For what is compiled: the clock's core and the reading of trace messages.
 # hadolint ignore=DL3008
 RUN apt-get update && apt-get install --yes --no-install-recommends gcc libc6-dev
 RUN python -m venv .venv
-# What others wrote comes first: it changes seldom, and this layer is then kept.
+# Dependencies first: they seldom change, so this layer stays cached.
 COPY pyproject.toml constraints.txt ./
 RUN python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['dependencies'], sep='\n')" > requirements.txt \
     && .venv/bin/pip install --no-cache-dir --disable-pip-version-check \
         --constraint constraints.txt --requirement requirements.txt
 COPY . .
 # In place, so that the program finds its dashboard and its migrations beside it. The import
-# fails where what is in C was not built, which pip passes over in silence.
+# fails if the C parts were not built, which pip silently ignores.
 RUN .venv/bin/pip install --no-cache-dir --disable-pip-version-check --no-deps --editable . \
-    && .venv/bin/python -m compileall -q app itc spark_jobs \
+    && .venv/bin/python -m compileall -q app itc model spark_jobs \
     && .venv/bin/python -c "import itc._core, app.broker._wire"
 
 FROM python:3.11-slim-bookworm
-# procps is what Spark's start scripts call; tini collects the processes that Spark leaves behind.
+# Spark's start scripts call procps; tini reaps the processes that Spark leaves behind.
 # Not pinned: today's security updates are wanted, not the versions of the day this was written.
 # hadolint ignore=DL3008
 RUN apt-get update \

@@ -1,6 +1,6 @@
 """The configuration: read once from ``ITC_*`` variables or ``.env``, then frozen.
 
-Every bound that an operator may want to be another has its name here. ``docs/settings.md`` is this
+Every bound that an operator may want to change has its name here. ``docs/settings.md`` shows this
 file as a table, and a test compares the two.
 """
 
@@ -64,12 +64,12 @@ class Settings(BaseSettings):
     # The broker
     amqp_url: SecretUrl = Field(
         default=SecretUrl("amqp://guest:guest@127.0.0.1:5672"),
-        description="The broker, as the account that captures; the path is ignored, "
-        "every virtual host is named by its trace.",
+        description="The broker, with the account that captures. The path is ignored: each trace "
+        "names its virtual host.",
     )
     management_url: SecretUrl = Field(
         default=SecretUrl("http://127.0.0.1:15672"),
-        description="The broker's management API. Without a user in it, the one of `ITC_AMQP_URL`.",
+        description="The broker's management API; without a user in it, that of `ITC_AMQP_URL`.",
     )
     management_timeout_seconds: Seconds = Field(
         default=5, description="How long one request to the management API may take."
@@ -77,7 +77,7 @@ class Settings(BaseSettings):
 
     # Where things are kept
     data_dir: Path = Field(
-        default_factory=_default_data_dir, description="Folder of everything the service writes."
+        default_factory=_default_data_dir, description="Folder for everything the service writes."
     )
     database_url: SecretUrl | None = Field(
         default=None,
@@ -92,7 +92,7 @@ class Settings(BaseSettings):
     )
     archive_dir: Path | None = Field(
         default=None,
-        description="Folder of the archives, which Spark's executors have to see under the same"
+        description="Folder of the archives, which Spark's executors must see under the same"
         " path; unset: `archives` under `ITC_DATA_DIR`.",
     )
 
@@ -101,7 +101,7 @@ class Settings(BaseSettings):
     port: int = Field(default=15680, ge=0, le=65535, description="Port to listen on.")
     auth: Literal["broker", "none"] = Field(
         default="broker",
-        description="Who may ask: the broker's users with their rights, or anybody "
+        description="Who has access: the broker's users with their rights, or anybody "
         "(`none`, on a loopback address only).",
     )
     cors_origins: Names = Field(
@@ -114,31 +114,31 @@ class Settings(BaseSettings):
     )
     loopback_users: Names = Field(
         default=("guest",),
-        description="Users that may sign in from this machine only. The broker cannot tell: "
-        "what it sees is this service's own address.",
+        description="Users that may sign in from this machine only. The broker cannot tell, "
+        "because it sees this service's own address.",
     )
     metrics_open: bool = Field(
         default=False, description="Serve `/metrics` without asking for credentials."
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
-        default="info", description="Least severity that is logged."
+        default="info", description="Lowest severity that is logged."
     )
     access_log: bool = Field(default=False, description="Log every request.")
     shutdown_seconds: Seconds = Field(
-        default=20, description="How long a graceful stop may take before what is left is cut off."
+        default=20, description="How long a graceful stop may take before the rest is cut off."
     )
 
     # Capture
     payload_max_bytes: Bytes = Field(
         default=65_536,
-        description="How much of a message's body is stored; 0 stores none, only its digest.",
+        description="How much of a message's body is stored; 0 stores only its digest.",
     )
     batch_events: Count = Field(default=2_000, description="Most events in one transaction.")
     batch_seconds: Seconds = Field(
         default=0.1, description="How long an event may wait for its batch to fill."
     )
     prefetch: Annotated[int, Field(ge=1, le=65_535)] = Field(
-        default=8_000, description="Most trace messages that are read ahead of their commit."
+        default=8_000, description="Most trace messages read ahead of their commit."
     )
     trace_queue: str = Field(
         default="itc.trace",
@@ -162,7 +162,7 @@ class Settings(BaseSettings):
     pending_copies: Count = Field(
         default=200_000,
         description="Most routed copies of a trace that wait for their delivery; "
-        "beyond it the oldest are forgotten and counted.",
+        "beyond that the oldest are forgotten and counted.",
     )
     pending_copy_seconds: Seconds = Field(
         default=86_400, description="Age at which a waiting copy is forgotten and counted."
@@ -176,7 +176,7 @@ class Settings(BaseSettings):
         description="On a cluster: how long a delivery waits for a publish that it overtook.",
     )
     reorder_held: Count = Field(
-        default=10_000, description="Most trace messages of a trace that wait in that way."
+        default=10_000, description="Most trace messages of a trace that may wait for that."
     )
     quarantine_max: Count = Field(
         default=1_000, description="Unreadable trace messages that are kept for each trace."
@@ -209,13 +209,13 @@ class Settings(BaseSettings):
         default=False, description="Start Spark with the service rather than on first use."
     )
     spark_idle_seconds: Seconds = Field(
-        default=900, description="Idle time after which the Spark process is given back."
+        default=900, description="Idle time after which the Spark process is ended."
     )
     job_queue: Count = Field(default=100, description="Most jobs that may wait.")
-    job_history: Count = Field(default=1_000, description="Ended jobs that are kept.")
+    job_history: Count = Field(default=1_000, description="Most ended jobs that are kept.")
 
     # Bounds of the interface
-    page_size: Count = Field(default=100, description="Events on a page when nothing is said.")
+    page_size: Count = Field(default=100, description="Events on a page by default.")
     page_size_max: Count = Field(default=500, description="Most events on a page.")
     walk_limit_max: Count = Field(
         default=1_000, description="Most causes or effects in one answer."
@@ -238,7 +238,7 @@ class Settings(BaseSettings):
         default=15, description="How long a client may take to send its request."
     )
     auth_cache_seconds: Seconds = Field(
-        default=15, description="How long the broker's answer about a user is believed."
+        default=15, description="How long the broker's answer about a user is cached."
     )
     auth_cache_users: Count = Field(
         default=1_000, description="Most users whose rights are remembered."

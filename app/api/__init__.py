@@ -1,4 +1,4 @@
 """The HTTP API: thin routes, the schemas of what they answer, layers around them, signing in.
 
-Beside these rooms lies what several of them need. `application` puts all together.
+The modules beside these packages are shared by several of them. `application` wires everything up.
 """

@@ -82,7 +82,7 @@ def build(
 
 
 def _add_layers(app: FastAPI, settings: Settings) -> None:
-    """Innermost first: what is added last sees a request first."""
+    """Innermost first: the layer added last sees a request first."""
     app.add_middleware(
         BoundedBody, max_bytes=settings.request_max_bytes, seconds=settings.request_seconds
     )

@@ -20,14 +20,14 @@ _SENTENCES = {
     Relation.equal: "event {a} is event {b}",
     Relation.concurrent: "events {a} and {b} are concurrent: neither can have influenced the other",
 }
-_CAVEAT = "; but messages may be missing between them, so a way from one to the other may be too"
+_CAVEAT = "; but messages may be missing between them, so there may be a path that was not recorded"
 
 
 def comparison(a: Event, b: Event, gaps: Sequence[Gap]) -> dict[str, Any]:
-    """How two events stand to each other; raises `BadRequestError` for two virtual hosts."""
+    """How two events are related; raises `BadRequestError` for two virtual hosts."""
     if a.trace_id != b.trace_id:
         raise BadRequestError(
-            "these events are of two virtual hosts, whose clocks have no relation"
+            "these events are of two virtual hosts, whose clocks cannot be compared"
         )
     relation = compare(a.stamp, b.stamp)
     sentence = _SENTENCES[relation].format(a=a.id, b=b.id)

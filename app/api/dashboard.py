@@ -1,8 +1,8 @@
-"""The dashboard's files, as they lie in the folder.
+"""The dashboard's files, as they are in the folder.
 
-They are compressed for a browser that takes it, and they alone: an answer of the API may hold a
-secret beside what a stranger chose, and the length of the two compressed together tells of it
-(BREACH); a stream of events compressed would wait for its buffer to fill.
+Only they are compressed, for browsers that accept it. An answer of the API may hold a secret beside
+text that a stranger chose, and the length of the two compressed together gives the secret away
+(BREACH). A compressed stream of events would wait for its buffer to fill.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from starlette.types import Scope
 
 # What is text; fonts and pictures are compressed already.
 _COMPRESSED = frozenset({".html", ".js", ".css", ".svg", ".md"})
-# Files whose compressed form is kept. The dashboard has about a hundred.
+# How many files are kept in compressed form. The dashboard has about a hundred.
 _KEPT = 512
 
 
@@ -40,7 +40,7 @@ class Dashboard(StaticFiles):
         scope: Scope,
         status_code: int = 200,
     ) -> Response:
-        """A file, compressed or not, or that it has not changed."""
+        """A file, compressed or not, or the answer that it has not changed."""
         asked = Headers(scope=scope)
         response: Response = FileResponse(
             full_path, status_code=status_code, stat_result=stat_result
@@ -55,7 +55,7 @@ class Dashboard(StaticFiles):
 
 
 def _wants_gzip(asked: Headers) -> bool:
-    # A range is one of the file's own bytes.
+    # A range counts the bytes of the uncompressed file.
     return "gzip" in asked.get("accept-encoding", "") and "range" not in asked
 
 
@@ -72,5 +72,5 @@ def _compressed(plain: Response, path: Path, stat: os.stat_result) -> Response:
 
 @lru_cache(_KEPT)
 def _packed(path: Path, modified: int, size: int) -> bytes:
-    # Time and size are there for the cache alone: another file has others.
+    # Time and size are only there for the cache: a changed file has others.
     return gzip.compress(path.read_bytes(), 9, mtime=0)

@@ -10,17 +10,17 @@ from fastapi.openapi.utils import get_openapi
 from app.api.schemas.common import Problem
 
 _DESCRIPTIONS = {
-    400: "A name, id or combination that cannot be.",
+    400: "An invalid name, id or combination.",
     401: "No credentials, wrong ones, or too few rights.",
-    403: "A browser sends this for another origin's page.",
+    403: "A browser sends this on behalf of another origin's page.",
     404: "No such thing, or not visible to this user.",
-    408: "The request's body takes too long.",
-    409: "Right in itself, but not now.",
+    408: "The request's body takes too long to arrive.",
+    409: "A valid request, but not now.",
     413: "The request's body is too large.",
-    416: "The range lies behind the file's end.",
+    416: "The range starts after the file's end.",
     429: "Slow down.",
-    500: "The job failed: the reason is its own.",
-    503: "The broker, its management API or the database is away.",
+    500: "The job failed; the reason is the job's own.",
+    503: "The broker, its management API or the database is unavailable.",
 }
 
 
@@ -36,7 +36,7 @@ _HEADERS = {
     429: {"retry-after": _header("Seconds, after failed sign-ins.")},
 }
 
-# Where an answer tells its result to be, for a route's ``responses``.
+# Where an answer says that its result is, for a route's ``responses``.
 LOCATION = {"location": _header("Where it is.")}
 
 _OPEN_PATHS = ("/health/", "/openapi.json")
@@ -81,7 +81,7 @@ def _document(app: FastAPI) -> dict[str, Any]:
     )
     for path, operations in document["paths"].items():
         for operation in operations.values():
-            _mend_answers(operation["responses"])
+            _correct_answers(operation["responses"])
             _name_successes(operation["responses"], document["components"]["schemas"])
             if path.startswith(_OPEN_PATHS):
                 operation["security"] = []
@@ -95,7 +95,7 @@ def _document(app: FastAPI) -> dict[str, Any]:
     return document
 
 
-def _mend_answers(answers: dict[str, Any]) -> None:
+def _correct_answers(answers: dict[str, Any]) -> None:
     answers.pop("422", None)  # such input is answered with 400
     for status, answer in answers.items():
         for content in answer.get("content", {}).values():
@@ -108,7 +108,7 @@ def _mend_answers(answers: dict[str, Any]) -> None:
 
 
 def _name_successes(answers: dict[str, Any], schemas: dict[str, Any]) -> None:
-    """Say of a success what it holds, where the framework says that it is one."""
+    """Describe what a success holds, where the framework only says that it is one."""
     for answer in answers.values():
         if answer["description"] != "Successful Response":
             continue
@@ -120,7 +120,7 @@ def _name_successes(answers: dict[str, Any], schemas: dict[str, Any]) -> None:
 
 
 def example(value: object) -> dict[str, Any]:
-    """What a parameter may be, for its ``openapi_examples``."""
+    """An example of a parameter, for its ``openapi_examples``."""
     return {"default": {"value": value}}
 
 

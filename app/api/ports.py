@@ -29,7 +29,7 @@ class BrokerUser(Protocol):
 
 
 class BrokerUsers(Protocol):
-    """The broker's word on its users (`app.broker.management.ManagementApi`)."""
+    """What the broker says of its users (`app.broker.management.ManagementApi`)."""
 
     async def whoami(self, authorization: bytes) -> BrokerUser: ...
     async def visible_vhosts(self, authorization: bytes) -> frozenset[str]: ...
@@ -81,7 +81,7 @@ class Gaps(Protocol):
 
 
 class Traces(Protocol):
-    """The stored traces, those that do not run too (`app.store.traces`)."""
+    """The stored traces, including those that are not running (`app.store.traces`)."""
 
     async def find(self, vhost: str) -> Trace | None: ...
 

@@ -20,12 +20,11 @@ _BELIEVED_SECONDS = 1.0
 class Readiness:
     """Asks each dependency, and believes the answers for a second.
 
-    Anybody may ask for them, as often as they please; the broker and the database shall not
-    notice.
+    Anybody may ask, as often as they like; the broker and the database must not notice.
     """
 
     def __init__(self, **questions: Callable[[], Awaitable[Any]]) -> None:
-        """``questions`` by name: each returns where all is well, and raises an `ItcError` else."""
+        """``questions`` by name: each returns if all is well, otherwise raises an `ItcError`."""
         self._questions = questions
         self._known: dict[str, Condition] = {}
         self._until = 0.0

@@ -23,9 +23,9 @@ def described(text: str) -> dict[str, Any]:
 
 
 def heartbeat(event_id: int | None = None) -> bytes:
-    """Something that no reader sees, so that proxies keep the connection.
+    """A comment that keeps proxies from closing the connection.
 
-    With an id the reader resumes behind that event, though none passed its filter.
+    With an id the reader resumes after that event, even if none passed its filter.
     """
     return b": still here\n\n" if event_id is None else b": still here\nid: %d\n\n" % event_id
 
@@ -38,8 +38,8 @@ def frame(event: str, data: object) -> bytes:
 class EventStream(Response):
     """An answer of server-sent events that ends with its client.
 
-    A client that does not take a write within ``send_seconds`` is let go: what it leaves unread
-    lies in the socket's buffer, and that is all it holds.
+    A client that does not take a write within ``send_seconds`` is disconnected: what it leaves
+    unread is in the socket's buffer, and that is all it holds.
     """
 
     media_type = "text/event-stream"
@@ -89,7 +89,7 @@ async def _disconnected(receive: Receive) -> None:
 
 
 class Subscribers:
-    """Counts the readers of the live tail, and admits so many."""
+    """Counts the readers of the live tail, and admits at most ``most``."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -99,7 +99,7 @@ class Subscribers:
     def admit(self) -> None:
         """Let one more in; raises `TooManyRequestsError`."""
         if self.count >= self._most:
-            raise TooManyRequestsError("the live tail has as many readers as it takes")
+            raise TooManyRequestsError("the live tail has no room for more readers")
         self.count += 1
 
     def leave(self) -> None:

@@ -1,7 +1,7 @@
 """Following the store: what is new since an event, for any number of readers.
 
-A reader holds a cursor and nothing else, so a slow one costs no memory. Readers that ask the same
-at the same time, and with a dashboard in every tab they do, share one query and one encoding.
+A reader holds a cursor and nothing else, so a slow one costs no memory. Readers that ask for the
+same at the same time, and with a dashboard in every tab they do, share one query and one encoding.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from app.api.views import encode_json, event_views, large_of
 from app.stored.filters import EventFilter
 from app.traces.feed import Feed
 
-_SHARED = 16  # batches kept for readers who ask a moment later; each may hold some megabytes
+_SHARED = 16  # batches kept for readers who ask a moment later; each may take some megabytes
 
 
 class TailQuery(msgspec.Struct, frozen=True):
@@ -66,10 +66,10 @@ class Tail:
         return self._feed.latest
 
     async def after(self, query: TailQuery, event_id: int) -> tuple[TailBatch, int]:
-        """Events behind ``event_id``, at most the query's limit, and the id to go on from.
+        """Events after ``event_id``, at most the query's limit, and the id to continue from.
 
-        That id is beyond the last event given where all up to it were looked through: a filter
-        that seldom matches is not applied to the same events again.
+        That id is beyond the last event given if all events up to it were searched: a filter that
+        seldom matches is not applied to the same events again.
         """
         newest = self._feed.latest
         batch = await self._shared((query, event_id, newest))
@@ -80,7 +80,7 @@ class Tail:
     async def first_after(
         self, query: TailQuery, event_id: int, seconds: float, stopping: asyncio.Event
     ) -> TailBatch:
-        """The first events behind ``event_id``; where there is none, wait for some seconds."""
+        """The first events after ``event_id``; if there are none, wait up to ``seconds``."""
         deadline = asyncio.get_running_loop().time() + seconds
         while True:
             batch, event_id = await self.after(query, event_id)
@@ -89,7 +89,7 @@ class Tail:
                 return batch
 
     async def more(self, event_id: int, seconds: float, stopping: asyncio.Event) -> bool:
-        """Wait for any event behind ``event_id``; False after the time, or at the service's end."""
+        """Wait for any event after ``event_id``; False if none came, or the service is stopping."""
         arrival = asyncio.ensure_future(self._feed.beyond(event_id))
         end = asyncio.ensure_future(stopping.wait())
         try:
@@ -106,7 +106,7 @@ class Tail:
             self._batches[key] = task
             while len(self._batches) > _SHARED:
                 self._batches.popitem(last=False)
-        # Shielded: one reader that goes away must not end the query of the others.
+        # Shielded: a reader that goes away must not cancel the query of the others.
         return await asyncio.shield(task)
 
     async def _read(self, query: TailQuery, event_id: int, newest: int) -> TailBatch:

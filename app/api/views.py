@@ -26,7 +26,7 @@ encode_json = msgspec.json.Encoder(decimal_format="number").encode
 
 
 def json_answer(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    """A JSON answer without a model between."""
+    """A JSON answer, encoded without a model."""
     return Response(encode_json(value), status, headers, media_type="application/json")
 
 
@@ -38,7 +38,7 @@ def large_of(columns: Collection[str] | None, payload: bool) -> Large:
 
 
 def event_view(event: Event, columns: Collection[str] | None = None) -> dict[str, Any]:
-    """An event as ``docs/api.md`` has it, or some of its columns."""
+    """An event as ``docs/api.md`` shows it, or some of its columns."""
     return {
         name: field.value(event)
         for name, field in SHOWN.items()
@@ -98,7 +98,7 @@ def event_detail(row: Event, vector: Iterable[VectorEntry]) -> dict[str, Any]:
 
 
 def job_view(job: Job) -> dict[str, Any]:
-    """A job as ``docs/api.md`` has it."""
+    """A job as ``docs/api.md`` shows it."""
     view = msgspec.structs.asdict(job)
     for moment in ("created_at", "started_at", "finished_at"):
         view[moment] = None if view[moment] is None else iso_time(view[moment])

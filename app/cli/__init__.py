@@ -39,7 +39,7 @@ _EXITS = ((SettingsError, Exit.usage), (OutageError, Exit.unavailable), (ItcErro
 
 
 def main() -> None:
-    """The console script: any error on purpose is one line and an exit code."""
+    """The console script: any expected error is one line and an exit code."""
     try:
         app()
     except CommandError as error:
@@ -49,5 +49,5 @@ def main() -> None:
         complain(str(error))
         sys.exit(next(code for kind, code in _EXITS if isinstance(error, kind)))
     except (KeyboardInterrupt, BrokenPipeError):
-        sys.stderr.close()  # Ctrl-C and `| head` are no failures to report
+        sys.stderr.close()  # Ctrl-C and `| head` are not failures to report
         sys.exit(Exit.failure)

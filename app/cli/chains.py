@@ -20,7 +20,7 @@ from app.cli.output import as_json, say, table
 export = typer.Typer(help="The files that chains were written to.", no_args_is_help=True)
 
 From = Annotated[int, typer.Argument(metavar="FROM", min=1, help="One event's id.")]
-To = Annotated[int, typer.Argument(metavar="TO", min=1, help="The other's.")]
+To = Annotated[int, typer.Argument(metavar="TO", min=1, help="The other event's id.")]
 FileName = Annotated[str, typer.Option("--file", help="Name of the export; .jsonl, .csv, …")]
 Output = Annotated[
     Path | None, typer.Option("-o", "--output", help="Where to save it; - for stdout.")
@@ -30,7 +30,7 @@ STDOUT = Path("-")
 
 
 def add_to(app: typer.Typer) -> None:
-    """Put the commands in place."""
+    """Add the commands."""
     app.command()(chain)
     app.add_typer(export, name="export")
 
@@ -53,7 +53,7 @@ def chain(
 ) -> None:
     """Find the chain between two events and write the export.
 
-    Ends with 0 where there is one, with 3 where the events are concurrent and nothing was written.
+    Exits with 0 if there is one, with 3 if the events are concurrent and nothing was written.
     """
     client = Client.from_environment(url, user)
     path = export_path(from_, to, file)
@@ -85,7 +85,7 @@ def _say_summary(summary: dict[str, Any]) -> None:
 
 @export.command("list")
 def list_(url: Url = None, user: User = None, json: Json = False) -> None:
-    """Every export there is."""
+    """Every export."""
     exports = Client.from_environment(url, user).get("/itc_db/exports")
     if json:
         return as_json(exports)
@@ -132,7 +132,7 @@ def _download(client: Client, path: str, target: Path) -> None:
 
 
 def _save(response: httpx.Response, target: Path) -> None:
-    """Save aside and rename, so that nobody reads half a file."""
+    """Save under a temporary name and rename, so that nobody reads half a file."""
     if target.exists() and not target.is_file():
         with target.open("wb") as there:  # a pipe or a device, which a file must not replace
             return _write(response, there)

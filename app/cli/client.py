@@ -37,9 +37,9 @@ class Client:
 
     @classmethod
     def from_environment(cls, url: str | None = None, user: str | None = None) -> Client:
-        """By ``ITC_URL``, ``ITC_USER`` and ``ITC_PASSWORD``; arguments win.
+        """By ``ITC_URL``, ``ITC_USER`` and ``ITC_PASSWORD``; arguments override them.
 
-        A user and password inside the URL are taken out of it, so that no message shows them.
+        A user and password inside the URL are removed from it, so that no message shows them.
         """
         parts = urlsplit(url or os.environ.get("ITC_URL") or DEFAULT_URL)
         if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -55,7 +55,7 @@ class Client:
         return self.send("GET", path, params=chosen).json()
 
     def send(self, method: str, path: str, **more: Any) -> httpx.Response:
-        """The answer, where it is a success."""
+        """The answer, if it is a success."""
         with self._translated():
             response = self._http.request(method, path, **more)
             return _checked(response)
@@ -91,4 +91,4 @@ def _reason(response: httpx.Response) -> str:
     try:
         return str(response.json()["reason"])
     except (ValueError, KeyError, TypeError):
-        return f"the service answers {response.status_code} without saying why"
+        return f"the service answered {response.status_code} without saying why"

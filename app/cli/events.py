@@ -22,7 +22,7 @@ _WAIT_SECONDS = 20
 
 
 def add_to(app: typer.Typer) -> None:
-    """Put the commands in place."""
+    """Add the commands."""
     app.command()(events)
     app.command()(compare)
 
@@ -44,12 +44,14 @@ def events(
     until: Annotated[str | None, typer.Option(help="Before this time (ISO 8601).")] = None,
     q: Annotated[str | None, typer.Option("-q", help="With this text anywhere.")] = None,
     limit: Annotated[int, typer.Option("-n", "--limit", min=1, max=500, help="How many.")] = 50,
-    follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on with new ones.")] = False,
+    follow: Annotated[
+        bool, typer.Option("-f", "--follow", help="Keep following new ones.")
+    ] = False,
     json: Json = False,
     url: Url = None,
     user: User = None,
 ) -> None:
-    """The newest events, oldest of them first."""
+    """The newest events, oldest first."""
     client = Client.from_environment(url, user)
     filters = {
         "vhost": vhost,
@@ -94,7 +96,7 @@ def _new_events(
             yield batch
 
 
-# What a cell says where that is more than the field's own value.
+# Cells that say more than the field's own value.
 _CELLS: dict[str, Callable[[dict[str, Any]], str]] = {
     "exchange": lambda event: event["exchange"] or "(default)",
     "queue": lambda event: event["queue"] or ",".join(event["routed_queues"] or ()),
@@ -118,7 +120,7 @@ def _cell(name: str, event: dict[str, Any]) -> str:
 
 
 def _print_lines(events: list[dict[str, Any]]) -> None:
-    """Rows of fixed columns: a table that is never complete cannot be fitted."""
+    """Rows with fixed columns: a table that never ends cannot be fitted to the window."""
     for event in events:
         cells = zip(_row(event), _FIELDS, strict=True)
         line = " ".join(printable(cell).ljust(field.shown.width) for cell, field in cells)
@@ -133,7 +135,7 @@ def compare(
     url: Url = None,
     user: User = None,
 ) -> None:
-    """How two events stand to each other. Ends with 0 where ordered, 3 where concurrent."""
+    """How two events are related. Exits with 0 if one is before the other, 3 if concurrent."""
     answer = Client.from_environment(url, user).get(f"/itc_db/compare/{a}/{b}")
     if json:
         as_json(answer)

@@ -9,8 +9,8 @@ class Exit(enum.IntEnum):
     """What the process's exit status says. ``docs/cli.md`` has the same table."""
 
     ok = 0  # done; for compare and chain: the events are ordered
-    failure = 1  # it went wrong, for a reason that stderr tells
-    usage = 2  # the command line, or what it asks for, cannot be
+    failure = 1  # it went wrong; stderr says why
+    usage = 2  # the command line, or what it asks for, is invalid
     concurrent = 3  # neither event happened before the other: there is no chain
     not_found = 4  # no such event, virtual host, job or export, or not visible to this user
     not_authorised = 5  # no credentials, wrong ones, or too few rights

@@ -1,4 +1,4 @@
-"""Having a job done by the service, and waiting for its end with a word on how far it is."""
+"""Having the service run a job, and showing its progress until it ends."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ENDED = ("succeeded", "failed", "cancelled")
 
 
 def submit(client: Client, path: str, **parameters: Any) -> dict[str, Any]:
-    """Ask for a job; gives it as it stands. Parameters that are None are left out."""
+    """Ask for a job; returns it as it stands. Parameters that are None are left out."""
     chosen = {name: value for name, value in parameters.items() if value is not None}
     headers = {"prefer": "respond-async"}
     job: dict[str, Any] = client.send("PUT", path, params=chosen, headers=headers).json()
@@ -23,12 +23,12 @@ def submit(client: Client, path: str, **parameters: Any) -> dict[str, Any]:
 
 
 def say_job(job: dict[str, Any], json: bool) -> None:
-    """The job's number, or all of it, for who does not wait."""
+    """The job's number, or all of it, for a caller that does not wait."""
     as_json(job) if json else say(str(job["id"]))
 
 
 def followed(client: Client, job: dict[str, Any]) -> dict[str, Any]:
-    """Wait for a job's end and show how far it is; gives its result."""
+    """Wait for a job's end and show its progress; returns its result."""
     job = _with_progress(client, job["id"])
     if job["state"] == "succeeded":
         result: dict[str, Any] = job["result"]

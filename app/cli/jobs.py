@@ -16,13 +16,13 @@ JobId = Annotated[int, typer.Argument(min=1, help="The job's number.")]
 
 
 def add_to(app: typer.Typer) -> None:
-    """Put the commands in place."""
+    """Add the commands."""
     app.add_typer(jobs, name="jobs")
 
 
 @jobs.command("list")
 def list_(url: Url = None, user: User = None, json: Json = False) -> None:
-    """Every job that is remembered, newest first."""
+    """Every job that is kept, newest first."""
     found = Client.from_environment(url, user).get("/itc_db/jobs")
     if json:
         return as_json(found)

@@ -1,4 +1,4 @@
-"""What needs no running service: ``serve``, ``migrate``, ``settings``, ``doctor``."""
+"""Commands that need no running service: ``serve``, ``migrate``, ``settings``, ``doctor``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from app.cli.options import Json
 from app.cli.output import as_json, complain, printable, say, table
 from app.settings import Settings, load_settings, settings_table, unknown_variables
 
-# Below warnings they tell of every frame and every statement, with what is in it.
+# Below warnings they log every frame and every statement, with its content.
 _CHATTY = (
     "aio_pika",
     "aiormq",
@@ -31,7 +31,7 @@ _CHATTY = (
 
 
 def add_to(app: typer.Typer) -> None:
-    """Put the commands in place."""
+    """Add the commands."""
     app.command()(serve)
     app.command()(migrate)
     app.command()(settings)
@@ -47,7 +47,7 @@ def serve(
     configuration = load_settings(**{k: v for k, v in chosen.items() if v is not None})
     _log_to_stderr(configuration)
     for name in unknown_variables(os.environ):
-        logging.getLogger("app").warning("%s is no setting of this service: misspelt?", name)
+        logging.getLogger("app").warning("%s is not a setting of this service: misspelt?", name)
     from app.main import create_app
     from app.server import bind, run
 
@@ -95,7 +95,7 @@ def settings(
     )
     unknown = unknown_variables(os.environ)
     for name in unknown:
-        complain(f"{name} is no setting of this service: misspelt?")
+        complain(f"{name} is not a setting of this service: misspelt?")
     if unknown:
         raise typer.Exit(Exit.failure)
 
@@ -107,9 +107,9 @@ def _shown(value: object) -> str:
 
 
 def doctor(json: Json = False) -> None:
-    """Look at everything the service depends on, and say what to do about what is wrong.
+    """Check everything the service depends on, and say what to do about what is wrong.
 
-    Ends with 0 where all is well, else with 1.
+    Exits with 0 if all is well, otherwise with 1.
     """
     well = asyncio.run(_doctor(load_settings(), json))
     if not well:

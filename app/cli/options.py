@@ -43,5 +43,5 @@ Wait = Annotated[
 ]
 RequireComplete = Annotated[
     bool,
-    typer.Option("--require-complete", help="End with 7 where the answer spans a gap."),
+    typer.Option("--require-complete", help="Exit with 7 if the answer spans a gap."),
 ]

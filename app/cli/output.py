@@ -1,6 +1,6 @@
 """What the commands print: tables for people, JSON for machines.
 
-Names and payloads come from whoever uses the broker, so nothing of them reaches a terminal as a
+Names and payloads come from whoever uses the broker, so none of it reaches a terminal as a
 control sequence.
 """
 
@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 out = Console(highlight=False)
-_pipe = Console(highlight=False, width=10_000)  # nothing is cut where nobody sees a window
+_pipe = Console(highlight=False, width=10_000)  # nothing is cut when there is no window
 err = Console(stderr=True, highlight=False)
 
 

@@ -1,4 +1,4 @@
-"""``archive``, ``prune``: what becomes of old events."""
+"""``archive``, ``prune``: for old events."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from app.cli.output import as_json, say
 
 
 def add_to(app: typer.Typer) -> None:
-    """Put the commands in place."""
+    """Add the commands."""
     app.command()(archive)
     app.command()(prune)
 
@@ -21,7 +21,7 @@ def add_to(app: typer.Typer) -> None:
 def archive(
     vhost: Vhost,
     keep_days: Annotated[
-        float | None, typer.Option(help="Archive what is older than so many days.")
+        float | None, typer.Option(help="Archive what is older than this many days.")
     ] = None,
     before: Annotated[
         str | None, typer.Option(help="Archive what was recorded before this time (ISO 8601).")
@@ -54,17 +54,19 @@ def prune(
         int | None, typer.Option(min=1, help="How many of the newest events stay.")
     ] = None,
     keep_days: Annotated[
-        float | None, typer.Option(help="Of which age at most events stay.")
+        float | None, typer.Option(help="Events younger than this many days stay.")
     ] = None,
     archived: Annotated[
-        bool, typer.Option("--archived", help="Only what is archived goes.")
+        bool, typer.Option("--archived", help="Only remove what is archived.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what would be removed.")
+    ] = False,
     json: Json = False,
     url: Url = None,
     user: User = None,
 ) -> None:
-    """Remove the oldest events of a virtual host; without options, by the service's retention."""
+    """Remove the oldest events of a virtual host; without options, as its own retention would."""
     client = Client.from_environment(url, user)
     chosen = {"keep_events": keep_events, "keep_days": keep_days}
     parameters = {name: value for name, value in chosen.items() if value is not None}

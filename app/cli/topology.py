@@ -28,7 +28,7 @@ _COLUMNS = (
 
 
 def add_to(app: typer.Typer) -> None:
-    """Put the commands in place."""
+    """Add the commands."""
     app.command()(topology)
 
 
@@ -37,13 +37,13 @@ def topology(
     since: Annotated[str | None, typer.Option(help="From this time on (ISO 8601).")] = None,
     until: Annotated[str | None, typer.Option(help="Before this time (ISO 8601).")] = None,
     count: Annotated[
-        bool, typer.Option("--count", help="Count now; the last hour, unless told otherwise.")
+        bool, typer.Option("--count", help="Count now; by default the last hour.")
     ] = False,
     json: Json = False,
     url: Url = None,
     user: User = None,
 ) -> None:
-    """Who sends what where: what was counted last, or for that time."""
+    """Who sends what where: what was counted last, or for that period."""
     client = Client.from_environment(url, user)
     if count:
         job = submit(client, _TOPOLOGY, vhost=vhost, since=since, until=until)

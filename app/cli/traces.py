@@ -17,12 +17,12 @@ trace = typer.Typer(
 
 
 def add_to(app: typer.Typer) -> None:
-    """Put the commands in place."""
+    """Add the commands."""
     app.add_typer(trace, name="trace")
 
 
 def trace_path(vhost: str) -> str:
-    """Where a virtual host's trace is."""
+    """The path of a virtual host's trace."""
     return f"/itc_db/{segment(vhost)}/undefined/undefined/undefined"
 
 
@@ -51,7 +51,7 @@ def stop(vhost: Vhost, url: Url = None, user: User = None) -> None:
 
 @trace.command("list")
 def list_(url: Url = None, user: User = None, json: Json = False) -> None:
-    """Every trace with its state. Ends with 1 where one has failed."""
+    """Every trace with its state. Exits with 1 if one has failed."""
     traces = Client.from_environment(url, user).get("/itc_db/traces")
     if json:
         as_json(traces)

@@ -85,7 +85,7 @@ class World:
             await store.close()
 
     async def tell(self, *records: Record, vhost: str = "/") -> list[int]:
-        """Store records as a running trace would, and let the readers know; gives their ids."""
+        """Store records as a running trace would, and tell the readers; returns their ids."""
         if vhost not in self.tellers:
             self.tellers[vhost] = Teller(self.store, vhost)
         stored = await self.tellers[vhost].tell(records)
@@ -111,7 +111,7 @@ def make_world(tmp_path: Path, **settings: object) -> World:
 
 @asynccontextmanager
 async def served(app: FastAPI, settings: Settings) -> AsyncIterator[str]:
-    """Serve on a free loopback port, by the same protocol as in production; gives the URL."""
+    """Serve on a free loopback port, by the same protocol as in production; yields the URL."""
     listener = bind(settings)
     server = Server(configuration(app, settings))
     async with app.router.lifespan_context(app):
@@ -126,7 +126,7 @@ async def served(app: FastAPI, settings: Settings) -> AsyncIterator[str]:
 
 @asynccontextmanager
 async def connected(app: FastAPI, **options: object) -> AsyncIterator[httpx.AsyncClient]:
-    """A client of the application without a server between."""
+    """A client of the application, without a server in between."""
     async with app.router.lifespan_context(app):
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
         async with httpx.AsyncClient(

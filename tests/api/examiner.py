@@ -1,4 +1,4 @@
-"""Requests made from a service's own OpenAPI document, and what is wrong with their answers."""
+"""Requests generated from a service's own OpenAPI document, and what is wrong with the answers."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _START = "from schemathesis.cli import schemathesis; schemathesis()"
 
 
 async def examine(url: str, credentials: str, folder: Path, few: int, *phases: str) -> int:
-    """Send up to so many requests of each kind to every operation; gives how many were sent.
+    """Send up to ``few`` requests of each kind to every operation; returns how many were sent.
 
-    SCHEMATHESIS_EXAMPLES asks for more than those ``few``, and for others each time: without it a
-    run repeats the one before, and goes through these ``phases`` alone. ``credentials`` are
+    SCHEMATHESIS_EXAMPLES asks for more, and for different ones each time: without it a run repeats
+    the one before, and only goes through these ``phases``. ``credentials`` are
     ``name:password``, ``folder`` is where the examiner leaves its notes. An answer that the
     document does not describe fails, with all that the examiner says of it.
     """

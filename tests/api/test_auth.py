@@ -43,7 +43,7 @@ async def test_a_user_is_who_the_broker_says(authenticator: BrokerAuthenticator)
     assert not user.may_write
 
 
-async def test_the_broker_is_asked_once_in_a_while(
+async def test_the_brokers_answer_is_believed_for_a_while(
     authenticator: BrokerAuthenticator, broker: FakeBroker, clock: Clock
 ) -> None:
     await asyncio.gather(*(authenticator.user(RIGHT, "10.0.0.1") for _ in range(50)))
@@ -95,7 +95,7 @@ async def test_a_client_that_goes_away_takes_no_other_along(
     assert broker.questions == 1
 
 
-async def test_an_outage_is_no_failed_sign_in_and_lets_nobody_in(
+async def test_an_outage_is_not_a_failed_sign_in_and_lets_nobody_in(
     authenticator: BrokerAuthenticator, broker: FakeBroker
 ) -> None:
     broker.down = True
@@ -191,7 +191,7 @@ async def test_a_virtual_host_that_was_just_made_is_seen_at_once(
     assert not (await authenticator.user(RIGHT, "10.0.0.1")).sees("new")
     broker.add("ops", "secret", "monitoring", "/", "new")
 
-    assert not (await authenticator.user(RIGHT, "10.0.0.1")).sees("new")  # nobody spoke of it
+    assert not (await authenticator.user(RIGHT, "10.0.0.1")).sees("new")  # nobody named it
     assert (await authenticator.user(RIGHT, "10.0.0.1", "new")).sees("new")
     assert (await authenticator.user(RIGHT, "10.0.0.1")).sees("new")
     assert broker.questions == 2
@@ -251,7 +251,7 @@ async def test_every_way_to_name_a_new_virtual_host_finds_it(
     assert unknown.status_code == 404
 
 
-async def test_a_user_without_tags_may_nothing(
+async def test_a_user_without_tags_may_do_nothing(
     authenticator: BrokerAuthenticator, broker: FakeBroker
 ) -> None:
     broker.add("app", "secret", "", "/")
@@ -318,7 +318,7 @@ async def test_guest_cannot_come_from_elsewhere_through_a_proxy_on_this_machine(
         b"Basic /w==",
     ],
 )
-async def test_what_is_no_sign_in_is_not_passed_on(
+async def test_an_invalid_sign_in_is_not_passed_on(
     authenticator: BrokerAuthenticator, broker: FakeBroker, value: bytes
 ) -> None:
     with pytest.raises(NotAuthenticatedError):

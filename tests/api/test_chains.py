@@ -70,7 +70,7 @@ async def test_a_part_of_an_export_can_be_asked_for(client: httpx.AsyncClient) -
     ("wrong", "status", "word"),
     [("bytes=a-b", 400, "bad_request"), ("bytes=900-", 416, "range_not_satisfiable")],
 )
-async def test_a_part_that_cannot_be_is_refused_as_all_else(
+async def test_an_invalid_range_is_refused_like_everything_else(
     client: httpx.AsyncClient, wrong: str, status: int, word: str
 ) -> None:
     await client.put(URL)
@@ -113,10 +113,10 @@ async def test_concurrent_events_are_an_answer(world: World, client: httpx.Async
     ],
 )
 @pytest.mark.parametrize("method", ["PUT", "GET", "DELETE"])
-async def test_what_cannot_be_is_refused_and_nothing_written(
+async def test_an_invalid_request_is_refused_and_nothing_is_written(
     world: World, client: httpx.AsyncClient, method: str, path: str, status: int
 ) -> None:
-    # The path as it is: the client would take dots and backslashes for its own.
+    # The path as it is: the client would interpret dots and backslashes itself.
     url = client.base_url.copy_with(raw_path=path.replace(" ", "%20").encode())
     answer = await client.request(method, url)
 

@@ -152,7 +152,9 @@ async def test_each_end_has_its_code_and_its_sentence(
     assert said in " ".join((ended.out + ended.err).replace("│", " ").split())
 
 
-async def test_who_may_not_and_who_is_not_there(run: Command, world: World) -> None:
+async def test_missing_rights_and_a_missing_service_have_their_codes(
+    run: Command, world: World
+) -> None:
     nobody = await run("events", ITC_USER="", ITC_PASSWORD="")
     wrong = await run("events", ITC_PASSWORD="guess")
     reader = await run("trace", "start", "/", ITC_USER="watcher")
@@ -270,7 +272,7 @@ async def test_a_chain_need_not_be_waited_for(run: Command, world: World) -> Non
     assert re.search(r"^1 +chain +cancelled ", listed.out, re.MULTILINE)
 
 
-async def test_a_chain_that_is_none_ends_with_3(run: Command, world: World) -> None:
+async def test_a_chain_of_concurrent_events_ends_with_3(run: Command, world: World) -> None:
     world.spark.relation = "concurrent"
     ended = await run("chain", INVOICED, ALONE, "-o", "nothing.jsonl")
 
@@ -383,7 +385,7 @@ async def test_a_service_that_cannot_start_says_why_in_one_line(
     assert b"hush" not in err
 
 
-async def test_a_port_that_is_taken_is_said_in_one_line(tmp_path: Path) -> None:
+async def test_a_port_in_use_is_reported_in_one_line(tmp_path: Path) -> None:
     world = make_world(tmp_path)
     async with served(world.app(), world.settings) as url:
         port = url.rpartition(":")[2]
@@ -412,7 +414,7 @@ async def test_settings_are_shown_without_passwords(tmp_path: Path) -> None:
 
     assert b"amqp://u:***@broker" in out
     assert b"hush" not in out
-    assert err == b"ITC_PROT is no setting of this service: misspelt?\n"
+    assert err == b"ITC_PROT is not a setting of this service: misspelt?\n"
     assert process.returncode == Exit.failure
 
 

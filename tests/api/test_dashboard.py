@@ -57,7 +57,7 @@ async def test_a_file_is_asked_about_before_it_is_used_again(client: httpx.Async
     assert again.status_code == 304
 
 
-async def test_text_is_compressed_for_whoever_takes_that(client: httpx.AsyncClient) -> None:
+async def test_text_is_compressed_for_clients_that_accept_it(client: httpx.AsyncClient) -> None:
     file = FOLDER / "app" / "main.js"
     packed = await client.get("/app/main.js", headers={"accept-encoding": "gzip, br"})
     plain = await client.get("/app/main.js", headers={"accept-encoding": "identity"})
@@ -85,7 +85,7 @@ async def test_what_is_compressed_already_and_parts_of_a_file_stay_as_they_are(
     assert part.content == (FOLDER / "index.html").read_bytes()[:10]
 
 
-async def test_a_changed_file_is_compressed_anew(world: World, tmp_path: Path) -> None:
+async def test_a_changed_file_is_compressed_again(world: World, tmp_path: Path) -> None:
     page = tmp_path / "index.html"
     page.write_text("first")
     async with connected(build(world.settings, world.services, web=tmp_path)) as client:

@@ -59,7 +59,7 @@ async def test_all_is_well(rabbit: Broker, vhost: str, tmp_path: Path) -> None:
     assert {"broker", "account", "amqp", "store", f"trace of {vhost}", "java"} <= set(found)
 
 
-async def test_what_a_trace_lacks_is_said(rabbit: Broker, vhost: str, tmp_path: Path) -> None:
+async def test_what_a_trace_lacks_is_reported(rabbit: Broker, vhost: str, tmp_path: Path) -> None:
     settings = settings_for(rabbit, tmp_path)
     await trace(settings, vhost)
     off = (await findings(settings))[f"trace of {vhost}"]

@@ -131,7 +131,7 @@ async def test_filters_leave_what_they_name(
         ({"wait": 1}, "wait goes with after"),
     ],
 )
-async def test_parameters_that_cannot_be_are_named(
+async def test_invalid_parameters_are_named(
     client: httpx.AsyncClient, parameters: dict[str, Any], reason: str
 ) -> None:
     answer = await client.get("/itc_db", params=parameters)
@@ -204,7 +204,7 @@ async def test_payloads_are_left_out_on_request(client: httpx.AsyncClient) -> No
     assert {event["payload_bytes"] for event in events} == {7, 0, 3, 1}
 
 
-async def test_a_payload_that_is_no_text_comes_in_base64(client: httpx.AsyncClient) -> None:
+async def test_a_payload_that_is_not_text_comes_in_base64(client: httpx.AsyncClient) -> None:
     event = (await client.get(f"/itc_db/events/{BINARY}")).json()
 
     assert (event["payload"], event["payload_encoding"]) == ("//4A", "base64")
@@ -321,7 +321,7 @@ async def test_an_answer_that_spans_a_gap_says_so(world: World) -> None:
         beside = (await client.get(f"/itc_db/compare/{AUDITED}/{STRAY}")).json()
 
     assert open_["complete"] is False
-    assert open_["sentence"].endswith("so a way from one to the other may be too")
+    assert open_["sentence"].endswith("so there may be a path that was not recorded")
     assert open_["gaps"][0]["until"] is None
     assert closed["gaps"] == [
         {
@@ -356,7 +356,7 @@ async def test_events_of_two_virtual_hosts_have_no_relation(world: World) -> Non
         "/itc_db/compare/1/{}",
     ],
 )
-async def test_an_event_one_may_not_see_looks_as_if_it_were_not_there(
+async def test_an_event_that_the_user_may_not_see_looks_as_if_it_were_not_there(
     client: httpx.AsyncClient, path: str, event_id: int
 ) -> None:
     answer = await client.get(path.format(event_id))
@@ -369,7 +369,7 @@ async def test_an_event_one_may_not_see_looks_as_if_it_were_not_there(
 
 
 @pytest.mark.parametrize("event_id", ["0", "-1", "x", str(2**63), "1.5"])
-async def test_what_is_no_id_is_refused(client: httpx.AsyncClient, event_id: str) -> None:
+async def test_an_invalid_id_is_refused(client: httpx.AsyncClient, event_id: str) -> None:
     assert (await client.get(f"/itc_db/events/{event_id}")).status_code == 400
 
 

@@ -1,4 +1,4 @@
-"""Probes answer anybody, at once, and tell no names."""
+"""Probes answer anybody, at once, and give no names away."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ async def raw_request(url: str, path: bytes) -> bytes:
         (b"/itc_db?vhost=%ff", b"UTF-8"),
     ],
 )
-async def test_what_cannot_be_a_name_is_refused(world: World, path: bytes, reason: bytes) -> None:
+async def test_an_invalid_name_is_refused(world: World, path: bytes, reason: bytes) -> None:
     async with served(world.app(), world.settings) as url:
         answer = await raw_request(url, path)
 
@@ -72,7 +72,7 @@ async def test_what_cannot_be_a_name_is_refused(world: World, path: bytes, reaso
     "path",
     [b"/itc_db/\xff/undefined/undefined/undefined", b"\x00\x01\x02", b"/a b c", b"http://["],
 )
-async def test_bytes_that_are_no_request_get_a_400_and_nothing_else(
+async def test_bytes_that_are_not_a_request_get_a_400_and_nothing_else(
     world: World, path: bytes
 ) -> None:
     async with served(world.app(), world.settings) as url:

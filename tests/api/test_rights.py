@@ -84,7 +84,7 @@ USERS = {
     "administrator": ("administrator", {OPEN, READ, WRITE}),
 }
 
-# Credentials that are none.
+# Invalid credentials.
 NOT_SIGNED_IN = {
     "no credentials": {},
     "wrong password": basic("administrator", "guess"),

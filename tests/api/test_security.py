@@ -1,4 +1,4 @@
-"""A browser is not to be used against its user; a client is not to be let use the server up."""
+"""A browser is not to be used against its user; a client must not use the server up."""
 
 from __future__ import annotations
 
@@ -195,7 +195,7 @@ async def test_a_body_is_read_whatever_its_content_type(
     assert world.traces.running["shop"].policy == "user"
 
 
-async def test_a_method_that_is_none_is_told_which_there_are(client: httpx.AsyncClient) -> None:
+async def test_an_unsupported_method_is_told_which_are_supported(client: httpx.AsyncClient) -> None:
     answer = await client.post(TRACE)
 
     assert (answer.status_code, answer.json()["error"]) == (405, "method_not_allowed")
@@ -264,7 +264,7 @@ async def test_a_head_without_end_is_refused(world: World) -> None:
 
 @asynccontextmanager
 async def impatient(world: World, seconds: float) -> AsyncIterator[tuple[Server, int]]:
-    """The server, giving slow readers so long; and its port."""
+    """The server, giving slow readers this long; and its port."""
     listener = bind(world.settings)
     config = configuration(world.app(), world.settings)
     assert isinstance(config.http, type)

@@ -80,7 +80,7 @@ def test_the_management_api_is_asked_as_the_capturing_account_unless_told_otherw
         ("PAGE_SIZE", "501", "ITC_PAGE_SIZE is larger"),
     ],
 )
-def test_a_value_that_cannot_be_is_named_in_one_line_and_not_shown(
+def test_an_invalid_value_is_named_in_one_line_and_not_shown(
     monkeypatch: pytest.MonkeyPatch, name: str, value: str, names: str
 ) -> None:
     monkeypatch.setenv(f"ITC_{name}", value)

@@ -31,9 +31,7 @@ async def test_a_topology_is_counted_and_kept(client: httpx.AsyncClient) -> None
     assert [flow.publisher for flow in topology.deliveries] == ["shop", None]
 
 
-async def test_an_hour_is_counted_when_nothing_is_said(
-    world: World, client: httpx.AsyncClient
-) -> None:
+async def test_the_last_hour_is_counted_by_default(world: World, client: httpx.AsyncClient) -> None:
     accepted = await client.put(URL, params={"vhost": "/"}, headers={"prefer": "respond-async"})
     request = accepted.json()["request"]
 

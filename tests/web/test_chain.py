@@ -113,7 +113,7 @@ def test_a_chain_across_a_gap_says_that_it_may_not_be_complete(
     expect(page.get_by_text("Not complete.")).to_be_visible()
 
 
-def test_a_file_name_that_is_none_cannot_be_sent(demo: Server, open_page: OpenPage) -> None:
+def test_an_invalid_file_name_cannot_be_sent(demo: Server, open_page: OpenPage) -> None:
     a, b = cause_and_effect(demo.world)
     page = open_page(demo, f"#/chain?a={a}&b={b}")
     page.get_by_label("File name").fill("../../etc/passwd")

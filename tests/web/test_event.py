@@ -76,6 +76,6 @@ def test_it_copies_a_curl_command_without_the_password(demo: Server, open_page: 
     )
 
 
-def test_an_event_that_is_not_there_is_said(demo: Server, open_page: OpenPage) -> None:
+def test_a_missing_event_is_reported(demo: Server, open_page: OpenPage) -> None:
     page = open_page(demo, "#/events?event=999999&live=off")
     expect(page.locator(".drawer").get_by_role("alert")).to_contain_text("Not Found")

@@ -124,7 +124,7 @@ class Document:
         return answers
 
     def hold(self, schema: Any, value: Any) -> None:
-        """Fail with all in which a value differs from a schema of the document."""
+        """Fail with every difference between a value and a schema of the document."""
         whole = {**schema, "components": {"schemas": self.schemas}}
         validator = Draft202012Validator(whole, format_checker=FORMATS)
         found = [f"{error.json_path}: {error.message[:300]}" for error in causes(validator, value)]

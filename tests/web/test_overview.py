@@ -46,14 +46,14 @@ def test_the_chosen_virtual_host_is_kept_over_tabs_and_in_the_address(
     expect(page.get_by_role("heading", name="shop")).to_be_visible()
 
 
-def test_gaps_are_told_and_lead_to_their_place(demo: Server, open_page: OpenPage) -> None:
+def test_gaps_are_listed_and_lead_to_their_place(demo: Server, open_page: OpenPage) -> None:
     page = open_page(demo)
     page.get_by_role("region", name="Gaps").get_by_role("link", name="#750").click()
     expect(page.get_by_role("heading", name="#750")).to_be_visible()
     expect(page.locator("tr.after-gap")).to_contain_text("#750")
 
 
-def test_an_unreachable_service_is_said_and_the_last_state_stays(
+def test_an_unreachable_service_is_reported_and_the_last_state_stays(
     serve: Callable[[World], Server], open_page: OpenPage
 ) -> None:
     page = open_page(serve(demo_world(60)))

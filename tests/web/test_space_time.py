@@ -230,7 +230,7 @@ def test_keys_lead_to_what_is_not_fetched_yet(
     expect(page.locator(".diagram-legend")).to_contain_text("past")
 
 
-def test_an_event_chosen_while_others_are_fetched_is_gone_to_all_the_same(
+def test_an_event_chosen_while_others_are_fetched_is_still_shown(
     serve: Callable[[World], Server], open_page: OpenPage
 ) -> None:
     world = demo_world(40_000)
@@ -361,7 +361,7 @@ def test_with_two_pins_the_chain_is_lit_and_listed_as_such(
     assert {n for n, word in listed.items() if word == "in the chain"} == between & set(listed)
 
 
-def test_an_event_far_away_is_gone_to(
+def test_a_link_to_a_distant_event_leads_there(
     serve: Callable[[World], Server], open_page: OpenPage
 ) -> None:
     world = demo_world(40_000)

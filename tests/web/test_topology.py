@@ -87,7 +87,7 @@ def test_a_period_is_counted_by_a_job_and_shown_from_then_on(
     expect(page.get_by_text("from the newest 1,500 events")).to_be_visible()
 
 
-def test_what_a_counted_period_lacks_is_said(
+def test_a_counted_period_says_what_it_lacks(
     serve: Callable[[World], Server], open_page: OpenPage
 ) -> None:
     world = demo_world(1500)

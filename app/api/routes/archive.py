@@ -31,7 +31,7 @@ KeepDays = Annotated[
     Query(
         gt=0,
         le=36_600,
-        description="What is older than so many days.",
+        description="What is older than this many days.",
         openapi_examples=example(30),
     ),
 ]
@@ -66,7 +66,7 @@ async def archive_events(
 
 def _bound(before: Moment | None, keep_days: float | None) -> int:
     if (before is None) == (keep_days is None):
-        raise BadRequestError("say what to archive: by before, or by keep_days")
+        raise BadRequestError("say what to archive: with either before or keep_days")
     if before is not None:
         return microseconds_of(before)
     return time.time_ns() // 1_000 - int((keep_days or 0) * _DAY)
@@ -85,10 +85,10 @@ async def get_archive(user: Reader, parts: Parts, vhost: OfVhost) -> Archive:
 
 
 async def archived_through(vhost: str, parts: Services) -> int:
-    """The id up to which a virtual host's events are archived, and are those that are stored.
+    """The id up to which a virtual host's events are archived, checked against the stored ones.
 
-    Raises `NotFoundError` where nothing is archived, `ConflictError` where the archive is damaged
-    or of another store.
+    Raises `NotFoundError` if nothing is archived, `ConflictError` if the archive is damaged or
+    belongs to another store.
     """
     archived = await asyncio.to_thread(parts.archives.get, vhost)
     rows = await parts.store.events.list(

@@ -12,9 +12,9 @@ M = TypeVar("M", bound=BaseModel)
 
 
 async def json_body(request: Request, model: type[M]) -> M | None:
-    """The body as ``model``, None where it is empty.
+    """The body as ``model``, None if it is empty.
 
-    The content type is not looked at, as in the management API: ``curl -d`` names a wrong one.
+    The content type is ignored, as in the management API: ``curl -d`` names a wrong one.
     """
     body = await request.body()
     if not body.strip():

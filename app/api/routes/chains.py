@@ -77,18 +77,20 @@ async def make_export(
 ) -> Response:
     """Run the chain job and write the export.
 
-    The same request while one runs joins it. A client that goes away leaves the job running.
+    The same request while one runs joins it. If the client goes away the job keeps running.
     """
     request = await _chain_request(from_, to, file, user, parts)
     return await submitted(request, prefer, parts, _chain_answer)
 
 
 async def _chain_request(from_: int, to: int, file: str, user: User, parts: Services) -> JobRequest:
-    """The job, once nothing speaks against it; raises what does."""
+    """The job's request, once it is checked; raises what is wrong with it."""
     checked_name(file)
     one = await _vhost_of(from_, user, parts)
     if one != await _vhost_of(to, user, parts):
-        raise BadRequestError("these events are of two virtual hosts: no chain leads across")
+        raise BadRequestError(
+            "these events are of two virtual hosts: no chain leads from one to the other"
+        )
     return parts.exports.request(one, from_, to, file, user.name)
 
 

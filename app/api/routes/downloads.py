@@ -9,13 +9,13 @@ from starlette.types import Message, Receive, Scope, Send
 from app.api.problems import problem
 
 _REFUSALS = {
-    400: ("bad_request", "the header Range is none, such as bytes=0-99"),
-    416: ("range_not_satisfiable", "the range lies behind the end of the file"),
+    400: ("bad_request", "invalid Range header: expected one such as bytes=0-99"),
+    416: ("range_not_satisfiable", "the range starts after the end of the file"),
 }
 
 
 class Download(FileResponse):
-    """A file, whole or in ranges. A range that cannot be is refused in the shape of all errors."""
+    """A file, whole or in ranges. An invalid range is refused in the same shape as all errors."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send it; the framework itself would refuse a range in plain text."""

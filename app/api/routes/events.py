@@ -28,7 +28,7 @@ EventId = Annotated[
     int, Path(ge=1, le=2**63 - 1, description="An event's id.", openapi_examples=example(1))
 ]
 OtherId = Annotated[
-    int, Path(ge=1, le=2**63 - 1, description="The other's.", openapi_examples=example(2))
+    int, Path(ge=1, le=2**63 - 1, description="The other event's id.", openapi_examples=example(2))
 ]
 
 
@@ -38,7 +38,7 @@ OtherId = Annotated[
     responses=READING,
 )
 async def list_events(query: Annotated[ListQuery, Query()], user: Reader, parts: Parts) -> Response:
-    """Events by filter, newest first: a plain array, a page, or what lies behind a cursor."""
+    """Events by filter, newest first: a plain array, a page, or what comes after a cursor."""
     query.check()
     size = _page_size(query, parts)
     if query.after is not None and query.before is None:
@@ -68,7 +68,7 @@ def _page_size(query: ListQuery, parts: Services) -> int:
 async def _list_after(
     query: ListQuery, size: int, event_id: int, user: User, parts: Services
 ) -> Response:
-    """What is behind a cursor, waited for where there is nothing yet and the caller says so."""
+    """What comes after a cursor; if there is nothing yet and the caller wants to wait, waits."""
     following = TailQuery(
         query.filter_for(user), query.chosen, payload=query.payload == "full", limit=size
     )
@@ -137,7 +137,7 @@ async def get_deliveries(
 
 @router.get("/itc_db/compare/{a}/{b}", response_model=Comparison, responses=READING_ONE)
 async def compare_events(a: EventId, b: OtherId, user: Reader, parts: Parts) -> Response:
-    """How two events stand to each other, in a word and in a sentence."""
+    """How two events are related, in a word and in a sentence."""
     one = await visible_event(parts.store.events, a, user, CLOCK_ALONE)
     other = await visible_event(parts.store.events, b, user, CLOCK_ALONE)
     gaps = await parts.store.gaps.between(one.trace_id, a, b)

@@ -1,4 +1,4 @@
-"""Probes. They need no sign-in, so they name what is away and not where it is."""
+"""Probes. They need no sign-in, so they name what is unavailable but not where it is."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ async def probe_live() -> Health:
     response_model=Health,
     responses={
         **answers(400),
-        503: {"model": Health, "description": "Something is away: see `checks`."},
+        503: {"model": Health, "description": "Something is unavailable: see `checks`."},
     },
 )
 async def probe_ready(parts: Parts) -> Response:

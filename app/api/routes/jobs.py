@@ -45,7 +45,7 @@ async def get_job(
     user: Reader,
     parts: Parts,
     wait: Annotated[
-        float, Query(ge=0, le=3_600, description="Wait so many seconds for a change.")
+        float, Query(ge=0, le=3_600, description="Wait this many seconds for a change.")
     ] = 0,
 ) -> Response:
     """One job."""
@@ -63,7 +63,7 @@ async def _visible_job(job_id: int, user: User, parts: Services) -> Job:
 
 
 async def _changed(job: Job, seconds: float, parts: Services) -> Job:
-    """The job as soon as it is not what it was, or as it is after the time."""
+    """The job as soon as it changes, or as it stands when the time is up."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             async for present in parts.jobs.watch(job.id):
@@ -85,7 +85,7 @@ async def cancel_job(job_id: JobId, user: Writer, parts: Parts) -> None:
     response_class=EventStream,
     responses={
         **READING_ONE,
-        200: described("Server-sent events: each `data` is the job as it stands, as JSON."),
+        200: described("Server-sent events: each `data` is the job as it stands, in JSON."),
     },
 )
 async def follow_job(job_id: JobId, user: Reader, parts: Parts) -> Response:

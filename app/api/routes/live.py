@@ -38,10 +38,10 @@ async def live(
     parts: Parts,
     request: Request,
     last_event_id: Annotated[
-        str | None, Header(description="Resumes behind this event, as browsers do by themselves.")
+        str | None, Header(description="Resumes after this event, as browsers do by themselves.")
     ] = None,
 ) -> Response:
-    """Events as they are stored, those that pass the filter."""
+    """Events that pass the filter, as they are stored."""
     start = _start(last_event_id, query.after, parts)
     following = TailQuery(
         query.filter_for(user), query.chosen, payload=query.payload == "full", limit=_AT_ONCE
@@ -55,14 +55,14 @@ def _start(last_event_id: str | None, after: int | None, parts: Services) -> int
     if last_event_id is None:
         return parts.tail.newest if after is None else after
     if not last_event_id.isascii() or not last_event_id.isdecimal() or len(last_event_id) > 18:
-        raise BadRequestError("Last-Event-ID is the id of an event")
+        raise BadRequestError("invalid Last-Event-ID: expected the id of an event")
     return int(last_event_id)
 
 
 async def _frames(
     query: TailQuery, start: int, user: User, parts: Services, request: Request
 ) -> AsyncGenerator[bytes, None]:
-    """Batches from ``start`` on; a notice where the stream cannot go on."""
+    """Batches from ``start`` on; a notice when the stream cannot continue."""
     cursor = start
     allowed = parts.tail.newest - start + parts.settings.live_behind_events
     yield heartbeat(cursor)
@@ -78,7 +78,8 @@ async def _frames(
         if parts.tail.newest - cursor > allowed:
             parts.subscribers.dropped += 1
             yield frame(
-                "dropped", {"reason": "too slow: resume with Last-Event-ID, or filter more"}
+                "dropped",
+                {"reason": "too slow: resume with Last-Event-ID, or use a narrower filter"},
             )
             return
 

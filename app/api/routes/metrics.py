@@ -80,7 +80,7 @@ async def _families(parts: Services, user: User | None) -> list[Metric]:
 
 
 class TraceMetric(msgspec.Struct, frozen=True):
-    """A number of each trace; a trace of which it is not known has no sample."""
+    """A number for each trace; a trace whose number is unknown has no sample."""
 
     name: str
     text: str
@@ -143,19 +143,17 @@ TRACE_METRICS = (
         "Routed copies that wait for their delivery.",
         lambda s: s.pending_copies,
     ),
-    TraceMetric(
-        "itc_trace_gaps", "Gaps that are recorded, the newest 100 at most.", lambda s: len(s.gaps)
-    ),
+    TraceMetric("itc_trace_gaps", "Recorded gaps, at most the newest 100.", lambda s: len(s.gaps)),
     TraceMetric(
         "itc_trace_gaps_open",
-        "Gaps that go on.",
+        "Open gaps.",
         lambda s: sum(gap.until is None for gap in s.gaps),
     ),
 )
 
 
 class Duration(msgspec.Struct, frozen=True):
-    """How long something took, in all, and how often it was done."""
+    """How long something took in total, and how often it was done."""
 
     name: str
     text: str
@@ -215,7 +213,7 @@ def _states(statuses: Sequence[TraceStatus]) -> Metric:
 
 def _jobs(jobs: Sequence[Job]) -> Metric:
     counts = Counter(job.state for job in jobs)
-    family = GaugeMetricFamily("itc_jobs", "Jobs that are remembered.", labels=["state"])
+    family = GaugeMetricFamily("itc_jobs", "Jobs kept.", labels=["state"])
     for state in JobState:
         family.add_metric([state.value], counts[state])
     return family

@@ -46,7 +46,7 @@ def _split(value: object) -> object:
 
 def _known(name: str) -> str:
     if name not in SHOWN:
-        raise ValueError(f"there is no such column; there are {', '.join(sorted(SHOWN))}")
+        raise ValueError(f"no such column; the columns are {', '.join(sorted(SHOWN))}")
     return name
 
 
@@ -69,7 +69,7 @@ OfVhost = Annotated[Text, Query(description="Of this virtual host.", openapi_exa
 
 
 class Filter(BaseModel):
-    """Which events. An unknown parameter is refused: a misspelt filter would let all through."""
+    """Which events. Unknown parameters are refused: a misspelt filter would let everything pass."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -80,10 +80,12 @@ class Filter(BaseModel):
     connection: Text | None = Field(None, description="On this connection.")
     channel: Number | None = Field(None, description="On channels of this number.")
     user: Text | None = Field(None, description="By this user of the broker.")
-    routing_key: Text | None = Field(None, description="With this routing key among its own.")
+    routing_key: Text | None = Field(None, description="With this routing key.")
     participant: Number | None = Field(None, description="Of this participant of its trace.")
     match: MatchWord | None = Field(None, description="Matched in this way.")
-    redelivered: bool | None = Field(None, description="Flagged by the broker, or not.")
+    redelivered: bool | None = Field(
+        None, description="Flagged as redelivered by the broker, or not."
+    )
     since: Moment | None = Field(None, description="Recorded at this time or later.")
     until: Moment | None = Field(None, description="Recorded before this time.")
     q: Text | None = Field(
@@ -91,8 +93,8 @@ class Filter(BaseModel):
     )
     use_regex: bool = Field(
         False,
-        description="Take exchange, queue, connection, user and routing_key for regular "
-        "expressions (RE2), found anywhere in the name.",
+        description="Treat exchange, queue, connection, user and routing_key as regular "
+        "expressions (RE2) that match anywhere in the name.",
     )
 
     def filter_for(self, user: User) -> EventFilter:
@@ -118,7 +120,7 @@ class Filter(BaseModel):
 
 
 class Form(BaseModel):
-    """Which part of each event is given."""
+    """Which part of each event is returned."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -147,7 +149,7 @@ class WalkQuery(Form):
 class LiveQuery(Filter, Form):
     """What the live tail shows."""
 
-    after: Number | None = Field(None, description="Begin behind this event; now by default.")
+    after: Number | None = Field(None, description="Begin after this event; by default now.")
 
 
 class ListQuery(Filter, Form):
@@ -159,18 +161,20 @@ class ListQuery(Filter, Form):
     page_size: Annotated[int, Field(ge=1)] | None = Field(
         None, description="Events on a page, at most 500; 100 by default."
     )
-    sort: SortWord | None = Field(None, description="Rising by this; the newest first by default.")
+    sort: SortWord | None = Field(
+        None, description="Ascending by this; by default the newest first."
+    )
     sort_reverse: bool = Field(False, description="Falling instead.")
-    after: Number | None = Field(None, description="Only events behind this one, rising.")
-    before: Number | None = Field(None, description="Only events before this one, falling.")
+    after: Number | None = Field(None, description="Only events after this one, ascending.")
+    before: Number | None = Field(None, description="Only events before this one, descending.")
     wait: Annotated[float, Field(ge=0, le=3_600)] | None = Field(
-        None, description="With `after`: wait so many seconds for an event."
+        None, description="With `after`: wait this many seconds for an event."
     )
 
     def check(self) -> None:
         """Raise `BadRequestError` for parameters that do not go together."""
         cursor = self.after is not None or self.before is not None
         if cursor and (self.page is not None or self.sort is not None):
-            raise BadRequestError("after and before go with neither page nor sort")
+            raise BadRequestError("after and before cannot be combined with page or sort")
         if self.wait is not None and self.after is None:
-            raise BadRequestError("wait goes with after: wait for events behind which one?")
+            raise BadRequestError("wait goes with after: wait for events after which one?")

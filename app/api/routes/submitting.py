@@ -1,4 +1,4 @@
-"""Having a job done for a client, who waits for it as long as it prefers."""
+"""Running a job for a client, which waits for it as long as it prefers."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def submitted(
 ) -> Response:
     """Submit a job and wait; what ``answer`` makes of its result, or the job with 202.
 
-    Raises `FailedJobError` where it fails, `ConflictError` where somebody cancels it.
+    Raises `FailedJobError` if it fails, `ConflictError` if somebody cancels it.
     """
     patience = patience_of(prefer, parts.settings.wait_seconds_max)
     job = await parts.jobs.submit(request)
@@ -72,7 +72,7 @@ def patience_of(prefer: str | None, most: float) -> float | None:
 
 
 async def _waited(parts: Services, job: Job, seconds: float | None) -> Job:
-    """The job at its end, or as it stands after the time or when the service stops."""
+    """The job at its end, or as it stands when the time is up or the service stops."""
     waiting = asyncio.ensure_future(parts.jobs.wait(job.id, seconds))
     stopping = asyncio.ensure_future(parts.stopping.wait())
     try:

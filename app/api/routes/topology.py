@@ -1,4 +1,4 @@
-"""Topology: who sent what where in a time."""
+"""Topology: who sent what where in a period."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from model.times import microseconds_of
 
 router = APIRouter(tags=["topology"], prefix="/itc_db/topology")
 
-_PERIOD = 3_600_000_000  # µs that are counted when nothing is said
+_PERIOD = 3_600_000_000  # µs, counted by default
 
 Since = Annotated[Moment | None, Query(description="Counted from this time on.")]
 Until = Annotated[Moment | None, Query(description="Counted before this time.")]
@@ -41,14 +41,14 @@ async def count_topology(
     until: Until = None,
     prefer: Prefer = None,
 ) -> Response:
-    """Count who sends what where, as a job; the hour before now, unless told otherwise."""
+    """Count who sends what where, as a job; by default in the last hour."""
     user.must_see(vhost, "trace")
     if await parts.store.traces.find(vhost) is None:
         raise NotFoundError("no such trace")
     end = time.time_ns() // 1_000 if until is None else microseconds_of(until)
     start = max(0, end - _PERIOD) if since is None else microseconds_of(since)
     request = parts.topologies.request(vhost, start, end, user.name)
-    # Before the job, for not every client waits for its end.
+    # Before the job, because not every client waits for its end.
     await asyncio.to_thread(parts.topologies.forget_old, vhost)
 
     async def answer(result: Json) -> Response:
@@ -61,7 +61,7 @@ async def count_topology(
 async def get_topology(
     user: Reader, parts: Parts, vhost: OfVhost, since: Since = None, until: Until = None
 ) -> Response:
-    """What was counted for a time, or last."""
+    """What was counted for a period, or last."""
     user.must_see(vhost, "trace")
     bounds = (None if bound is None else microseconds_of(bound) for bound in (since, until))
     return json_answer(await asyncio.to_thread(parts.topologies.get, vhost, *bounds))

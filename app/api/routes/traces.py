@@ -91,17 +91,17 @@ async def prune_events(
         Query(
             ge=1,
             le=2**31 - 1,
-            description="How many of the newest stay.",
+            description="How many of the newest events stay.",
             openapi_examples=example(1_000),
         ),
     ] = None,
     keep_days: Annotated[
-        float | None, Query(gt=0, le=36_600, description="Of which age at most events stay.")
+        float | None, Query(gt=0, le=36_600, description="Events younger than this many days stay.")
     ] = None,
-    archived: Annotated[bool, Query(description="Only what is archived goes.")] = False,
-    dry_run: Annotated[bool, Query(description="Only say what would go.")] = False,
+    archived: Annotated[bool, Query(description="Only remove what is archived.")] = False,
+    dry_run: Annotated[bool, Query(description="Only say what would be removed.")] = False,
 ) -> PruneResult:
-    """Remove the oldest events of a trace; without a bound, by the service's own retention."""
+    """Remove the oldest events of a trace; without a bound, as its own retention would."""
     user.must_see(vhost, "trace")
     through = await archived_through(vhost, parts) if archived else None
     pruned = await parts.traces.prune(
@@ -139,7 +139,9 @@ async def list_quarantine(
     user: Reader,
     parts: Parts,
     vhost: Annotated[Text | None, Query(description="Of this virtual host.")] = None,
-    before: Annotated[int | None, Query(ge=1, le=2**31 - 1, description="An id, for more.")] = None,
+    before: Annotated[
+        int | None, Query(ge=1, le=2**31 - 1, description="Only those before this id, for more.")
+    ] = None,
     limit: Limit = 100,
 ) -> Response:
     """Trace messages that could not be read, newest first."""

@@ -23,7 +23,7 @@ async def whoami(user: Reader, parts: Parts) -> Whoami:
 
 
 async def _every_vhost(parts: Parts) -> frozenset[str]:
-    """Without sign-in: what the service's account sees; while the broker is away, what it knew."""
+    """Without sign-in: what the service's account sees, or what it traces in an outage."""
     try:
         return await parts.broker.vhosts()
     except OutageError:

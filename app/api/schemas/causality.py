@@ -1,4 +1,4 @@
-"""Causes, effects and fates of events, and how two stand to each other."""
+"""Causes, effects and fates of events, and how two are related."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Deliveries(Model):
 
 
 class Comparison(Model):
-    """How two events stand to each other."""
+    """How two events are related."""
 
     a: int
     b: int

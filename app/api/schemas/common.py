@@ -46,7 +46,7 @@ class Problem(Model):
 
 
 class Gap(Model):
-    """A span that may lack events: behind one event, before another (null while it lasts)."""
+    """A span that may lack events: after one event, before another (null while the gap is open)."""
 
     id: int
     after_event_id: int

@@ -91,7 +91,7 @@ class EventField(Model):
     kind: Kind
     label: str
     meaning: str
-    usual: bool = Field(description="Among a table's columns unless others are chosen.")
+    usual: bool = Field(description="Among a table's columns by default.")
 
 
 class EventDetail(Event):

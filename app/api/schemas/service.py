@@ -1,4 +1,4 @@
-"""The service about itself: who is signed in, whether it is well."""
+"""What the service says of itself: who is signed in, whether it can work."""
 
 from __future__ import annotations
 

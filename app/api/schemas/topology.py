@@ -6,7 +6,7 @@ from app.api.schemas.common import Gap, Model, Time
 
 
 class Waits(Model):
-    """Seconds from publish to first delivery, as seen at the tap."""
+    """Seconds from publish to first delivery, as traced."""
 
     p50: float
     p95: float
@@ -33,7 +33,7 @@ class RouteFlow(Model):
 
 
 class DeliveryFlow(Model):
-    """What a queue hands to whom, and whose it was."""
+    """What a queue hands to whom, and who published it."""
 
     publisher: str | None
     exchange: str
@@ -47,7 +47,7 @@ class DeliveryFlow(Model):
 
 
 class Topology(Model):
-    """Who sent what where in a time, the busiest flows first."""
+    """Who sent what where in a period, the busiest flows first."""
 
     vhost: str
     since: Time

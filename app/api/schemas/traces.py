@@ -58,7 +58,7 @@ class TraceRequest(BaseModel):
 
 
 class PruneResult(Model):
-    """What was removed, or would be; participants are those all of whose events go."""
+    """What was removed, or would be; participants are those that have no events left."""
 
     vhost: str
     events: int
