@@ -61,8 +61,7 @@ class Shown(NamedTuple):
 class Event(NamedTuple):
     """A stored event. Times in µs; large fields are None unless they were asked for.
 
-    ``channel`` is the AMQP channel's number. ``interval`` and ``participant_name`` are the
-    participant's. ``payload`` is the beginning of the body, None where none is kept;
+    ``channel`` is the AMQP channel's number, ``interval`` the participant's. ``payload`` is the beginning of the body, None where none is kept;
     ``payload_sha256`` is that of the whole body, and present only if the payload is cut.
     """
 
@@ -168,7 +167,6 @@ class Event(NamedTuple):
         ),
     ]
     trace_id: Annotated[int, Stored("events.trace_id", "trace_id", bits=32)]
-    participant_name: Annotated[str, Stored("participants.name")]
     interval: Annotated[str, Stored("participants.interval")]
     height: Annotated[int, Stored("events.height", "event.height")]
     clock: Annotated[bytes | None, Stored("events.clock", "reference.packed", large=True)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import secrets
 import sys
 from pathlib import Path
 
@@ -15,8 +16,9 @@ _START = "from schemathesis.cli import schemathesis; schemathesis()"
 async def examine(url: str, credentials: str, folder: Path, few: int, *phases: str) -> int:
     """Send up to ``few`` requests of each kind to every operation; returns how many were sent.
 
-    SCHEMATHESIS_EXAMPLES asks for more, and for different ones each time: without it a run repeats
-    the one before, and only goes through these ``phases``. ``credentials`` are
+    SCHEMATHESIS_EXAMPLES asks for more, in all phases, and for different ones each time: the seed is
+    printed, and SCHEMATHESIS_SEED repeats a run. Without it a run repeats the one before, and only
+    goes through these ``phases``. ``credentials`` are
     ``name:password``, ``folder`` is where the examiner leaves its notes. An answer that the
     document does not describe fails, with all that the examiner says of it.
     """
@@ -25,7 +27,7 @@ async def examine(url: str, credentials: str, folder: Path, few: int, *phases: s
         *(sys.executable, "-c", _START, "--config-file", CONFIGURATION, "--no-color"),
         *("run", f"{url}/openapi.json", "--auth", credentials),
         *("--max-examples", asked or str(few)),
-        *(("--generation-database", "none") if asked else ("--generation-deterministic",)),
+        *(_seeded() if asked else ("--generation-deterministic",)),
         *("--suppress-health-check", "all"),  # they measure the machine, not the service
         *(("--phases", ",".join(phases)) if phases and not asked else ()),
         *("--request-timeout", "240"),  # a job of Spark waits for those before it
@@ -39,3 +41,10 @@ async def examine(url: str, credentials: str, folder: Path, few: int, *phases: s
     [generated] = re.findall(r"^\s*([0-9]+) generated", output, re.MULTILINE)
     print(f"{generated} requests")
     return int(generated)
+
+
+def _seeded() -> tuple[str, ...]:
+    """A seed of this run's own, or the one that is asked for."""
+    seed = os.environ.get("SCHEMATHESIS_SEED") or str(secrets.randbelow(2**32))
+    print(f"SCHEMATHESIS_SEED={seed}")
+    return "--seed", seed, "--generation-database", "none"

@@ -13,7 +13,6 @@ from app.errors import NotFoundError
 from app.store import Store
 from app.stored.filters import EventFilter
 from app.tracker.events import StampedEvent
-from app.tracker.participants import Policy
 from app.tracker.records import Publish, Unreadable
 from itc import Stamp, pack
 from model.words import EventType
@@ -51,7 +50,6 @@ def _as_stored(event: StampedEvent, trace_id: int) -> dict[str, object]:
         "payload_sha256": None,
         "trace_id": trace_id,
         "vhost": "/",
-        "participant_name": Policy.channel.name_of(record.channel),
         "interval": event.stamp.interval,
         "clock": pack(event.stamp),
     }
