@@ -61,8 +61,9 @@ class Shown(NamedTuple):
 class Event(NamedTuple):
     """A stored event. Times in µs; large fields are None unless they were asked for.
 
-    ``channel`` is the AMQP channel's number, ``interval`` the participant's. ``payload`` is the beginning of the body, None where none is kept;
-    ``payload_sha256`` is that of the whole body, and present only if the payload is cut.
+    ``channel`` is the AMQP channel's number, ``interval`` the participant's. ``payload`` is the
+    beginning of the body, None if none is kept; ``payload_sha256`` is that of the whole body, and
+    present only if the payload is cut.
     """
 
     id: Annotated[

@@ -16,10 +16,10 @@ _START = "from schemathesis.cli import schemathesis; schemathesis()"
 async def examine(url: str, credentials: str, folder: Path, few: int, *phases: str) -> int:
     """Send up to ``few`` requests of each kind to every operation; returns how many were sent.
 
-    SCHEMATHESIS_EXAMPLES asks for more, in all phases, and for different ones each time: the seed is
-    printed, and SCHEMATHESIS_SEED repeats a run. Without it a run repeats the one before, and only
-    goes through these ``phases``. ``credentials`` are
-    ``name:password``, ``folder`` is where the examiner leaves its notes. An answer that the
+    SCHEMATHESIS_EXAMPLES asks for more, in all phases, and for different ones each time: the seed
+    is printed, and SCHEMATHESIS_SEED repeats a run. Without it a run repeats the one before, and
+    only goes through these ``phases``. ``credentials`` are ``name:password``, ``folder`` is where
+    the examiner leaves its notes. An answer that the
     document does not describe fails, with all that the examiner says of it.
     """
     asked = os.environ.get("SCHEMATHESIS_EXAMPLES")
