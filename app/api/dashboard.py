@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import re
 from functools import lru_cache
 from pathlib import Path
 
@@ -21,6 +22,8 @@ from starlette.types import Scope
 _COMPRESSED = frozenset({".html", ".js", ".css", ".svg", ".md"})
 # Files whose compressed form is kept. The dashboard has about a hundred.
 _KEPT = 512
+
+_NO_WEIGHT = re.compile(r"q\s*=\s*0(?:\.0*)?")
 
 
 class Dashboard(StaticFiles):
@@ -56,7 +59,20 @@ class Dashboard(StaticFiles):
 
 def _wants_gzip(asked: Headers) -> bool:
     # A range is one of the file's own bytes.
-    return "gzip" in asked.get("accept-encoding", "") and "range" not in asked
+    return takes_gzip(asked.get("accept-encoding", "")) and "range" not in asked
+
+
+def takes_gzip(accepted: str) -> bool:
+    """Whether a header ``Accept-Encoding`` lets gzip through (RFC 9110, 12.5.3).
+
+    ``q=0`` forbids it, by its name or by ``*``, which speaks of what is not named.
+    """
+    weights: dict[str, bool] = {}
+    for part in accepted.lower().split(","):
+        coding, *parameters = (word.strip() for word in part.split(";"))
+        forbidden = any(_NO_WEIGHT.fullmatch(parameter) for parameter in parameters)
+        weights.setdefault(coding, not forbidden)
+    return weights.get("gzip", weights.get("x-gzip", weights.get("*", False)))
 
 
 def _compressed(plain: Response, path: Path, stat: os.stat_result) -> Response:

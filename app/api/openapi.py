@@ -16,6 +16,7 @@ _DESCRIPTIONS = {
     404: "No such thing, or not visible to this user.",
     408: "The request's body takes too long.",
     409: "Right in itself, but not now.",
+    412: "The file is another than the request's conditions speak of.",
     413: "The request's body is too large.",
     416: "The range lies behind the file's end.",
     429: "Slow down.",

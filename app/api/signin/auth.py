@@ -34,11 +34,11 @@ logger = logging.getLogger(__name__)
 READING_TAGS = frozenset({"monitoring", "administrator"})
 WRITING_TAG = "administrator"
 
-# RabbitMQ's management API takes headers of this size, and a signed token has some kilobytes.
-_LONGEST_AUTHORIZATION = 16_384
+_LONGEST_AUTHORIZATION = 16_384  # a signed token with many scopes has some kilobytes
 _LONGEST_BASIC = 2_048  # a name has 255 bytes at most; in base64, with a password of a kilobyte
 _TOKEN = re.compile(rb"[A-Za-z0-9._~+/-]+=*")  # RFC 6750's b64token
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_NOBODY_SIGNS_IN = "the broker's management API is away: nobody can sign in now"
 _NO_CREDENTIALS = "no credentials"  # whom the throttle counts what is none for
 _LOOK_AGAIN_SECONDS = 1.0  # between questions about a virtual host that a user may have got since
 _LOG_EVERY = 60.0  # seconds between two lines about an outage
@@ -206,7 +206,7 @@ class BrokerAuthenticator:
                 self._throttle.unanswered(attempt)
             # Whoever asks is nobody yet, and the error says where the management API is.
             self._log_outage(error)
-            raise OutageError("the broker's management API does not let anybody in now") from error
+            raise OutageError(_NOBODY_SIGNS_IN) from error
         except BaseException:
             if attempt:
                 self._throttle.unanswered(attempt)
