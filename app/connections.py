@@ -51,8 +51,8 @@ class Connections:
         proxies: tuple[str, ...] = (),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._most = most
-        self._most_of_one = most_of_one
+        self.most = most
+        self.most_of_one = most_of_one
         self._metrics = metrics
         self._is_proxy = _matcher(proxies)
         self._clock = clock
@@ -71,12 +71,12 @@ class Connections:
         """Take a connection in, at the cost of one that waits if need be; False to refuse it."""
         network = network_of(address)
         if not self._is_proxy(address) and not self._room(
-            len(self._of.get(network, ())), self._most_of_one, self._waiting_of.get(network, {})
+            len(self._of.get(network, ())), self.most_of_one, self._waiting_of.get(network, {})
         ):
-            self._refuse("address", f"{network} has {self._most_of_one}")
+            self._refuse("address", f"{network} has {self.most_of_one}")
             return False
-        if not self._room(len(self._address), self._most, self._waiting):
-            self._refuse("total", f"there are {self._most} of all clients")
+        if not self._room(len(self._address), self.most, self._waiting):
+            self._refuse("total", f"there are {self.most} of all clients")
             return False
         self._address[connection] = network
         self._of.setdefault(network, {})[connection] = None

@@ -1,4 +1,4 @@
-"""Files as answers: whole, in ranges, or not at all where the client has them already (RFC 9110)."""
+"""Files as answers: whole, in ranges, or not at all where the client has them already."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ class Download(FileResponse):
         """Send what the request's conditions and range leave of it."""
         await self._look_at_file()
         if answer := self._by_conditions(Headers(scope=scope)):
-            return await answer(scope, receive, send)
+            await answer(scope, receive, send)
+            return
         refused = False
 
         async def translated(message: Message) -> None:
@@ -55,7 +56,7 @@ class Download(FileResponse):
         self.set_stat_headers(self.stat_result)
 
     def _by_conditions(self, asked: Headers) -> Response | None:
-        """412 or 304 where the request's conditions ask for it, in the order of section 13.2.2."""
+        """412 or 304 where the conditions of the request ask for it (RFC 9110, 13.2.2)."""
         if self._is_another(asked):
             reason = "the file is another than the request speaks of"
             return problem(412, "precondition_failed", reason)
