@@ -152,10 +152,8 @@ class GuardedProtocol(HttpToolsProtocol):
         super().on_message_begin()
 
     def on_url(self, url: bytes) -> None:
-        """Take a part of the target; it is ASCII, as what writes it to a log relies on."""
+        """Take a part of the target."""
         self._measure(len(url))
-        if not url.isascii():
-            self._find_fault("the request's target holds bytes that are not percent-encoded")
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:

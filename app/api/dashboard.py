@@ -14,9 +14,11 @@ from functools import lru_cache
 from pathlib import Path
 
 from starlette.datastructures import Headers
-from starlette.responses import FileResponse, Response
+from starlette.responses import Response
 from starlette.staticfiles import NotModifiedResponse, StaticFiles
 from starlette.types import Scope
+
+from app.api.routes.downloads import Download
 
 # What is text; fonts and pictures are compressed already.
 _COMPRESSED = frozenset({".html", ".js", ".css", ".svg", ".md"})
@@ -45,9 +47,7 @@ class Dashboard(StaticFiles):
     ) -> Response:
         """A file, compressed or not, or that it has not changed."""
         asked = Headers(scope=scope)
-        response: Response = FileResponse(
-            full_path, status_code=status_code, stat_result=stat_result
-        )
+        response: Response = Download(full_path, status_code=status_code, stat_result=stat_result)
         if _wants_gzip(asked) and Path(full_path).suffix in _COMPRESSED:
             response = _compressed(response, Path(full_path), stat_result)
         response.headers["vary"] = "accept-encoding"

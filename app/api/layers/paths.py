@@ -38,6 +38,7 @@ class PathSegments:
         """Handle one connection, as ASGI has it."""
         if scope["type"] == "http":
             try:
+                _check_size(scope["raw_path"], scope["query_string"])
                 scope = {**scope, "path": rebuilt_path(scope["raw_path"])}
                 _check_query(scope["query_string"])
             except ValueError as error:
@@ -45,10 +46,17 @@ class PathSegments:
         return await self._app(scope, receive, send)
 
 
-def rebuilt_path(raw_path: bytes) -> str:
-    """Decode each segment alone; raises `ValueError` with a sentence."""
+def _check_size(raw_path: bytes, query: bytes) -> None:
     if len(raw_path) > _LONGEST_PATH:
         raise ValueError(f"the path has more than {_LONGEST_PATH} bytes")
+    if len(query) > _LONGEST_QUERY:
+        raise ValueError(f"the query has more than {_LONGEST_QUERY} bytes")
+    if query.count(b"&") >= _MOST_PARAMETERS:
+        raise ValueError(f"the query has more than {_MOST_PARAMETERS} parameters")
+
+
+def rebuilt_path(raw_path: bytes) -> str:
+    """Decode each segment alone; raises `ValueError` with a sentence."""
     if _BROKEN_PERCENT.search(raw_path):
         raise ValueError("the path holds a % that two hexadecimal digits do not follow")
     try:
@@ -61,10 +69,6 @@ def rebuilt_path(raw_path: bytes) -> str:
 
 
 def _check_query(query: bytes) -> None:
-    if len(query) > _LONGEST_QUERY:
-        raise ValueError(f"the query has more than {_LONGEST_QUERY} bytes")
-    if query.count(b"&") >= _MOST_PARAMETERS:
-        raise ValueError(f"the query has more than {_MOST_PARAMETERS} parameters")
     decoded = unquote_to_bytes(query)
     if b"\0" in decoded:
         raise ValueError("the query holds a NUL")

@@ -28,7 +28,8 @@ class Download(FileResponse):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send what the request's conditions and range leave of it."""
-        await self._look_at_file()
+        if self.stat_result is None:
+            await self._look_at_file()
         if answer := self._by_conditions(Headers(scope=scope)):
             await answer(scope, receive, send)
             return
