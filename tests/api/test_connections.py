@@ -64,10 +64,10 @@ class Client:
         self.writer = writer
 
     async def answer(self) -> bytes:
-        """One answer with a length."""
+        """One answer, with a body where it has a length."""
         head = await asyncio.wait_for(self.reader.readuntil(b"\r\n\r\n"), 30)
-        length = int(head.partition(b"content-length: ")[2].partition(b"\r\n")[0])
-        return head + await self.reader.readexactly(length)
+        length = head.partition(b"content-length: ")[2].partition(b"\r\n")[0]
+        return head + await self.reader.readexactly(int(length or 0))
 
     async def until_closed(self) -> bytes:
         with contextlib.suppress(ConnectionResetError):
@@ -157,7 +157,9 @@ def silence(request: pytest.FixtureRequest) -> Silence:
     return SILENCES[request.param]
 
 
-async def test_a_client_that_falls_silent_is_let_go(tmp_path: Path, silence: Silence) -> None:
+async def test_a_client_that_falls_silent_is_let_go(
+    tmp_path: Path, silence: Silence, caplog: pytest.LogCaptureFixture
+) -> None:
     async with running(make_world(tmp_path, **SHORT)) as server:
         answers = await (await server.connect(silence.data)).until_closed()
         await until(lambda: not server.connections)
@@ -166,6 +168,18 @@ async def test_a_client_that_falls_silent_is_let_go(tmp_path: Path, silence: Sil
     assert [part[:3] for part in answers.split(b"HTTP/1.1 ")[1:]] == silence.answers
     assert cuts == ({silence.cut} if silence.cut else set())
     assert not server.server.server_state.tasks
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+async def test_one_more_byte_behind_an_answer_holds_nothing(
+    tmp_path: Path, silence: Silence
+) -> None:
+    async with running(make_world(tmp_path, **SHORT)) as server:
+        client = await server.connect(silence.data)
+        for status in silence.answers:
+            assert (await client.answer())[9:12] == status
+        client.writer.write(silence.trickle[:1])
+        await until(lambda: not server.connections)
 
 
 async def test_a_trickle_prolongs_nothing(tmp_path: Path, silence: Silence) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 _CLOSE = {"connection": "close"}  # the rest of the body is not wanted
@@ -26,7 +28,9 @@ class BoundedBody:
         if scope["type"] == "http":
             body = _Body(receive, send, self._max_bytes, self._seconds)
             receive, send = body.receive, body.send
-        await self._app(scope, receive, send)
+        # Who goes away in the middle of a body gets no answer, and is no bug.
+        with contextlib.suppress(ClientDisconnect):
+            await self._app(scope, receive, send)
 
 
 class _Body:
