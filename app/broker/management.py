@@ -21,8 +21,8 @@ from app.errors import NotAuthenticatedError, NotAuthorisedError, NotFoundError,
 
 T = TypeVar("T")
 
-# Of a request that is ours but for the credentials in it: they are malformed, or too long for it.
-_TOO_ODD = frozenset({400, 413, 414, 431})
+# Of a request that is ours but for the credentials in it: they are too long for the broker.
+_TOO_LONG = frozenset({413, 414, 431})
 
 # What PUT /api/vhosts/NAME blanks unless it is sent back.
 _KEPT_ON_PUT = ("description", "tags", "default_queue_type", "metadata")
@@ -238,8 +238,8 @@ class ManagementApi:
             if _reason(response) == "Not management user":
                 raise NotAuthorisedError("this user has no tag that lets it use the management API")
             raise NotAuthenticatedError("the broker refuses these credentials")
-        if response.status_code in _TOO_ODD:
-            raise NotAuthenticatedError("the broker cannot read these credentials")
+        if response.status_code in _TOO_LONG:
+            raise NotAuthenticatedError("these credentials are too long for the broker")
         return self._decoded(response, kind)
 
     async def _as_service(
