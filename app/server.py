@@ -1,7 +1,7 @@
-"""Runs the web application: sockets, signals, and bounds that the HTTP server does not have.
+"""Runs the web application: sockets, signals, and the looks at every client's connection.
 
-uvicorn takes a request's head in any size, and lets it come and its answer be read at any pace;
-`GuardedProtocol` bounds that. Signals are taken here, so that a stop goes through the parts in
+uvicorn lets clients take as much time, space and connections as they like; `app.protocol` and
+`app.connections` bound that. Signals are taken here, so that a stop goes through the parts in
 order and exits with 0.
 """
 
@@ -13,13 +13,14 @@ import logging
 import signal
 import socket
 from collections.abc import Generator
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from app.connections import bounded, descriptors, raise_descriptors
 from app.errors import SettingsError
 from app.garbage import tune_garbage_collection
+from app.protocol import GuardedProtocol, State
 from app.settings import Settings
 
 if TYPE_CHECKING:
@@ -28,116 +29,25 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _BACKLOG = 2_048
-_LONGEST_HEAD = 65_536
-LEAST_TAKEN = 16_384  # bytes; less than what is left when the transport asks for more
+_TICKS_A_SECOND = 10  # uvicorn's
 _REQUESTS_END_WITHIN = 5.0  # seconds of a graceful stop that answers under way may take
 
 
-class GuardedProtocol(HttpToolsProtocol):
-    """uvicorn's HTTP/1.1 with bounds on a request's head and on how slowly an answer is read.
+class Server(uvicorn.Server):
+    """uvicorn's server, which looks at its connections, and leaves signals to others.
 
-    An answer that its client does not read lies in memory for as long as the client likes: asyncio
-    closes a connection only when all is sent. So a client that takes less than `LEAST_TAKEN` in
-    ``send_seconds`` is cut off. That is long, because the system takes more from us only when a
-    third of its own buffer is free, and that may be a megabyte. Where all together leave more than
-    ``unread_bytes`` unread, whoever has waited longest is cut off at once.
+    uvicorn's own handling of them ends the process too early.
     """
 
-    head_seconds: ClassVar[float] = 15.0
-    send_seconds: ClassVar[float] = 60.0
-    unread_bytes: ClassVar[int] = 256 * 1024 * 1024
-    unread: ClassVar[dict[GuardedProtocol, None]] = {}  # in the order of their waiting
-    _deadline: asyncio.TimerHandle | None = None
-    _slow: asyncio.TimerHandle | None = None
-    _unsent = 0
-    _head_bytes = 0
-    _in_head = True
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Start the clock with the connection: a client may also send nothing at all."""
-        super().connection_made(transport)
-        self._expect_head()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Stop the clock."""
-        self._stop_clock()
-        self._stop_watching()
-        self.unread.pop(self, None)
-        super().connection_lost(exc)
-
-    def pause_writing(self) -> None:
-        """Look from now on whether the client takes what is sent."""
-        super().pause_writing()
-        self._watch_sending()
-        self.unread[self] = None
-        self._bound_unread()
-
-    def resume_writing(self) -> None:
-        """Look no more: nearly all is taken."""
-        self._stop_watching()
-        self.unread.pop(self, None)
-        super().resume_writing()
-
-    def on_message_begin(self) -> None:
-        """Start the clock with the first byte of a further request."""
-        self._expect_head()
-        super().on_message_begin()
-
-    def on_headers_complete(self) -> None:
-        """Stop the clock: a body has bounds of its own."""
-        self._in_head = False
-        self._stop_clock()
-        super().on_headers_complete()
-
-    def data_received(self, data: bytes) -> None:
-        """Refuse a head that does not end."""
-        super().data_received(data)
-        if self._in_head and not self.transport.is_closing():
-            self._head_bytes += len(data)
-            if self._head_bytes > _LONGEST_HEAD:
-                self.send_400_response("The request's head is too large.")
-
-    def _expect_head(self) -> None:
-        self._in_head = True
-        self._head_bytes = 0
-        if self._deadline is None:
-            self._deadline = self.loop.call_later(self.head_seconds, self.transport.abort)
-
-    def _watch_sending(self) -> None:
-        self._stop_watching()
-        self._unsent = self.transport.get_write_buffer_size()
-        self._slow = self.loop.call_later(self.send_seconds, self._look_at_sending)
-
-    def _look_at_sending(self) -> None:
-        # What was added meanwhile hides what was taken; whoever adds waits for room first.
-        if self.transport.get_write_buffer_size() > self._unsent - LEAST_TAKEN:
-            self.transport.abort()
-        else:
-            self._watch_sending()
-
-    def _bound_unread(self) -> None:
-        sizes = {each: each.transport.get_write_buffer_size() for each in self.unread}
-        too_much = sum(sizes.values()) - self.unread_bytes
-        for each, size in sizes.items():
-            if too_much <= 0 or each is self:  # one alone may be as large as its page is
-                return
-            too_much -= size
-            del self.unread[each]
-            each.transport.abort()
-
-    def _stop_watching(self) -> None:
-        if self._slow is not None:
-            self._slow.cancel()
-            self._slow = None
-
-    def _stop_clock(self) -> None:
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
-
-
-class Server(uvicorn.Server):
-    """uvicorn's server without its handling of signals, which ends the process too early."""
+    async def on_tick(self, counter: int) -> bool:
+        """Look at every connection: once a second, or more often where less than that counts."""
+        protocol = self.config.http
+        assert isinstance(protocol, type)  # noqa: S101  what `configuration` made
+        shortest = min(protocol.limits.values())  # type: ignore[attr-defined]
+        if counter % max(1, int(min(1.0, shortest / 4) * _TICKS_A_SECOND)) == 0:
+            for connection in list(self.server_state.connections):
+                connection.look()  # type: ignore[union-attr]
+        return await super().on_tick(counter)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
@@ -159,7 +69,7 @@ def bind(settings: Settings) -> socket.socket:
         listener = socket.socket(family, kind, protocol)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
-        listener.listen(_BACKLOG)  # who comes while the parts are being opened waits for them
+        listener.listen(_backlog())  # who comes while the parts are being opened waits for them
     except OSError as error:
         raise SettingsError(
             f"cannot listen on {settings.host}:{settings.port} (ITC_HOST, ITC_PORT): "
@@ -180,13 +90,30 @@ async def serve(app: FastAPI, settings: Settings, listener: socket.socket) -> No
     logger.info("stopped")
 
 
+def _backlog() -> int:
+    """How many may wait to be taken in. All are, at once, before any of them can be refused."""
+    return min(_BACKLOG, max(1, descriptors() // 8))
+
+
 def configuration(app: FastAPI, settings: Settings) -> uvicorn.Config:
     """How uvicorn is to serve, with `GuardedProtocol`."""
-    own = {"head_seconds": settings.request_seconds, "unread": {}}
+    own = {
+        "limits": {
+            State.head: settings.request_seconds,
+            State.body: settings.keep_alive_seconds,
+            State.idle: settings.keep_alive_seconds,
+            State.unread: settings.send_seconds,
+            State.closing: settings.keep_alive_seconds,
+        },
+        "connected": bounded(settings, app.state.http_metrics, descriptors()),
+        "send_seconds": settings.send_seconds,
+        "unread": {},
+    }
     protocol = type("Protocol", (GuardedProtocol,), own)
     return uvicorn.Config(
         app,
         http=protocol,
+        backlog=_backlog(),
         ws="none",
         lifespan="off",  # entered by serve(), so that its errors reach our caller
         log_config=None,
@@ -218,6 +145,7 @@ def _signals_to(server: Server, app: FastAPI) -> Generator[None, None, None]:
 
 def run(app: FastAPI, settings: Settings, listener: socket.socket) -> None:
     """`serve` on uvloop."""
+    raise_descriptors()
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(serve(app, settings, listener))
 

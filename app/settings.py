@@ -237,6 +237,23 @@ class Settings(BaseSettings):
     request_seconds: Seconds = Field(
         default=15, description="How long a client may take to send its request."
     )
+    keep_alive_seconds: Seconds = Field(
+        default=5, description="How long a connection may wait for its client's next request."
+    )
+    send_seconds: Seconds = Field(
+        default=60,
+        description="How long a client may take for 16 KiB of an answer, or for its end.",
+    )
+    connections: Count | None = Field(
+        default=None,
+        description="Most connections of clients; unset: 4096, or five eighths of the descriptors "
+        "that the process may open where that is less.",
+    )
+    connections_per_address: Count | None = Field(
+        default=None,
+        description="Most connections from one address (IPv6: a network of 64 bits) that is none "
+        "of `ITC_TRUSTED_PROXIES`; unset: half of all.",
+    )
     auth_cache_seconds: Seconds = Field(
         default=15, description="How long the broker's answer about a user is cached."
     )

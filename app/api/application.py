@@ -13,6 +13,7 @@ from app.api import openapi, problems
 from app.api.dashboard import Dashboard
 from app.api.layers.bodies import BoundedBody
 from app.api.layers.head import HeadLikeGet
+from app.api.layers.hosts import OneHost
 from app.api.layers.metrics import HttpMetrics, MeasuredRequests
 from app.api.layers.paths import PathSegments
 from app.api.layers.security import LoopbackHosts, SameOriginWrites, SecurityHeaders
@@ -101,4 +102,5 @@ def _add_layers(app: FastAPI, settings: Settings) -> None:
         app.add_middleware(LoopbackHosts)
     app.add_middleware(HeadLikeGet)
     app.add_middleware(PathSegments)
+    app.add_middleware(OneHost)
     app.add_middleware(SecurityHeaders, cross_origin=bool(settings.cors_origins))

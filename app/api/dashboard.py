@@ -9,18 +9,23 @@ from __future__ import annotations
 
 import gzip
 import os
+import re
 from functools import lru_cache
 from pathlib import Path
 
 from starlette.datastructures import Headers
-from starlette.responses import FileResponse, Response
+from starlette.responses import Response
 from starlette.staticfiles import NotModifiedResponse, StaticFiles
 from starlette.types import Scope
+
+from app.api.routes.downloads import Download
 
 # What is text; fonts and pictures are compressed already.
 _COMPRESSED = frozenset({".html", ".js", ".css", ".svg", ".md"})
 # How many files are kept in compressed form. The dashboard has about a hundred.
 _KEPT = 512
+
+_NO_WEIGHT = re.compile(r"q\s*=\s*0(?:\.0*)?")
 
 
 class Dashboard(StaticFiles):
@@ -42,9 +47,7 @@ class Dashboard(StaticFiles):
     ) -> Response:
         """A file, compressed or not, or the answer that it has not changed."""
         asked = Headers(scope=scope)
-        response: Response = FileResponse(
-            full_path, status_code=status_code, stat_result=stat_result
-        )
+        response: Response = Download(full_path, status_code=status_code, stat_result=stat_result)
         if _wants_gzip(asked) and Path(full_path).suffix in _COMPRESSED:
             response = _compressed(response, Path(full_path), stat_result)
         response.headers["vary"] = "accept-encoding"
@@ -56,7 +59,20 @@ class Dashboard(StaticFiles):
 
 def _wants_gzip(asked: Headers) -> bool:
     # A range counts the bytes of the uncompressed file.
-    return "gzip" in asked.get("accept-encoding", "") and "range" not in asked
+    return takes_gzip(asked.get("accept-encoding", "")) and "range" not in asked
+
+
+def takes_gzip(accepted: str) -> bool:
+    """Whether a header ``Accept-Encoding`` lets gzip through (RFC 9110, 12.5.3).
+
+    ``q=0`` forbids it, by its name or by ``*``, which stands for every coding not named.
+    """
+    weights: dict[str, bool] = {}
+    for part in accepted.lower().split(","):
+        coding, *parameters = (word.strip() for word in part.split(";"))
+        forbidden = any(_NO_WEIGHT.fullmatch(parameter) for parameter in parameters)
+        weights.setdefault(coding, not forbidden)
+    return weights.get("gzip", weights.get("x-gzip", weights.get("*", False)))
 
 
 def _compressed(plain: Response, path: Path, stat: os.stat_result) -> Response:

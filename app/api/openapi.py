@@ -16,6 +16,7 @@ _DESCRIPTIONS = {
     404: "No such thing, or not visible to this user.",
     408: "The request's body takes too long to arrive.",
     409: "A valid request, but not now.",
+    412: "The request's conditions do not hold for the file as it is.",
     413: "The request's body is too large.",
     416: "The range starts after the file's end.",
     429: "Slow down.",

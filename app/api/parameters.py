@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Annotated
 
 from fastapi import Request
@@ -27,7 +28,7 @@ async def single_parameters(request: Request) -> None:
 
     A list of columns may be given either way.
     """
-    names = [name for name, _ in request.query_params.multi_items() if name != "columns"]
-    twice = sorted({name for name in names if names.count(name) > 1})
+    counts = Counter(name for name, _ in request.query_params.multi_items() if name != "columns")
+    twice = sorted(name for name, count in counts.items() if count > 1)
     if twice:
         raise BadRequestError(f"more than once in the query: {', '.join(twice)}")

@@ -58,6 +58,9 @@ WORD_OF = {
 
 REALM = "rabbitmq-itc"
 
+_MOST_FAULTS = 10  # of one request that are named
+_LONGEST_FAULT = 1_000  # characters
+
 
 class SlowDownError(TooManyRequestsError):
     """Too many requests, with the seconds after which another may succeed."""
@@ -114,7 +117,10 @@ def _challenge(request: Request) -> str:
 
 def _validation_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)  # noqa: S101  what it is registered for
-    return problem(400, "bad_request", "; ".join(_explain(fault) for fault in error.errors()))
+    faults = error.errors()
+    named = [_explain(fault) for fault in faults[:_MOST_FAULTS]]
+    more = [f"and {len(faults) - _MOST_FAULTS} more"] if len(faults) > _MOST_FAULTS else []
+    return problem(400, "bad_request", "; ".join(named + more))
 
 
 def _explain(fault: Mapping[str, Any]) -> str:
@@ -122,7 +128,8 @@ def _explain(fault: Mapping[str, Any]) -> str:
     source, *names = (str(part) for part in fault["loc"])
     where = ".".join([source, *names] if source == "body" else names)
     message = str(fault["msg"]).removeprefix("Value error, ")
-    return f"{where}: {message}" if where else message
+    text = f"{where}: {message}" if where else message
+    return text if len(text) <= _LONGEST_FAULT else text[:_LONGEST_FAULT] + "…"
 
 
 def _framework_error(request: Request, error: Exception) -> Response:
@@ -149,6 +156,6 @@ def _methods_at(request: Request) -> list[str]:
 
 def _bug(request: Request, error: Exception) -> Response:
     # Quoted again: a name in it is whatever the client sent.
-    logger.error("%s %s failed", request.method, quote(request.url.path), exc_info=error)
+    logger.error("%s %s failed", request.method, quote(request.scope["path"]), exc_info=error)
     # This answer leaves outside all layers, so it brings its headers along.
     return problem(500, "internal_error", "the service failed; its log says how", SECURITY_HEADERS)

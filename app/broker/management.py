@@ -21,6 +21,9 @@ from app.errors import NotAuthenticatedError, NotAuthorisedError, NotFoundError,
 
 T = TypeVar("T")
 
+# Answers to a request of ours that holds a user's credentials: those are too long for the broker.
+_TOO_LONG = frozenset({413, 414, 431})
+
 # What PUT /api/vhosts/NAME clears unless it is sent back.
 _KEPT_ON_PUT = ("description", "tags", "default_queue_type", "metadata")
 
@@ -235,6 +238,8 @@ class ManagementApi:
             if _reason(response) == "Not management user":
                 raise NotAuthorisedError("this user has no tag that lets it use the management API")
             raise NotAuthenticatedError("the broker refuses these credentials")
+        if response.status_code in _TOO_LONG:
+            raise NotAuthenticatedError("these credentials are too long for the broker")
         return self._decoded(response, kind)
 
     async def _as_service(

@@ -73,6 +73,7 @@ class FakeBroker:
     accounts: dict[str, Account] = field(default_factory=dict)
     tokens: dict[str, str] = field(default_factory=dict)
     down: bool = False
+    outage: str = "the broker's management API does not answer"
     questions: int = 0
 
     def add(self, name: str, password: str, tags: str, *vhosts: str) -> dict[str, str]:
@@ -108,7 +109,7 @@ class FakeBroker:
 
     def _must_be_up(self) -> None:
         if self.down:
-            raise OutageError("the broker's management API does not answer")
+            raise OutageError(self.outage)
 
 
 class WatchedFeed(Feed):

@@ -10,7 +10,7 @@ import httpx
 import pytest
 from httpx_sse import aconnect_sse
 
-from app.api.routes.submitting import patience_of
+from app.api.routes.submitting import patience_of, preference_of
 from app.api.schemas.chains import ChainSummary, Export
 from app.api.schemas.jobs import Job
 from app.errors import OutageError
@@ -78,6 +78,63 @@ async def test_an_invalid_range_is_refused_like_everything_else(
 
     assert (refused.status_code, refused.json()["error"]) == (status, word)
     assert refused.headers.get("content-range") == ("bytes */10" if status == 416 else None)
+
+
+@pytest.mark.parametrize("unit", ["lines=1-2", "seconds=0-", "lines"])
+async def test_a_part_in_a_unit_that_nobody_knows_is_the_whole(
+    client: httpx.AsyncClient, unit: str
+) -> None:
+    await client.put(URL)
+    answer = await client.get(URL, headers={"range": unit})
+
+    assert (answer.status_code, answer.content) == (200, b'{"id": 1}\n')
+
+
+EARLY, LATE = "Thu, 01 Jan 1970 00:00:00 GMT", "Fri, 31 Dec 2100 23:59:59 GMT"
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"if-none-match": "TAG"}, 304),
+        ({"if-none-match": "W/TAG"}, 304),
+        ({"if-none-match": '"other", TAG'}, 304),
+        ({"if-none-match": "*"}, 304),
+        ({"if-none-match": '"other"'}, 200),
+        ({"if-none-match": '"other"', "if-modified-since": LATE}, 200),  # the tag counts
+        ({"if-none-match": "TAG", "range": "bytes=0-1"}, 304),
+        ({"if-modified-since": "TIME"}, 304),
+        ({"if-modified-since": EARLY}, 200),
+        ({"if-modified-since": "yesterday"}, 200),
+        ({"if-match": "TAG"}, 200),
+        ({"if-match": "*"}, 200),
+        ({"if-match": "W/TAG"}, 412),  # a weak one never matches here
+        ({"if-match": '"other"'}, 412),
+        ({"if-match": '"other"', "if-none-match": "TAG"}, 412),
+        ({"if-match": "TAG", "if-unmodified-since": EARLY}, 200),
+        ({"if-unmodified-since": EARLY}, 412),
+        ({"if-unmodified-since": "TIME"}, 200),
+        ({"if-range": "TAG", "range": "bytes=0-1"}, 206),
+        ({"if-range": "TIME", "range": "bytes=0-1"}, 206),
+        ({"if-range": '"other"', "range": "bytes=0-1"}, 200),
+        ({"if-range": "W/TAG", "range": "bytes=0-1"}, 200),
+    ],
+)
+async def test_an_exports_tag_and_time_can_be_conditions(
+    client: httpx.AsyncClient, headers: dict[str, str], status: int
+) -> None:
+    await client.put(URL)
+    whole = await client.get(URL)
+    own = {"TAG": whole.headers["etag"], "TIME": whole.headers["last-modified"]}
+    for word, value in own.items():
+        headers = {name: each.replace(word, value) for name, each in headers.items()}
+    answer = await client.get(URL, headers=headers)
+
+    assert answer.status_code == status
+    if status == 304:
+        assert (answer.content, answer.headers["etag"]) == (b"", own["TAG"])
+    if status == 412:
+        assert answer.json()["error"] == "precondition_failed"
 
 
 async def test_concurrent_events_are_an_answer(world: World, client: httpx.AsyncClient) -> None:
@@ -274,3 +331,34 @@ async def test_formats_are_listed(client: httpx.AsyncClient) -> None:
 )
 def test_a_preference_is_a_time(prefer: str | None, seconds: float | None) -> None:
     assert patience_of(prefer, 60.0) == seconds
+
+
+@pytest.mark.parametrize(
+    ("prefer", "applied"),
+    [
+        ("respond-async", "respond-async"),
+        ("wait=0", "wait=0"),
+        ("wait=5", "wait=5"),
+        ('wait="5"', "wait=5"),
+        ("wait=100000", "wait=60"),
+        ("respond-async, wait=5", "respond-async, wait=5"),
+        ("wait=5; x=y, wait=9", "wait=5"),
+    ],
+)
+def test_what_is_applied_of_a_preference_is_named(prefer: str, applied: str) -> None:
+    preference = preference_of(prefer, 60.0)
+
+    assert preference is not None
+    assert preference.applied == applied
+
+
+async def test_a_client_that_does_not_wait_is_told_that_it_does_not(
+    world: World, client: httpx.AsyncClient
+) -> None:
+    world.spark.go.clear()
+    accepted = await client.put(URL, headers={"prefer": "wait=0"})
+    world.spark.go.set()
+    done = await client.put(URL)
+
+    assert (accepted.status_code, accepted.headers["preference-applied"]) == (202, "wait=0")
+    assert (done.status_code, done.headers.get("preference-applied")) == (201, None)

@@ -80,7 +80,10 @@ async def test_what_is_compressed_already_and_parts_of_a_file_stay_as_they_are(
     font = await client.get("/vendor/inter.woff2", headers=takes)
     part = await client.get("/index.html", headers=takes | {"range": "bytes=0-9"})
 
+    unknown = await client.get("/index.html", headers={"range": "lines=0-9"})
+
     assert "content-encoding" not in font.headers
+    assert unknown.status_code == 200
     assert part.status_code == 206
     assert part.content == (FOLDER / "index.html").read_bytes()[:10]
 

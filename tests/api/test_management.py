@@ -119,6 +119,11 @@ async def test_a_wrong_own_account_is_an_outage_that_says_so(rabbit: Broker) -> 
     assert "hush" not in str(raised.value)
 
 
+async def test_credentials_that_the_broker_cannot_read_are_no_outage(api: ManagementApi) -> None:
+    with pytest.raises(NotAuthenticatedError):
+        await api.whoami(b"Bearer " + b"a" * 15_000)
+
+
 async def test_a_broker_that_is_away_is_an_outage() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound and not listening: nobody answers there

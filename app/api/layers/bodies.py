@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 _CLOSE = {"connection": "close"}  # the rest of the body is not wanted
 
 
 class BoundedBody:
-    """ASGI layer that bounds how much of a body is read, and for how long."""
+    """ASGI layer that bounds how much of a body is read, and for how long in all.
+
+    Once the answer has begun nobody wants the body any more, only to hear of the client's end.
+    """
 
     def __init__(self, app: ASGIApp, *, max_bytes: int, seconds: float) -> None:
         self._app = app
@@ -21,26 +26,47 @@ class BoundedBody:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one connection, as ASGI has it."""
         if scope["type"] == "http":
-            receive = self._bounded(receive)
-        await self._app(scope, receive, send)
+            body = _Body(receive, send, self._max_bytes, self._seconds)
+            receive, send = body.receive, body.send
+        # Who goes away in the middle of a body gets no answer, and is no bug.
+        with contextlib.suppress(ClientDisconnect):
+            await self._app(scope, receive, send)
 
-    def _bounded(self, receive: Receive) -> Receive:
-        left = self._max_bytes
-        complete = False
 
-        async def bounded() -> Message:
-            nonlocal left, complete
-            if complete:  # what comes now is the end of the connection, any time later
-                return await receive()
-            try:
-                async with asyncio.timeout(self._seconds):
-                    message = await receive()
-            except TimeoutError:
-                raise HTTPException(408, "the request's body takes too long", _CLOSE) from None
-            left -= len(message.get("body", b""))
-            complete = not message.get("more_body", False)
-            if left < 0:
-                raise HTTPException(413, f"a request has at most {self._max_bytes} bytes", _CLOSE)
-            return message
+class _Body:
+    """The body of one request, as far as it has come."""
 
-        return bounded
+    def __init__(self, receive: Receive, send: Send, max_bytes: int, seconds: float) -> None:
+        self._receive = receive
+        self._send = send
+        self._max_bytes = max_bytes
+        self._seconds = seconds
+        self._deadline: float | None = None  # by the loop's clock, from the first reading on
+        self._bytes = 0
+        self._complete = False
+        self._answered = False
+
+    async def send(self, message: Message) -> None:
+        self._answered = True
+        await self._send(message)
+
+    async def receive(self) -> Message:
+        if self._complete or self._answered:  # what comes is the client's end, any time later
+            return await self._receive()
+        message = await self._in_time()
+        self._bytes += len(message.get("body", b""))
+        self._complete = not message.get("more_body", False)
+        if self._bytes > self._max_bytes and not self._answered:
+            raise HTTPException(413, f"a request has at most {self._max_bytes} bytes", _CLOSE)
+        return message
+
+    async def _in_time(self) -> Message:
+        if self._deadline is None:
+            self._deadline = asyncio.get_running_loop().time() + self._seconds
+        try:
+            async with asyncio.timeout_at(self._deadline):
+                return await self._receive()
+        except TimeoutError:
+            if self._answered:
+                return await self._receive()
+            raise HTTPException(408, "the request's body takes too long", _CLOSE) from None

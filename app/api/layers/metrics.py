@@ -6,6 +6,8 @@ import time
 
 from prometheus_client import (
     CollectorRegistry,
+    Counter,
+    Gauge,
     GCCollector,
     Histogram,
     PlatformCollector,
@@ -32,6 +34,22 @@ class HttpMetrics:
             "Time from a request's arrival to the first byte of its answer.",
             ("method", "route", "status"),
             buckets=_SECONDS,
+            registry=self.registry,
+        )
+        self.connections = Gauge(
+            "itc_http_connections", "Connections of clients.", registry=self.registry
+        )
+        self.refused = Counter(
+            "itc_http_connections_refused",
+            "Connections that were one too many, from their address or in total.",
+            ("bound",),
+            registry=self.registry,
+        )
+        self.cut = Counter(
+            "itc_http_connections_cut",
+            "Connections that the service ended, by what the client kept it waiting for; replaced "
+            "where that made room for another.",
+            ("state",),
             registry=self.registry,
         )
 

@@ -1,4 +1,4 @@
-"""Names in paths: ``%2F`` stays inside its segment.
+"""The target of a request: its bounds, and names in paths, where ``%2F`` stays in its segment.
 
 A server decodes the whole path before routing, so that the virtual host ``/``, sent as ``%2F``,
 would look like two more slashes. This layer builds the path anew from the raw bytes: every
@@ -15,11 +15,17 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.api.problems import problem
 
+_LONGEST_PATH = 8_192  # bytes; four names of the broker take some 3,000, every byte escaped
+_LONGEST_QUERY = 40_960  # bytes; one text of 4,096 characters takes up to 36,864
+_MOST_PARAMETERS = 100  # a list of events has some thirty, and as many columns
+
 _BROKEN_PERCENT = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 
 
 class PathSegments:
     """ASGI layer that rebuilds ``scope["path"]``, and refuses what cannot be a name.
+
+    What is too long is refused before anything decodes it: anybody may send it.
 
     Broken percent forms, bytes that are not UTF-8 and NUL are answered with 400, NUL in the
     query as well: PostgreSQL cannot hold it, and nothing named so can exist on the broker.
@@ -32,11 +38,21 @@ class PathSegments:
         """Handle one connection, as ASGI has it."""
         if scope["type"] == "http":
             try:
+                _check_size(scope["raw_path"], scope["query_string"])
                 scope = {**scope, "path": rebuilt_path(scope["raw_path"])}
                 _check_query(scope["query_string"])
             except ValueError as error:
                 return await problem(400, "bad_request", str(error))(scope, receive, send)
         return await self._app(scope, receive, send)
+
+
+def _check_size(raw_path: bytes, query: bytes) -> None:
+    if len(raw_path) > _LONGEST_PATH:
+        raise ValueError(f"the path has more than {_LONGEST_PATH} bytes")
+    if len(query) > _LONGEST_QUERY:
+        raise ValueError(f"the query has more than {_LONGEST_QUERY} bytes")
+    if query.count(b"&") >= _MOST_PARAMETERS:
+        raise ValueError(f"the query has more than {_MOST_PARAMETERS} parameters")
 
 
 def rebuilt_path(raw_path: bytes) -> str:

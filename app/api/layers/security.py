@@ -75,7 +75,23 @@ class SameOriginWrites:
         if headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
             return False
         # The host alone: behind a proxy that ends TLS the schemes differ rightly.
-        return origin is None or urlsplit(origin).netloc.lower() == headers.get("host", "").lower()
+        return origin is None or _authority(origin) == headers.get("host", "").lower()
+
+
+def _authority(origin: str) -> str | None:
+    """Host and port of an origin; None where it has none, which is no host's."""
+    try:
+        return urlsplit(origin).netloc.lower() or None
+    except ValueError:  # such as http://[
+        return None
+
+
+def _host_name(host: str) -> str:
+    """The name in a header ``Host``, without port and brackets; empty where it cannot be read."""
+    try:
+        return urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return ""
 
 
 class LoopbackHosts:
@@ -92,8 +108,8 @@ class LoopbackHosts:
         """Handle one connection, as ASGI has it."""
         if scope["type"] == "http":
             headers = Headers(scope=scope)
-            host = urlsplit(f"//{headers.get('host', '')}").hostname or ""
-            if not is_loopback(host) or was_forwarded(headers):
+            host = headers.get("host", "")
+            if not is_loopback(_host_name(host)) or was_forwarded(headers):
                 reason = "with ITC_AUTH=none the service answers to localhost alone"
                 return await problem(403, "cross_origin", reason)(scope, receive, send)
         return await self._app(scope, receive, send)

@@ -116,12 +116,13 @@ async def _chain_answer(result: Json) -> Response:
     response_class=Download,
     responses={
         **READING_ONE,
-        **answers(409, 416),
+        **answers(409, 412, 416),
         200: {"description": "The export, in its format.", "content": {"*/*": {}}},
         206: {
             "description": "The part of it that the header `Range` asks for.",
             "content": {"*/*": {}},
         },
+        304: {"description": "The client has it already, by its `If-None-Match` or so."},
     },
 )
 async def download_export(

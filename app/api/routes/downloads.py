@@ -1,27 +1,42 @@
-"""Files as answers."""
+"""Files as answers: whole, in ranges, or not at all where the client has them already."""
 
 from __future__ import annotations
 
+import asyncio
+import os
+import re
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+
 from starlette.datastructures import Headers
-from starlette.responses import FileResponse
+from starlette.responses import FileResponse, Response
 from starlette.types import Message, Receive, Scope, Send
 
 from app.api.problems import problem
+from app.errors import NotFoundError
 
 _REFUSALS = {
     400: ("bad_request", "invalid Range header: expected one such as bytes=0-99"),
     416: ("range_not_satisfiable", "the range starts after the end of the file"),
 }
 
+_ENTITY_TAG = re.compile(r'(?:W/)?"[^"]*"')
+
 
 class Download(FileResponse):
-    """A file, whole or in ranges. An invalid range is refused in the same shape as all errors."""
+    """A file. An invalid range is refused in the same shape as all errors."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it; the framework itself would refuse a range in plain text."""
+        """Send what the request's conditions and range leave of it."""
+        if self.stat_result is None:
+            await self._look_at_file()
+        if answer := self._by_conditions(Headers(scope=scope)):
+            await answer(scope, receive, send)
+            return
         refused = False
 
         async def translated(message: Message) -> None:
+            # The framework itself would refuse a range in plain text.
             nonlocal refused
             if message["type"] == "http.response.start" and message["status"] in _REFUSALS:
                 refused = True
@@ -32,4 +47,62 @@ class Download(FileResponse):
             elif not refused:
                 await send(message)
 
-        await super().__call__(scope, receive, translated)
+        await super().__call__(_with_known_range(scope), receive, translated)
+
+    async def _look_at_file(self) -> None:
+        try:
+            self.stat_result = await asyncio.to_thread(os.stat, self.path)
+        except FileNotFoundError:
+            raise NotFoundError("this file was removed a moment ago") from None
+        self.set_stat_headers(self.stat_result)
+
+    def _by_conditions(self, asked: Headers) -> Response | None:
+        """412 or 304 where the conditions of the request ask for it (RFC 9110, 13.2.2)."""
+        if self._is_another(asked):
+            reason = "the file is another than the request speaks of"
+            return problem(412, "precondition_failed", reason)
+        if self._is_known(asked):
+            kept = {name: self.headers[name] for name in ("etag", "last-modified")}
+            return Response(status_code=304, headers=kept)
+        return None
+
+    def _is_another(self, asked: Headers) -> bool:
+        if "if-match" in asked:
+            return not _matches(asked["if-match"], self.headers["etag"], weakly=False)
+        bound = _time_of(asked.get("if-unmodified-since"))
+        return bound is not None and self._modified > bound
+
+    def _is_known(self, asked: Headers) -> bool:
+        if "if-none-match" in asked:
+            return _matches(asked["if-none-match"], self.headers["etag"], weakly=True)
+        bound = _time_of(asked.get("if-modified-since"))
+        return bound is not None and self._modified <= bound
+
+    @property
+    def _modified(self) -> datetime:
+        return parsedate_to_datetime(self.headers["last-modified"])
+
+
+def _matches(header: str, tag: str, *, weakly: bool) -> bool:
+    """Whether a list of entity tags, or ``*``, names the file's own, which is a strong one."""
+    if header.strip() == "*":
+        return True
+    named = _ENTITY_TAG.findall(header)
+    return tag in named or (weakly and f"W/{tag}" in named)
+
+
+def _time_of(date: str | None) -> datetime | None:
+    """A time in a header; None for what is none, which then sets no condition."""
+    try:
+        time = parsedate_to_datetime(date or "")
+    except (ValueError, OverflowError):
+        return None
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
+
+
+def _with_known_range(scope: Scope) -> Scope:
+    """The request without a range in a unit that we do not know, which is to be passed over."""
+    ranges = [value for name, value in scope["headers"] if name == b"range"]
+    if not ranges or ranges[0].partition(b"=")[0].strip().lower() == b"bytes":
+        return scope
+    return {**scope, "headers": [pair for pair in scope["headers"] if pair[0] != b"range"]}

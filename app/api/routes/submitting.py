@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import re
 from collections.abc import Awaitable, Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from fastapi import Header, Response
 
@@ -26,8 +27,15 @@ Prefer = Annotated[
     ),
 ]
 
-_ASYNC = re.compile(r"(?:^|,)\s*respond-async\s*(?:,|;|$)", re.IGNORECASE)
-_WAIT = re.compile(r"(?:^|,)\s*wait\s*=\s*([0-9]{1,9})\s*(?:,|;|$)", re.IGNORECASE)
+_SECONDS = re.compile(r"[0-9]{1,9}")
+
+
+class Preference(NamedTuple):
+    """How long a client waits, and how that is called in ``Preference-Applied``."""
+
+    seconds: float
+    applied: str
+
 
 # The answer to a client that does not wait for the end, for a route's ``responses``.
 ACCEPTED: dict[int | str, dict[str, Any]] = {
@@ -52,23 +60,46 @@ async def submitted(
 
     Raises `FailedJobError` if it fails, `ConflictError` if somebody cancels it.
     """
-    patience = patience_of(prefer, parts.settings.wait_seconds_max)
+    preference = preference_of(prefer, parts.settings.wait_seconds_max)
     job = await parts.jobs.submit(request)
-    if patience != 0:
-        job = await _waited(parts, job, patience)
+    if preference is None:
+        job = await _waited(parts, job, None)
+    elif preference.seconds:
+        job = await _waited(parts, job, preference.seconds)
     response = await answer(_result(job)) if job.state in ENDED else _accepted(job)
-    if patience is not None:
-        response.headers["preference-applied"] = "respond-async"
+    if preference is not None:
+        response.headers["preference-applied"] = preference.applied
     return response
+
+
+def preference_of(prefer: str | None, most: float) -> Preference | None:
+    """What is made of a client's wishes (RFC 7240); None: it waits as long as it takes.
+
+    Of a preference that stands there twice the first counts. One whose value cannot be is none.
+    """
+    wishes = _wishes(prefer or "")
+    seconds = wishes.get("wait", "")
+    asynchronous = wishes.get("respond-async") == ""
+    if _SECONDS.fullmatch(seconds):
+        waits = min(float(seconds), most)
+        applied = f"wait={math.floor(waits)}"
+        return Preference(waits, f"respond-async, {applied}" if asynchronous else applied)
+    return Preference(0.0, "respond-async") if asynchronous else None
 
 
 def patience_of(prefer: str | None, most: float) -> float | None:
     """Seconds that the client waits for the end of the job; None: as long as it takes."""
-    if prefer is None:
-        return None
-    if waiting := _WAIT.search(prefer):
-        return min(float(waiting[1]), most)
-    return 0.0 if _ASYNC.search(prefer) else None
+    preference = preference_of(prefer, most)
+    return None if preference is None else preference.seconds
+
+
+def _wishes(prefer: str) -> dict[str, str]:
+    """Preferences by name, without their parameters."""
+    wishes: dict[str, str] = {}
+    for part in prefer.split(","):
+        name, _, value = part.partition(";")[0].partition("=")
+        wishes.setdefault(name.strip().lower(), value.strip().strip('"'))
+    return wishes
 
 
 async def _waited(parts: Services, job: Job, seconds: float | None) -> Job:

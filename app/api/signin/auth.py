@@ -11,6 +11,8 @@ import base64
 import binascii
 import hashlib
 import hmac
+import logging
+import re
 import secrets
 import time
 from collections import OrderedDict
@@ -24,14 +26,22 @@ from app.api.headers import was_forwarded
 from app.api.parameters import unescape
 from app.api.ports import BrokerUsers
 from app.api.signin.throttle import Attempt, SignInThrottle
-from app.errors import NotAuthenticatedError, NotAuthorisedError, NotFoundError
+from app.errors import NotAuthenticatedError, NotAuthorisedError, NotFoundError, OutageError
 from app.settings import is_loopback
+
+logger = logging.getLogger(__name__)
 
 READING_TAGS = frozenset({"monitoring", "administrator"})
 WRITING_TAG = "administrator"
 
 _LONGEST_AUTHORIZATION = 16_384  # a signed token with many scopes has some kilobytes
+_LONGEST_BASIC = 2_048  # a name has 255 bytes at most; in base64, with a password of a kilobyte
+_TOKEN = re.compile(rb"[A-Za-z0-9._~+/-]+=*")  # RFC 6750's b64token
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_NOBODY_SIGNS_IN = "the broker's management API is away: nobody can sign in now"
+_NO_CREDENTIALS = "no credentials"  # whom the throttle counts what is none for
 _LOOK_AGAIN_SECONDS = 1.0  # between questions about a virtual host that a user may have got since
+_LOG_EVERY = 60.0  # seconds between two lines about an outage
 _CONCURRENT_QUESTIONS = 16  # to the management API
 
 
@@ -108,6 +118,7 @@ class BrokerAuthenticator:
         self._asking: dict[bytes, asyncio.Task[User]] = {}
         self._slots = asyncio.Semaphore(_CONCURRENT_QUESTIONS)
         self._throttle = SignInThrottle(failures, clock)
+        self._logged_at = -_LOG_EVERY
 
     async def user(
         self, authorization: bytes | None, address: str, vhost: str | None = None
@@ -115,15 +126,33 @@ class BrokerAuthenticator:
         """The user behind an ``Authorization`` header's value."""
         if not authorization:
             raise NotAuthenticatedError("sign in with the name and password of a broker's user")
-        if len(authorization) > _LONGEST_AUTHORIZATION:
-            raise NotAuthenticatedError("these credentials are too long to be any")
+        claimed = self._claimed(authorization, address)
         digest = hmac.digest(self._key, authorization, hashlib.sha256)
         user = self._remembered(digest, vhost)
         if user is None:
-            user = await self._ask_once(digest, authorization, address)
-        if user.name in self._loopback_users and not is_loopback(address):
-            raise NotAuthenticatedError(f"user {user.name} can only sign in from this machine")
+            user = await self._ask_once(digest, authorization, claimed, address)
+        if self._is_too_far(user.name, address):  # by a token, which says only now whose it is
+            raise NotAuthenticatedError(_from_this_machine_only(user.name))
         return user
+
+    def _claimed(self, authorization: bytes, address: str) -> str:
+        """The user that a header speaks of, where the broker is to be asked about it.
+
+        What is refused here counts as a failed sign-in. A user that may not come from this address
+        is refused whatever the password, which nobody is to find out by trying here.
+        """
+        try:
+            claimed = claimed_user(authorization)
+        except NotAuthenticatedError:
+            self._throttle.admit(_NO_CREDENTIALS, address)
+            raise
+        if self._is_too_far(claimed, address):
+            self._throttle.admit(claimed, address)
+            raise NotAuthenticatedError(_from_this_machine_only(claimed))
+        return claimed
+
+    def _is_too_far(self, name: str, address: str) -> bool:
+        return name in self._loopback_users and not is_loopback(address)
 
     def _remembered(self, digest: bytes, vhost: str | None) -> User | None:
         """The user as the broker said, if that was lately enough for a question about ``vhost``.
@@ -140,11 +169,12 @@ class BrokerAuthenticator:
         known.look_again = now + _LOOK_AGAIN_SECONDS
         return None
 
-    async def _ask_once(self, digest: bytes, authorization: bytes, address: str) -> User:
+    async def _ask_once(
+        self, digest: bytes, authorization: bytes, claimed: str, address: str
+    ) -> User:
         """A page sends many requests at once; all of them wait for one answer."""
         task = self._asking.get(digest)
         if task is None:
-            claimed = claimed_user(authorization)
             # What the broker has taken before is no guess, and need not wait for those of others.
             attempt = None if digest in self._known else self._throttle.admit(claimed, address)
             task = asyncio.create_task(self._ask(digest, authorization, attempt))
@@ -171,6 +201,12 @@ class BrokerAuthenticator:
             if attempt:  # the right password
                 self._throttle.succeeded(attempt)
             raise
+        except OutageError as error:
+            if attempt:
+                self._throttle.unanswered(attempt)
+            # Whoever asks is nobody yet, and the error says where the management API is.
+            self._log_outage(error)
+            raise OutageError(_NOBODY_SIGNS_IN) from error
         except BaseException:
             if attempt:
                 self._throttle.unanswered(attempt)
@@ -180,6 +216,12 @@ class BrokerAuthenticator:
         user = User(broker_user.name, broker_user.tags, vhosts)
         self._remember(digest, user)
         return user
+
+    def _log_outage(self, error: OutageError) -> None:
+        now = self._clock()
+        if now - self._logged_at >= _LOG_EVERY:
+            logger.warning("nobody can sign in: %s", error)
+            self._logged_at = now
 
     def _remember(self, digest: bytes, user: User) -> None:
         until = self._clock() + self._cache_seconds
@@ -204,26 +246,34 @@ class _Known:
 def claimed_user(authorization: bytes) -> str:
     """The user that a header speaks of, as far as it says; raises `NotAuthenticatedError`.
 
-    Only Basic and Bearer are passed on. A token names nobody, so it stands for itself as a hash.
+    Only Basic and Bearer are passed on, and only what may be either by their documents (RFC 7617,
+    RFC 6750). A token names nobody, so it stands for itself as a hash.
     """
+    if len(authorization) > _LONGEST_AUTHORIZATION:
+        raise NotAuthenticatedError("these credentials are too long to be any")
     scheme, _, rest = authorization.partition(b" ")
-    if scheme.lower() == b"bearer" and rest.strip():
+    if scheme.lower() == b"bearer" and _TOKEN.fullmatch(rest.strip(b" ")):
         return hashlib.sha256(rest).hexdigest()
-    if scheme.lower() == b"basic":
+    if scheme.lower() == b"basic" and len(rest) <= _LONGEST_BASIC:
         try:
-            name, colon, _ = base64.b64decode(rest.strip(), validate=True).decode().partition(":")
+            pair = base64.b64decode(rest.strip(b" "), validate=True).decode()
         except (binascii.Error, UnicodeDecodeError):
-            name, colon = "", ""
-        if colon:
+            pair = ""
+        name, colon, _ = pair.partition(":")
+        if colon and not _CONTROL.search(pair):
             return name
     raise NotAuthenticatedError("credentials are Basic (name and password) or Bearer (a token)")
+
+
+def _from_this_machine_only(name: str) -> str:
+    return f"user {name} can only sign in from this machine"
 
 
 async def signed_in(request: Request, vhost: str | None = None) -> User:
     """The user of a request; raises what the authenticator raises."""
     authenticator: Authenticator = request.app.state.services.authenticator
     headers = [value for name, value in request.scope["headers"] if name == b"authorization"]
-    if len(headers) > 1:
+    if len(headers) > 1:  # one may be right
         raise NotAuthenticatedError("one Authorization header, please")
     return await authenticator.user(headers[0] if headers else None, client_of(request), vhost)
 

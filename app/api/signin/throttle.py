@@ -14,6 +14,7 @@ Key = TypeVar("Key")
 
 LONGEST_WAIT = 60.0  # seconds between sign-ins, however many have failed
 FORGOTTEN_AFTER = 900.0  # seconds
+_LONGEST_NAME = 64  # characters of what stands in an address's place
 ADDRESS_FACTOR = 10  # an address may be many users' (a proxy's), so it is allowed more
 
 
@@ -132,7 +133,7 @@ def network_of(address: str) -> str:
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:
-        return address
+        return address[:_LONGEST_NAME]  # what a proxy has in its place; it is kept
     if parsed.version == 6 and parsed.ipv4_mapped:  # one socket that listens for both versions
         parsed = parsed.ipv4_mapped
     if parsed.version == 4:

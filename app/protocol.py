@@ -1,0 +1,267 @@
+"""uvicorn's HTTP/1.1 with bounds on clients: on what they send, and on every pause they make."""
+
+from __future__ import annotations
+
+import asyncio
+from enum import StrEnum
+from typing import ClassVar
+
+import httptools
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from app.api.headers import SECURITY_HEADERS
+from app.api.problems import problem
+from app.connections import Connections
+
+_LONGEST_HEAD = 65_536  # bytes
+_MOST_HEADERS = 100
+_MOST_PIPELINED = 16  # requests that wait for the answer to the one before them
+LEAST_TAKEN = 16_384  # bytes; less than what is left when the transport asks for more
+
+
+class State(StrEnum):
+    """What a connection waits for. All but `answer` wait for the client, and end in time."""
+
+    head = "head"  # a request's head: its first byte, or the rest of it
+    body = "body"  # the rest of a body whose request is answered already
+    idle = "idle"  # the next request
+    answer = "answer"  # our own answer; the application bounds that, and a body that it reads
+    unread = "unread"  # that the client takes what is sent
+    closing = "closing"  # the client's end, after ours
+
+
+class _FaultError(Exception):
+    """What a request's head is refused for."""
+
+
+class GuardedProtocol(HttpToolsProtocol):
+    """One connection of a client, in which no state lasts for as long as the client likes.
+
+    The server looks at each connection some times a second (`look`): one that has been in the same
+    state of the same request for longer than ``limits`` says is ended. What a client sends
+    meanwhile prolongs nothing unless it leads to another state.
+
+    An answer that its client does not read lies in memory until the connection ends. So a client
+    that takes less than `LEAST_TAKEN` in ``send_seconds`` is cut off. That is long, because the
+    system takes more from us only when a third of its own buffer is free, and that may be a
+    megabyte. Where all together leave more than ``unread_bytes`` unread, whoever has waited
+    longest is cut off at once.
+    """
+
+    limits: ClassVar[dict[State, float]]  # seconds
+    connected: ClassVar[Connections]
+    send_seconds: ClassVar[float] = 60.0
+    unread_bytes: ClassVar[int] = 256 * 1024 * 1024
+    unread: ClassVar[dict[GuardedProtocol, None]] = {}  # in the order of their waiting
+    _seen: tuple[State, int] = (State.head, 0)
+    _since = 0.0
+    _slow: asyncio.TimerHandle | None = None
+    _unsent = 0
+    _requests = 0
+    _head_bytes = 0
+    _head_rest = 0  # bytes that came since the parser last gave a part of the head
+    _headers = 0
+    _in_head = True
+    _in_body = False
+    _fault = ""
+    _refused = False
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Take the connection in, or refuse it where there are too many."""
+        super().connection_made(transport)
+        self._since = self.loop.time()
+        if not self.connected.admit(self, self.client[0] if self.client else ""):
+            self._say(503, "unavailable", "there are too many connections: try again later")
+            transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the connection."""
+        self._stop_watching()
+        self.unread.pop(self, None)
+        self.connected.release(self)
+        self._unset_keepalive_if_required()
+        super().connection_lost(exc)
+
+    # Time
+
+    @property
+    def state(self) -> State:
+        """What the connection waits for."""
+        if self._refused or (self.transport.is_closing() and not self._unsent_bytes()):
+            return State.closing
+        if self._is_answering() and not self.transport.is_closing():
+            # While we do not read, a head that does not end is not the client's fault.
+            return State.head if self._in_head and not self.flow.read_paused else State.answer
+        if self._unsent_bytes():
+            return State.unread
+        if self._in_head:
+            return State.head
+        return State.body if self._in_body else State.idle
+
+    def look(self) -> None:
+        """End the connection if it has waited for the same thing for too long."""
+        now, seen = self.loop.time(), (self.state, self._requests)
+        if seen != self._seen:
+            self._seen, self._since = seen, now
+            return
+        state = seen[0]
+        if state is State.answer or (state is State.unread and self in self.unread):
+            return  # the application's clock runs, or `_look_at_sending`'s
+        if now - self._since >= self.limits[state]:
+            self.connected.cut(state)
+            self.transport.abort()
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Do nothing: uvicorn's own clock ends with any byte and starts with answers alone."""
+
+    def give_up(self) -> None:
+        """Cut the connection off, for the sake of another."""
+        self.transport.abort()
+
+    def _is_answering(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def _unsent_bytes(self) -> int:
+        return self.transport.get_write_buffer_size()
+
+    # What is sent to us
+
+    def data_received(self, data: bytes) -> None:
+        """Parse what came; refuse what is no request or too large a head."""
+        if self._refused:
+            return
+        self._head_rest += len(data)
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            # Answered as any other request; the parser reads nothing after it.
+            self.cycle.keep_alive = False
+        except httptools.HttpParserError:
+            self._refuse(self._fault or "this is no request of HTTP/1.1")
+        else:
+            if self._in_head and self._head_bytes + self._head_rest > _LONGEST_HEAD:
+                self._refuse("the request's head is too large")
+
+    def on_message_begin(self) -> None:
+        """Count the request, and begin to measure its head."""
+        if self.cycle is not None:  # the first one's time began with the connection
+            self._requests += 1
+        self._in_head = True
+        self._head_bytes = self._headers = 0
+        self._measure(0)
+        super().on_message_begin()
+
+    def on_url(self, url: bytes) -> None:
+        """Take a part of the target."""
+        self._measure(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a header. Those behind a body are counted, and are nothing to us."""
+        self._headers += 1
+        self._measure(len(name) + len(value) + len(b": \r\n"))
+        if self._headers > _MOST_HEADERS:
+            self._find_fault(f"a request has at most {_MOST_HEADERS} headers")
+        if self._in_head:
+            super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """Hand the request on; its body is still to come."""
+        if len(self.pipeline) >= _MOST_PIPELINED:
+            self._find_fault("too many requests before the answer to the first")
+        super().on_headers_complete()
+        self._in_head = False
+        self._in_body = True
+
+    def on_message_complete(self) -> None:
+        """Note that the request is here as a whole."""
+        self._in_body = False
+        if self._is_answering():
+            self.connected.works(self)
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """Go on with the next request if it is here, else wait for it."""
+        super().on_response_complete()
+        if not self._is_answering():
+            self.connected.waits(self)
+
+    def _measure(self, length: int) -> None:
+        """Add to the head's length, which is the same however its bytes were cut."""
+        self._head_rest = 0
+        self._head_bytes += length
+        if self._head_bytes > _LONGEST_HEAD:
+            self._find_fault("the request's head is too large")
+
+    def _find_fault(self, fault: str) -> None:
+        self._fault = fault
+        raise _FaultError  # out of the parser, which stops
+
+    def _refuse(self, reason: str) -> None:
+        """Answer 400 and read no more.
+
+        Answers to earlier requests go out first, and are then the last ones: ours among them would
+        be taken for one of theirs.
+        """
+        if self._is_answering() and (self.cycle.response_started or not self.cycle.more_body):
+            self.cycle.keep_alive = False
+            self.flow.pause_reading()
+            return
+        if self._is_answering():  # its own body cannot be read
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        self._refused = True
+        self._say(400, "bad_request", reason)
+        # Not closed yet: what still comes would reset the connection before the answer is read.
+        self.transport.write_eof()
+
+    def _say(self, status: int, word: str, reason: str) -> None:
+        answer = problem(status, word, reason, {**SECURITY_HEADERS, "connection": "close"})
+        headers = [*self.server_state.default_headers, *answer.raw_headers]
+        lines = [b"%b: %b\r\n" % header for header in headers]
+        start = b"HTTP/1.1 %d \r\n" % status
+        self.transport.write(b"".join([start, *lines, b"\r\n", bytes(answer.body)]))
+
+    # What is read of us
+
+    def pause_writing(self) -> None:
+        """Look from now on whether the client takes what is sent."""
+        super().pause_writing()
+        self._watch_sending()
+        self.unread[self] = None
+        self._bound_unread()
+
+    def resume_writing(self) -> None:
+        """Look no more: nearly all is taken."""
+        self._stop_watching()
+        self.unread.pop(self, None)
+        super().resume_writing()
+
+    def _watch_sending(self) -> None:
+        self._stop_watching()
+        self._unsent = self._unsent_bytes()
+        self._slow = self.loop.call_later(self.send_seconds, self._look_at_sending)
+
+    def _look_at_sending(self) -> None:
+        # What was added meanwhile hides what was taken; whoever adds waits for room first.
+        if self._unsent_bytes() > self._unsent - LEAST_TAKEN:
+            self.connected.cut(State.unread)
+            self.transport.abort()
+        else:
+            self._watch_sending()
+
+    def _bound_unread(self) -> None:
+        sizes = {each: each._unsent_bytes() for each in self.unread}
+        too_much = sum(sizes.values()) - self.unread_bytes
+        for each, size in sizes.items():
+            if too_much <= 0 or each is self:  # one alone may be as large as its page is
+                return
+            too_much -= size
+            del self.unread[each]
+            self.connected.cut(State.unread)
+            each.transport.abort()
+
+    def _stop_watching(self) -> None:
+        if self._slow is not None:
+            self._slow.cancel()
+            self._slow = None
