@@ -61,6 +61,9 @@ class RemoteTrace:
         self._process = process
         self._snapshot = Snapshot(Life().standing, last_event_id=trace.last_event_id)
         self._over = asyncio.Event()
+        # All that its process was told of it, because another one may have to be told again.
+        self.orders: list[Order] = []
+        self._tell(Order("run", trace))
 
     @property
     def is_alive(self) -> bool:
@@ -73,11 +76,11 @@ class RemoteTrace:
 
     def drain(self) -> None:
         """Ask the run to end once the queue is empty, and to leave tracing alone until then."""
-        self._process.order(Order("drain", self.trace))
+        self._tell(Order("drain", self.trace))
 
     async def end(self, *, drain: bool, deadline: float) -> None:
         """End the run within ``deadline`` seconds."""
-        self._process.order(Order("end", self.trace, drain, deadline))
+        self._tell(Order("end", self.trace, drain, deadline))
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._over.wait(), deadline + RESTART_SECONDS)
         self._process.forget(self.trace)
@@ -87,6 +90,10 @@ class RemoteTrace:
         self._snapshot = notice.snapshot
         if not notice.is_alive:
             self._over.set()
+
+    def _tell(self, order: Order) -> None:
+        self.orders.append(order)
+        self._process.order(order)
 
     def orphaned(self) -> None:
         """Note that its process died; it will be run again."""
@@ -112,7 +119,6 @@ class TraceProcess:
     def run(self, trace: Trace) -> RemoteTrace:
         """Have a trace run there."""
         remote = self._traces[trace.id] = RemoteTrace(trace, self)
-        self.order(Order("run", trace))
         return remote
 
     def order(self, order: Order) -> None:
@@ -148,7 +154,8 @@ class TraceProcess:
         child.write(msgspec.Raw(self._settings))
         self._child = child
         for remote in self._traces.values():
-            self.order(Order("run", remote.trace))
+            for order in remote.orders:
+                self.order(order)
         while notice := await child.read():
             if known := self._traces.get(notice.trace_id):
                 known.heard(notice)
