@@ -20,6 +20,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from app.environment import needed
 from app.errors import BadRequestError, ConflictError, ItcError, NotFoundError, OutageError
 from app.job import Json, Progress
 from app.jobs.runner import Report
@@ -59,6 +60,7 @@ class Answer(msgspec.Struct):
     result: Json = {}
     problem: str = "failed"
     reason: str = ""
+    leaving: bool = False
 
 
 _decode = msgspec.json.Decoder(Answer).decode
@@ -73,6 +75,7 @@ class SparkProcess:
         master: Spark's master.
         remote: a Spark Connect server instead of a master, or None.
         memory: heap of the JVM, as Java writes it.
+        secret: the cluster's, or None; it goes by stdin too.
         command: what to start; tests give another.
     """
 
@@ -83,11 +86,12 @@ class SparkProcess:
         master: str,
         remote: str | None = None,
         memory: str = "1g",
+        secret: str | None = None,
         command: Sequence[str] = (sys.executable, "-m", MODULE),
     ) -> None:
         self._settings = {
             "database_url": database_url,
-            "spark": {"master": master, "remote": remote, "memory": memory},
+            "spark": {"master": master, "remote": remote, "memory": memory, "secret": secret},
         }
         self._command = command
         self._process: asyncio.subprocess.Process | None = None
@@ -143,7 +147,7 @@ class SparkProcess:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             limit=LINE_BYTES,
-            env={"SPARK_LOCAL_DIRS": folder, **os.environ, "TMPDIR": folder},
+            env={"SPARK_LOCAL_DIRS": folder, **needed(os.environ), "TMPDIR": folder},
             start_new_session=True,
         )
         self._errors = asyncio.create_task(self._listen(process))
@@ -174,6 +178,8 @@ class SparkProcess:
             if answer.say == "done":
                 return answer.result
             if answer.say == "error":
+                if answer.leaving:  # before the next job is sent to a process that ends
+                    await self._give_up()
                 raise _error(answer)
             report(Progress(answer.stage, answer.percent, answer.rows_read, answer.rows_written))
 

@@ -14,12 +14,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import sys
 from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
 
+from app.environment import needed
 from app.store.traces import Trace
 from app.traces.feed import Feed
 from app.traces.status import Snapshot, TraceState
@@ -141,6 +143,7 @@ class TraceProcess:
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 limit=LINE_BYTES,
+                env=needed(os.environ),
                 # A Ctrl-C is for the service, which then ends its children in good order.
                 start_new_session=True,
             )

@@ -17,6 +17,7 @@ OURS = ("app", "itc", "spark_jobs", "tools", "bench", "tests")
 MAY_IMPORT = {
     "itc": (),
     "spark_jobs": ("itc",),
+    "app.environment": (),
     "app.errors": (),
     "app.secret_url": (),
     "app.settings": ("app.errors", "app.secret_url"),
@@ -25,6 +26,7 @@ MAY_IMPORT = {
     "app.store": ("app.errors", "app.job", "app.tracker", "itc"),
     # What an export is called, what lies beside it, what is archived; none of them loads Spark.
     "app.jobs": (
+        "app.environment",
         "app.errors",
         "app.job",
         "spark_jobs.archived",
@@ -32,7 +34,7 @@ MAY_IMPORT = {
         "spark_jobs.formats",
     ),
     # Traces know the store's and the tracker's values; broker and store come as ports.
-    "app.traces": ("app.errors", "app.store", "app.tracker", "itc"),
+    "app.traces": ("app.environment", "app.errors", "app.store", "app.tracker", "itc"),
     "app.api": (
         "app.errors",
         "app.job",
