@@ -7,14 +7,13 @@ WORKDIR /opt/rabbitmq-itc
 RUN apt-get update && apt-get install --yes --no-install-recommends gcc libc6-dev
 RUN python -m venv .venv
 # Dependencies first: they seldom change, so this layer stays cached.
-COPY pyproject.toml constraints.txt ./
-RUN python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['dependencies'], sep='\n')" > requirements.txt \
-    && .venv/bin/pip install --no-cache-dir --disable-pip-version-check \
-        --constraint constraints.txt --requirement requirements.txt
+COPY requirements.lock ./
+RUN .venv/bin/pip install --no-cache-dir --disable-pip-version-check \
+        --require-hashes --requirement requirements.lock
 COPY . .
 # In place, so that the program finds its dashboard and its migrations beside it. The import
 # fails if the C parts were not built, which pip silently ignores.
-RUN .venv/bin/pip install --no-cache-dir --disable-pip-version-check --no-deps --editable . \
+RUN .venv/bin/pip install --no-cache-dir --disable-pip-version-check --no-deps --no-build-isolation --editable . \
     && .venv/bin/python -m compileall -q app itc model spark_jobs \
     && .venv/bin/python -c "import itc._core, app.broker._wire"
 
@@ -25,7 +24,8 @@ FROM python:3.11-slim-bookworm
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends openjdk-17-jre-headless procps tini \
     && rm -rf /var/lib/apt/lists/*
-RUN useradd --system --uid 10001 --create-home --home-dir /var/lib/rabbitmq-itc itc
+RUN useradd --system --uid 10001 --create-home --home-dir /var/lib/rabbitmq-itc itc \
+    && chmod 0700 /var/lib/rabbitmq-itc
 COPY --from=build /opt/rabbitmq-itc /opt/rabbitmq-itc
 ENV PATH=/opt/rabbitmq-itc/.venv/bin:$PATH \
     PYTHONUNBUFFERED=1 \

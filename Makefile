@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 python := .venv/bin/python
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench soak examine test-rabbitmq4 clean
+.PHONY: help demo test check format bench soak examine test-rabbitmq4 lock clean
 
 help: ## say what there is
 	@sed -n 's/^\([a-z0-9-]*\):.* ## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 24
@@ -53,6 +53,8 @@ test-rabbitmq4: ## the integration tests against a newer RabbitMQ
 	@tools/install test
 	tools/rabbitmq4 $(python) -m pytest tests/integration
 
+lock: ## write the hashes of all packages anew, after a change of versions
+	@tools/lock
+
 clean: ## remove what was built, installed and recorded here
-	rm -rf .venv var build dist ./*.egg-info .pytest_cache .hypothesis .mypy_cache .ruff_cache
-	find . -name __pycache__ -not -path './node_modules/*' -prune -exec rm -rf {} +
+	@tools/clean

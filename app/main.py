@@ -164,11 +164,13 @@ def _pipeline(settings: Settings) -> PipelineSettings:
 
 
 def _jobs(settings: Settings, store: Store) -> JobManager:
+    remote, secret = settings.spark_remote, settings.spark_secret
     spark = SparkProcess(
         settings.database.reveal(),
         master=settings.spark_master,
-        remote=settings.spark_remote,
+        remote=remote.reveal() if remote else None,
         memory=settings.spark_memory,
+        secret=secret.get_secret_value() if secret else None,
     )
     return JobManager(
         store.jobs,

@@ -1,16 +1,22 @@
-"""An address that may hold a password, and never shows it."""
+"""An address that may hold a password or a token, and never shows it."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
 from pydantic import GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
+_TOKEN = re.compile(r"(;token=)[^;?#]*", re.IGNORECASE)
+
 
 class SecretUrl:
-    """A URL that shows itself without its password; ``reveal()`` gives all of it."""
+    """A URL that shows itself without its secrets; ``reveal()`` gives all of it.
+
+    Those are its password, and the ``;token=`` of a Spark Connect server's.
+    """
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -62,9 +68,10 @@ class SecretUrl:
 
     def __str__(self) -> str:
         if self._parts.password is None:
-            return self._url
+            return _TOKEN.sub(r"\1***", self._url)
         host = self._parts.netloc.rpartition("@")[2]
-        return urlunsplit(self._parts._replace(netloc=f"{self._parts.username}:***@{host}"))
+        shown = self._parts._replace(netloc=f"{self._parts.username}:***@{host}")
+        return _TOKEN.sub(r"\1***", urlunsplit(shown))
 
     def __repr__(self) -> str:
         return f"SecretUrl({str(self)!r})"

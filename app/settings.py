@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from pydantic import (
     BeforeValidator,
     Field,
+    SecretStr,
     ValidationError,
     field_validator,
     model_validator,
@@ -197,8 +198,13 @@ class Settings(BaseSettings):
     spark_master: str = Field(
         default="local[2]", description="Spark's master: `local[N]` or `spark://host:port`."
     )
-    spark_remote: str | None = Field(
+    spark_remote: SecretUrl | None = Field(
         default=None, description="A Spark Connect server, `sc://host:port`, instead of a master."
+    )
+    spark_secret: SecretStr | None = Field(
+        default=None,
+        description="The cluster's `spark.authenticate.secret`: a master `spark://…` needs it, "
+        "`local[N]` makes one for each session.",
     )
     spark_memory: str = Field(
         default="1g",
@@ -305,6 +311,16 @@ class Settings(BaseSettings):
         return self
 
     @model_validator(mode="after")
+    def _cluster_has_a_secret(self) -> Settings:
+        is_cluster = self.spark_remote is None and self.spark_master.startswith("spark://")
+        if is_cluster and not (self.spark_secret and self.spark_secret.get_secret_value()):
+            raise ValueError(
+                "ITC_SPARK_MASTER names a cluster, so ITC_SPARK_SECRET has to be its "
+                "spark.authenticate.secret"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _pages_fit(self) -> Settings:
         if self.page_size > self.page_size_max:
             raise ValueError("ITC_PAGE_SIZE is larger than ITC_PAGE_SIZE_MAX")
@@ -328,17 +344,22 @@ class Settings(BaseSettings):
     def portable(self) -> dict[str, Any]:
         """All of it as JSON-safe values, passwords too: for a process of our own, by its stdin."""
         values = {name: getattr(self, name) for name in type(self).model_fields}
-        return {
-            name: value.reveal() if isinstance(value, SecretUrl) else to_jsonable_python(value)
-            for name, value in values.items()
-            if value is not None
-        }
+        return {name: _portable(value) for name, value in values.items() if value is not None}
 
     @property
     def management_credentials(self) -> tuple[str, str]:
         """User and password for the management API: its own, or else the capturing account's."""
         source = self.management_url if self.management_url.user else self.amqp_url
         return source.user or "guest", source.password or "guest"
+
+
+def _portable(value: object) -> Any:
+    match value:
+        case SecretUrl():
+            return value.reveal()
+        case SecretStr():
+            return value.get_secret_value()
+    return to_jsonable_python(value)
 
 
 def is_loopback(host: str) -> bool:

@@ -3,6 +3,9 @@
 Local means one JVM and some Python workers on this machine, listening on loopback alone. On a
 cluster the executors need our packages, which the session ships to them, and an interpreter
 with pyarrow and the ADBC drivers, which it cannot ship (docs/spark.md).
+
+Loopback is open to every user of the machine, and Spark obeys whoever speaks its protocol. So its
+ports require a secret, and its Python workers listen on sockets in the file system.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -40,16 +43,26 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 @dataclass(frozen=True)
 class SparkSettings:
-    """Where Spark runs: ``remote`` (``sc://…``) if set, else ``master``; ``memory``: JVM heap."""
+    """Where Spark runs: ``remote`` (``sc://…``) if set, else ``master``; ``memory``: JVM heap.
+
+    ``secret`` is what a standalone cluster has as ``spark.authenticate.secret``. In local mode
+    Spark makes one for each session.
+    """
 
     master: str = "local[*]"
     remote: str | None = None
     memory: str = "1g"
+    secret: str | None = field(default=None, repr=False)
 
     @property
     def is_local(self) -> bool:
         """Whether executors are threads of this machine's JVM."""
         return self.remote is None and self.master.startswith("local")
+
+    @property
+    def is_standalone(self) -> bool:
+        """Whether a standalone cluster's master is to give the executors."""
+        return self.remote is None and self.master.startswith("spark://")
 
     @property
     def is_loopback(self) -> bool:
@@ -66,8 +79,14 @@ def open_session(settings: SparkSettings) -> SparkSession:
         _reach(settings.remote, CONNECT_PORT, "Spark Connect server", "ITC_SPARK_REMOTE")
         return _connect(settings.remote)
     check_java()
-    if settings.master.startswith("spark://"):
+    if settings.is_standalone:
         _reach(settings.master, MASTER_PORT, "Spark master", "ITC_SPARK_MASTER")
+        if not settings.secret:
+            raise JobError(
+                Problem.outage,
+                "Without a secret anybody could tell Spark's driver what to run: set"
+                " ITC_SPARK_SECRET to the cluster's spark.authenticate.secret.",
+            )
     return _start(settings)
 
 
@@ -80,12 +99,20 @@ def submitted_session() -> SparkSession | None:
         return None
     from pyspark.sql import SparkSession
 
+    is_local = _submitted_master().startswith("local")
     builder = SparkSession.builder.appName(APPLICATION)
-    for name, value in EXECUTION.items():
+    for name, value in (EXECUTION | (GUARDED if is_local else {})).items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     spark.sparkContext.addPyFile(str(ship()))
     return spark
+
+
+def _submitted_master() -> str:
+    from pyspark import SparkConf, SparkContext
+
+    SparkContext._ensure_initialized()  # only then does SparkConf hold what was submitted
+    return str(SparkConf().get("spark.master", "local[*]"))
 
 
 def _reach(url: str, port: int, what: str, setting: str) -> None:
@@ -150,15 +177,26 @@ def _start(settings: SparkSettings) -> SparkSession:
 
     _prepare_environment(settings)
     builder = SparkSession.builder.master(settings.master).appName(APPLICATION)
-    for name, value in _configuration(settings).items():
+    configuration = _configuration(settings)
+    for name, value in configuration.items():
         builder = builder.config(name, value)
     try:
+        if settings.secret and not settings.is_local:
+            # What is configured before the JVM runs stands on its command line, for all to read.
+            _start_jvm(configuration)
+            builder = builder.config("spark.authenticate.secret", settings.secret)
         spark = builder.getOrCreate()
     except Exception as error:  # py4j and pyspark have no common root; each means no session
         raise JobError(Problem.outage, _why_not(str(error), settings)) from error
     if not settings.is_local:
         spark.sparkContext.addPyFile(str(ship()))
     return spark
+
+
+def _start_jvm(configuration: dict[str, str]) -> None:
+    from pyspark import SparkConf, SparkContext
+
+    SparkContext._ensure_initialized(conf=SparkConf().setAll(list(configuration.items())))
 
 
 def _why_not(text: str, settings: SparkSettings) -> str:
@@ -207,6 +245,15 @@ EXECUTION = {
     "spark.sql.adaptive.enabled": "false",
 }
 
+# Spark's ports answer to nobody without the secret, and whoever has it is encrypted. Between the
+# JVM and Python run sockets of the file system, which only their owner may connect to.
+GUARDED = {
+    "spark.authenticate": "true",
+    "spark.network.crypto.enabled": "true",
+    "spark.python.unix.domain.socket.enabled": "true",
+}
+LONGEST_SOCKET_FOLDER = 60  # a socket's path holds 103 characters, and Spark's names 43 of them
+
 
 def _configuration(settings: SparkSettings) -> dict[str, str]:
     logging = Path(__file__).with_name("log4j2.properties").as_uri()
@@ -223,13 +270,27 @@ def _configuration(settings: SparkSettings) -> dict[str, str]:
         "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / "rabbitmq-itc-warehouse"),
         "spark.sql.catalogImplementation": "in-memory",
         **EXECUTION,
+        **GUARDED,
     }
+    if settings.is_local:
+        # The older handshake is for clusters whose daemons know no other.
+        configuration["spark.network.crypto.saslFallback"] = "false"
+        configuration["spark.python.unix.domain.socket.dir"] = _socket_folder()
     if settings.is_loopback:
         configuration |= {
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.driver.host": "127.0.0.1",
         }
     return configuration
+
+
+def _socket_folder() -> str:
+    """A folder with a path short enough for sockets in it."""
+    if len(folder := tempfile.gettempdir()) <= LONGEST_SOCKET_FOLDER:
+        return folder
+    folder = tempfile.mkdtemp(prefix="rabbitmq-itc-", dir="/tmp")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 def ship() -> Path:

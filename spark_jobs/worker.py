@@ -3,12 +3,14 @@
 The service starts ``python -m spark_jobs.worker`` and talks to it in lines of JSON. The first line
 on stdin is the settings; then come ``{"do": "run", "id", "kind", "request"}`` and ``{"do":
 "cancel", "id"}``. On stdout it says ``{"say": "ready"}``, then for each job ``progress``, and in
-the end ``done`` with the result or ``error`` with the problem and a sentence. What Spark prints
-goes to stderr. When stdin ends the service is gone, and the worker ends too.
+the end ``done`` with the result or ``error`` with the problem and a sentence, and with ``leaving``
+if Spark is of no more use, so that the worker ends. What Spark prints goes to stderr. When stdin
+ends the service is gone, and the worker ends too.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import queue
@@ -31,6 +33,8 @@ Json: TypeAlias = dict[str, Any]
 
 # How long a job may take to remove its half-written file when the service is gone.
 LEAVE_SECONDS = 5.0
+# How long Spark may take for a job of nothing, after one that failed.
+TRIAL_SECONDS = 20.0
 START_FAILED, SPARK_GONE = 3, 4
 
 
@@ -97,17 +101,24 @@ class Worker:
             kind, request = message["kind"], message["request"]
             result = run_job(spark, database_url, kind, request, self._reporter(job))
         except SparkGoneError as error:
-            self._say("error", id=job, problem=error.problem, reason=str(error))
+            self._say("error", id=job, problem=error.problem, reason=str(error), leaving=True)
             os._exit(SPARK_GONE)
         except JobError as error:
             problem = Problem.cancelled if job in self._cancelled else error.problem
-            self._say("error", id=job, problem=problem, reason=str(error))
+            self._failed(spark, job, problem, str(error))
         except Exception as error:  # noqa: BLE001 - a bug ends its own job, not the next
             reason = f"The job broke off: {type(error).__name__}: {error}"
-            self._say("error", id=job, problem=Problem.failed, reason=reason)
+            self._failed(spark, job, Problem.failed, reason)
         else:
             self._say("done", id=job, result=result)
         self._cancelled.discard(job)
+
+    def _failed(self, spark: SparkSession, job: int, problem: Problem, reason: str) -> None:
+        """Say so, and leave where Spark fails with everything else, too."""
+        leaving = problem is Problem.failed and not works(spark)
+        self._say("error", id=job, problem=problem, reason=reason, leaving=leaving)
+        if leaving:
+            os._exit(SPARK_GONE)
 
     def _reporter(self, job: int) -> Report:
         def report(progress: Progress) -> None:
@@ -134,6 +145,24 @@ def warm_up(spark: SparkSession, database_url: str) -> None:
         raise
     except JobError:  # the store may be away now; the first job that needs it will say so
         return
+
+
+def works(spark: SparkSession) -> bool:
+    """Whether Spark still does a job of nothing, Python workers included, within its time.
+
+    What a part of Spark that stopped by itself or was stopped makes of a job has many texts.
+    """
+    done = threading.Event()
+
+    def trial() -> None:
+        with contextlib.suppress(Exception):
+            spark.range(1).mapInArrow(lambda batches: batches, "id bigint").toArrow()
+            done.set()
+
+    thread = threading.Thread(target=trial, daemon=True)
+    thread.start()
+    thread.join(TRIAL_SECONDS)
+    return done.is_set()
 
 
 def main() -> None:

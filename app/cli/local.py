@@ -14,6 +14,8 @@ import typer
 from app.cli.exits import Exit
 from app.cli.options import Json
 from app.cli.output import as_json, complain, printable, say, table
+from app.errors import SettingsError
+from app.private import keep_private, tighten
 from app.settings import Settings, load_settings, settings_table, unknown_variables
 
 # Below warnings they log every frame and every statement, with its content.
@@ -43,6 +45,7 @@ def serve(
     port: Annotated[int | None, typer.Option(help="Port to listen on (ITC_PORT).")] = None,
 ) -> None:
     """Run the service."""
+    keep_private()
     chosen: dict[str, Any] = {"host": host, "port": port}
     configuration = load_settings(**{k: v for k, v in chosen.items() if v is not None})
     _log_to_stderr(configuration)
@@ -51,7 +54,24 @@ def serve(
     from app.main import create_app
     from app.server import bind, run
 
+    _tighten(configuration)
     run(create_app(configuration), configuration, bind(configuration))
+
+
+def _tighten(configuration: Settings) -> None:
+    from app.store.engine import parse_url
+
+    data = configuration.data_dir.absolute()
+    filled = (configuration.exports.absolute(), configuration.archives, data / "topologies")
+    database = parse_url(configuration.database.reveal())
+    file = database.database if database.get_backend_name() == "sqlite" else None
+    try:
+        for warning in tighten(data, filled, file):
+            logging.getLogger("app").warning("%s", warning)
+    except OSError as error:
+        raise SettingsError(
+            f"ITC_DATA_DIR: {error.filename or data} cannot be used ({error.strerror})"
+        ) from error
 
 
 def _log_to_stderr(configuration: Settings) -> None:
@@ -66,6 +86,7 @@ def _log_to_stderr(configuration: Settings) -> None:
 
 def migrate() -> None:
     """Bring the database's tables up to date."""
+    keep_private()
     configuration = load_settings()
     from app.store.migrate import migrate as bring_up_to_date
 

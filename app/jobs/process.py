@@ -19,6 +19,7 @@ from typing import NamedTuple
 import msgspec
 
 from app.children import Child
+from app.environment import needed
 from app.errors import BadRequestError, ConflictError, ItcError, NotFoundError, OutageError
 from app.jobs.ports import Report
 from app.stored.jobs import Json
@@ -59,6 +60,7 @@ class Answer(msgspec.Struct):
     result: Json = {}
     problem: Problem = Problem.failed
     reason: str = ""
+    leaving: bool = False
 
 
 class _Worker(NamedTuple):
@@ -81,6 +83,7 @@ class SparkProcess:
         master: Spark's master.
         remote: a Spark Connect server instead of a master, or None.
         memory: heap of the JVM, as Java writes it.
+        secret: the cluster's, or None; it goes by stdin too.
         command: what to start; tests start something else.
     """
 
@@ -91,11 +94,12 @@ class SparkProcess:
         master: str,
         remote: str | None = None,
         memory: str = "1g",
+        secret: str | None = None,
         command: Sequence[str] = (sys.executable, "-m", MODULE),
     ) -> None:
         self._settings = {
             "database_url": database_url,
-            "spark": {"master": master, "remote": remote, "memory": memory},
+            "spark": {"master": master, "remote": remote, "memory": memory, "secret": secret},
         }
         self._command = command
         self._worker: _Worker | None = None  # None while none runs
@@ -147,7 +151,7 @@ class SparkProcess:
             self._command,
             Answer,
             line_bytes=LINE_BYTES,
-            environment={"SPARK_LOCAL_DIRS": folder, **os.environ, "TMPDIR": folder},
+            environment={"SPARK_LOCAL_DIRS": folder, **needed(os.environ), "TMPDIR": folder},
             hear=self._hear,
         )
         self._worker = _Worker(child, folder)
@@ -178,6 +182,8 @@ class SparkProcess:
             if answer.say == "done":
                 return answer.result
             if answer.say == "error":
+                if answer.leaving:  # before the next job is sent to a process that ends
+                    await self._give_up()
                 raise _error(answer)
             report(Progress(answer.stage, answer.percent, answer.rows_read, answer.rows_written))
 

@@ -101,7 +101,7 @@ def _make_folder(database_url: str) -> None:
         return
     folder = Path(url.database).absolute().parent
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise SettingsError(
             f"ITC_DATABASE_URL: the folder {folder} cannot be made ({error.strerror})"

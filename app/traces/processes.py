@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import sys
 from collections.abc import Sequence
 from typing import Literal
@@ -21,6 +22,7 @@ from typing import Literal
 import msgspec
 
 from app.children import Child
+from app.environment import needed
 from app.stored.traces import Trace
 from app.traces.feed import Feed
 from app.traces.life import Life
@@ -138,7 +140,9 @@ class TraceProcess:
 
     async def _keep_running(self) -> None:
         while True:
-            child = await Child.start(self._command, Notice, line_bytes=LINE_BYTES)
+            child = await Child.start(
+                self._command, Notice, line_bytes=LINE_BYTES, environment=needed(os.environ)
+            )
             try:
                 await self._attend(child)
             finally:

@@ -75,6 +75,7 @@ def test_the_management_api_is_asked_as_the_capturing_account_unless_told_otherw
         ("BATCH_EVENTS", "0", "ITC_BATCH_EVENTS: "),
         ("PREFETCH", "100000", "ITC_PREFETCH: "),
         ("SPARK_MEMORY", "lots", "ITC_SPARK_MEMORY: "),
+        ("SPARK_MASTER", "spark://huge:7077", "ITC_SPARK_MASTER names a cluster, so ITC_SPARK_S"),
         ("CORS_ORIGINS", "*", "ITC_CORS_ORIGINS: "),
         ("CORS_ORIGINS", "https://ops.example.org/", "ITC_CORS_ORIGINS: "),
         ("PAGE_SIZE", "501", "ITC_PAGE_SIZE is larger"),
@@ -109,10 +110,20 @@ def test_a_password_shows_nowhere() -> None:
         amqp_url="amqp://u:hush@broker",
         management_url="http://u:hush@broker:15672",
         database_url="postgresql://u:hush@host/db",
+        spark_remote="sc://spark:15002/;user_id=u;token=hush",
+        spark_secret="hush",
     )
 
-    for shown in (repr(settings), str(settings), str(settings.amqp_url), f"{settings.database}"):
+    for shown in (
+        repr(settings),
+        str(settings),
+        str(settings.amqp_url),
+        f"{settings.database}",
+        f"{settings.spark_remote} {settings.spark_secret}",
+    ):
         assert "hush" not in shown
+    assert settings.portable()["spark_secret"] == "hush"
+    assert str(settings.spark_remote) == "sc://spark:15002/;user_id=u;token=***"
     assert str(settings.amqp_url) == "amqp://u:***@broker"
     assert settings.amqp_url.reveal() == "amqp://u:hush@broker"
 

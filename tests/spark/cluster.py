@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import sys
 from pathlib import Path
 
@@ -32,6 +33,12 @@ class SparkCluster:
         self._folder = Folder(None, "rabbitmq-itc-spark-")
         self.path = self._folder.path
         self._port = free_port()
+        self.secret = secrets.token_hex()
+        # What the master, the workers and what is submitted read; on a command line all could.
+        (self.path / "conf").mkdir()
+        (self.path / "conf" / "spark-defaults.conf").write_text(
+            f"spark.authenticate true\nspark.authenticate.secret {self.secret}\n"
+        )
         self._children: list[Child] = []
 
     @property
@@ -45,6 +52,7 @@ class SparkCluster:
         return {
             **kept,
             "SPARK_HOME": str(DISTRIBUTION),
+            "SPARK_CONF_DIR": str(self.path / "conf"),
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",  # it has one fixed port
             "SPARK_DAEMON_MEMORY": "512m",

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from app.errors import OutageError
 from app.jobs.process import SparkProcess
 from spark_jobs.database import Database
 from spark_jobs.history import History as Lookups
@@ -18,6 +19,7 @@ from spark_jobs.plan import make_plan
 from tests.spark.cluster import SparkCluster
 from tests.spark.conftest import Stored, disturb, longest
 from tests.spark.histories import random_history
+from tests.spark.strangers import command_lines
 from tests.spark.test_formats import expected
 from tests.spark.test_plan import ids_of, pair, scanned
 
@@ -86,9 +88,32 @@ def test_spark_submit_runs_a_chain_on_a_standalone_cluster(
     logs = "".join(
         file.read_text()
         for file in cluster.path.rglob("*")
-        if file.is_file() and file.suffix != ".zip"
+        if file.is_file() and file.suffix != ".zip" and file.parent.name != "conf"
     )
     assert password not in logs + done.stderr
+    assert cluster.secret not in logs + done.stderr
+
+
+@pytest.mark.timeout(300)
+async def test_the_service_runs_a_chain_on_a_standalone_cluster_that_has_its_secret(
+    remote: Stored, cluster: SparkCluster, tmp_path: Path
+) -> None:
+    process = SparkProcess(remote.url, master=cluster.master, memory="512m", secret=cluster.secret)
+    target = tmp_path / "chain.jsonl"
+    work = {"from": remote.first, "to": remote.last, "output": str(target), "format": "jsonl"}
+    try:
+        await process.run(1, "chain", {**work, "form": "scan"}, lambda progress: None)
+        assert_whole(target, remote)
+        assert process.pid is not None
+        assert not [line for line in command_lines() if cluster.secret.encode() in line]
+    finally:
+        await process.stop()
+
+
+async def test_a_cluster_without_a_secret_is_not_used(cluster: SparkCluster) -> None:
+    process = SparkProcess("sqlite:///x", master=cluster.master)
+    with pytest.raises(OutageError, match="set ITC_SPARK_SECRET to the cluster's"):
+        await process.start()
 
 
 @pytest.mark.timeout(300)

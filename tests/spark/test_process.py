@@ -54,7 +54,7 @@ async def test_the_worker_is_told_its_settings_and_its_job(process: SparkProcess
     assert result["request"] == {"from": 1}
     assert result["settings"] == {
         "database_url": "sqlite:///x",
-        "spark": {"master": "local[1]", "remote": None, "memory": "512m"},
+        "spark": {"master": "local[1]", "remote": None, "memory": "512m", "secret": None},
     }
     assert [each.stage for each in reports] == ["starting Spark", "reading"]
 

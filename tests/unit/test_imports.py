@@ -23,6 +23,7 @@ MAY_IMPORT = {
     # What the service and Spark's jobs share; they import nothing of each other.
     "model": ("itc",),
     "spark_jobs": ("itc", "model"),
+    "app.environment": (),
     "app.errors": (),
     "app.children": (),
     "app.secret_url": (),
@@ -33,9 +34,24 @@ MAY_IMPORT = {
     "app.stored": ("app.tracker", "itc", "model"),
     "app.store": ("app.errors", "app.stored", "app.tracker", "itc", "model"),
     # Archives are read by the code that wrote them, loaded when one is asked for.
-    "app.jobs": ("app.children", "app.errors", "app.stored.jobs", "model", "spark_jobs.archived"),
+    "app.jobs": (
+        "app.children",
+        "app.environment",
+        "app.errors",
+        "app.stored.jobs",
+        "model",
+        "spark_jobs.archived",
+    ),
     # Traces know the store's and the tracker's values; broker and store come as ports.
-    "app.traces": ("app.children", "app.errors", "app.stored", "app.tracker", "itc", "model"),
+    "app.traces": (
+        "app.children",
+        "app.environment",
+        "app.errors",
+        "app.stored",
+        "app.tracker",
+        "itc",
+        "model",
+    ),
     "app.api": (
         "app.errors",
         "app.jobs",

@@ -73,7 +73,7 @@ def raised(
 
 @contextmanager
 def _only_one(folder: Path) -> Iterator[None]:
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     with (folder / "lock").open("w") as lock:
         _take(lock)
         yield
@@ -112,7 +112,7 @@ def _port(environment: Mapping[str, str]) -> int:
 
 def _start_service(folder: Path, broker: Broker, url: str, environment: Mapping[str, str]) -> Child:
     data = folder / "service"
-    data.mkdir(parents=True, exist_ok=True)
+    data.mkdir(mode=0o700, parents=True, exist_ok=True)
     # Any other ITC_ setting is what the user wants, and goes to the service.
     env = {
         "ITC_SPARK_AT_BOOT": "true",  # so that it starts while the pipeline runs

@@ -1,0 +1,60 @@
+"""Folders and files that nobody but the service's own user may read.
+
+What is stored holds the messages of everybody on the broker, so the user's umask is not asked:
+folders are 0700 and files 0600, those of Spark's process and of the traces' too, which inherit it.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+OTHERS = stat.S_IRWXG | stat.S_IRWXO
+# What the service makes in its data folder: a database with SQLite's companions, and folders.
+OURS = frozenset({"itc.db", "itc.db-wal", "itc.db-shm", "exports", "archives", "topologies"})
+COMPANIONS = ("", "-wal", "-shm", "-journal")
+
+
+def keep_private() -> None:
+    """Give nobody else a right to what this process and its children make from now on."""
+    os.umask(OTHERS)
+
+
+def tighten(data: Path, others: Iterable[Path], database: str | None) -> Iterator[str]:
+    """Take others' rights to what an earlier run made; says what is open and not ours to close.
+
+    Args:
+        data: the data folder.
+        others: folders that the service fills: ours where they lie in ``data``.
+        database: SQLite's file; None for another database.
+    """
+    if data.is_dir():
+        yield from _closed(data, _holds_ours_alone(data))
+    for folder in others:
+        yield from _closed(folder, folder.is_relative_to(data))
+    if database is not None:
+        for companion in COMPANIONS:
+            yield from _closed(Path(database + companion), True)
+
+
+def _holds_ours_alone(folder: Path) -> bool:
+    """Whether a folder is for the service alone: not, say, /tmp or somebody's projects."""
+    is_shared = bool(folder.stat().st_mode & stat.S_ISVTX)
+    visible = {entry.name for entry in folder.iterdir() if not entry.name.startswith(".")}
+    return not is_shared and visible - {"lost+found"} <= OURS
+
+
+def _closed(path: Path, is_ours: bool) -> Iterator[str]:
+    try:
+        status = path.lstat()
+        if stat.S_ISLNK(status.st_mode) or not status.st_mode & OTHERS:
+            return
+        if is_ours and status.st_uid == os.geteuid():
+            path.chmod(stat.S_IMODE(status.st_mode) & ~OTHERS)
+            return
+    except FileNotFoundError:
+        return
+    mode = f"{stat.S_IMODE(status.st_mode):04o}"
+    yield f"{path} has the mode {mode}, which lets others in: chmod go= it, if it is for us alone"

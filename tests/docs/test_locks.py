@@ -1,0 +1,52 @@
+"""What is installed is held to hashes, and those are of the versions that constraints.txt has."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+
+import pytest
+
+from tests.docs.documents import CHECKOUT
+
+LOCKS = ("requirements.lock", "requirements-dev.lock")
+PIN = re.compile(
+    r"^([\w.-]+)==(\S+)((?: ; [^\\\n]+)?(?: \\\n    --hash=sha256:[0-9a-f]{64})+)$", re.M
+)
+
+
+def plain(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def pins(text: str) -> dict[str, str]:
+    return {plain(name): version for name, version, _ in PIN.findall(text)}
+
+
+def constraints() -> dict[str, str]:
+    lines = (CHECKOUT / "constraints.txt").read_text().split()
+    return {plain(name): version for name, _, version in (line.partition("==") for line in lines)}
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_every_line_of_a_lock_file_is_a_version_with_hashes(lock: str) -> None:
+    assert PIN.sub("", (CHECKOUT / lock).read_text()).strip() == ""
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_a_lock_file_has_the_versions_that_constraints_have(lock: str) -> None:
+    locked = pins((CHECKOUT / lock).read_text())
+    assert locked.items() <= constraints().items()
+
+
+def test_everything_is_locked() -> None:
+    assert pins((CHECKOUT / LOCKS[1]).read_text()) == constraints()
+    needs = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]["dependencies"]
+    names = {plain(re.split(r"[\[<>=;]", need)[0]) for need in needs}
+    assert names | {"setuptools"} <= pins((CHECKOUT / LOCKS[0]).read_text()).keys()
+
+
+def test_a_lock_file_that_is_missing_from_the_rest_is_no_other_release() -> None:
+    runtime, everything = ((CHECKOUT / lock).read_text() for lock in LOCKS)
+    for name, version, hashes in PIN.findall(runtime):
+        assert f"{name}=={version}{hashes}" in everything
