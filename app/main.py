@@ -11,7 +11,9 @@ import msgspec
 from fastapi import FastAPI
 
 from app.api.application import build
+from app.api.budget import ByteBudget
 from app.api.readiness import Readiness
+from app.api.searching import Searches
 from app.api.services import Services
 from app.api.signin.auth import Authenticator, BrokerAuthenticator, NobodyAsked
 from app.api.streams import Subscribers
@@ -70,13 +72,24 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         await asyncio.to_thread(exports.sweep)
         await jobs.start()
         stack.push_async_callback(jobs.stop)
+        budget = ByteBudget(settings.answers_max_bytes)
+        searches = Searches(
+            store.events,
+            at_once=settings.searches,
+            each=settings.searches_per_user,
+            waiting=settings.searches_waiting,
+        )
         yield Services(
             settings=settings,
             authenticator=_authenticator(settings, management),
             broker=management,
             traces=registry,
             store=store,
-            tail=Tail(store.events, registry.subscribe()),
+            searches=searches,
+            budget=budget,
+            tail=Tail(
+                store.events, searches, registry.subscribe(), budget, settings.tail_max_bytes
+            ),
             subscribers=Subscribers(settings.live_subscribers),
             jobs=jobs,
             exports=exports,
@@ -117,6 +130,7 @@ async def _open_store(settings: Settings) -> Store:
         payload_max_bytes=settings.payload_max_bytes,
         quarantine_max=settings.quarantine_max,
         query_seconds=settings.query_seconds,
+        searches=settings.searches,
     )
 
 

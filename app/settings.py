@@ -223,6 +223,26 @@ class Settings(BaseSettings):
     query_seconds: Seconds = Field(
         default=15, description="How long the database may look for a list of events."
     )
+    searches: Annotated[int, Field(ge=1, le=64)] = Field(
+        default=4,
+        description="Lists with a filter, deep pages and long walks that are looked for at a time; "
+        "each has a connection to the database.",
+    )
+    searches_per_user: Count = Field(
+        default=2, description="Most of them of one user; users take turns."
+    )
+    searches_waiting: Count = Field(
+        default=10, description="Most of one user that wait for their turn; beyond it, 429."
+    )
+    answers_max_bytes: Count = Field(
+        default=67_108_864,
+        description="Memory for the large payloads, headers and clocks of all answers under way; "
+        "the rest waits.",
+    )
+    tail_max_bytes: Count = Field(
+        default=33_554_432,
+        description="Memory for new events that are kept encoded for the next reader of the tail.",
+    )
     wait_seconds_max: Seconds = Field(
         default=60, description="Longest long poll, and longest `Prefer: wait`."
     )

@@ -13,7 +13,9 @@ import pytest
 from fastapi import FastAPI
 
 from app.api.application import build
+from app.api.budget import ByteBudget
 from app.api.readiness import Readiness
+from app.api.searching import Searches
 from app.api.services import Services
 from app.api.signin.auth import Authenticator, BrokerAuthenticator, NobodyAsked
 from app.api.streams import Subscribers
@@ -64,13 +66,24 @@ class World:
             self.traces.feed.advance(await store.events.last_id())
             jobs = JobManager(store.jobs, self.spark, queue_limit=self.settings.job_queue)
             await jobs.start()
+            budget = ByteBudget(self.settings.answers_max_bytes)
+            searches = Searches(
+                store.events,
+                at_once=self.settings.searches,
+                each=self.settings.searches_per_user,
+                waiting=self.settings.searches_waiting,
+            )
             services = Services(
                 settings=self.settings,
                 authenticator=self.authenticator(),
                 broker=self.broker,
                 traces=self.traces,
                 store=store,
-                tail=Tail(store.events, self.traces.feed),
+                searches=searches,
+                budget=budget,
+                tail=Tail(
+                    store.events, searches, self.traces.feed, budget, self.settings.tail_max_bytes
+                ),
                 subscribers=self.subscribers,
                 jobs=jobs,
                 exports=Exports(self.settings.exports, self.settings.archives),
