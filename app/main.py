@@ -36,6 +36,7 @@ from app.traces.registry import TraceRegistry
 from app.traces.retention import Retention
 from app.traces.running import RunningTrace
 from app.tracker import Bounds
+from model.exports import Quota
 
 _DAY_SECONDS = 86_400
 
@@ -67,7 +68,11 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         registry = TraceRegistry(store, source, _pipeline(settings), elsewhere)
         await registry.resume()
         stack.push_async_callback(registry.shutdown, settings.shutdown_seconds)
-        exports = Exports(settings.exports, settings.archives)
+        exports = Exports(
+            settings.exports,
+            settings.archives,
+            Quota(files=settings.exports_max_files, bytes=settings.exports_max_bytes),
+        )
         jobs = _jobs(settings, store)
         await asyncio.to_thread(exports.sweep)
         await jobs.start()

@@ -214,6 +214,13 @@ class Settings(BaseSettings):
     job_queue: Count = Field(default=100, description="Most jobs that may wait.")
     job_history: Count = Field(default=1_000, description="Ended jobs that are kept.")
 
+    exports_max_bytes: Bytes = Field(
+        default=107_374_182_400, description="Size of all exports together; beyond it, 507."
+    )
+    exports_max_files: Count = Field(
+        default=10_000, description="Number of exports that are kept; beyond it, 507."
+    )
+
     # Bounds of the interface
     page_size: Count = Field(default=100, description="Events on a page when nothing is said.")
     page_size_max: Count = Field(default=500, description="Most events on a page.")

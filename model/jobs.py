@@ -12,6 +12,7 @@ class Problem(enum.StrEnum):
     bad_request = "bad_request"  # the request cannot be: equal ids, two virtual hosts
     not_found = "not_found"  # an id that is not, or is no longer, in the store
     outage = "outage"  # the database, the cluster, Java or the disk is away
+    full = "full"  # the exports take all that they may
     cancelled = "cancelled"  # someone asked for the end of this job
     failed = "failed"  # anything else
 

@@ -20,6 +20,7 @@ _DESCRIPTIONS = {
     416: "The range lies behind the file's end.",
     429: "Slow down.",
     500: "The job failed: the reason is its own.",
+    507: "The exports take all that they may: delete some.",
     503: "The broker, its management API or the database is away.",
 }
 

@@ -32,6 +32,11 @@ class Searches:
         self._turns = Turns(at_once, each, waiting)
         self._following = Turns(FOLLOWING, FOLLOWING_EACH)  # as many wait as there are readers
 
+    @property
+    def waiting(self) -> int:
+        """How many wait for their turn."""
+        return self._turns.waiting
+
     async def find(
         self,
         owner: str,

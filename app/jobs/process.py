@@ -19,7 +19,14 @@ from typing import NamedTuple
 import msgspec
 
 from app.children import Child
-from app.errors import BadRequestError, ConflictError, ItcError, NotFoundError, OutageError
+from app.errors import (
+    BadRequestError,
+    ConflictError,
+    ItcError,
+    NotFoundError,
+    OutageError,
+    QuotaError,
+)
 from app.jobs.ports import Report
 from app.stored.jobs import Json
 from model.jobs import Problem, Progress
@@ -39,6 +46,7 @@ ERRORS: dict[Problem, type[ItcError]] = {
     Problem.bad_request: BadRequestError,
     Problem.not_found: NotFoundError,
     Problem.outage: OutageError,
+    Problem.full: QuotaError,
     Problem.cancelled: ConflictError,
 }
 

@@ -28,6 +28,7 @@ from app.server import Server, bind, configuration
 from app.settings import Settings
 from app.store import Store
 from app.tracker import Record
+from model.exports import Quota
 from tests.api.fakes import Clock, FakeBroker, FakeSpark, FakeTraces
 from tests.api.story import Teller, open_store, tell_story
 
@@ -44,6 +45,7 @@ class World:
     store: Store = field(init=False)  # open while the application is
     tellers: dict[str, Teller] = field(init=False)
     subscribers: Subscribers = field(init=False)
+    searches: Searches = field(init=False)
     stop: Callable[[], None] = field(init=False)  # what SIGTERM does first
 
     def authenticator(self) -> Authenticator:
@@ -67,7 +69,7 @@ class World:
             jobs = JobManager(store.jobs, self.spark, queue_limit=self.settings.job_queue)
             await jobs.start()
             budget = ByteBudget(self.settings.answers_max_bytes)
-            searches = Searches(
+            self.searches = searches = Searches(
                 store.events,
                 at_once=self.settings.searches,
                 each=self.settings.searches_per_user,
@@ -86,7 +88,11 @@ class World:
                 ),
                 subscribers=self.subscribers,
                 jobs=jobs,
-                exports=Exports(self.settings.exports, self.settings.archives),
+                exports=Exports(
+                    self.settings.exports,
+                    self.settings.archives,
+                    Quota(self.settings.exports_max_files, self.settings.exports_max_bytes),
+                ),
                 topologies=Topologies(self.settings.data_dir / "topologies"),
                 archives=Archives(self.settings.archives),
                 readiness=Readiness(database=store.ping, broker=self.broker.vhosts),

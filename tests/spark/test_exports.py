@@ -10,7 +10,7 @@ import pytest
 
 from app.errors import BadRequestError, NotFoundError
 from app.jobs.exports import Exports, checked_name, format_rows
-from model.exports import manifest_of
+from model.exports import Quota, manifest_of
 from model.jobs import Problem
 from spark_jobs.errors import JobError
 from spark_jobs.export import write_file, written_aside
@@ -18,7 +18,7 @@ from spark_jobs.export import write_file, written_aside
 
 @pytest.fixture
 def exports(tmp_path: Path) -> Exports:
-    return Exports(tmp_path / "exports", tmp_path / "archives")
+    return Exports(tmp_path / "exports", tmp_path / "archives", Quota(files=5, bytes=1_000))
 
 
 def put(exports: Exports, file: str, from_id: int = 1, to_id: int = 2, vhost: str = "/") -> Path:
