@@ -273,3 +273,27 @@ async def test_a_failed_query_is_not_remembered(
             broken.setattr(world.store.events, "find", None)
             assert (await client.get("/itc_db", params={"after": 6})).status_code == 500
         assert (await client.get("/itc_db", params={"after": 6})).json()[0]["id"] == 7
+
+
+async def test_a_long_poll_ends_when_rights_are_taken_away(tmp_path: Path) -> None:
+    world = make_world(tmp_path, auth_cache_seconds=1e-3)
+    async with service(world) as client:
+        waiting = asyncio.create_task(client.get("/itc_db", params={"after": 7, "wait": 60}))
+        await until(lambda: len(world.traces.feed.waiting) > 0)
+        world.broker.add("admin", "secret", "administrator", "shop")
+        answer = await asyncio.wait_for(waiting, PATIENCE)
+
+    assert answer.status_code == 401
+    assert "rights have changed" in answer.json()["reason"]
+
+
+async def test_a_long_poll_tells_nothing_new_to_whom_it_may_not_be_told(tmp_path: Path) -> None:
+    world = make_world(tmp_path, auth_cache_seconds=1e-3)
+    async with service(world) as client:
+        waiting = asyncio.create_task(client.get("/itc_db", params={"after": 7, "wait": 60}))
+        await until(lambda: len(world.traces.feed.waiting) > 0)
+        world.broker.add("admin", "changed", "administrator", "/")
+        await world.tell(NEWS)
+        answer = await asyncio.wait_for(waiting, PATIENCE)
+
+    assert answer.status_code == 401
