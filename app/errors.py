@@ -22,6 +22,10 @@ class ConflictError(ItcError):
     """The request is right, but not in the present state (another policy, a running job)."""
 
 
+class QuotaError(ItcError):
+    """What is kept takes as much as it may; somebody has to delete some."""
+
+
 class NotAuthenticatedError(ItcError):
     """No credentials, or the broker refuses them."""
 

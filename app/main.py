@@ -11,7 +11,9 @@ import msgspec
 from fastapi import FastAPI
 
 from app.api.application import build
+from app.api.budget import ByteBudget
 from app.api.readiness import Readiness
+from app.api.searching import Searches
 from app.api.services import Services
 from app.api.signin.auth import Authenticator, BrokerAuthenticator, NobodyAsked
 from app.api.streams import Subscribers
@@ -34,6 +36,7 @@ from app.traces.registry import TraceRegistry
 from app.traces.retention import Retention
 from app.traces.running import RunningTrace
 from app.tracker import Bounds
+from model.exports import Quota
 
 _DAY_SECONDS = 86_400
 
@@ -65,18 +68,33 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         registry = TraceRegistry(store, source, _pipeline(settings), elsewhere)
         await registry.resume()
         stack.push_async_callback(registry.shutdown, settings.shutdown_seconds)
-        exports = Exports(settings.exports, settings.archives)
+        exports = Exports(
+            settings.exports,
+            settings.archives,
+            Quota(files=settings.exports_max_files, bytes=settings.exports_max_bytes),
+        )
         jobs = _jobs(settings, store)
         await asyncio.to_thread(exports.sweep)
         await jobs.start()
         stack.push_async_callback(jobs.stop)
+        budget = ByteBudget(settings.answers_max_bytes)
+        searches = Searches(
+            store.events,
+            at_once=settings.searches,
+            each=settings.searches_per_user,
+            waiting=settings.searches_waiting,
+        )
         yield Services(
             settings=settings,
             authenticator=_authenticator(settings, management),
             broker=management,
             traces=registry,
             store=store,
-            tail=Tail(store.events, registry.subscribe()),
+            searches=searches,
+            budget=budget,
+            tail=Tail(
+                store.events, searches, registry.subscribe(), budget, settings.tail_max_bytes
+            ),
             subscribers=Subscribers(settings.live_subscribers),
             jobs=jobs,
             exports=exports,
@@ -117,6 +135,7 @@ async def _open_store(settings: Settings) -> Store:
         payload_max_bytes=settings.payload_max_bytes,
         quarantine_max=settings.quarantine_max,
         query_seconds=settings.query_seconds,
+        searches=settings.searches,
     )
 
 

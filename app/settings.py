@@ -220,6 +220,13 @@ class Settings(BaseSettings):
     job_queue: Count = Field(default=100, description="Most jobs that may wait.")
     job_history: Count = Field(default=1_000, description="Most ended jobs that are kept.")
 
+    exports_max_bytes: Bytes = Field(
+        default=107_374_182_400, description="Size of all exports together; beyond it, 507."
+    )
+    exports_max_files: Count = Field(
+        default=10_000, description="Number of exports that are kept; beyond it, 507."
+    )
+
     # Bounds of the interface
     page_size: Count = Field(default=100, description="Events on a page by default.")
     page_size_max: Count = Field(default=500, description="Most events on a page.")
@@ -228,6 +235,26 @@ class Settings(BaseSettings):
     )
     query_seconds: Seconds = Field(
         default=15, description="How long the database may look for a list of events."
+    )
+    searches: Annotated[int, Field(ge=1, le=64)] = Field(
+        default=4,
+        description="Lists with a filter, deep pages and long walks that are looked for at a time; "
+        "each has a connection to the database.",
+    )
+    searches_per_user: Count = Field(
+        default=2, description="Most of them of one user; users take turns."
+    )
+    searches_waiting: Count = Field(
+        default=10, description="Most of one user that wait for their turn; beyond it, 429."
+    )
+    answers_max_bytes: Count = Field(
+        default=67_108_864,
+        description="Memory for the large payloads, headers and clocks of all answers under way; "
+        "the rest waits.",
+    )
+    tail_max_bytes: Count = Field(
+        default=33_554_432,
+        description="Memory for new events that are kept encoded for the next reader of the tail.",
     )
     wait_seconds_max: Seconds = Field(
         default=60, description="Longest long poll, and longest `Prefer: wait`."

@@ -5,7 +5,8 @@ How each format is written is in ``spark_jobs/formats``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,8 @@ FORMATS: dict[str, Format] = {
     for each in (
         Format("jsonl", "application/x-ndjson", "JSON, one event a line"),
         Format("json", "application/json", "JSON, one document with the chain's summary"),
-        Format("csv", "text/csv; charset=utf-8", "Comma-separated values with a header line"),
+        Format("csv", "text/csv; charset=utf-8", "Comma-separated values, safe in a spreadsheet"),
+        Format("exact.csv", "text/csv; charset=utf-8", "Comma-separated values, exactly as sent"),
         Format("txt", "text/plain; charset=utf-8", "Text to read, one labelled block an event"),
         Format("parquet", "application/vnd.apache.parquet", "Parquet, for data tools"),
         Format("shiviz", "text/plain; charset=utf-8", "A log with vector clocks for ShiViz"),
@@ -110,3 +112,61 @@ class Manifest:
 
     vhost: str
     events: int
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What a folder of exports holds: how many of them, and the bytes of all its files."""
+
+    files: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Quota:
+    """How much a folder of exports may hold."""
+
+    files: int
+    bytes: int
+
+    def left(self, used: Usage) -> int:
+        """The bytes that a further export may have; negative where there may be none."""
+        return -1 if used.files >= self.files else self.bytes - used.bytes
+
+    def refusal(self, used: Usage) -> str:
+        """Why there is no room, in a sentence."""
+        return (
+            f"The exports take {used.files} files and {used.bytes} bytes, of {self.files} files"
+            f" and {self.bytes} bytes that they may (ITC_EXPORTS_MAX_FILES,"
+            " ITC_EXPORTS_MAX_BYTES): delete some and ask again. Nothing was written."
+        )
+
+
+def usage_of(folder: Path, without: Path | None = None) -> Usage:
+    """What a folder of exports holds, leaving out the export ``without``, which is replaced."""
+    left_out = () if without is None else (without, manifest_of(without))
+    files = size = 0
+    for entry in _files_in(folder):
+        if Path(entry.path) in left_out:
+            continue
+        try:
+            size += entry.stat(follow_symlinks=False).st_size
+        except OSError:  # removed just now
+            continue
+        files += not entry.name.startswith(".") and not entry.name.endswith(MANIFEST)
+    return Usage(files, size)
+
+
+def _files_in(folder: Path) -> Iterator[os.DirEntry[str]]:
+    """The files in the folders of a folder."""
+    for each in _entries(folder):
+        if each.is_dir(follow_symlinks=False):
+            yield from (one for one in _entries(each.path) if one.is_file(follow_symlinks=False))
+
+
+def _entries(folder: Path | str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as found:
+            return list(found)
+    except OSError:  # there is none yet, or no more
+        return []

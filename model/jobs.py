@@ -12,7 +12,8 @@ class Problem(enum.StrEnum):
     bad_request = "bad_request"  # the request is invalid: equal ids, two virtual hosts
     not_found = "not_found"  # an id that is not, or no longer, in the store
     outage = "outage"  # the database, the cluster, Java or the disk is away
-    cancelled = "cancelled"  # someone asked to end this job
+    full = "full"  # the exports take all that they may
+    cancelled = "cancelled"  # someone asked for the end of this job
     failed = "failed"  # anything else
 
 

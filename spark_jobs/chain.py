@@ -26,7 +26,7 @@ from pyspark.sql import SparkSession
 if __name__ == "__main__":  # spark-submit puts this file's folder on the path, not the package's
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
-from model.exports import FORMATS, ChainSummary, Format, format_of, manifest_of
+from model.exports import FORMATS, ChainSummary, Format, Quota, format_of, manifest_of
 from model.jobs import Problem
 from spark_jobs.archived import Archive
 from spark_jobs.database import Database
@@ -51,7 +51,8 @@ CLOCKED_EVENTS = 200_000
 class ChainRequest:
     """The chain between two events of a store, as a file of one format.
 
-    ``archives`` is the folder of archives to look into for events that the store no longer has.
+    ``archives`` is the folder of archives to look into for events that the store has no more,
+    ``quota`` how much all exports beside this one may take together with it.
     """
 
     database: Database
@@ -61,6 +62,7 @@ class ChainRequest:
     format: Format
     form: Form | None = None
     archives: Path | None = None
+    quota: Quota | None = None
 
 
 def run(spark: SparkSession, request: ChainRequest, report: Report = silent) -> ChainSummary:
@@ -146,7 +148,7 @@ class _Job:
 
     def _write(self, found: Found, chain: Chain, summary: ChainSummary) -> None:
         output, database, meter = self._request.output, self._request.database, self._meter
-        with written_aside(output) as file:
+        with written_aside(output, self._request.quota) as file:
             chunks = rendered(self._spark, database, self._renderer, chain, found.slices, meter)
             self._renderer.write(file, chunks, chain)
             check_whole(found, meter.rows_written)
@@ -229,6 +231,7 @@ EXIT_CODES = {
     Problem.bad_request: 2,
     Problem.not_found: 4,
     Problem.outage: 6,
+    Problem.full: 6,
     Problem.cancelled: 1,
     Problem.failed: 1,
 }

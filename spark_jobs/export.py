@@ -10,12 +10,12 @@ import errno
 import hashlib
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from model.exports import LEFTOVER
+from model.exports import LEFTOVER, Quota, usage_of
 from model.jobs import Problem
 from spark_jobs.errors import JobError
 
@@ -23,8 +23,10 @@ from spark_jobs.errors import JobError
 class HashedFile:
     """A file being written, with the digest and the length of its content."""
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, file: BinaryIO, bound: Callable[[int], None]) -> None:
+        """``bound`` is called with each length to be, and raises where that is too much."""
         self._file = file
+        self._bound = bound
         self._digest = hashlib.sha256()
         self.bytes = 0
         self.closed = False
@@ -35,7 +37,8 @@ class HashedFile:
         return self._digest.hexdigest()
 
     def write(self, data: bytes) -> int:
-        """Append; Arrow passes its own buffers."""
+        """Append; Arrow hands its own buffers in."""
+        self._bound(self.bytes + len(data))
         self._digest.update(data)
         written = self._file.write(data)
         self.bytes += written
@@ -59,17 +62,20 @@ class HashedFile:
 
 
 @contextmanager
-def written_aside(target: Path) -> Iterator[HashedFile]:
-    """A file that appears as ``target`` if the block succeeds, and nowhere if it does not.
+def written_aside(target: Path, quota: Quota | None = None) -> Iterator[HashedFile]:
+    """A file that appears as ``target`` when the block ends well, and nowhere when it does not.
 
-    Raises `JobError` if the disk is full, or the folder cannot be written.
+    Raises `JobError` where the disk is full, the folder cannot be written, or the export is more
+    than the quota of the folder of all exports leaves.
     """
+    bound = bound_of(target, quota) if quota else _unbounded
+    bound(0)
     aside = target.with_name(f".{target.name}.{secrets.token_hex(6)}{LEFTOVER}")
     with disk_explained(target):
         target.parent.mkdir(parents=True, exist_ok=True)
     try:
         with disk_explained(target), aside.open("xb") as raw:
-            yield HashedFile(raw)
+            yield HashedFile(raw, bound)
             raw.flush()
             os.fsync(raw.fileno())
         with disk_explained(target):
@@ -77,6 +83,25 @@ def written_aside(target: Path) -> Iterator[HashedFile]:
             sync(target.parent)
     finally:
         aside.unlink(missing_ok=True)
+
+
+def bound_of(target: Path, quota: Quota) -> Callable[[int], None]:
+    """What raises a `JobError` for a length at which an export is too much for its folder.
+
+    What the others take is looked at once: jobs run one after the other.
+    """
+    used = usage_of(target.parent.parent, target)
+    left = quota.left(used)
+
+    def bound(length: int) -> None:
+        if left < length or left <= 0:
+            raise JobError(Problem.full, quota.refusal(used))
+
+    return bound
+
+
+def _unbounded(length: int) -> None:
+    """Nothing is too much."""
 
 
 def write_file(target: Path, content: bytes) -> None:

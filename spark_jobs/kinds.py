@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from pyspark.sql import SparkSession
 
-from model.exports import FORMATS
+from model.exports import FORMATS, Quota
 from model.jobs import Problem
 from spark_jobs import archive, chain, topology
 from spark_jobs.database import Database
@@ -37,6 +37,7 @@ def _chain(spark: SparkSession, database: Database, request: Json, report: Repor
         format=FORMATS[request["format"]],
         form=request.get("form"),
         archives=Path(request["archives"]) if request.get("archives") else None,
+        quota=Quota(**request["quota"]) if request.get("quota") else None,
     )
     return chain.run(spark, wanted, report).to_json()
 

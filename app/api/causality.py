@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from app.api.views import event_views
+from app.api.answers import Heavy
 from app.errors import BadRequestError
 from app.stored.deliveries import Fate
 from itc import Relation, compare
@@ -44,7 +44,7 @@ def comparison(a: Event, b: Event, gaps: Sequence[Gap]) -> dict[str, Any]:
     }
 
 
-def deliveries_view(fate: Fate, columns: Collection[str] | None) -> dict[str, Any]:
+def deliveries_view(fate: Fate, heavy: Heavy) -> dict[str, Any]:
     """A publish's fate, queue by queue."""
     return {
         "event": fate.publish.id,
@@ -55,8 +55,8 @@ def deliveries_view(fate: Fate, columns: Collection[str] | None) -> dict[str, An
             {
                 "queue": queue.queue,
                 "state": queue.state.value,
-                "deliveries": event_views(queue.deliveries, columns),
-                "dead_letters": event_views(queue.dead_letters, columns),
+                "deliveries": heavy.views(queue.deliveries),
+                "dead_letters": heavy.views(queue.dead_letters),
                 "dead_lettered_to": queue.dead_lettered_to,
             }
             for queue in fate.queues

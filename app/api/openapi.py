@@ -22,6 +22,7 @@ _DESCRIPTIONS = {
     429: "Slow down.",
     500: "The job failed; the reason is the job's own.",
     503: "The broker, its management API or the database is unavailable.",
+    507: "The exports take all the space that they may: delete some.",
 }
 
 

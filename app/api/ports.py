@@ -11,7 +11,7 @@ from typing import Protocol
 from app.stored.causality import Walk
 from app.stored.deliveries import Fate
 from app.stored.filters import EventFilter
-from app.stored.pages import EventPage, Sort
+from app.stored.pages import EventPage, Found, Sort
 from app.stored.participants import Participant, VectorEntry
 from app.stored.quarantine import Quarantined
 from app.stored.traces import Trace
@@ -49,6 +49,17 @@ class Events(Protocol):
         limit: int = 100,
         large: Large = EVERYTHING,
     ) -> Sequence[Event]: ...
+    async def find(
+        self,
+        asked: EventFilter,
+        *,
+        after: int | None = None,
+        before: int | None = None,
+        limit: int = 100,
+        large: Large = EVERYTHING,
+        follow: bool = False,
+    ) -> Found: ...
+    async def some(self, ids: Sequence[int], large: Large = EVERYTHING) -> Sequence[Event]: ...
     async def page(
         self,
         asked: EventFilter,

@@ -26,6 +26,7 @@ from app.errors import (
     NotAuthorisedError,
     NotFoundError,
     OutageError,
+    QuotaError,
     TooManyRequestsError,
 )
 
@@ -44,6 +45,7 @@ STATUS_OF: dict[type[ItcError], tuple[int, str]] = {
     ConflictError: (409, "conflict"),
     TooManyRequestsError: (429, "too_many_requests"),
     OutageError: (503, "unavailable"),
+    QuotaError: (507, "insufficient_storage"),
     FailedJobError: (500, "job_failed"),
 }
 
@@ -55,6 +57,11 @@ WORD_OF = {
     405: "method_not_allowed",
     413: "too_large",
 }
+
+# Of a request that is wrong in many places, and of a name that the client made up: an error is
+# never much longer than what it is about.
+_FAULTS_SAID = 10
+_NAME_SAID = 100
 
 REALM = "rabbitmq-itc"
 
@@ -127,6 +134,7 @@ def _explain(fault: Mapping[str, Any]) -> str:
     """``page_size: Input should be less than or equal to 500``; never the input itself."""
     source, *names = (str(part) for part in fault["loc"])
     where = ".".join([source, *names] if source == "body" else names)
+    where = where if len(where) <= _NAME_SAID else f"{where[:_NAME_SAID]}…"
     message = str(fault["msg"]).removeprefix("Value error, ")
     text = f"{where}: {message}" if where else message
     return text if len(text) <= _LONGEST_FAULT else text[:_LONGEST_FAULT] + "…"

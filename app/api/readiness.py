@@ -29,22 +29,31 @@ class Readiness:
         self._known: dict[str, Condition] = {}
         self._until = 0.0
         self._asking = asyncio.Lock()
+        self._unanswered: dict[str, asyncio.Future[Any]] = {}
 
     async def checks(self) -> dict[str, Condition]:
         """Each dependency's condition."""
         async with self._asking:
             if time.monotonic() >= self._until:
-                asked = (_condition(name, ask()) for name, ask in self._questions.items())
+                asked = (self._condition(name) for name in self._questions)
                 self._known = dict(zip(self._questions, await asyncio.gather(*asked), strict=True))
                 self._until = time.monotonic() + _BELIEVED_SECONDS
             return self._known
 
-
-async def _condition(name: str, question: Awaitable[Any]) -> Condition:
-    try:
-        async with asyncio.timeout(_PATIENCE_SECONDS):
-            await question
-    except (ItcError, TimeoutError) as error:
-        logger.warning("not ready: %s: %s", name, error or "no answer in time")
-        return "unavailable"
-    return "ok"
+    async def _condition(self, name: str) -> Condition:
+        """A dependency's; one that has not answered the last question is not asked another."""
+        question = self._unanswered.pop(name, None)
+        if question is None:
+            question = asyncio.ensure_future(self._questions[name]())
+        # Not a timeout around it: a transaction comes to its end before it lets its caller go.
+        await asyncio.wait({question}, timeout=_PATIENCE_SECONDS)
+        if not question.done():
+            self._unanswered[name] = question
+            logger.warning("not ready: %s: no answer in time", name)
+            return "unavailable"
+        try:
+            question.result()
+        except (ItcError, TimeoutError) as error:
+            logger.warning("not ready: %s: %s", name, error or "no answer in time")
+            return "unavailable"
+        return "ok"

@@ -8,8 +8,10 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
+from app.api.budget import ByteBudget
 from app.api.ports import BrokerUsers, Store
 from app.api.readiness import Readiness
+from app.api.searching import Searches
 from app.api.signin.auth import Authenticator
 from app.api.streams import Subscribers
 from app.api.tail import Tail
@@ -25,6 +27,7 @@ from app.traces.registry import TraceRegistry
 class Services:
     """Everything that `app.main` puts together for the routes.
 
+    ``budget`` is of the bytes of large answers that may be in memory.
     ``stopping`` is set when the service is asked to stop: streams end then, so that nobody
     waits for them.
     """
@@ -34,6 +37,8 @@ class Services:
     broker: BrokerUsers
     traces: TraceRegistry
     store: Store
+    searches: Searches
+    budget: ByteBudget
     tail: Tail
     subscribers: Subscribers
     jobs: JobManager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from typing import Any
 
 import msgspec
@@ -60,18 +60,11 @@ class EventStream(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send until the frames end, the client goes away, or it is too slow."""
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-        sending = asyncio.create_task(self._send_all(send))
-        leaving = asyncio.create_task(_disconnected(receive))
         try:
-            await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            await send_while_connected(receive, self._send_all(send))
         finally:
-            leaving.cancel()
-            sending.cancel()
-            await asyncio.wait({sending, leaving})
             await self._frames.aclose()
             self._closed()
-        if not sending.cancelled():
-            sending.result()
 
     async def _send_all(self, send: Send) -> None:
         try:
@@ -81,6 +74,20 @@ class EventStream(Response):
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         except TimeoutError:
             return
+
+
+async def send_while_connected(receive: Receive, work: Coroutine[Any, Any, None]) -> None:
+    """Send until all is sent or the client goes away; raises what sending raises."""
+    sending = asyncio.create_task(work)
+    leaving = asyncio.create_task(_disconnected(receive))
+    try:
+        await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        leaving.cancel()
+        sending.cancel()
+        await asyncio.wait({sending, leaving})
+    if not sending.cancelled():
+        sending.result()
 
 
 async def _disconnected(receive: Receive) -> None:

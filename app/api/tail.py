@@ -8,85 +8,138 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from functools import cached_property
+from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
 import msgspec
 
+from app.api.answers import PIECE, Heavy, shares
+from app.api.budget import GROWTH, ByteBudget
 from app.api.ports import Events
-from app.api.views import encode_json, event_views, large_of
+from app.api.searching import Searches
+from app.api.views import encode_json, large_of
 from app.stored.filters import EventFilter
+from app.stored.pages import Found, is_quick
 from app.traces.feed import Feed
+from model.event import Event
 
-_SHARED = 16  # batches kept for readers who ask a moment later; each may take some megabytes
+_SHARED = 16  # batches kept for readers who ask a moment later, whatever their size
+# Between two looks at a reader's rights, at least: whoever believes the broker for less time than
+# this is not to make a loop of it.
+LEAST_LOOK_SECONDS = 0.1
 
 
 class TailQuery(msgspec.Struct, frozen=True):
-    """What a reader follows, and in which form."""
+    """What a reader follows, and in which form: as ``frames``, or else as one array."""
 
     filter: EventFilter
     columns: frozenset[str] | None
     payload: bool
     limit: int
+    frames: bool = False
 
 
-class TailBatch:
-    """New events, in the order of their ids; encoded once for everybody."""
+class TailBatch(msgspec.Struct, frozen=True):
+    """New events, in the order of their ids; encoded once for everybody.
 
-    def __init__(self, views: list[dict[str, object]], ids: list[int]) -> None:
-        self._views = views
-        self.ids = ids
+    An array may have marks in the place of large events (`app.api.answers`), which each reader then
+    reads for itself. Frames end before such events become too much: ``cut`` says that they did.
+    """
 
-    @cached_property
-    def array(self) -> bytes:
-        """One JSON array."""
-        return encode_json(self._views)
-
-    @cached_property
-    def frames(self) -> bytes:
-        """Server-sent events, one an event, under its id."""
-        pairs = zip(self.ids, self._views, strict=True)
-        return b"".join(b"id: %d\ndata: %b\n\n" % (n, encode_json(view)) for n, view in pairs)
+    ids: list[int]
+    encoded: bytes
+    heavy: Heavy
+    cut: bool = False
 
 
-_Key: TypeAlias = tuple[TailQuery, int, int]
+class Watch(msgspec.Struct, frozen=True):
+    """How long a reader waits, and whether it still may: ``check`` raises where it may not."""
+
+    seconds: float
+    stopping: asyncio.Event
+    check: Callable[[], Awaitable[None]]
+    check_seconds: float  # between two looks
+
+
+class _Reading:
+    """A batch that is being read, or was, and how many wait for it."""
+
+    def __init__(self, task: asyncio.Task[TailBatch]) -> None:
+        self.task = task
+        self.waiting = 0
+
+    @property
+    def failed(self) -> bool:
+        return self.task.done() and (self.task.cancelled() or self.task.exception() is not None)
+
+    @property
+    def bytes(self) -> int:
+        return 0 if self.failed else len(self.task.result().encoded)
+
+
+# The query, the event it begins behind, the newest, and whose share it takes where that matters.
+_Key: TypeAlias = tuple[TailQuery, int, int, str]
 
 
 class Tail:
-    """Reads what is new, and waits for it."""
+    """Reads what is new, and waits for it; keeps up to ``most_bytes`` for those who come next."""
 
-    def __init__(self, events: Events, feed: Feed) -> None:
+    def __init__(
+        self,
+        events: Events,
+        searches: Searches,
+        feed: Feed,
+        budget: ByteBudget,
+        most_bytes: int,
+    ) -> None:
         self._events = events
+        self._searches = searches
         self._feed = feed
-        self._batches: OrderedDict[_Key, asyncio.Task[TailBatch]] = OrderedDict()
+        self._budget = budget
+        self._most_bytes = most_bytes
+        self._batches: OrderedDict[_Key, _Reading] = OrderedDict()
 
     @property
     def newest(self) -> int:
         """The newest stored event's id."""
         return self._feed.latest
 
-    async def after(self, query: TailQuery, event_id: int) -> tuple[TailBatch, int]:
-        """Events after ``event_id``, at most the query's limit, and the id to continue from.
+    @property
+    def kept_bytes(self) -> int:
+        """The size of the batches that are kept."""
+        return sum(each.bytes for each in self._batches.values() if each.task.done())
 
-        That id is beyond the last event given if all events up to it were searched: a filter that
-        seldom matches is not applied to the same events again.
+    async def after(
+        self, query: TailQuery, event_id: int, owner: str, *, follow: bool = True
+    ) -> tuple[TailBatch, int]:
+        """Events behind ``event_id``, at most the query's limit, and the id to go on from.
+
+        That id is beyond the last event given where all up to it were looked through: a filter
+        that seldom matches is not applied to the same events again. ``owner`` is the user whose
+        turn it is; ``follow`` says that it is not the first question of a request.
         """
         newest = self._feed.latest
-        batch = await self._shared((query, event_id, newest))
-        if len(batch.ids) == query.limit:
+        batch = await self._shared(query, event_id, newest, owner, follow)
+        if batch.cut or len(batch.ids) == query.limit:
             return batch, batch.ids[-1]
         return batch, max(newest, event_id, *batch.ids)
 
     async def first_after(
-        self, query: TailQuery, event_id: int, seconds: float, stopping: asyncio.Event
+        self, query: TailQuery, event_id: int, owner: str, watch: Watch
     ) -> TailBatch:
-        """The first events after ``event_id``; if there are none, wait up to ``seconds``."""
-        deadline = asyncio.get_running_loop().time() + seconds
-        while True:
-            batch, event_id = await self.after(query, event_id)
-            left = deadline - asyncio.get_running_loop().time()
-            if batch.ids or left <= 0 or not await self.more(event_id, left, stopping):
-                return batch
+        """The first events behind ``event_id``; where there is none, wait for some seconds."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + watch.seconds
+        look = max(watch.check_seconds, LEAST_LOOK_SECONDS)
+        batch, event_id = await self.after(query, event_id, owner, follow=False)
+        while not batch.ids and (left := deadline - loop.time()) > 0:
+            arrived = await self.more(event_id, min(left, look), watch.stopping)
+            if watch.stopping.is_set():
+                break
+            await watch.check()
+            if arrived:
+                batch, event_id = await self.after(query, event_id, owner)
+        return batch
 
     async def more(self, event_id: int, seconds: float, stopping: asyncio.Event) -> bool:
         """Wait for any event after ``event_id``; False if none came, or the service is stopping."""
@@ -99,21 +152,64 @@ class Tail:
             arrival.cancel()
             end.cancel()
 
-    async def _shared(self, key: _Key) -> TailBatch:
-        task = self._batches.get(key)
-        if task is None or (task.done() and (task.cancelled() or task.exception())):
-            task = asyncio.create_task(self._read(*key))
-            self._batches[key] = task
-            while len(self._batches) > _SHARED:
-                self._batches.popitem(last=False)
-        # Shielded: a reader that goes away must not cancel the query of the others.
-        return await asyncio.shield(task)
+    async def _shared(
+        self, query: TailQuery, event_id: int, newest: int, owner: str, follow: bool
+    ) -> TailBatch:
+        # A search that somebody asks for once is theirs alone: others are not refused with them.
+        key = (query, event_id, newest, "" if follow or is_quick(query.filter) else owner)
+        reading = self._batches.get(key)
+        if reading is None or reading.failed:
+            task = asyncio.create_task(self._read(query, event_id, owner, follow))
+            reading = self._batches[key] = _Reading(task)
+            self._batches.move_to_end(key)
+            task.add_done_callback(lambda done: self._forget_old())
+        reading.waiting += 1
+        try:
+            # Shielded: one reader that goes away must not end the query of the others.
+            return await asyncio.shield(reading.task)
+        finally:
+            reading.waiting -= 1
+            if not reading.waiting and not reading.task.done():
+                reading.task.cancel()
 
-    async def _read(self, query: TailQuery, event_id: int, newest: int) -> TailBatch:
-        rows = await self._events.list(
-            query.filter,
-            after=event_id,
-            limit=query.limit,
-            large=large_of(query.columns, query.payload),
+    def _forget_old(self) -> None:
+        """Keep the newest of what was read, few and small enough; what is being read stays."""
+        kept, held = 0, 0
+        for key, each in reversed([*self._batches.items()]):
+            if not each.task.done():
+                continue
+            kept += 1
+            held += each.bytes
+            if each.failed or kept > _SHARED or held > self._most_bytes:
+                del self._batches[key]
+
+    async def _read(self, query: TailQuery, event_id: int, owner: str, follow: bool) -> TailBatch:
+        large = large_of(query.columns, query.payload)
+        found = await self._searches.find(
+            owner, query.filter, after=event_id, limit=query.limit, large=large, follow=follow
         )
-        return TailBatch(event_views(rows, query.columns), [row.id for row in rows])
+        ids = [row.id for row in found.items]
+        heavy = Heavy(found.heavy, query.columns, large)
+        if query.frames:
+            return await self._as_frames(found, heavy)
+        return TailBatch(ids, encode_json(heavy.views(found.items)), heavy)
+
+    async def _as_frames(self, found: Found, heavy: Heavy) -> TailBatch:
+        """Server-sent events, one an event, under its id."""
+        together = next(shares([*found.heavy], found.heavy, PIECE), [])
+        items = found.items
+        later = set(found.heavy) - set(together)
+        if later:
+            items = items[: next(n for n, row in enumerate(items) if row.id in later)]
+        size = sum(found.heavy[event_id] for event_id in together)
+        async with self._budget.hold(size * GROWTH):
+            rows = {row.id: row for row in await self._read_large(together, heavy)}
+            frames = b"".join(
+                b"id: %d\ndata: %b\n\n" % (row.id, encode_json(heavy.view(rows.get(row.id, row))))
+                for row in items
+            )
+            nothing_left = Heavy({}, heavy.columns, heavy.large)
+            return TailBatch([row.id for row in items], frames, nothing_left, cut=bool(later))
+
+    async def _read_large(self, ids: list[int], heavy: Heavy) -> list[Event]:
+        return [*await self._events.some(ids, heavy.large)] if ids else []

@@ -67,8 +67,8 @@ def event_views(
     return [event_view(row, columns) for row in rows]
 
 
-def page_view(page: EventPage, columns: Collection[str] | None) -> dict[str, Any]:
-    """A page in RabbitMQ's envelope."""
+def page_view(page: EventPage, items: list[Any]) -> dict[str, Any]:
+    """A page in RabbitMQ's envelope; ``items`` are its events' views."""
     return {
         "total_count": page.total_count,
         "item_count": page.item_count,
@@ -76,7 +76,7 @@ def page_view(page: EventPage, columns: Collection[str] | None) -> dict[str, Any
         "page": page.page,
         "page_size": page.page_size,
         "page_count": page.page_count,
-        "items": event_views(page.items, columns),
+        "items": items,
     }
 
 

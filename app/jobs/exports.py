@@ -14,10 +14,21 @@ from typing import Any
 
 import msgspec
 
-from app.errors import BadRequestError, NotFoundError
+from app.errors import BadRequestError, NotFoundError, QuotaError
 from app.jobs.requests import JobRequest
 from app.stored.jobs import Json
-from model.exports import FORMATS, LEFTOVER, MANIFEST, Format, Manifest, format_of, manifest_of
+from model.exports import (
+    FORMATS,
+    LEFTOVER,
+    MANIFEST,
+    Format,
+    Manifest,
+    Quota,
+    Usage,
+    format_of,
+    manifest_of,
+    usage_of,
+)
 
 PLAIN_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
 FOLDER = re.compile(r"([0-9]{1,19})-([0-9]{1,19})")
@@ -67,10 +78,11 @@ def checked_name(file: str) -> Format:
 class Exports:
     """The exports under one folder."""
 
-    def __init__(self, folder: Path, archives: Path) -> None:
-        """Exports are in ``folder``; chains are also looked for in the folder ``archives``."""
+    def __init__(self, folder: Path, archives: Path, quota: Quota) -> None:
+        """Exports in ``folder``; chains are looked for in the folder ``archives`` too."""
         self._folder = folder
         self._archives = archives
+        self._quota = quota
 
     def request(
         self, vhost: str, from_id: int, to_id: int, file: str, owner: str, form: str | None = None
@@ -93,6 +105,8 @@ class Exports:
             "output": str(self._path(from_id, to_id, file)),
             "format": found.name,
             "archives": str(self._archives),
+            # Looked at again by the job, when its turn has come.
+            "quota": {"files": self._quota.files, "bytes": self._quota.bytes},
         }
         return JobRequest(
             kind="chain",
@@ -102,6 +116,16 @@ class Exports:
             work={**work, "form": form},
             finish=finish,
         )
+
+    def usage(self) -> Usage:
+        """What all exports take."""
+        return usage_of(self._folder)
+
+    def check_room(self, from_id: int, to_id: int, file: str) -> None:
+        """Raise `QuotaError` where there is no room for another export, or for one anew."""
+        used = usage_of(self._folder, self._path(from_id, to_id, file))
+        if self._quota.left(used) <= 0:
+            raise QuotaError(self._quota.refusal(used))
 
     def get(self, from_id: int, to_id: int, file: str) -> Export:
         """One export.

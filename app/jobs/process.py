@@ -20,7 +20,14 @@ import msgspec
 
 from app.children import Child
 from app.environment import needed
-from app.errors import BadRequestError, ConflictError, ItcError, NotFoundError, OutageError
+from app.errors import (
+    BadRequestError,
+    ConflictError,
+    ItcError,
+    NotFoundError,
+    OutageError,
+    QuotaError,
+)
 from app.jobs.ports import Report
 from app.stored.jobs import Json
 from model.jobs import Problem, Progress
@@ -40,6 +47,7 @@ ERRORS: dict[Problem, type[ItcError]] = {
     Problem.bad_request: BadRequestError,
     Problem.not_found: NotFoundError,
     Problem.outage: OutageError,
+    Problem.full: QuotaError,
     Problem.cancelled: ConflictError,
 }
 

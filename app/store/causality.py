@@ -17,7 +17,7 @@ from sqlalchemy import TextClause, bindparam, func, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store import tables
-from app.store.events import MAX_ID, by_id, by_ids
+from app.store.events import MAX_ID, by_id, found_by_ids
 from app.store.subject import Subject, reads
 from app.stored.causality import Walk
 from model.event import EVERYTHING, NOTHING_LARGE, Large
@@ -97,7 +97,8 @@ class Causality(Subject):
             return found
 
         ids, truncated = await _nearest(event_id, limit, neighbours, towards=-1)
-        return Walk(await by_ids(connection, ids, large), truncated)
+        found = await found_by_ids(connection, ids, large)
+        return Walk(found.items, truncated, found.heavy)
 
     @reads
     async def effects(
@@ -123,7 +124,8 @@ class Causality(Subject):
             return following
 
         ids, truncated = await _nearest(event_id, limit, neighbours, towards=1)
-        return Walk(await by_ids(connection, ids, large), truncated)
+        found = await found_by_ids(connection, ids, large)
+        return Walk(found.items, truncated, found.heavy)
 
 
 async def _nearest(

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
+
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import BadRequestError
 from app.store import tables
-from app.store.events import by_id, by_ids
+from app.store.events import AT_ONCE, by_id, by_ids, found_by_ids
 from app.store.subject import Subject, reads
 from app.stored.deliveries import Fate, QueueFate
-from model.event import EVERYTHING, Event, Large
+from model.event import EVERYTHING, NOTHING_LARGE, Event, Large
 from model.words import EventType, Match
 
 # How many events of one publish are looked at, the first ones: a message that is requeued for
@@ -29,7 +31,7 @@ class Deliveries(Subject):
 
         Raises `NotFoundError`, and `BadRequestError` for a received event.
         """
-        publish = await by_id(connection, event_id, large)
+        publish = await by_id(connection, event_id, NOTHING_LARGE)
         if publish.type is not EventType.published or publish.routed_queues is None:
             raise BadRequestError(f"event {event_id} was received: only a publish has deliveries")
         query = (
@@ -39,17 +41,36 @@ class Deliveries(Subject):
             .limit(MOST)
         )
         ids = [row[0] for row in await connection.execute(query)]
-        # A dead letter's headers say where it came from.
-        received = await by_ids(connection, ids, large | {"properties"})
+        # Where a dead letter came from stands in its headers.
+        found = await found_by_ids(connection, ids, large | {"properties"})
+        died = {event.id: _died_in(event) for event in found.items}
+        for some in _shares(found.heavy):
+            for event in await by_ids(connection, some, frozenset({"properties"})):
+                died[event.id] = _died_in(event)
         fates = {queue: QueueFate(queue, [], []) for queue in publish.routed_queues}
-        for event in received:
-            _note(fates, event)
-        return Fate(publish, len(publish.routed_queues), list(fates.values()))
+        for event in found.items:
+            _note(fates, event, died[event.id])
+        queues = list(fates.values())
+        return Fate(publish, len(publish.routed_queues), queues, found.heavy)
 
 
-def _note(fates: dict[str, QueueFate], event: Event) -> None:
+def _shares(heavy: Mapping[int, int]) -> Iterator[list[int]]:
+    """Ids by as many as may be in memory together, by their bytes."""
+    share: list[int] = []
+    held = 0
+    for event_id, size in heavy.items():
+        if share and held + size > AT_ONCE:
+            yield share
+            share, held = [], 0
+        share.append(event_id)
+        held += size
+    if share:
+        yield share
+
+
+def _note(fates: dict[str, QueueFate], event: Event, died_in: Sequence[str]) -> None:
     if event.match is Match.dead_lettered:
-        for queue in _died_in(event):
+        for queue in died_in:
             if queue in fates:
                 fates[queue].dead_letters.append(event)
                 return

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any, TypeAlias, TypeVar
 
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from app.errors import BadRequestError, OutageError, SettingsError
 from app.store import postgres, sqlite
+from app.stored.lanes import Lane
 
 Dialect: TypeAlias = sqlite.Sqlite | postgres.Postgres
+
+POOL_SECONDS = 60  # that a transaction waits for a connection
 
 T = TypeVar("T")
 Work: TypeAlias = Callable[[AsyncConnection], Awaitable[T]]
@@ -51,11 +54,15 @@ class Database:
     waits for it: a driver cut off in the middle leaves the file locked, or a commit in doubt.
     """
 
-    def __init__(self, database_url: str, query_seconds: float) -> None:
-        """Does not connect yet: the first transaction does."""
+    def __init__(self, database_url: str, query_seconds: float, searches: int) -> None:
+        """Connect to nothing yet: that happens with the first transaction.
+
+        ``searches`` is how many connections look for events that pass filters.
+        """
         self._query_seconds = query_seconds
         self.dialect = dialect_of(database_url)
-        self._reader = self.dialect.reader()
+        places = {**dict.fromkeys(Lane, 1), **self.dialect.readers, Lane.search: searches}
+        self._readers = {lane: _Readers(self.dialect, lane, places[lane]) for lane in Lane}
         self._writer = self.dialect.writer()
         self._running: set[asyncio.Task[Any]] = set()
 
@@ -63,16 +70,17 @@ class Database:
         """Wait for running transactions to end, and close all connections."""
         if self._running:
             await asyncio.wait(self._running)
-        await self._reader.dispose()
+        for readers in self._readers.values():
+            await readers.engine.dispose()
         await self._writer.dispose()
 
-    async def read(self, work: Work[T]) -> T:
-        """The result of ``work`` in a transaction that only reads; raises `OutageError`."""
-        return await self._to_its_end(self._read(None, work))
+    async def read(self, work: Work[T], lane: Lane = Lane.quick) -> T:
+        """What ``work`` gives in a transaction that only reads; raises `OutageError`."""
+        return await self._in_lane(lane, None, work)
 
-    async def search(self, work: Work[T]) -> T:
-        """As `read`, but raises `BadRequestError` for what takes over ``query_seconds``."""
-        return await self._to_its_end(self._read(self._query_seconds, work))
+    async def search(self, lane: Lane, work: Work[T]) -> T:
+        """As `read`, but what takes over ``query_seconds`` is broken off by a `BadRequestError`."""
+        return await self._in_lane(lane, self._query_seconds, work)
 
     async def write(self, work: Work[T]) -> T:
         """The result of ``work`` in a transaction that is committed, or rolled back by an error.
@@ -81,9 +89,14 @@ class Database:
         """
         return await self._to_its_end(self._write(work))
 
-    async def _read(self, seconds: float | None, work: Work[T]) -> T:
+    async def _in_lane(self, lane: Lane, seconds: float | None, work: Work[T]) -> T:
+        readers = self._readers[lane]
+        async with readers.place():  # who is cancelled while waiting for one leaves at once
+            return await self._to_its_end(self._read(readers.engine, seconds, work))
+
+    async def _read(self, engine: AsyncEngine, seconds: float | None, work: Work[T]) -> T:
         with translated(self.dialect):
-            async with self._reader.begin() as connection:
+            async with engine.begin() as connection:
                 await self.dialect.limit_time(connection, seconds)
                 return await work(connection)
 
@@ -102,6 +115,27 @@ class Database:
             if not task.done():
                 await asyncio.wait({task})
             raise
+
+
+class _Readers:
+    """The connections of a lane, taken in turn."""
+
+    def __init__(self, dialect: Dialect, lane: Lane, places: int) -> None:
+        self.engine = dialect.reader(places, lane)
+        self._places = asyncio.Semaphore(places)
+
+    @asynccontextmanager
+    async def place(self) -> AsyncIterator[None]:
+        """Wait for a connection to be free; raises `OutageError` where none becomes so."""
+        try:
+            async with asyncio.timeout(POOL_SECONDS):
+                await self._places.acquire()
+        except TimeoutError:
+            raise OutageError("the database is too busy: no connection became free") from None
+        try:
+            yield
+        finally:
+            self._places.release()
 
 
 @contextmanager

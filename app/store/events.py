@@ -7,15 +7,22 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
-from sqlalchemy import ColumnElement, Select, and_, bindparam, null, select
+from sqlalchemy import ColumnElement, Null, Select, and_, bindparam, case, func, null, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import NotFoundError
 from app.store.tables import channels, events, metadata, participants, traces
+from app.stored.pages import Found
 from model.event import EVERYTHING, FIELDS, Event, Field, Kind, Large
 
 # The greatest possible id; no database stores a greater one.
 MAX_ID = 2**63 - 1
+
+# Texts and bytes up to this length come with their row, the others of an event by themselves: a
+# page of ordinary messages is one query, and one of large payloads is not in memory at once.
+LIGHT = 1_024
+# What is left to be read is read at once up to this many bytes in all.
+AT_ONCE = 1 << 20
 
 
 _JOINED = (
@@ -32,6 +39,8 @@ _JOINED = (
         and_(channels.c.trace_id == events.c.trace_id, channels.c.number == events.c.channel),
     )
 )
+_LONG: frozenset[Kind] = frozenset({"bytes", "table", "words"})
+
 _DECODERS: dict[Kind, Callable[[Any], Any]] = {
     "words": msgspec.json.Decoder(tuple[str, ...]).decode,
     "table": msgspec.json.Decoder(dict[str, Any]).decode,
@@ -45,6 +54,10 @@ def _decoder(field: Field) -> Callable[[Any], Any] | None:
 
 # Fields whose value is not the column's, by position.
 _DECODED = [(place, decode) for place, each in enumerate(FIELDS) if (decode := _decoder(each))]
+# Lists that every event has: where one is None it was left out for its length.
+_NEVER_NULL = [
+    place for place, each in enumerate(FIELDS) if each.kind == "words" and not each.stored.null
+]
 
 
 async def by_ids(
@@ -58,11 +71,52 @@ async def by_ids(
     return [rows[event_id] for event_id in ids if event_id in rows]
 
 
+async def found_by_ids(
+    connection: AsyncConnection, ids: Sequence[int], large: Large = EVERYTHING
+) -> Found:
+    """The events with these ids, as `by_ids`; without large fields that are too much at once.
+
+    An event that comes without them has empty lists in the place of long ones.
+    """
+    if not ids:
+        return Found([])
+    rows, heavy = {}, {}
+    for *values, weight in await connection.execute(_light_query(large), {"ids": ids}):
+        event = _event(values)
+        rows[event.id] = event
+        if weight:
+            heavy[event.id] = int(weight)
+    if heavy and sum(heavy.values()) <= AT_ONCE:
+        rows |= {event.id: event for event in await by_ids(connection, [*heavy], large)}
+        heavy = {}
+    # In the list's order too: that is in which they are wanted.
+    heavy = {event_id: heavy[event_id] for event_id in ids if event_id in heavy} if heavy else heavy
+    return Found([rows[event_id] for event_id in ids if event_id in rows], heavy)
+
+
 @functools.cache
 def _query(large: Large) -> Select[*tuple[Any, ...]]:
     """The query for the events with some ids, its columns in the order of `Event`."""
+    return _of_ids(*(_column(field, large) for field in FIELDS))
+
+
+@functools.cache
+def _light_query(large: Large) -> Select[*tuple[Any, ...]]:
+    """As `_query`, but for long values, and behind the row how long these are together."""
+    columns, weights = [], []
+    for field in FIELDS:
+        column = _column(field, large)
+        if field.kind in _LONG and not isinstance(column, Null):
+            size = func.length(column)
+            weights.append(case((size > LIGHT, size), else_=0))
+            column = case((size <= LIGHT, column))
+        columns.append(column)
+    return _of_ids(*columns, sum(weights[1:], start=weights[0]))
+
+
+def _of_ids(*columns: ColumnElement[Any]) -> Select[*tuple[Any, ...]]:
     return (
-        select(*(_column(field, large) for field in FIELDS))
+        select(*columns)
         .select_from(_JOINED)
         .where(events.c.id.in_(bindparam("ids", expanding=True)))
     )
@@ -88,4 +142,7 @@ def _event(row: Iterable[Any]) -> Event:
     for place, decode in _DECODED:
         if values[place] is not None:
             values[place] = decode(values[place])
+    for place in _NEVER_NULL:
+        if values[place] is None:
+            values[place] = ()
     return Event._make(values)

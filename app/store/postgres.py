@@ -12,10 +12,12 @@ from sqlalchemy.dialects.postgresql import JSONB, Insert
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import NullPool
 
+from app.stored.lanes import Lane
+
 NAME = "postgresql"
 
 WRITERS = 4
-READERS = 8
+READERS = {Lane.quick: 8, Lane.follow: 2, Lane.bulk: 2}
 CONNECT_SECONDS = 10
 STATEMENT_SECONDS = 60  # a server that hangs must not hang the service
 POOL_SECONDS = 60
@@ -42,6 +44,7 @@ class Postgres:
     """What differs on PostgreSQL."""
 
     name = NAME
+    readers = READERS
 
     def __init__(self, url: URL) -> None:
         """Accepts libpq's ``sslmode`` too, since Spark's driver needs it in the same address."""
@@ -54,9 +57,10 @@ class Postgres:
         """The engine of the connections that write."""
         return self._engine(WRITERS)
 
-    def reader(self) -> AsyncEngine:
-        """The engine of the connections that only read."""
-        return self._engine(READERS, default_transaction_read_only="on")
+    def reader(self, connections: int = 1, lane: Lane = Lane.quick) -> AsyncEngine:
+        """The engine of a lane's connections, which only read."""
+        del lane  # its server remembers for all of them
+        return self._engine(connections, default_transaction_read_only="on")
 
     def migrator(self) -> AsyncEngine:
         """The engine of a connection that changes tables, however long it takes."""

@@ -16,20 +16,17 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store import tables
 from app.store.engine import Dialect
-from app.store.events import by_id, by_ids
+from app.store.events import by_id, by_ids, found_by_ids
 from app.store.filters import conditions, within
-from app.store.subject import Subject, reads, searches
+from app.store.subject import Subject, reads
 from app.store.times import ids_between
 from app.stored.filters import EventFilter
-from app.stored.pages import EventPage, Sort
+from app.stored.lanes import Lane
+from app.stored.pages import DEEP, EventPage, Found, Sort, is_quick
 from model.event import EVERYTHING, Event, Large
 
 # SQLite merges at most 500 lists. Beyond that, several virtual hosts share a list.
 MOST_LISTS = 400
-
-# From this position on, a page is first looked for by arithmetic instead of by OFFSET: at
-# 2,500,000 OFFSET takes three times as long as all the rest of the answer.
-DEEP = 1_000
 
 
 class _Scope(msgspec.Struct, frozen=True):
@@ -50,10 +47,8 @@ class Events(Subject):
         """One event; raises `NotFoundError`."""
         return await by_id(connection, event_id, large)
 
-    @searches
     async def list(
         self,
-        connection: AsyncConnection,
         asked: EventFilter,
         *,
         after: int | None = None,
@@ -61,23 +56,47 @@ class Events(Subject):
         limit: int = 100,
         large: Large = EVERYTHING,
     ) -> list[Event]:
-        """Up to `limit` events: the first ones after ``after``, or else the last before ``before``.
+        """Up to this many events: the first behind ``after``, or else the last before ``before``.
 
         With ``after``, ids rise up to ``before``; without it they fall. Raises `BadRequestError`
         for what takes too long, and for an invalid regular expression.
         """
-        scope = await _scope(connection, self.database.dialect, asked, after)
-        if after is not None:
-            scope.conditions.append(tables.events.c.id > within(after))
-        if before is not None:
-            scope.conditions.append(tables.events.c.id < within(before))
-        query = _ids(scope, Sort.id, descending=after is None, limit=limit, offset=0)
-        return await _rows(connection, query, large)
 
-    @searches
+        async def work(connection: AsyncConnection) -> list[Event]:
+            ids = await self._listed(connection, asked, after, before, limit)
+            return await by_ids(connection, ids, large)
+
+        return await self.database.search(_lane(asked), work)
+
+    async def find(
+        self,
+        asked: EventFilter,
+        *,
+        after: int | None = None,
+        before: int | None = None,
+        limit: int = 100,
+        large: Large = EVERYTHING,
+        follow: bool = False,
+    ) -> Found:
+        """As `list`, but without large fields that are too much at once.
+
+        ``follow``: for somebody who follows the store, who does not wait behind other searches.
+        """
+
+        async def work(connection: AsyncConnection) -> Found:
+            ids = await self._listed(connection, asked, after, before, limit)
+            return await found_by_ids(connection, ids, large)
+
+        return await self.database.search(_lane(asked, follow=follow), work)
+
+    async def some(self, ids: Sequence[int], large: Large = EVERYTHING) -> Sequence[Event]:
+        """The events with these ids, in their order; those that do not exist are left out."""
+        return await self.database.read(
+            lambda connection: by_ids(connection, ids, large), Lane.bulk
+        )
+
     async def page(
         self,
-        connection: AsyncConnection,
         asked: EventFilter,
         *,
         page: int,
@@ -86,33 +105,70 @@ class Events(Subject):
         descending: bool = True,
         large: Large = EVERYTHING,
     ) -> EventPage:
-        """A page by its number, from 1, with counts; empty after the last. Raises as `list`."""
-        scope = await _scope(connection, self.database.dialect, asked)
-        offset = (page - 1) * page_size
-        count = await _count(connection, asked, scope)
-        rows = []
-        if offset < count:
-            ids = None
-            if offset >= DEEP and sort is Sort.id and asked.names_traces_alone:
-                ids = await _ids_without_holes(connection, scope, descending, page_size, offset)
-            if ids is None:
-                query = _ids(scope, sort, descending, limit=page_size, offset=offset)
-                rows = await _rows(connection, query, large)
-            else:
-                rows = await by_ids(connection, ids, large)
-        return EventPage(rows, scope.total, count, page, page_size)
+        """The page of that number, from 1, with counts; empty behind the last.
 
-    @searches
-    async def count(self, connection: AsyncConnection, asked: EventFilter) -> int:
+        Raises as `list`; large fields are left out as by `find`.
+        """
+        offset = (page - 1) * page_size
+
+        async def work(connection: AsyncConnection) -> EventPage:
+            scope = await _scope(connection, self.database.dialect, asked)
+            count = await _count(connection, asked, scope)
+            ids: Sequence[int] = []
+            if offset < count:
+                by_position = None
+                if offset >= DEEP and sort is Sort.id and asked.names_traces_alone:
+                    by_position = await _ids_without_holes(
+                        connection, scope, descending, page_size, offset
+                    )
+                if by_position is None:
+                    query = _ids(scope, sort, descending, limit=page_size, offset=offset)
+                    ids = await _selected(connection, query)
+                else:
+                    ids = by_position
+            found = await found_by_ids(connection, ids, large)
+            return EventPage(found.items, scope.total, count, page, page_size, found.heavy)
+
+        return await self.database.search(_lane(asked, sort, offset), work)
+
+    async def count(self, asked: EventFilter) -> int:
         """How many events there are; raises as `list`."""
-        scope = await _scope(connection, self.database.dialect, asked)
-        return await _count(connection, asked, scope)
+
+        async def work(connection: AsyncConnection) -> int:
+            scope = await _scope(connection, self.database.dialect, asked)
+            return await _count(connection, asked, scope)
+
+        return await self.database.search(_lane(asked), work)
+
+    async def _listed(
+        self,
+        connection: AsyncConnection,
+        asked: EventFilter,
+        after: int | None,
+        before: int | None,
+        limit: int,
+    ) -> Sequence[int]:
+        scope = await _scope(connection, self.database.dialect, asked, after)
+        if after is not None:
+            scope.conditions.append(tables.events.c.id > within(after))
+        if before is not None:
+            scope.conditions.append(tables.events.c.id < within(before))
+        query = _ids(scope, Sort.id, descending=after is None, limit=limit, offset=0)
+        return await _selected(connection, query)
 
     @reads
     async def last_id(self, connection: AsyncConnection) -> int:
         """The newest event's id across all virtual hosts; 0 before the first."""
         newest = await connection.execute(select(func.max(tables.traces.c.last_event_id)))
         return int(newest.scalar_one() or 0)
+
+
+def _lane(
+    asked: EventFilter, sort: Sort = Sort.id, offset: int = 0, *, follow: bool = False
+) -> Lane:
+    if is_quick(asked, sort, offset):
+        return Lane.bulk if follow else Lane.quick
+    return Lane.follow if follow else Lane.search
 
 
 async def _scope(
@@ -207,10 +263,7 @@ def _shares(numbers: list[int]) -> list[list[int]]:
     return [numbers[start::lists] for start in range(lists)]
 
 
-async def _rows(
-    connection: AsyncConnection, query: Select[Any] | None, large: Large
-) -> list[Event]:
+async def _selected(connection: AsyncConnection, query: Select[Any] | None) -> list[int]:
     if query is None:
         return []
-    ids = [row[0] for row in await connection.execute(query)]
-    return await by_ids(connection, ids, large)
+    return [row[0] for row in await connection.execute(query)]

@@ -19,10 +19,15 @@ from sqlalchemy.pool import ConnectionPoolEntry
 
 from app.errors import SettingsError
 from app.store import regex
+from app.stored.lanes import Lane
 
 NAME = "sqlite"
 
-READERS = 4
+READERS = {Lane.quick: 4, Lane.follow: 2, Lane.bulk: 2}
+# What each connection remembers of the file, in KiB. Whoever looks through all of it soon has none
+# of what it needs there.
+CACHED = {Lane.quick: 65_536, Lane.probe: 64}
+CACHED_ELSE = 16_384
 BUSY_SECONDS = 10  # another process writes: one that runs traces, or migrates; never Spark
 # SQLite's own waiting checks less and less often, in the end ten times a second, and meanwhile
 # nobody uses the file.
@@ -74,6 +79,7 @@ class Sqlite:
     """What differs on SQLite."""
 
     name = NAME
+    readers = READERS
 
     def __init__(self, url: URL) -> None:
         """Refuses a database in memory: readers and the writer have separate connections."""
@@ -89,10 +95,16 @@ class Sqlite:
         event.listen(engine.sync_engine, "connect", _set_up_writer)
         return engine
 
-    def reader(self) -> AsyncEngine:
-        """The engine of the connections that only read."""
-        engine = self._engine(READERS)
-        event.listen(engine.sync_engine, "connect", _set_up_reader)
+    def reader(self, connections: int = 1, lane: Lane = Lane.quick) -> AsyncEngine:
+        """The engine of a lane's connections, which only read."""
+        engine = self._engine(connections)
+        kept = CACHED.get(lane, CACHED_ELSE)
+
+        def set_up(connection: Any, entry: ConnectionPoolEntry) -> None:
+            _set_up_reader(connection, entry)
+            _set(connection, [f"cache_size=-{kept}"])
+
+        event.listen(engine.sync_engine, "connect", set_up)
         event.listen(engine.sync_engine, "begin", _begin)
         return engine
 

@@ -21,6 +21,7 @@ from app.store.quarantine import Quarantine
 from app.store.queries import Events
 from app.store.retention import Retention
 from app.store.traces import Traces
+from app.stored.lanes import Lane
 
 
 def _now() -> int:
@@ -53,15 +54,17 @@ class Store:
         payload_max_bytes: int = 65_536,
         quarantine_max: int = 1_000,
         query_seconds: float = 15.0,
+        searches: int = 4,
         clock: Callable[[], int] = _now,
     ) -> Store:
         """Connect to a database whose tables are up to date (`app.store.migrate`).
 
-        ``payload_max_bytes`` of each message's body are kept, and ``quarantine_max`` unreadable
-        messages per trace; a list of events may take ``query_seconds``. Raises `SettingsError`,
-        which says what to do, and `OutageError`.
+        Of each message's body ``payload_max_bytes`` are kept, of unreadable messages
+        ``quarantine_max`` a trace; a list of events may take ``query_seconds``, and ``searches``
+        of them are looked for at a time, where a filter has to be held to every event.
+        Raises `SettingsError`, which says what to do, and `OutageError`.
         """
-        database = Database(database_url, query_seconds)
+        database = Database(database_url, query_seconds, searches)
         try:
             await database.write(check_schema)
         except BaseException:
@@ -74,8 +77,8 @@ class Store:
         await self._database.close()
 
     async def ping(self) -> None:
-        """Return if the database answers; otherwise raise `OutageError`."""
-        await self._database.read(_ask)
+        """Return where the database answers; otherwise `OutageError`."""
+        await self._database.read(_ask, Lane.probe)
 
 
 async def _ask(connection: AsyncConnection) -> None:

@@ -1,8 +1,8 @@
 """A subject of the store: a class whose methods are one transaction each.
 
-A method takes the connection that it works on, and `reads`, `searches` or `writes` opens a
-transaction around each call of it: callers never see a connection. What works inside a larger
-transaction is a function below the class.
+A method is written with the connection that it works on, and `reads` or `writes` opens a
+transaction around each call of it: callers never see a connection. What works inside a greater
+transaction is a function, and stands below the class.
 """
 
 from __future__ import annotations
@@ -41,18 +41,6 @@ def reads(work: Inside[S, P, T]) -> Method[S, P, T]:
     @functools.wraps(work)
     async def method(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return await self.database.read(lambda connection: work(self, connection, *args, **kwargs))
-
-    return method
-
-
-def searches(work: Inside[S, P, T]) -> Method[S, P, T]:
-    """As `reads`, but what takes too long is stopped with a `BadRequestError`."""
-
-    @functools.wraps(work)
-    async def method(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await self.database.search(
-            lambda connection: work(self, connection, *args, **kwargs)
-        )
 
     return method
 

@@ -38,11 +38,15 @@ class QueueFate(msgspec.Struct):
 
 
 class Fate(msgspec.Struct, frozen=True):
-    """A publish, the number of queues it was routed to, and each one's copy."""
+    """A publish, the number of queues it was routed to, and each one's copy.
+
+    ``heavy`` is that of `app.stored.pages.Found`.
+    """
 
     publish: Event
     routed_queues: int
     queues: list[QueueFate]
+    heavy: dict[int, int] = {}
 
     @property
     def handed_over(self) -> int:

@@ -17,7 +17,15 @@ from spark_jobs.formats.chain import Chain, Renderer, Sink, write_chunks
 
 LINE = "{" + ",".join(f'"{name}":%s' for name in SHOWN) + "}"
 LINE_ENDS = "\x85\u2028\u2029"
-CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+# Control characters, and those that change the direction of what stands around them: a name with
+# one of these reads as another on a screen.
+BIDIRECTIONAL = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
+CONTROL = re.compile(f"[\x00-\x1f\x7f-\x9f\u2028\u2029{BIDIRECTIONAL}]")
+# In a cell, which may have lines.
+IN_CELLS = re.compile(f"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029{BIDIRECTIONAL}]")
+# What a spreadsheet takes for the beginning of a formula; the wide ones are those of East Asian
+# keyboards.
+FORMULA = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
 
 
 def _json_lines(batch: pa.RecordBatch) -> list[str]:
@@ -59,10 +67,33 @@ def _write_json(file: Sink, chunks: Iterable[bytes], chain: Chain) -> None:
 def _render_csv(batch: pa.RecordBatch, chain: Chain) -> bytes:
     del chain
     fields = event_fields(batch)
-    columns = [_csv_values(name, values) for name, values in fields.items()]
+    return _csv([_safe(_csv_values(name, values)) for name, values in fields.items()])
+
+
+def _render_exact_csv(batch: pa.RecordBatch, chain: Chain) -> bytes:
+    del chain
+    fields = event_fields(batch)
+    return _csv([_csv_values(name, values) for name, values in fields.items()])
+
+
+def _csv(columns: Sequence[Sequence[Any]]) -> bytes:
     text = io.StringIO()
     csv.writer(text, lineterminator="\r\n").writerows(zip(*columns, strict=True))
     return text.getvalue().encode()
+
+
+def _safe(values: Sequence[Any]) -> Sequence[Any]:
+    """Cells that a spreadsheet shows and does not run; numbers are ours, and never negative."""
+    return [cell(value) if isinstance(value, str) else value for value in values]
+
+
+def cell(text: str) -> str:
+    """A text with what it must not do in a spreadsheet taken from it.
+
+    Control characters are shown as escapes, and what would begin a formula stands behind a ``'``.
+    """
+    shown = IN_CELLS.sub(_escaped, text)
+    return f"'{shown}" if shown.startswith(FORMULA) else shown
 
 
 def _csv_values(name: str, values: Sequence[Any]) -> Sequence[Any]:
@@ -124,10 +155,15 @@ def _payload_facts(event: dict[str, Any]) -> str:
 
 def one_line(text: str) -> str:
     """The text with control characters as escapes, so that it stays one line and only text."""
-    return CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return CONTROL.sub(_escaped, text)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return f"\\u{ord(found[0]):04x}"
 
 
 JSONL = Renderer(EVENT_COLUMNS, _render_jsonl, write_chunks)
 JSON = Renderer(EVENT_COLUMNS, _render_json, _write_json)
 CSV = Renderer(EVENT_COLUMNS, _render_csv, _write_csv)
+EXACT_CSV = Renderer(EVENT_COLUMNS, _render_exact_csv, _write_csv)
 TXT = Renderer(EVENT_COLUMNS, _render_txt, write_chunks)

@@ -9,6 +9,7 @@ RENDERERS: dict[str, Renderer] = {
     "jsonl": lines.JSONL,
     "json": lines.JSON,
     "csv": lines.CSV,
+    "exact.csv": lines.EXACT_CSV,
     "txt": lines.TXT,
     "parquet": parquet.PARQUET,
     "shiviz": shiviz.SHIVIZ,

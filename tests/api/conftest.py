@@ -13,7 +13,9 @@ import pytest
 from fastapi import FastAPI
 
 from app.api.application import build
+from app.api.budget import ByteBudget
 from app.api.readiness import Readiness
+from app.api.searching import Searches
 from app.api.services import Services
 from app.api.signin.auth import Authenticator, BrokerAuthenticator, NobodyAsked
 from app.api.streams import Subscribers
@@ -26,6 +28,7 @@ from app.server import Server, bind, configuration
 from app.settings import Settings
 from app.store import Store
 from app.tracker import Record
+from model.exports import Quota
 from tests.api.fakes import Clock, FakeBroker, FakeSpark, FakeTraces
 from tests.api.story import Teller, open_store, tell_story
 
@@ -42,6 +45,7 @@ class World:
     store: Store = field(init=False)  # open while the application is
     tellers: dict[str, Teller] = field(init=False)
     subscribers: Subscribers = field(init=False)
+    searches: Searches = field(init=False)
     stop: Callable[[], None] = field(init=False)  # what SIGTERM does first
 
     def authenticator(self) -> Authenticator:
@@ -64,16 +68,31 @@ class World:
             self.traces.feed.advance(await store.events.last_id())
             jobs = JobManager(store.jobs, self.spark, queue_limit=self.settings.job_queue)
             await jobs.start()
+            budget = ByteBudget(self.settings.answers_max_bytes)
+            self.searches = searches = Searches(
+                store.events,
+                at_once=self.settings.searches,
+                each=self.settings.searches_per_user,
+                waiting=self.settings.searches_waiting,
+            )
             services = Services(
                 settings=self.settings,
                 authenticator=self.authenticator(),
                 broker=self.broker,
                 traces=self.traces,
                 store=store,
-                tail=Tail(store.events, self.traces.feed),
+                searches=searches,
+                budget=budget,
+                tail=Tail(
+                    store.events, searches, self.traces.feed, budget, self.settings.tail_max_bytes
+                ),
                 subscribers=self.subscribers,
                 jobs=jobs,
-                exports=Exports(self.settings.exports, self.settings.archives),
+                exports=Exports(
+                    self.settings.exports,
+                    self.settings.archives,
+                    Quota(self.settings.exports_max_files, self.settings.exports_max_bytes),
+                ),
                 topologies=Topologies(self.settings.data_dir / "topologies"),
                 archives=Archives(self.settings.archives),
                 readiness=Readiness(database=store.ping, broker=self.broker.vhosts),

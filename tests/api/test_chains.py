@@ -13,7 +13,7 @@ from httpx_sse import aconnect_sse
 from app.api.routes.submitting import patience_of, preference_of
 from app.api.schemas.chains import ChainSummary, Export
 from app.api.schemas.jobs import Job
-from app.errors import OutageError
+from app.errors import OutageError, QuotaError
 from tests.api.conftest import World, connected, make_world
 from tests.api.story import AUDITED, INVOICED, ORDERED
 
@@ -362,3 +362,68 @@ async def test_a_client_that_does_not_wait_is_told_that_it_does_not(
 
     assert (accepted.status_code, accepted.headers["preference-applied"]) == (202, "wait=0")
     assert (done.status_code, done.headers.get("preference-applied")) == (201, None)
+
+
+async def job_under_way(world: World, client: httpx.AsyncClient) -> int:
+    world.spark.go.clear()
+    job = (await client.put(URL, headers=ASYNC)).json()
+    await world.spark.running.wait()
+    return int(job["id"])
+
+
+@pytest.mark.parametrize("path", ["?wait=60", "/progress"])
+async def test_who_waits_for_a_job_is_let_go_when_rights_are_taken_away(
+    tmp_path: Path, path: str
+) -> None:
+    world = make_world(tmp_path, auth_cache_seconds=1e-3)
+    async with connected(world.app(), auth=("admin", "secret")) as client:
+        job = await job_under_way(world, client)
+        waiting = asyncio.create_task(client.get(f"/itc_db/jobs/{job}{path}"))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        world.broker.add("admin", "secret", "administrator", "shop")
+        answer = await asyncio.wait_for(waiting, 10)
+        world.spark.go.set()
+
+    assert "your rights have changed" in answer.text
+    assert (answer.status_code == 401) or "event: dropped" in answer.text
+
+
+@pytest.mark.parametrize("bound", [{"exports_max_files": 1}, {"exports_max_bytes": 1}])
+async def test_exports_have_a_quota(tmp_path: Path, bound: dict[str, int]) -> None:
+    world = make_world(tmp_path, **bound)
+    async with connected(world.app(), auth=("admin", "secret")) as client:
+        first = await client.put(URL)
+        runs = world.spark.runs
+        second = await client.put(URL.replace("order", "another"))
+        asked_first = await client.put(URL.replace("order", "third"), headers=ASYNC)
+        anew = await client.put(URL)  # in the place of itself
+        await client.delete(URL)
+        after = await client.put(URL.replace("order", "another"))
+
+    assert (first.status_code, anew.status_code, after.status_code) == (201, 201, 201)
+    assert (second.status_code, second.json()["error"]) == (507, "insufficient_storage")
+    assert "ITC_EXPORTS_MAX" in second.json()["reason"]
+    assert asked_first.status_code == 507
+    assert runs == 1
+
+
+async def test_an_export_that_is_too_much_fails_and_is_counted_nowhere(tmp_path: Path) -> None:
+    world = make_world(tmp_path, exports_max_bytes=1)
+    async with connected(world.app(), auth=("admin", "secret")) as client:
+        world.spark.fail = QuotaError("The exports take 2 files")
+        failed = await client.put(URL)
+        metrics = (await client.get("/metrics")).text
+
+    assert (failed.status_code, failed.json()["error"]) == (500, "job_failed")
+    assert "itc_exports 0.0" in metrics
+    assert "itc_exports_bytes 0.0" in metrics
+
+
+async def test_the_metrics_say_what_exports_take(world: World, client: httpx.AsyncClient) -> None:
+    await client.put(URL)
+    metrics = (await client.get("/metrics")).text
+
+    kept = sum(path.stat().st_size for path in world.settings.exports.rglob("*.*"))
+    assert "itc_exports 1.0" in metrics
+    assert f"itc_exports_bytes {float(kept)}" in metrics

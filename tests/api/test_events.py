@@ -140,6 +140,29 @@ async def test_invalid_parameters_are_named(
     assert answer.json()["reason"].startswith(reason)
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        "columns=" + "a," * 30_000,
+        "columns=" + "a" * 60_000,
+        "columns=" + "&columns=".join(["a"] * 6_000),
+        "&".join(f"a{number}=" for number in range(5_000)),
+        "a" * 60_000 + "=1",
+        "sort=" + "a" * 60_000,
+        "after=" + "1" * 60_000,
+        "since=" + "a" * 60_000,
+        "use_regex=1&queue=" + "(" * 400,
+    ],
+)
+async def test_an_error_is_never_much_larger_than_a_sentence(
+    client: httpx.AsyncClient, query: str
+) -> None:
+    answer = await client.get(f"/itc_db?{query}")
+
+    assert answer.status_code == 400
+    assert len(answer.content) < 3_000
+
+
 async def test_a_parameter_that_comes_twice_is_refused(client: httpx.AsyncClient) -> None:
     answer = await client.get("/itc_db?queue=audit&queue=billing")
 

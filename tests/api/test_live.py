@@ -15,7 +15,8 @@ import pytest
 from httpx_sse import ServerSentEvent, aconnect_sse
 
 from app.stored.filters import EventFilter
-from model.event import Event, Large
+from app.stored.pages import Found
+from model.event import Large
 from tests.api.conftest import World, make_world, served
 from tests.api.fakes import basic
 from tests.api.story import BILLING, SHOP, deliver, publish
@@ -254,13 +255,13 @@ async def test_readers_of_the_same_share_one_query(
 def count_calls(world: World, monkeypatch: pytest.MonkeyPatch) -> list[EventFilter]:
     """The filters that the store is asked with from now on."""
     asked: list[EventFilter] = []
-    events: Callable[..., Awaitable[list[Event]]] = world.store.events.list
+    events: Callable[..., Awaitable[Found]] = world.store.events.find
 
-    async def counted(each: EventFilter, **more: int | Large) -> list[Event]:
+    async def counted(each: EventFilter, **more: int | Large) -> Found:
         asked.append(each)
         return await events(each, **more)
 
-    monkeypatch.setattr(world.store.events, "list", counted)
+    monkeypatch.setattr(world.store.events, "find", counted)
     return asked
 
 
@@ -269,6 +270,30 @@ async def test_a_failed_query_is_not_remembered(
 ) -> None:
     async with service(world) as client:
         with monkeypatch.context() as broken:
-            broken.setattr(world.store.events, "list", None)
+            broken.setattr(world.store.events, "find", None)
             assert (await client.get("/itc_db", params={"after": 6})).status_code == 500
         assert (await client.get("/itc_db", params={"after": 6})).json()[0]["id"] == 7
+
+
+async def test_a_long_poll_ends_when_rights_are_taken_away(tmp_path: Path) -> None:
+    world = make_world(tmp_path, auth_cache_seconds=1e-3)
+    async with service(world) as client:
+        waiting = asyncio.create_task(client.get("/itc_db", params={"after": 7, "wait": 60}))
+        await until(lambda: len(world.traces.feed.waiting) > 0)
+        world.broker.add("admin", "secret", "administrator", "shop")
+        answer = await asyncio.wait_for(waiting, PATIENCE)
+
+    assert answer.status_code == 401
+    assert "rights have changed" in answer.json()["reason"]
+
+
+async def test_a_long_poll_tells_nothing_new_to_whom_it_may_not_be_told(tmp_path: Path) -> None:
+    world = make_world(tmp_path, auth_cache_seconds=1e-3)
+    async with service(world) as client:
+        waiting = asyncio.create_task(client.get("/itc_db", params={"after": 7, "wait": 60}))
+        await until(lambda: len(world.traces.feed.waiting) > 0)
+        world.broker.add("admin", "changed", "administrator", "/")
+        await world.tell(NEWS)
+        answer = await asyncio.wait_for(waiting, PATIENCE)
+
+    assert answer.status_code == 401

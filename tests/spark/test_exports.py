@@ -8,9 +8,9 @@ from typing import IO
 
 import pytest
 
-from app.errors import BadRequestError, NotFoundError
+from app.errors import BadRequestError, NotFoundError, QuotaError
 from app.jobs.exports import Exports, checked_name, format_rows
-from model.exports import manifest_of
+from model.exports import Quota, manifest_of
 from model.jobs import Problem
 from spark_jobs.errors import JobError
 from spark_jobs.export import write_file, written_aside
@@ -18,7 +18,7 @@ from spark_jobs.export import write_file, written_aside
 
 @pytest.fixture
 def exports(tmp_path: Path) -> Exports:
-    return Exports(tmp_path / "exports", tmp_path / "archives")
+    return Exports(tmp_path / "exports", tmp_path / "archives", Quota(files=5, bytes=1_000))
 
 
 def put(exports: Exports, file: str, from_id: int = 1, to_id: int = 2, vhost: str = "/") -> Path:
@@ -169,3 +169,45 @@ def test_formats_are_listed_for_the_api() -> None:
     rows = format_rows()
     assert rows[0].keys() == {"extension", "media_type", "title"}
     assert {".jsonl", ".json", ".csv", ".txt", ".parquet"} <= {row["extension"] for row in rows}
+
+
+def write_within(quota: Quota, target: Path, *parts: bytes) -> None:
+    with written_aside(target, quota) as file:
+        for part in parts:
+            file.write(part)
+
+
+def test_an_export_ends_at_the_quota_and_leaves_nothing(exports: Exports, tmp_path: Path) -> None:
+    put(exports, "a.jsonl")
+    used = exports.usage()
+    quota = Quota(files=9, bytes=used.bytes + 100)
+    target = tmp_path / "exports" / "3-4" / "b.jsonl"
+    with pytest.raises(JobError, match="ITC_EXPORTS_MAX_BYTES") as caught:
+        write_within(quota, target, b"x" * 100, b"x")
+    assert caught.value.problem is Problem.full
+    assert list(target.parent.iterdir()) == []
+    assert exports.usage() == used
+
+    write_within(quota, target, b"x" * 100)
+    assert target.read_bytes() == b"x" * 100
+
+
+def test_a_full_folder_is_said_before_a_job_runs(exports: Exports, tmp_path: Path) -> None:
+    for number in range(5):
+        put(exports, f"{number}.jsonl")
+    with pytest.raises(QuotaError, match="5 files"):
+        exports.check_room(3, 4, "b.jsonl")
+    with (
+        pytest.raises(JobError, match="5 files"),
+        written_aside(tmp_path / "exports" / "3-4" / "b.jsonl", Quota(files=5, bytes=1_000)),
+    ):
+        pass
+    exports.check_room(1, 2, "0.jsonl")  # in the place of itself
+
+
+def test_half_written_files_count_by_their_bytes(exports: Exports, tmp_path: Path) -> None:
+    put(exports, "a.jsonl")
+    before = exports.usage()
+    (tmp_path / "exports" / "1-2" / ".b.jsonl.0123.part").write_bytes(b"x" * 50)
+    after = exports.usage()
+    assert (after.files, after.bytes) == (before.files, before.bytes + 50)

@@ -21,7 +21,8 @@ from model.event import SHOWN
 from model.exports import FORMATS, format_of, manifest_of
 from model.words import EventType, Match
 from spark_jobs.chain import ChainRequest, run
-from spark_jobs.formats.diagrams import _dot_text
+from spark_jobs.formats.diagrams import _dot_text, _mermaid_text
+from spark_jobs.formats.lines import cell, one_line
 from spark_jobs.formats.renderers import RENDERERS
 from spark_jobs.formats.shiviz import EXPRESSION
 from tests.spark.conftest import Stored
@@ -111,7 +112,7 @@ def test_json_holds_the_summary_and_the_events(export: Export, stored: Stored) -
 
 
 def test_comma_separated_values(export: Export, stored: Stored) -> None:
-    with export("chain.csv").open(newline="") as file:
+    with export("chain.exact.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     for row, event in zip(rows, all_expected(stored), strict=True):
         for name, value in event.items():
@@ -121,6 +122,48 @@ def test_comma_separated_values(export: Export, stored: Stored) -> None:
                 assert row[name] == json.dumps(value)
             else:
                 assert row[name] == ("" if value is None else str(value))
+
+
+def test_comma_separated_values_are_safe_in_a_spreadsheet(export: Export, stored: Stored) -> None:
+    with (
+        export("chain.csv").open(newline="") as file,
+        export("chain.exact.csv").open(newline="") as exact_file,
+    ):
+        rows, exact = list(csv.DictReader(file)), list(csv.DictReader(exact_file))
+    for row, exact_row in zip(rows, exact, strict=True):
+        for name, text in row.items():
+            assert text == cell(exact_row[name])
+            assert not text.startswith(("=", "+", "-", "@", "\t", "\r"))
+
+
+@pytest.mark.parametrize(
+    ("sent", "shown"),
+    [
+        ("=1+1", "'=1+1"),
+        ("+1", "'+1"),
+        ("-1", "'-1"),
+        ("@SUM(A1)", "'@SUM(A1)"),
+        ("\t=1", "'\t=1"),
+        ("\r=1", "'\r=1"),
+        ("\n=1", "'\n=1"),
+        ("\uff1d1", "'\uff1d1"),
+        ("\0=1", "\\u0000=1"),
+        ("a=1", "a=1"),
+        ("two\nlines\tof größe", "two\nlines\tof größe"),
+        ("invoice\u202efdp.exe", "invoice\\u202efdp.exe"),
+        ("\u2066\u061c\u200e\u200f\x1b[2J\x7f", "\\u2066\\u061c\\u200e\\u200f\\u001b[2J\\u007f"),
+    ],
+)
+def test_a_cell_is_no_formula_and_hides_nothing(sent: str, shown: str) -> None:
+    assert cell(sent) == shown
+
+
+@pytest.mark.parametrize("character", [*"\u061c\u200e\u200f\u202a\u202e\u2066\u2069\x00\x1b\x9b\r"])
+def test_labels_and_text_show_what_would_hide_something(character: str) -> None:
+    escape = f"\\u{ord(character):04x}"
+    assert one_line(f"a{character}b") == f"a{escape}b"
+    assert character not in _dot_text(f"a{character}b")
+    assert character not in _mermaid_text(f"a{character}b")
 
 
 def test_parquet(export: Export, stored: Stored) -> None:
@@ -242,7 +285,7 @@ def test_graphviz_has_the_chains_events_messages_and_orders(export: Export, stor
 def test_graphviz_reads_any_name_as_text(text: str) -> None:
     (graph,) = pydot.graph_from_dot_data(f"digraph {{ a [label={_dot_text(text)}] }}") or []
     (node,) = graph.get_nodes()
-    assert re.sub(r"\\(.)", r"\1", node.get_label()[1:-1]) == text
+    assert re.sub(r"\\(.)", r"\1", node.get_label()[1:-1]) == one_line(text)
 
 
 def test_mermaid_has_one_line_per_event(export: Export, stored: Stored) -> None:

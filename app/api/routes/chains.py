@@ -61,7 +61,7 @@ File = Annotated[
     response_model=ChainSummary,
     responses={
         **WRITING,
-        **answers(500),
+        **answers(500, 507),
         200: {"model": ChainSummary, "description": "The events are concurrent: no chain."},
         201: {"headers": LOCATION, "links": link("get_job", job_id="$response.body#/job")},
         **ACCEPTED,
@@ -80,6 +80,8 @@ async def make_export(
     The same request while one runs joins it. If the client goes away the job keeps running.
     """
     request = await _chain_request(from_, to, file, user, parts)
+    if parts.jobs.doing(request) is None:
+        await asyncio.to_thread(parts.exports.check_room, from_, to, file)
     return await submitted(request, prefer, parts, _chain_answer)
 
 

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from functools import partial
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Query, Response
+from fastapi import APIRouter, Path, Query, Request, Response
 
+from app.api.answers import Heavy, encoded_answer, events_answer
 from app.api.causality import CLOCK_ALONE, comparison, deliveries_view
 from app.api.openapi import READING, READING_ONE, example
 from app.api.ports import Events
+from app.api.rights import check_rights
 from app.api.routes.queries import Form, ListQuery, WalkQuery
 from app.api.schemas.causality import Comparison, Deliveries, EventWalk
 from app.api.schemas.events import Event as EventModel
 from app.api.schemas.events import EventColumns, EventDetail, EventField, EventPage
 from app.api.services import Parts, Services
 from app.api.signin.auth import Reader, User
-from app.api.tail import TailQuery
-from app.api.views import event_detail, event_views, field_views, json_answer, page_view
+from app.api.tail import TailQuery, Watch
+from app.api.views import event_detail, field_views, json_answer, page_view
 from app.errors import NotFoundError
 from app.stored.causality import Walk
 from app.stored.pages import Sort
@@ -37,19 +40,28 @@ OtherId = Annotated[
     response_model=list[EventModel] | list[EventColumns] | EventPage,
     responses=READING,
 )
-async def list_events(query: Annotated[ListQuery, Query()], user: Reader, parts: Parts) -> Response:
-    """Events by filter, newest first: a plain array, a page, or what comes after a cursor."""
+async def list_events(
+    query: Annotated[ListQuery, Query()], user: Reader, parts: Parts, request: Request
+) -> Response:
+    """Events by filter, newest first: a plain array, a page, or what lies behind a cursor."""
     query.check()
     size = _page_size(query, parts)
     if query.after is not None and query.before is None:
-        return await _list_after(query, size, query.after, user, parts)
+        return await _list_after(query, size, query.after, user, parts, request)
     asked = query.filter_for(user)
     if query.page is None and query.sort is None:
-        rows = await parts.store.events.list(
-            asked, after=query.after, before=query.before, limit=size, large=query.large
+        found = await parts.searches.find(
+            user.name,
+            asked,
+            after=query.after,
+            before=query.before,
+            limit=size,
+            large=query.large,
         )
-        return json_answer(event_views(rows, query.chosen))
-    page = await parts.store.events.page(
+        heavy = Heavy(found.heavy, query.chosen, query.large)
+        return _events_answer(heavy.views(found.items), heavy, parts)
+    page = await parts.searches.page(
+        user.name,
         asked,
         page=query.page or 1,
         page_size=size,
@@ -57,8 +69,14 @@ async def list_events(query: Annotated[ListQuery, Query()], user: Reader, parts:
         descending=query.sort is None or query.sort_reverse,
         large=query.large,
     )
-    view = page_view(page, query.chosen)
-    return json_answer(view if query.page is not None else view["items"])
+    heavy = Heavy(page.heavy, query.chosen, query.large)
+    items = heavy.views(page.items)
+    view = items if query.page is None else page_view(page, items)
+    return _events_answer(view, heavy, parts)
+
+
+def _events_answer(view: Any, heavy: Heavy, parts: Services) -> Response:
+    return events_answer(view, heavy, parts.store.events, parts.budget)
 
 
 def _page_size(query: ListQuery, parts: Services) -> int:
@@ -66,19 +84,20 @@ def _page_size(query: ListQuery, parts: Services) -> int:
 
 
 async def _list_after(
-    query: ListQuery, size: int, event_id: int, user: User, parts: Services
+    query: ListQuery, size: int, event_id: int, user: User, parts: Services, request: Request
 ) -> Response:
     """What comes after a cursor; if there is nothing yet and the caller wants to wait, waits."""
     following = TailQuery(
         query.filter_for(user), query.chosen, payload=query.payload == "full", limit=size
     )
-    batch = await parts.tail.first_after(
-        following,
-        event_id,
-        min(query.wait or 0.0, parts.settings.wait_seconds_max),
-        parts.stopping,
+    watch = Watch(
+        seconds=min(query.wait or 0.0, parts.settings.wait_seconds_max),
+        stopping=parts.stopping,
+        check=partial(check_rights, user, request),
+        check_seconds=parts.settings.auth_cache_seconds,
     )
-    return Response(batch.array, media_type="application/json")
+    batch = await parts.tail.first_after(following, event_id, user.name, watch)
+    return encoded_answer(batch.encoded, batch.heavy, parts.store.events, parts.budget)
 
 
 @router.get("/itc_db/fields", response_model=list[EventField], responses=READING)
@@ -101,9 +120,9 @@ async def get_causes(
     """What happened before an event, nearest first."""
     await visible_event(parts.store.events, event_id, user, NOTHING_LARGE)
     limit = min(walk.limit, parts.settings.walk_limit_max)
-    return _walk_answer(
-        event_id, await parts.store.causality.causes(event_id, limit, walk.large), walk
-    )
+    async with parts.searches.for_walk(user.name, limit):
+        found = await parts.store.causality.causes(event_id, limit, walk.large)
+    return _walk_answer(event_id, found, walk, parts)
 
 
 @router.get("/itc_db/events/{event_id}/effects", response_model=EventWalk, responses=READING_ONE)
@@ -113,14 +132,16 @@ async def get_effects(
     """What happened after an event, nearest first."""
     await visible_event(parts.store.events, event_id, user, NOTHING_LARGE)
     limit = min(walk.limit, parts.settings.walk_limit_max)
-    return _walk_answer(
-        event_id, await parts.store.causality.effects(event_id, limit, walk.large), walk
-    )
+    async with parts.searches.for_walk(user.name, limit):
+        found = await parts.store.causality.effects(event_id, limit, walk.large)
+    return _walk_answer(event_id, found, walk, parts)
 
 
-def _walk_answer(event_id: int, found: Walk, walk: WalkQuery) -> Response:
-    items = event_views(found.items, walk.chosen)
-    return json_answer({"event": event_id, "items": items, "truncated": found.truncated})
+def _walk_answer(event_id: int, found: Walk, walk: WalkQuery, parts: Services) -> Response:
+    heavy = Heavy(found.heavy, walk.chosen, walk.large)
+    items = heavy.views(found.items)
+    view = {"event": event_id, "items": items, "truncated": found.truncated}
+    return _events_answer(view, heavy, parts)
 
 
 @router.get(
@@ -132,7 +153,8 @@ async def get_deliveries(
     """A publish's fate: what became of its copy in each queue it was routed to."""
     await visible_event(parts.store.events, event_id, user, NOTHING_LARGE)
     fate = await parts.store.deliveries.fate_of(event_id, form.large)
-    return json_answer(deliveries_view(fate, form.chosen))
+    heavy = Heavy(fate.heavy, form.chosen, form.large)
+    return _events_answer(deliveries_view(fate, heavy), heavy, parts)
 
 
 @router.get("/itc_db/compare/{a}/{b}", response_model=Comparison, responses=READING_ONE)

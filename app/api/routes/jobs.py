@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from functools import partial
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query, Response
+from fastapi import APIRouter, Path, Query, Request, Response
 
 from app.api.openapi import READING, READING_ONE, WRITING, example
+from app.api.rights import check_rights, reason_to_drop
 from app.api.schemas.jobs import Job as JobModel
 from app.api.schemas.jobs import JobStateWord
 from app.api.services import Parts, Services
 from app.api.signin.auth import Reader, User, Writer
-from app.api.streams import HEARTBEAT_SECONDS, EventStream, described, heartbeat
+from app.api.streams import HEARTBEAT_SECONDS, EventStream, described, frame, heartbeat
+from app.api.tail import LEAST_LOOK_SECONDS
 from app.api.views import encode_json, job_view, json_answer
 from app.errors import NotFoundError
 from app.stored.jobs import Job, JobState
@@ -44,6 +46,7 @@ async def get_job(
     job_id: JobId,
     user: Reader,
     parts: Parts,
+    request: Request,
     wait: Annotated[
         float, Query(ge=0, le=3_600, description="Wait this many seconds for a change.")
     ] = 0,
@@ -51,7 +54,8 @@ async def get_job(
     """One job."""
     job = await _visible_job(job_id, user, parts)
     if wait:
-        job = await _changed(job, min(wait, parts.settings.wait_seconds_max), parts)
+        seconds = min(wait, parts.settings.wait_seconds_max)
+        job = await _changed(job, seconds, parts, partial(check_rights, user, request))
     return json_answer(job_view(job))
 
 
@@ -62,14 +66,41 @@ async def _visible_job(job_id: int, user: User, parts: Services) -> Job:
     return job
 
 
-async def _changed(job: Job, seconds: float, parts: Services) -> Job:
-    """The job as soon as it changes, or as it stands when the time is up."""
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
-            async for present in parts.jobs.watch(job.id):
-                if present != job:
-                    return present
+async def _changed(
+    job: Job, seconds: float, parts: Services, check: Callable[[], Awaitable[None]]
+) -> Job:
+    """The job as soon as it is not what it was, or as it is after the time.
+
+    ``check`` raises where the user may no longer know.
+    """
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + seconds
+    change = asyncio.ensure_future(_change(job, parts))
+    stopping = asyncio.ensure_future(parts.stopping.wait())
+    try:
+        while not change.done() and not stopping.done() and (left := deadline - loop.time()) > 0:
+            await asyncio.wait(
+                {change, stopping},
+                timeout=min(left, _look_seconds(parts)),
+                return_when="FIRST_COMPLETED",
+            )
+            await check()
+        return change.result() if change.done() else await parts.jobs.job(job.id)
+    finally:
+        change.cancel()
+        stopping.cancel()
+
+
+async def _change(job: Job, parts: Services) -> Job:
+    async for present in parts.jobs.watch(job.id):
+        if present != job:
+            return present
     return await parts.jobs.job(job.id)
+
+
+def _look_seconds(parts: Services) -> float:
+    """How long to wait between two looks at a user's rights."""
+    return max(parts.settings.auth_cache_seconds, LEAST_LOOK_SECONDS)
 
 
 @router.delete("/{job_id}", status_code=204, responses=WRITING)
@@ -85,27 +116,35 @@ async def cancel_job(job_id: JobId, user: Writer, parts: Parts) -> None:
     response_class=EventStream,
     responses={
         **READING_ONE,
-        200: described("Server-sent events: each `data` is the job as it stands, in JSON."),
+        200: described(
+            "Server-sent events: each `data` is the job as it stands, as JSON. One named `dropped` "
+            "ends the stream and says why."
+        ),
     },
 )
-async def follow_job(job_id: JobId, user: Reader, parts: Parts) -> Response:
+async def follow_job(job_id: JobId, user: Reader, parts: Parts, request: Request) -> Response:
     """One job, and again whenever it changes, until it has ended."""
     await _visible_job(job_id, user, parts)
     parts.subscribers.admit()
+    drop = partial(reason_to_drop, user, request)
     return EventStream(
-        _progress(job_id, parts), parts.settings.live_send_seconds, parts.subscribers.leave
+        _progress(job_id, parts, drop), parts.settings.live_send_seconds, parts.subscribers.leave
     )
 
 
-async def _progress(job_id: int, parts: Services) -> AsyncGenerator[bytes, None]:
+async def _progress(
+    job_id: int, parts: Services, drop: Callable[[], Awaitable[str | None]]
+) -> AsyncGenerator[bytes, None]:
     changes = parts.jobs.watch(job_id)
     coming = asyncio.ensure_future(anext(changes, None))
     stopping = asyncio.ensure_future(parts.stopping.wait())
     try:
         while not stopping.done():
-            await asyncio.wait(
-                {coming, stopping}, timeout=HEARTBEAT_SECONDS, return_when="FIRST_COMPLETED"
-            )
+            quiet = min(HEARTBEAT_SECONDS, _look_seconds(parts))
+            await asyncio.wait({coming, stopping}, timeout=quiet, return_when="FIRST_COMPLETED")
+            if reason := await drop():
+                yield frame("dropped", {"reason": reason})
+                return
             if not coming.done():
                 yield heartbeat()
                 continue

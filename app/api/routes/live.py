@@ -8,11 +8,12 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Query, Request, Response
 
 from app.api.openapi import answers
+from app.api.rights import reason_to_drop
 from app.api.routes.queries import LiveQuery
 from app.api.services import Parts, Services
-from app.api.signin.auth import Reader, User, signed_in
+from app.api.signin.auth import Reader, User
 from app.api.streams import HEARTBEAT_SECONDS, EventStream, described, frame, heartbeat
-from app.api.tail import TailQuery
+from app.api.tail import LEAST_LOOK_SECONDS, TailQuery
 from app.errors import BadRequestError, ItcError
 
 router = APIRouter(tags=["events"])
@@ -44,7 +45,11 @@ async def live(
     """Events that pass the filter, as they are stored."""
     start = _start(last_event_id, query.after, parts)
     following = TailQuery(
-        query.filter_for(user), query.chosen, payload=query.payload == "full", limit=_AT_ONCE
+        query.filter_for(user),
+        query.chosen,
+        payload=query.payload == "full",
+        limit=_AT_ONCE,
+        frames=True,
     )
     frames = _frames(following, start, user, parts, request)
     parts.subscribers.admit()
@@ -65,15 +70,20 @@ async def _frames(
     """Batches from ``start`` on; a notice when the stream cannot continue."""
     cursor = start
     allowed = parts.tail.newest - start + parts.settings.live_behind_events
+    quiet = min(HEARTBEAT_SECONDS, max(parts.settings.auth_cache_seconds, LEAST_LOOK_SECONDS))
     yield heartbeat(cursor)
     while not parts.stopping.is_set():
-        if reason := await _reason_to_drop(user, request):
+        if reason := await reason_to_drop(user, request):
             yield frame("dropped", {"reason": reason})
             return
-        batch, cursor = await parts.tail.after(query, cursor)
+        try:
+            batch, cursor = await parts.tail.after(query, cursor, user.name)
+        except ItcError as error:
+            yield frame("dropped", {"reason": str(error)})
+            return
         if batch.ids:
-            yield batch.frames
-        elif not await parts.tail.more(cursor, HEARTBEAT_SECONDS, parts.stopping):
+            yield batch.encoded
+        elif not await parts.tail.more(cursor, quiet, parts.stopping):
             yield heartbeat(cursor)
         if parts.tail.newest - cursor > allowed:
             parts.subscribers.dropped += 1
@@ -82,12 +92,3 @@ async def _frames(
                 {"reason": "too slow: resume with Last-Event-ID, or use a narrower filter"},
             )
             return
-
-
-async def _reason_to_drop(user: User, request: Request) -> str | None:
-    """Rights may be taken away while a stream is open."""
-    try:
-        now = await signed_in(request)
-    except ItcError as error:
-        return str(error)
-    return None if now == user else "your rights have changed: sign in again"

@@ -6,6 +6,7 @@ connection: labels stay few.
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
@@ -61,6 +62,7 @@ async def _families(parts: Services, user: User | None) -> list[Metric]:
     statuses = [s for s in await parts.traces.statuses() if user is None or user.sees(s.vhost)]
     vhosts = None if user is None else user.vhosts
     jobs = await parts.jobs.jobs(vhosts, limit=parts.settings.job_history)
+    exports = await asyncio.to_thread(parts.exports.usage)
     return [
         *(_per_trace(spec, statuses) for spec in TRACE_METRICS),
         *(_duration(spec, statuses) for spec in DURATIONS),
@@ -68,6 +70,16 @@ async def _families(parts: Services, user: User | None) -> list[Metric]:
         _states(statuses),
         _jobs(jobs),
         _version(),
+        GaugeMetricFamily("itc_exports", "Exports that are kept.", exports.files),
+        GaugeMetricFamily("itc_exports_bytes", "Size of all exports.", exports.bytes),
+        GaugeMetricFamily(
+            "itc_answers_large_bytes",
+            "Memory that large payloads, headers and clocks of answers under way may take.",
+            parts.budget.held,
+        ),
+        GaugeMetricFamily(
+            "itc_searches_waiting", "Searches that wait for their turn.", parts.searches.waiting
+        ),
         GaugeMetricFamily(
             "itc_live_subscribers", "Readers of the live tail.", parts.subscribers.count
         ),

@@ -39,9 +39,14 @@ def _iso_text(value: object) -> object:
 
 
 def _split(value: object) -> object:
-    """``columns=a,b`` as well as ``columns=a&columns=b``."""
+    """``columns=a,b`` as well as ``columns=a&columns=b``; up to the first that there is not.
+
+    Each unknown column would be refused with the list of all that there are.
+    """
     names = value if isinstance(value, list) else [value]
-    return [part for name in names for part in str(name).split(",")]
+    parts = [part for name in names for part in str(name).split(",")]
+    unknown = next((n for n, part in enumerate(parts) if part not in SHOWN), len(parts))
+    return parts[: unknown + 1]
 
 
 def _known(name: str) -> str:

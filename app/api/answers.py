@@ -1,0 +1,130 @@
+"""Answers with events whose large fields are too much to be in memory at once.
+
+The answer is encoded with a mark in the place of each such event. It is sent piece by piece: what
+stands between the marks, and the events themselves, read and encoded some at a time. Exactly the
+bytes come out that encoding all of it at once would give.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from app.api.budget import GROWTH, ByteBudget
+from app.api.ports import Events
+from app.api.streams import send_while_connected
+from app.api.views import encode_json, event_view, event_views
+from model.event import Event, Large
+
+# Stored bytes of large fields that are read and sent at once: what a client that reads slowly
+# leaves in memory is what they become.
+PIECE = 1 << 18
+
+_MARK = b'"' + secrets.token_hex(16).encode() + b'-%d"'
+_MARKED = re.compile(_MARK.replace(b"%d", b"([0-9]+)"))
+
+
+class Heavy(msgspec.Struct, frozen=True):
+    """Events whose large fields are still to be read: the bytes of these by event, and which."""
+
+    sizes: Mapping[int, int]
+    columns: Collection[str] | None
+    large: Large
+    light: dict[int, Event] = {}  # as they came without them
+
+    def views(self, rows: Sequence[Event]) -> list[Any]:
+        """Views of events, with marks in the place of those that are to be read."""
+        if not self.sizes:
+            return event_views(rows, self.columns)
+        return [self._marked(row) if row.id in self.sizes else self.view(row) for row in rows]
+
+    def view(self, row: Event) -> dict[str, Any]:
+        """One event's view."""
+        return event_view(row, self.columns)
+
+    def _marked(self, row: Event) -> msgspec.Raw:
+        self.light[row.id] = row
+        return msgspec.Raw(_MARK % row.id)
+
+
+def events_answer(value: Any, heavy: Heavy, events: Events, budget: ByteBudget) -> Response:
+    """A JSON answer in which `Heavy.views` are; sent at once where nothing is left to be read."""
+    return encoded_answer(encode_json(value), heavy, events, budget)
+
+
+def encoded_answer(encoded: bytes, heavy: Heavy, events: Events, budget: ByteBudget) -> Response:
+    """As `events_answer`, of what is encoded already."""
+    if not heavy.sizes:
+        return Response(encoded, media_type="application/json")
+    return LongAnswer(encoded, heavy, events, budget)
+
+
+class LongAnswer(Response):
+    """A JSON answer in pieces.
+
+    Each is read when the client has taken the one before, so a slow client costs one piece.
+    """
+
+    media_type = "application/json"
+
+    def __init__(self, encoded: bytes, heavy: Heavy, events: Events, budget: ByteBudget) -> None:
+        super().__init__()
+        del self.headers["content-length"]
+        self._encoded = encoded
+        self._heavy = heavy
+        self._events = events
+        self._budget = budget
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send until all is sent, or the client goes away."""
+        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        await send_while_connected(receive, self._send_all(send))
+
+    async def _send_all(self, send: Send) -> None:
+        texts = _MARKED.split(self._encoded)
+        heavy = [int(text) for text in texts[1::2]]
+        between = texts[::2]
+        self._encoded = b""
+        await send({"type": "http.response.body", "body": between[0], "more_body": True})
+        done = 0
+        for share in shares(heavy, self._heavy.sizes, PIECE):
+            # Nothing at all, and the server waits with it until what it was given is taken.
+            await send({"type": "http.response.body", "body": b"", "more_body": True})
+            size = sum(self._heavy.sizes[event_id] for event_id in share)
+            async with self._budget.hold(size * GROWTH):
+                parts = []
+                async for text in self._texts(share):
+                    done += 1
+                    parts += [text, between[done]]
+                body = b"".join(parts)
+                del parts
+                await send({"type": "http.response.body", "body": body, "more_body": True})
+                del body
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _texts(self, ids: list[int]) -> AsyncIterator[bytes]:
+        rows = {row.id: row for row in await self._events.some(ids, self._heavy.large)}
+        for event_id in ids:
+            # What retention took meanwhile is given as far as it is known.
+            row = rows.pop(event_id, None) or self._heavy.light[event_id]
+            yield encode_json(self._heavy.view(row))
+
+
+def shares(ids: Sequence[int], sizes: Mapping[int, int], most: int) -> Iterator[list[int]]:
+    """Ids in their order, by as many as fit into so many bytes; one at least."""
+    share: list[int] = []
+    held = 0
+    for event_id in ids:
+        if share and held + sizes[event_id] > most:
+            yield share
+            share, held = [], 0
+        share.append(event_id)
+        held += sizes[event_id]
+    if share:
+        yield share

@@ -1,0 +1,89 @@
+"""Lists of events: those that an index gives at once, and searches, for which users take turns."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+
+from app.api.ports import Events
+from app.api.turns import Turns
+from app.stored.filters import EventFilter
+from app.stored.pages import EventPage, Found, Sort, is_quick
+from model.event import Large
+
+# A walk beyond this many events is as much work as a search.
+SHORT_WALK = 100
+# Searches of those who follow the store, beside the others: at a time, and of one user.
+FOLLOWING, FOLLOWING_EACH = 2, 1
+
+
+class Searches:
+    """Asks the store for lists; raises `TooManyRequestsError` where a user has too many waiting.
+
+    Args:
+        events: the stored events.
+        at_once: searches at a time.
+        each: of one user.
+        waiting: of one user, that wait.
+    """
+
+    def __init__(self, events: Events, *, at_once: int, each: int, waiting: int) -> None:
+        self._events = events
+        self._turns = Turns(at_once, each, waiting)
+        self._following = Turns(FOLLOWING, FOLLOWING_EACH)  # as many wait as there are readers
+
+    @property
+    def waiting(self) -> int:
+        """How many wait for their turn."""
+        return self._turns.waiting
+
+    async def find(
+        self,
+        owner: str,
+        asked: EventFilter,
+        *,
+        after: int | None = None,
+        before: int | None = None,
+        limit: int,
+        large: Large,
+        follow: bool = False,
+    ) -> Found:
+        """As `Events.find`, for a user."""
+        async with self._turn_for(owner, is_quick(asked), follow):
+            return await self._events.find(
+                asked, after=after, before=before, limit=limit, large=large, follow=follow
+            )
+
+    async def page(
+        self,
+        owner: str,
+        asked: EventFilter,
+        *,
+        page: int,
+        page_size: int,
+        sort: Sort,
+        descending: bool,
+        large: Large,
+    ) -> EventPage:
+        """As `Events.page`, for a user."""
+        async with self._turn_for(owner, is_quick(asked, sort, (page - 1) * page_size)):
+            return await self._events.page(
+                asked,
+                page=page,
+                page_size=page_size,
+                sort=sort,
+                descending=descending,
+                large=large,
+            )
+
+    def for_walk(self, owner: str, limit: int) -> AbstractAsyncContextManager[None]:
+        """A turn for a walk of this many events."""
+        return self._turn_for(owner, limit <= SHORT_WALK)
+
+    @asynccontextmanager
+    async def _turn_for(self, owner: str, quick: bool, follow: bool = False) -> AsyncIterator[None]:
+        if quick:
+            yield
+            return
+        async with (self._following if follow else self._turns).turn(owner):
+            yield
