@@ -58,15 +58,13 @@ WORD_OF = {
     413: "too_large",
 }
 
-# Of a request that is wrong in many places, and of a name that the client made up: an error is
-# never much longer than what it is about.
-_FAULTS_SAID = 10
-_NAME_SAID = 100
-
 REALM = "rabbitmq-itc"
 
-_MOST_FAULTS = 10  # of one request that are named
-_LONGEST_FAULT = 1_000  # characters
+# An error is never much longer than what it is about: how many faults of a request it names, how
+# many characters it takes for each, and for a name that the client made up.
+_MOST_FAULTS = 10
+_LONGEST_FAULT = 1_000
+_LONGEST_NAME = 100
 
 
 class SlowDownError(TooManyRequestsError):
@@ -134,7 +132,7 @@ def _explain(fault: Mapping[str, Any]) -> str:
     """``page_size: Input should be less than or equal to 500``; never the input itself."""
     source, *names = (str(part) for part in fault["loc"])
     where = ".".join([source, *names] if source == "body" else names)
-    where = where if len(where) <= _NAME_SAID else f"{where[:_NAME_SAID]}…"
+    where = where if len(where) <= _LONGEST_NAME else f"{where[:_LONGEST_NAME]}…"
     message = str(fault["msg"]).removeprefix("Value error, ")
     text = f"{where}: {message}" if where else message
     return text if len(text) <= _LONGEST_FAULT else text[:_LONGEST_FAULT] + "…"
