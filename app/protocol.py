@@ -7,11 +7,14 @@ from enum import StrEnum
 from typing import ClassVar
 
 import httptools
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn._types import ASGI3Application
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from app.api.headers import SECURITY_HEADERS
 from app.api.problems import problem
+from app.api.signin.throttle import network_of
 from app.connections import Connections
+from app.turns import Turns
 
 _LONGEST_HEAD = 65_536  # bytes
 _MOST_HEADERS = 100
@@ -50,6 +53,8 @@ class GuardedProtocol(HttpToolsProtocol):
 
     limits: ClassVar[dict[State, float]]  # seconds
     connected: ClassVar[Connections]
+    turns: ClassVar[Turns]
+    body_bytes: ClassVar[int] = 65_536  # more of a body than that is too much for any request
     send_seconds: ClassVar[float] = 60.0
     unread_bytes: ClassVar[int] = 256 * 1024 * 1024
     unread: ClassVar[dict[GuardedProtocol, None]] = {}  # in the order of their waiting
@@ -173,6 +178,11 @@ class GuardedProtocol(HttpToolsProtocol):
         self._in_head = False
         self._in_body = True
 
+    def on_body(self, body: bytes) -> None:
+        """Keep a part of the body, but nothing beyond what makes it too large."""
+        if not self.cycle.response_complete:
+            super().on_body(body[: max(0, self.body_bytes + 1 - len(self.cycle.body))])
+
     def on_message_complete(self) -> None:
         """Note that the request is here as a whole."""
         self._in_body = False
@@ -183,8 +193,17 @@ class GuardedProtocol(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         """Go on with the next request if it is here, else wait for it."""
         super().on_response_complete()
+        if self.pipeline:  # what has come is enough for now: each answer would let more in
+            self.flow.pause_reading()
         if not self._is_answering():
             self.connected.waits(self)
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        def begin() -> None:
+            if not cycle.disconnected:
+                super(GuardedProtocol, self)._start_asgi_task(cycle, app)
+
+        self.turns.ask(network_of(self.client[0] if self.client else ""), begin)
 
     def _measure(self, length: int) -> None:
         """Add to the head's length, which is the same however its bytes were cut."""

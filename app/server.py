@@ -22,6 +22,7 @@ from app.errors import SettingsError
 from app.garbage import tune_garbage_collection
 from app.protocol import GuardedProtocol, State
 from app.settings import Settings
+from app.turns import Turns
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -106,6 +107,8 @@ def configuration(app: FastAPI, settings: Settings) -> uvicorn.Config:
             State.closing: settings.keep_alive_seconds,
         },
         "connected": bounded(settings, app.state.http_metrics, descriptors()),
+        "turns": Turns(),
+        "body_bytes": settings.request_max_bytes,
         "send_seconds": settings.send_seconds,
         "unread": {},
     }

@@ -231,6 +231,63 @@ async def test_few_requests_wait_on_a_connection(tmp_path: Path) -> None:
     assert b"HTTP/1.1 4" not in answers  # it would be taken for the answer to the next
 
 
+async def test_little_of_what_waits_for_an_earlier_answer_is_kept(tmp_path: Path) -> None:
+    tail = b"GET /itc_db/live HTTP/1.1\r\nhost: x\r\n" + SIGNED_IN + b"\r\n"
+    body = PUT + b"content-length: 99999999\r\n\r\n" + b"x" * 8_000_000
+    async with running(make_world(tmp_path)) as one:
+        client = await one.connect((LIVE + b"\r\n") * 12 + tail + body)
+        for _ in range(12):
+            await client.answer()
+        await client.reader.readuntil(b"event-stream")
+        [connection] = one.connections
+        await until(lambda: connection.flow.read_paused)
+        [(waiting, _)] = connection.pipeline
+
+        assert len(waiting.body) <= one.server.config.http.body_bytes + 1  # type: ignore[union-attr]
+
+
+async def test_an_answer_lets_no_more_in_while_requests_wait(tmp_path: Path) -> None:
+    async with running(make_world(tmp_path)) as one:
+        client = await one.connect((LIVE + b"\r\n") * 6)
+        [connection] = await _connections(one)
+        paused = list[tuple[int, bool]]()
+        respond = connection.on_response_complete
+
+        def noted() -> None:
+            respond()
+            paused.append((len(connection.pipeline), connection.flow.read_paused))
+
+        connection.on_response_complete = noted  # type: ignore[method-assign]
+        client.writer.write((LIVE + b"\r\n") * 6)
+        for _ in range(12):
+            await client.answer()
+
+        assert [number > 0 for number, _ in paused] == [is_paused for _, is_paused in paused]
+        assert any(number for number, _ in paused)
+
+
+async def test_one_address_does_not_keep_another_waiting(tmp_path: Path) -> None:
+    async with running(make_world(tmp_path)) as one:
+        for _ in range(100):
+            await one.connect((LIVE + b"\r\n") * 16)
+        await until(lambda: len(one.connections) == 100)
+        reader, writer = await asyncio.open_connection(
+            "127.0.0.1", one.port, local_addr=("127.0.0.2", 0)
+        )
+        before = one.server.server_state.total_requests
+        writer.write(LIVE + b"connection: close\r\n\r\n")
+        assert (await asyncio.wait_for(reader.read(), 30)).startswith(b"HTTP/1.1 200")
+        served = one.server.server_state.total_requests - before
+        writer.close()
+
+    assert served < 400  # of 1600; all connections have one turn each, again and again
+
+
+async def _connections(one: Running) -> list[GuardedProtocol]:
+    await until(lambda: bool(one.connections))
+    return one.connections
+
+
 async def test_an_honest_client_is_served_whatever_waits(tmp_path: Path) -> None:
     world = make_world(tmp_path, connections=50, connections_per_address=20)
     stray = LIVE + b"content-length: 9\r\n\r\n1"
