@@ -22,8 +22,10 @@ from app.api.routes.downloads import Download
 
 # What is text; fonts and pictures are compressed already.
 _COMPRESSED = frozenset({".html", ".js", ".css", ".svg", ".md"})
-# How many files are kept in compressed form. The dashboard has about a hundred.
+# How many files are kept in memory, in either form. The dashboard has about a hundred.
 _KEPT = 512
+# Headers that speak of the file's own bytes.
+_HELD_TO = frozenset({"range", "if-match", "if-unmodified-since"})
 
 _NO_WEIGHT = re.compile(r"q\s*=\s*0(?:\.0*)?")
 
@@ -46,20 +48,19 @@ class Dashboard(StaticFiles):
         status_code: int = 200,
     ) -> Response:
         """A file, compressed or not, or the answer that it has not changed."""
-        asked = Headers(scope=scope)
+        asked, path = Headers(scope=scope), Path(full_path)
         response: Response = Download(full_path, status_code=status_code, stat_result=stat_result)
-        if _wants_gzip(asked) and Path(full_path).suffix in _COMPRESSED:
-            response = _compressed(response, Path(full_path), stat_result)
+        if not _HELD_TO.isdisjoint(asked):
+            pass  # a part of the file, or the file as it was: Download's business
+        elif path.suffix in _COMPRESSED and takes_gzip(asked.get("accept-encoding", "")):
+            response = _compressed(response, path, stat_result)
+        else:
+            response = _whole(response, path, stat_result)
         response.headers["vary"] = "accept-encoding"
         response.headers["cache-control"] = "no-cache"
         if self.is_not_modified(response.headers, asked):
             return NotModifiedResponse(response.headers)
         return response
-
-
-def _wants_gzip(asked: Headers) -> bool:
-    # A range counts the bytes of the uncompressed file.
-    return takes_gzip(asked.get("accept-encoding", "")) and "range" not in asked
 
 
 def takes_gzip(accepted: str) -> bool:
@@ -75,6 +76,13 @@ def takes_gzip(accepted: str) -> bool:
     return weights.get("gzip", weights.get("x-gzip", weights.get("*", False)))
 
 
+def _whole(plain: Response, path: Path, stat: os.stat_result) -> Response:
+    """The file from memory: a slow reader then costs no descriptor of the file beside its own."""
+    kept = {name: plain.headers[name] for name in ("last-modified", "etag", "accept-ranges")}
+    body = _read(path, stat.st_mtime_ns, stat.st_size)
+    return Response(body, plain.status_code, headers=kept, media_type=plain.media_type)
+
+
 def _compressed(plain: Response, path: Path, stat: os.stat_result) -> Response:
     """The file compressed, under an ETag of its own: other bytes are another representation."""
     kept = {
@@ -86,7 +94,14 @@ def _compressed(plain: Response, path: Path, stat: os.stat_result) -> Response:
     return Response(body, plain.status_code, headers=kept, media_type=plain.media_type)
 
 
+# Time and size are only there for the cache: a changed file has others.
+
+
+@lru_cache(_KEPT)
+def _read(path: Path, modified: int, size: int) -> bytes:
+    return path.read_bytes()
+
+
 @lru_cache(_KEPT)
 def _packed(path: Path, modified: int, size: int) -> bytes:
-    # Time and size are only there for the cache: a changed file has others.
     return gzip.compress(path.read_bytes(), 9, mtime=0)

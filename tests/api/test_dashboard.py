@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import httpx
 import pytest
+from starlette.types import Message
 
 from app.api.application import build
+from app.api.dashboard import Dashboard
 from app.main import web_folder
 from tests.api.conftest import World, connected
 
@@ -131,3 +134,23 @@ async def test_files_are_not_written(client: httpx.AsyncClient) -> None:
 
     assert answer.status_code == 405
     assert answer.headers["allow"] == "GET, HEAD"
+
+
+async def test_a_slow_reader_of_a_file_holds_no_descriptor_of_it() -> None:
+    """Else clients that take two descriptors each would use up what is reserved for the service."""
+    folder = web_folder()
+    assert folder is not None
+    held: list[str] = []
+
+    async def send(message: Message) -> None:
+        for descriptor in Path("/proc/self/fd").iterdir():
+            with contextlib.suppress(OSError):
+                held.append(str(descriptor.readlink()))
+
+    async def receive() -> Message:
+        return {"type": "http.request"}
+
+    scope = {"type": "http", "method": "GET", "path": "/index.html", "headers": []}
+    await Dashboard(folder)(scope, receive, send)
+    assert held
+    assert not [name for name in held if name.startswith(str(folder))]
