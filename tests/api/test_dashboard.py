@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import httpx
@@ -143,9 +143,7 @@ async def test_a_slow_reader_of_a_file_holds_no_descriptor_of_it() -> None:
     held: list[str] = []
 
     async def send(message: Message) -> None:
-        for descriptor in Path("/proc/self/fd").iterdir():
-            with contextlib.suppress(OSError):
-                held.append(str(descriptor.readlink()))
+        held.extend(open_files())
 
     async def receive() -> Message:
         return {"type": "http.request"}
@@ -154,3 +152,10 @@ async def test_a_slow_reader_of_a_file_holds_no_descriptor_of_it() -> None:
     await Dashboard(folder)(scope, receive, send)
     assert held
     assert not [name for name in held if name.startswith(str(folder))]
+
+
+def open_files() -> Iterator[str]:
+    """What this process has open."""
+    for descriptor in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(OSError):
+            yield str(descriptor.readlink())
