@@ -13,19 +13,19 @@ from model.words import Match
 from tests.unit.broker_model import channel
 
 
-def death(number: int) -> dict[str, Any]:
+def death(number: int, reason: str = "rejected") -> dict[str, Any]:
     return {
         "queue": f"q{number}",
-        "reason": "rejected",
+        "reason": reason,
         "exchange": "x",
         "routing-keys": ["key"],
         "count": 1,
     }
 
 
-def dead(deaths: int, body: bytes = b"body") -> Deliver:
-    properties = {"headers": {"x-death": [death(number) for number in range(deaths)]}}
-    return Deliver(channel("ann"), "dlx", ("dead",), "dead", False, properties, body)
+def dead(deaths: int, reason: str = "rejected") -> Deliver:
+    properties = {"headers": {"x-death": [death(number, reason) for number in range(deaths)]}}
+    return Deliver(channel("ann"), "dlx", ("dead",), "dead", False, properties, b"body")
 
 
 class Counted:
@@ -61,9 +61,9 @@ def test_twice_the_deaths_take_no_more_than_twice_the_work(monkeypatch: pytest.M
 def test_so_do_they_where_a_delivery_waits_for_its_publish(monkeypatch: pytest.MonkeyPatch) -> None:
     counted = Counted(monkeypatch)
     tracker = Tracker(Policy.channel, Bounds(reorder_window=1_000_000))
-    tracker.apply(dead(3_200), 0)
+    tracker.apply(dead(3_200, "expired"), 0)
     waited, counted.bytes = counted.bytes, 0
-    Tracker(Policy.channel, Bounds(reorder_window=1_000_000)).apply(dead(1_600), 0)
+    Tracker(Policy.channel, Bounds(reorder_window=1_000_000)).apply(dead(1_600, "expired"), 0)
     assert waited < 2.2 * counted.bytes
 
 
