@@ -125,7 +125,11 @@ def test_lists_of_names_hold_text_alone(header: str, value: Any) -> None:
 
 
 numbers: st.SearchStrategy[Any] = st.one_of(
-    st.booleans(), st.integers(-(2**63), 2**63 - 1), st.floats(), st.text(max_size=3), st.none()
+    st.booleans(),
+    st.integers(-(2**63), 2**63 - 1),
+    st.floats(width=32),
+    st.text(max_size=3),
+    st.none(),
 )
 
 
