@@ -15,9 +15,7 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
-from urllib.parse import quote
 
-import aio_pika
 import aiormq.exceptions
 import msgspec
 from aio_pika.abc import AbstractConnection
@@ -254,12 +252,11 @@ class Firehose:
 
     async def _connect(self, vhost: str) -> TraceConnection:
         with _outages(self._place(vhost)):
-            return await aio_pika.connect(
-                self._url.with_path("/" + quote(vhost, safe=""), encoded=True),
-                timeout=CONNECT_SECONDS,
-                client_properties={"connection_name": "rabbitmq-itc"},
-                connection_class=TraceConnection,
+            connection = TraceConnection(
+                self._url, vhost, client_properties={"connection_name": "rabbitmq-itc"}
             )
+            await connection.connect(timeout=CONNECT_SECONDS)
+        return connection
 
     async def _consume(
         self, connection: TraceConnection, vhost: str, reading: Reading
