@@ -21,18 +21,19 @@ import msgspec
 from aio_pika.abc import AbstractConnection
 from aiormq.abc import AbstractChannel as Channel
 from aiormq.abc import DeliveredMessage
-from pamqp.common import FieldTable
 from yarl import URL
 
 from app.broker.connection import TraceConnection
 from app.broker.deliveries import Delivery
 from app.broker.firehose import TRACE_EXCHANGE, parse
-from app.broker.outages import Place, outage, shown
+from app.broker.outages import Place, in_exclusive_use, outage, shown
+from app.broker.trace_queue import QueueBounds, arguments
 from app.broker.wire import install_tolerant_names
-from app.errors import OutageError
+from app.errors import OutageError, QueueLostError
 from app.tracker import Deliver, Record, Unreadable
 
 TRACE_QUEUE = "itc.trace"
+EVERYTHING = "#"  # the routing key that our queue is bound with
 CONNECT_SECONDS = 10.0
 # A batch of large bodies is closed early; it is in memory several times while it is stored.
 BATCH_BYTES = 16 * 1024 * 1024
@@ -67,13 +68,15 @@ class Reading(msgspec.Struct, frozen=True):
     """How a trace queue is read.
 
     ``quorum`` says what kind the queue is, or is to be: right where the broker is a cluster,
-    because it outlives the node it was made on. After ``limit`` messages the stream has no more,
-    whatever the queue holds; the broker is told a prefetch of as many.
+    because it outlives the node it was made on. ``was_bound`` says whether a queue that is there
+    was bound to the trace exchange when it was looked at. After ``limit`` messages the stream has
+    no more, whatever the queue holds; the broker is told a prefetch of as many.
     """
 
     prefetch: int
     quorum: bool = False
     is_cluster: bool = False
+    was_bound: bool = True
     limit: int | None = None
 
 
@@ -109,6 +112,7 @@ class TraceStream:
         self.queue_is_new = queued_before is None
         self.queued_before = queued_before or 0
         self.is_cluster = reading.is_cluster
+        self.was_bound = reading.was_bound
 
     async def batch(self, most: int, linger: float) -> list[TraceMessage]:
         """Wait for messages and return up to ``most`` of them.
@@ -147,6 +151,12 @@ class TraceStream:
         with _outages(self._place):
             declared = await self._channel.queue_declare(self._queue, passive=True)
         return declared.message_count or 0
+
+    async def bind(self) -> None:
+        """Bind the queue to the trace exchange, where it is not."""
+        self._check()
+        with _outages(self._place):
+            await self._channel.queue_bind(self._queue, TRACE_EXCHANGE, routing_key=EVERYTHING)
 
     @property
     def buffered(self) -> int:
@@ -217,14 +227,14 @@ class TraceStream:
 class Firehose:
     """Opens streams: one connection to the broker for each trace."""
 
-    def __init__(self, amqp_url: str, *, queue_max_bytes: int, queue: str = TRACE_QUEUE) -> None:
+    def __init__(self, amqp_url: str, *, bounds: QueueBounds, queue: str = TRACE_QUEUE) -> None:
         """Use the account in ``amqp_url``; its path is ignored.
 
         Two services that trace the same virtual host need two names of ``queue``.
         """
         self._url = URL(amqp_url)
         self.queue = queue
-        self._queue_max_bytes = queue_max_bytes
+        self.bounds = bounds
 
     @asynccontextmanager
     async def open(self, vhost: str, reading: Reading) -> AsyncIterator[TraceStream]:
@@ -262,20 +272,21 @@ class Firehose:
         self, connection: TraceConnection, vhost: str, reading: Reading
     ) -> TraceStream:
         place = self._place(vhost)
-        queued = await _count_queued(connection, self.queue)
+        queued = await self._count_queued(connection, place, quorum=reading.quorum)
         channel = await connection.channel(publisher_confirms=False)
         if queued is None:
-            arguments = self._arguments(reading.quorum)
-            await channel.declare_queue(self.queue, durable=True, arguments=arguments)
+            await channel.declare_queue(
+                self.queue, durable=True, arguments=arguments(self.bounds, quorum=reading.quorum)
+            )
         await channel.set_qos(prefetch_count=reading.limit or reading.prefetch)
         raw = await channel.get_underlay_channel()
-        await raw.queue_bind(self.queue, TRACE_EXCHANGE, routing_key="#")
+        await raw.queue_bind(self.queue, TRACE_EXCHANGE, routing_key=EVERYTHING)
         stream = TraceStream(raw, self.queue, connection, place, reading, queued)
         channel.close_callbacks.add(lambda _, error: stream.lose(outage(error, place)))
         connection.close_callbacks.add(lambda _, error: stream.lose(outage(error, place)))
         raw.on_consumer_cancel_callbacks.add(
             lambda _: stream.lose(
-                OutageError(
+                QueueLostError(
                     f"the broker ended our consumer: was {self.queue} or {shown(vhost)} deleted?"
                 )
             )
@@ -283,25 +294,29 @@ class Firehose:
         connection.divert(raw.number, stream.take_in)
         # Alone: until the broker has noticed that a connection before this one is dead, what that
         # one has not acknowledged would come after newer messages. Quorum queues ignore exclusive
-        # consumers (measured on 3.10.8), and have single active ones instead.
+        # consumers (measured on 3.10.8): of these the consumers were counted. A single active one
+        # would do too, but then nothing else can take out a message that no consumer can be given.
         await raw.basic_consume(
             self.queue, passed_by, consumer_tag=self.queue, exclusive=not reading.quorum
         )
         return stream
 
+    async def _count_queued(
+        self, connection: AbstractConnection, place: Place, *, quorum: bool
+    ) -> int | None:
+        """Return how many messages the trace queue holds, None where there is no queue."""
+        probe = await connection.channel(publisher_confirms=False)
+        try:
+            queue = await probe.declare_queue(self.queue, passive=True)
+        except aiormq.exceptions.ChannelNotFoundEntity:
+            return None  # and the broker has closed the channel
+        await probe.close()
+        if quorum and queue.declaration_result.consumer_count:
+            raise OutageError(in_exclusive_use(place))
+        return queue.declaration_result.message_count or 0
+
     def _place(self, vhost: str) -> Place:
         return Place.of(self._url, vhost)
-
-    def _arguments(self, quorum: bool) -> FieldTable:
-        arguments: FieldTable = {"x-max-length-bytes": self._queue_max_bytes}
-        if quorum:
-            # 4.x drops a message after twenty redeliveries; each of ours may be one.
-            arguments |= {
-                "x-queue-type": "quorum",
-                "x-delivery-limit": 2**31 - 1,
-                "x-single-active-consumer": True,
-            }
-        return arguments
 
 
 def _parsed(at: int, delivery: Delivery) -> TraceMessage:
@@ -312,17 +327,6 @@ def _parsed(at: int, delivery: Delivery) -> TraceMessage:
 async def passed_by(message: DeliveredMessage) -> None:
     """Stand in for the consumer that the library wants: deliveries never reach it."""
     raise TypeError(f"a delivery was not diverted: {message!r}")
-
-
-async def _count_queued(connection: AbstractConnection, name: str) -> int | None:
-    """Return how many messages the trace queue holds, None where there is no queue."""
-    probe = await connection.channel(publisher_confirms=False)
-    try:
-        queue = await probe.declare_queue(name, passive=True)
-    except aiormq.exceptions.ChannelNotFoundEntity:
-        return None  # and the broker has closed the channel
-    await probe.close()
-    return queue.declaration_result.message_count or 0
 
 
 @contextmanager

@@ -7,11 +7,12 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from app.broker.consumer import Firehose, Reading, TraceStream
-from app.broker.management import ManagementApi
+from app.broker.consumer import EVERYTHING, Firehose, Reading, TraceStream
+from app.broker.management import Binding, ManagementApi, QueueInfo
 from app.broker.outages import VirtualHostError, shown
+from app.broker.trace_queue import QueueState, fault, state
 from app.broker.undeliverable import undeliverable
-from app.errors import NotFoundError, OutageError
+from app.errors import ForeignQueueError, NotFoundError, OutageError
 from app.tracker import Unreadable
 
 
@@ -30,13 +31,19 @@ class TraceSource:
     ) -> AsyncIterator[TraceStream]:
         """Consume the trace queue of a virtual host, made where it is missing.
 
-        ``limit`` ends the stream after this many messages. Raises `OutageError`.
+        ``limit`` ends the stream after this many messages. Raises `OutageError`, and
+        `ForeignQueueError` where there is a queue of that name which cannot be ours.
         """
         nodes = await self._management.nodes()
-        quorum = await self._is_quorum(vhost)
-        if quorum is None:
-            quorum = sum(node.running for node in nodes) > 1
-        reading = Reading(prefetch, quorum, is_cluster=len(nodes) > 1, limit=limit)
+        queue = await self._queue(vhost)
+        if queue is None:
+            quorum, was_bound = sum(node.running for node in nodes) > 1, True
+        else:
+            self._refuse_foreign(vhost, queue)
+            quorum, was_bound = queue.type == "quorum", await self._is_bound(vhost)
+        reading = Reading(
+            prefetch, quorum, is_cluster=len(nodes) > 1, was_bound=was_bound, limit=limit
+        )
         try:
             async with self._firehose.open(vhost, reading) as stream:
                 yield stream
@@ -63,12 +70,12 @@ class TraceSource:
             if await self._management.trace_queues(vhost) <= {self._firehose.queue}:
                 await self._management.set_tracing(vhost, False)
 
-    async def queued_bytes(self, vhost: str) -> int | None:
-        """Return the size of what waits in the trace queue; None when the broker can't say."""
-        try:
-            return (await self._management.queue(vhost, self._firehose.queue)).message_bytes
-        except NotFoundError:
-            return None
+    async def look(self, vhost: str) -> QueueState:
+        """Look at the trace queue: whether it is as it was made, bound, and how full."""
+        queue = await self._queue(vhost)
+        if queue is None:  # a lost stream is the consumer's to report
+            return QueueState()
+        return state(queue, self._firehose.bounds, is_bound=await self._is_bound(vhost))
 
     async def take_undeliverable(self, vhost: str) -> Unreadable | None:
         """Remove the first message of the trace queue, which the broker cannot hand to a consumer.
@@ -80,12 +87,23 @@ class TraceSource:
         taken = await self._management.take(vhost, self._firehose.queue)
         return None if taken is None else undeliverable(taken, time.time_ns() // 1000)
 
-    async def _is_quorum(self, vhost: str) -> bool | None:
-        """Whether the trace queue is a quorum queue; None where there is none."""
+    async def _queue(self, vhost: str) -> QueueInfo | None:
+        """The trace queue; None where there is none."""
         try:
-            return (await self._management.queue(vhost, self._firehose.queue)).type == "quorum"
+            return await self._management.queue(vhost, self._firehose.queue)
         except NotFoundError:
             return None
+
+    async def _is_bound(self, vhost: str) -> bool:
+        ours = Binding(self._firehose.queue, "queue", EVERYTHING)
+        return ours in await self._management.trace_bindings(vhost)
+
+    def _refuse_foreign(self, vhost: str, queue: QueueInfo) -> None:
+        if what := fault(queue, self._firehose.bounds):
+            raise ForeignQueueError(
+                f"the queue {shown(queue.name)} of the virtual host {shown(vhost)} was made by "
+                f"somebody else ({shown(what)}), and is made anew"
+            )
 
     async def delete_queue(self, vhost: str) -> None:
         """Delete the trace queue with what it holds."""

@@ -6,6 +6,7 @@ not acknowledged comes back from the broker.
 
 from __future__ import annotations
 
+from app.errors import ForeignQueueError, QueueLostError
 from app.traces.life import Standing
 from app.traces.pipeline import Ending, Pipeline
 from app.traces.ports import Stream
@@ -46,8 +47,22 @@ class Attempt:
         pipeline = self._pipeline
         recorder = await self._restore()
         prefetch = max(pipeline.settings.prefetch, len(recorder.window))
-        async with pipeline.source.open(pipeline.trace.vhost, prefetch) as stream:
-            await self._follow(recorder, stream)
+        try:
+            async with pipeline.source.open(pipeline.trace.vhost, prefetch) as stream:
+                await self._follow(recorder, stream)
+        except ForeignQueueError as error:
+            await self._lost_queue(recorder, str(error))
+            await pipeline.source.delete_queue(pipeline.trace.vhost)
+            raise
+        except QueueLostError:
+            await self._lost_queue(recorder, "the trace queue was deleted")
+            raise
+
+    async def _lost_queue(self, recorder: Recorder, reason: str) -> None:
+        """Open a gap that ends when we have a queue again."""
+        gaps, restored = self._pipeline.gaps, recorder.restored
+        gaps.stand(recorder.last_event_id, restored.recorded_at)
+        await gaps.losing(reason, gaps.well_until)
 
     async def pass_undeliverable(self, before: int) -> None:
         """Store the first ``before`` messages, and put the one behind them into quarantine."""
