@@ -35,6 +35,8 @@ from app.tracker import Deliver, Record, Unreadable
 TRACE_QUEUE = "itc.trace"
 EVERYTHING = "#"  # the routing key that our queue is bound with
 CONNECT_SECONDS = 10.0
+# How long the consumer of a connection that has just broken may still be there.
+LEAVING_SECONDS = 1.0
 # A batch of large bodies is closed early; it is in memory several times while it is stored.
 BATCH_BYTES = 16 * 1024 * 1024
 # How far arrivals may be ahead of the clock, in microseconds: a read holds some hundred messages.
@@ -69,15 +71,13 @@ class Reading(msgspec.Struct, frozen=True):
 
     ``quorum`` says what kind the queue is, or is to be: right where the broker is a cluster,
     because it outlives the node it was made on. ``was_bound`` says whether a queue that is there
-    was bound to the trace exchange when it was looked at. After ``limit`` messages the stream has
-    no more, whatever the queue holds; the broker is told a prefetch of as many.
+    was bound to the trace exchange when it was looked at.
     """
 
     prefetch: int
     quorum: bool = False
     is_cluster: bool = False
     was_bound: bool = True
-    limit: int | None = None
 
 
 class TraceStream:
@@ -104,8 +104,8 @@ class TraceStream:
         self._place = place
         self._waiting: deque[tuple[int, Delivery]] = deque()
         self._bytes = 0
-        self._limit = reading.limit
-        self._received = 0
+        self._is_exclusive = not reading.quorum
+        self._consumers = 0
         self._next_at = 0
         self._arrived = asyncio.Event()
         self._lost: OutageError | None = None
@@ -113,6 +113,8 @@ class TraceStream:
         self.queued_before = queued_before or 0
         self.is_cluster = reading.is_cluster
         self.was_bound = reading.was_bound
+        self.remark: str | None = None
+        self.waits = self.is_over = False
 
     async def batch(self, most: int, linger: float) -> list[TraceMessage]:
         """Wait for messages and return up to ``most`` of them.
@@ -131,26 +133,46 @@ class TraceStream:
         return self._take(most)
 
     async def acknowledge(self, tag: int) -> None:
-        """Acknowledge everything up to a delivery tag.
-
-        Before the last one of a limited stream nothing is: the broker would send one more.
-        """
+        """Acknowledge everything up to a delivery tag."""
         self._check()
-        if self._limit is not None and self._received < self._limit:
-            return
         with _outages(self._place):
-            if self._limit is not None:
-                await self._channel.basic_cancel(self._queue)
             await self._channel.basic_ack(tag, multiple=True, wait=False)
 
     async def ready_messages(self) -> int:
         """How many messages the queue still holds for us, delivered ones not counted."""
         self._check()
-        if self._limit is not None:
-            return self._limit - self._received
         with _outages(self._place):
             declared = await self._channel.queue_declare(self._queue, passive=True)
         return declared.message_count or 0
+
+    async def consume(self) -> None:
+        """Have the broker send messages, as many as the channel's prefetch lets it."""
+        self._consumers += 1
+        # Alone: until the broker has noticed that a connection before this one is dead, what that
+        # one has not acknowledged would come after newer messages. Quorum queues ignore exclusive
+        # consumers (measured on 3.10.8): of these the consumers were counted. A single active one
+        # would do too, but then nothing else can take out a message that no consumer can be given.
+        with _outages(self._place):
+            await self._channel.basic_consume(
+                self._queue, passed_by, consumer_tag=self._tag, exclusive=self._is_exclusive
+            )
+
+    async def begin_portion(self, count: int) -> None:
+        """Have the broker send this many messages, and no more before one is acknowledged."""
+        self._check()
+        with _outages(self._place):
+            await self._channel.basic_qos(prefetch_count=count)
+        await self.consume()
+
+    async def end_portion(self) -> None:
+        """Have the broker send no more."""
+        self._check()
+        with _outages(self._place):
+            await self._channel.basic_cancel(self._tag)
+
+    @property
+    def _tag(self) -> str:
+        return f"{self._queue}.{self._consumers}"
 
     async def bind(self) -> None:
         """Bind the queue to the trace exchange, where it is not."""
@@ -177,7 +199,6 @@ class TraceStream:
         now = time.time_ns() // 1000
         first = max(now, min(self._next_at, now + MOST_AHEAD))
         self._next_at = first + len(deliveries)
-        self._received += len(deliveries)
         self._waiting.extend(enumerate(deliveries, first))
         self._arrived.set()
         self._bytes += sum([len(delivery.body) for delivery in deliveries])
@@ -242,10 +263,22 @@ class Firehose:
 
         :raises OutageError: when the broker cannot be reached, or refuses.
         """
+        async with self.open_idle(vhost, reading) as stream:
+            await stream.consume()
+            yield stream
+
+    @asynccontextmanager
+    async def open_idle(
+        self, vhost: str, reading: Reading, *, alone: bool = False
+    ) -> AsyncIterator[TraceStream]:
+        """Declare and bind the trace queue of a virtual host, and consume nothing yet.
+
+        ``alone`` refuses one that has a consumer already. Raises `OutageError`.
+        """
         connection = await self._connect(vhost)
         try:
             with _outages(self._place(vhost)):
-                stream = await self._consume(connection, vhost, reading)
+                stream = await self._prepare(connection, vhost, reading, alone)
             yield stream
         finally:
             await _close(connection)
@@ -268,17 +301,17 @@ class Firehose:
             await connection.connect(timeout=CONNECT_SECONDS)
         return connection
 
-    async def _consume(
-        self, connection: TraceConnection, vhost: str, reading: Reading
+    async def _prepare(
+        self, connection: TraceConnection, vhost: str, reading: Reading, alone: bool
     ) -> TraceStream:
         place = self._place(vhost)
-        queued = await self._count_queued(connection, place, quorum=reading.quorum)
+        queued = await self._count_queued(connection, place, alone=alone or reading.quorum)
         channel = await connection.channel(publisher_confirms=False)
         if queued is None:
             await channel.declare_queue(
                 self.queue, durable=True, arguments=arguments(self.bounds, quorum=reading.quorum)
             )
-        await channel.set_qos(prefetch_count=reading.limit or reading.prefetch)
+        await channel.set_qos(prefetch_count=reading.prefetch)
         raw = await channel.get_underlay_channel()
         await raw.queue_bind(self.queue, TRACE_EXCHANGE, routing_key=EVERYTHING)
         stream = TraceStream(raw, self.queue, connection, place, reading, queued)
@@ -292,28 +325,26 @@ class Firehose:
             )
         )
         connection.divert(raw.number, stream.take_in)
-        # Alone: until the broker has noticed that a connection before this one is dead, what that
-        # one has not acknowledged would come after newer messages. Quorum queues ignore exclusive
-        # consumers (measured on 3.10.8): of these the consumers were counted. A single active one
-        # would do too, but then nothing else can take out a message that no consumer can be given.
-        await raw.basic_consume(
-            self.queue, passed_by, consumer_tag=self.queue, exclusive=not reading.quorum
-        )
         return stream
 
     async def _count_queued(
-        self, connection: AbstractConnection, place: Place, *, quorum: bool
+        self, connection: AbstractConnection, place: Place, *, alone: bool
     ) -> int | None:
         """Return how many messages the trace queue holds, None where there is no queue."""
         probe = await connection.channel(publisher_confirms=False)
+        raw = await probe.get_underlay_channel()
+        deadline = time.monotonic() + (LEAVING_SECONDS if alone else 0)
         try:
-            queue = await probe.declare_queue(self.queue, passive=True)
+            declared = await raw.queue_declare(self.queue, passive=True)
+            while alone and declared.consumer_count:
+                if time.monotonic() > deadline:
+                    raise OutageError(in_exclusive_use(place))
+                await asyncio.sleep(LEAVING_SECONDS / 20)
+                declared = await raw.queue_declare(self.queue, passive=True)
         except aiormq.exceptions.ChannelNotFoundEntity:
             return None  # and the broker has closed the channel
         await probe.close()
-        if quorum and queue.declaration_result.consumer_count:
-            raise OutageError(in_exclusive_use(place))
-        return queue.declaration_result.message_count or 0
+        return declared.message_count or 0
 
     def _place(self, vhost: str) -> Place:
         return Place.of(self._url, vhost)

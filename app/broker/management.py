@@ -171,16 +171,19 @@ class ManagementApi:
         path = f"/api/queues/{_segment(vhost)}/{_segment(name)}"
         return await self._as_service("GET", path, QueueInfo)
 
-    async def take(self, vhost: str, name: str) -> bytes | None:
-        """Remove the first message of a queue; gives the API's own JSON of it, None if empty.
+    async def get(
+        self, vhost: str, name: str, count: int, *, remove: bool, body: int, seconds: float
+    ) -> bytes:
+        """Get the first messages of a queue, and give them back or not; gives the API's own JSON.
 
-        It reaches us as JSON, so this works for messages that no AMQP frame can hold.
+        They reach us as JSON, so this works for messages that no AMQP frame can hold. ``body`` is
+        how much of a body is shown, ``seconds`` how long the broker may take.
         """
         path = f"/api/queues/{_segment(vhost)}/{_segment(name)}/get"
-        wanted = {"count": 1, "ackmode": "ack_requeue_false", "encoding": "base64"}
-        response = await self._request("POST", self._base_url + path, json=wanted)
-        taken = self._decoded(response, list[msgspec.Raw])
-        return bytes(taken[0]) if taken else None
+        mode = "ack_requeue_false" if remove else "ack_requeue_true"
+        wanted = {"count": count, "ackmode": mode, "encoding": "base64", "truncate": body}
+        url = self._base_url + path
+        return (await self._request("POST", url, json=wanted, timeout=seconds)).content
 
     async def trace_bindings(self, vhost: str) -> list[Binding]:
         """What is bound to the virtual host's trace exchange, our queue and others'."""

@@ -54,6 +54,8 @@ class FakeStream:
 
     queue_is_new = False
     was_bound = True
+    remark = None
+    waits = is_over = False
     queued_before = 0
     buffered = 0
     is_cluster = False
@@ -80,9 +82,7 @@ class FakeSource:
         self.stream = FakeStream()
 
     @asynccontextmanager
-    async def open(
-        self, vhost: str, prefetch: int, limit: int | None = None
-    ) -> AsyncIterator[FakeStream]:
+    async def open(self, vhost: str, prefetch: int) -> AsyncIterator[FakeStream]:
         self.asked.set()
         await self.reachable.wait()
         if self.error is not None:
