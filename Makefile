@@ -42,6 +42,7 @@ bench: ## measure: the figures in README come from here
 soak: ## what takes long: damaged messages, clocks against clients' own, ten minutes of traffic
 	@tools/install test
 	$(python) -m drills.fuzz
+	$(python) -m drills.fuzz --sanitize 1000000
 	$(python) -m drills.truth
 	$(python) -m drills.soak
 

@@ -46,5 +46,13 @@ class UndeliverableError(OutageError):
     """The broker broke off over a message that it cannot hand to us, and will at each attempt."""
 
 
+class QueueLostError(OutageError):
+    """The trace queue was taken from us, with what waited in it."""
+
+
+class ForeignQueueError(OutageError):
+    """There is a queue of our name that somebody else made."""
+
+
 class SettingsError(ItcError):
     """The configuration cannot work; the text names the variable."""

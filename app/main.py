@@ -21,6 +21,7 @@ from app.api.tail import Tail
 from app.broker.consumer import Firehose
 from app.broker.management import ManagementApi
 from app.broker.source import TraceSource
+from app.broker.trace_queue import QueueBounds
 from app.jobs.archives import Archives
 from app.jobs.exports import Exports
 from app.jobs.manager import JobManager
@@ -153,7 +154,7 @@ def management_api(settings: Settings) -> ManagementApi:
 def _source(settings: Settings, management: ManagementApi) -> TraceSource:
     firehose = Firehose(
         settings.amqp_url.reveal(),
-        queue_max_bytes=settings.trace_queue_max_bytes,
+        bounds=QueueBounds(settings.trace_queue_max_bytes, settings.trace_queue_max_messages),
         queue=settings.trace_queue,
     )
     return TraceSource(firehose, management)
@@ -172,7 +173,6 @@ def _pipeline(settings: Settings) -> PipelineSettings:
         batch_events=settings.batch_events,
         batch_seconds=settings.batch_seconds,
         prefetch=settings.prefetch,
-        queue_max_bytes=settings.trace_queue_max_bytes,
         check_seconds=settings.tracing_check_seconds,
         retention=Retention(
             keep_events=settings.retention_events,

@@ -150,7 +150,13 @@ class Settings(BaseSettings):
     )
     trace_queue_max_bytes: Count = Field(
         default=1_073_741_824,
-        description="Size at which the broker drops the oldest trace messages of our queue.",
+        description="Size of their bodies at which the broker drops the oldest trace messages of "
+        "our queue.",
+    )
+    trace_queue_max_messages: Count = Field(
+        default=500_000,
+        description="Number at which it does. Beside its body each takes the broker about 1.7 kB, "
+        "and its headers.",
     )
     tracing_check_seconds: Seconds = Field(
         default=15, description="How often to look whether tracing is still switched on."

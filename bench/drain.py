@@ -23,6 +23,7 @@ from aio_pika.abc import AbstractIncomingMessage
 from app.broker.consumer import Firehose
 from app.broker.management import ManagementApi
 from app.broker.source import TraceSource
+from app.broker.trace_queue import QueueBounds
 from app.garbage import tune_garbage_collection
 from app.main import open_services
 from app.secret_url import SecretUrl
@@ -68,7 +69,7 @@ async def capture(
     store = await Store.open(database_url)
     account = SecretUrl(amqp_url)
     management = ManagementApi(management_url, account.user or "", account.password or "")
-    firehose = Firehose(amqp_url, queue_max_bytes=1 << 40, queue=queue)
+    firehose = Firehose(amqp_url, bounds=QueueBounds(1 << 40, (1 << 31) - 1), queue=queue)
     registry = TraceRegistry(store, TraceSource(firehose, management), PipelineSettings())
     await registry.start(vhost, None)
     seconds = await _paced(registry.subscribe(), 0, count)

@@ -1,16 +1,19 @@
 """Whatever bytes a trace message consists of, the service keeps running.
 
-    python -m drills.fuzz [INPUTS]         200,000 by default
+    python -m drills.fuzz [INPUTS]               200,000 by default
+    python -m drills.fuzz --sanitize [INPUTS]    with the C parts built to notice every wrong step
 
 An input is a content header as it comes off the wire, with a routing key and a body. hypothesis
 makes trace messages, valid ones and odd ones, and each is damaged in many ways: bytes changed,
-inserted, left out, repeated, cut off. Each takes the whole path that garbage on
-``amq.rabbitmq.trace`` would take: the frame reader, the parser, the digest by which a message is
-recognised when it comes again, the tracker, and what the store keeps of it as JSON.
+inserted, left out, repeated, cut off. Each takes the path that garbage on ``amq.rabbitmq.trace``
+would take: the parser, the digest by which a message is recognised when it comes again, the
+tracker, and what the store keeps of it as JSON. The frames that bring it, which the broker makes,
+are damaged in the same ways, cut anywhere, and given to the frame reader.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import random
 import sys
@@ -24,6 +27,16 @@ from hypothesis import strategies as st
 from pamqp.commands import Basic
 from pamqp.header import ContentHeader
 
+from app.broker.deliveries import (
+    BODY,
+    DELIVER,
+    FRAME,
+    FRAME_END,
+    HEADER,
+    METHOD,
+    Delivery,
+    DeliverySplitter,
+)
 from app.broker.firehose import parse
 from app.traces.resume import digest
 from app.tracker import Bounds, Policy, Tracker, Unreadable
@@ -31,6 +44,7 @@ from app.tracker import Bounds, Policy, Tracker, Unreadable
 INPUTS = 200_000
 DAMAGED = 20  # variants of each message
 _BASIC = 60  # AMQP's class of messages
+CHANNEL = 1
 
 Message: TypeAlias = tuple[str, bytes, bytes]  # routing key, content header, body
 
@@ -121,6 +135,30 @@ def survives(message: Message, tracker: Tracker) -> str:
     return type(record).__name__.lower()
 
 
+def frames(message: Message, tag: int) -> bytes:
+    """A message as the broker sends it: two frames, or three where it has a body."""
+    routing_key, header, body = message
+    key = routing_key.encode()[:255]
+    method = DELIVER + b"\x01c" + tag.to_bytes(8, "big") + b"\x00\x01x" + bytes([len(key)]) + key
+    header = header[:4] + len(body).to_bytes(8, "big") + header[12:]
+    parts = [(METHOD, method), (HEADER, header), *([(BODY, body)] if body else [])]
+    return b"".join(
+        FRAME.pack(kind, CHANNEL, len(part)) + part + bytes([FRAME_END]) for kind, part in parts
+    )
+
+
+def survives_frames(data: bytes, chance: random.Random) -> str:
+    """Give the frame reader bytes in two pieces; what it takes for deliveries goes on its way."""
+    splitter, deliveries = DeliverySplitter(), list[Delivery]()
+    splitter.divert(CHANNEL, deliveries.extend)
+    cut = chance.randrange(len(data) + 1)
+    splitter.feed(data[:cut])
+    splitter.feed(data[cut:])
+    for delivery in deliveries:
+        parse(delivery.routing_key, delivery.header, delivery.body, 0)
+    return "deliveries" if deliveries else "no delivery"
+
+
 def fuzz(inputs: int, *, repeatable: bool = False) -> Counter[str]:
     """Try up to this many inputs, new ones each time; returns how many were taken for what.
 
@@ -129,7 +167,7 @@ def fuzz(inputs: int, *, repeatable: bool = False) -> Counter[str]:
     outcomes: Counter[str] = Counter()
 
     @settings(
-        max_examples=-(-inputs // DAMAGED),
+        max_examples=-(-inputs // (2 * DAMAGED)),
         derandomize=repeatable,
         database=None,
         deadline=None,
@@ -139,8 +177,11 @@ def fuzz(inputs: int, *, repeatable: bool = False) -> Counter[str]:
     def whatever_comes_is_survived(message: Message, seed: int) -> None:
         routing_key, header, body = message
         tracker = Tracker(Policy.channel, Bounds(copies=100, handovers=100))
-        for broken in damaged(header, random.Random(seed)):
+        chance = random.Random(seed)
+        for broken in damaged(header, chance):
             outcomes[survives((routing_key, broken, body), tracker)] += 1
+        for broken in damaged(frames(message, 1) + frames(message, 2), chance):
+            outcomes[survives_frames(broken, chance)] += 1
 
     whatever_comes_is_survived()
     return outcomes
@@ -157,5 +198,20 @@ def main(inputs: int) -> int:
     return os.EX_OK
 
 
+def arguments() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(prog="python -m drills.fuzz")
+    parser.add_argument("inputs", nargs="?", type=int, default=INPUTS)
+    parser.add_argument("--sanitize", action="store_true", help="with what is in C sanitized")
+    return parser.parse_args()
+
+
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1]) if len(sys.argv) > 1 else INPUTS))
+    asked = arguments()
+    if asked.sanitize:
+        from drills.sanitize import sanitized
+
+        ended = sanitized(asked.inputs)
+        print(ended.stdout, ended.stderr, sep="", end="")
+        sys.exit(ended.returncode)
+    sys.exit(main(asked.inputs))

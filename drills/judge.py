@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 from typing import NamedTuple, TypeAlias
 
 from app.broker.consumer import Firehose, Reading
+from app.broker.trace_queue import QueueBounds
 from app.store import Store
 from app.stored.filters import EventFilter
 from app.tracker import Bounds, Channel, Deliver, Policy, Publish, Record, Tracker, Unreadable
@@ -45,7 +46,7 @@ class Report(NamedTuple):
 async def oracle(broker: Broker, vhost: str) -> AsyncIterator[list[Record]]:
     """Consume on a queue of its own; the list grows while the block runs."""
     records: list[Record] = []
-    firehose = Firehose(broker.amqp_url("/"), queue_max_bytes=1 << 30, queue="oracle")
+    firehose = Firehose(broker.amqp_url("/"), bounds=QueueBounds(), queue="oracle")
     async with firehose.open(vhost, Reading(2_000)) as stream:
 
         async def listen() -> None:

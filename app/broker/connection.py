@@ -16,6 +16,9 @@ from collections.abc import Callable
 from typing import Any, cast
 
 import aio_pika
+import aiormq
+from aio_pika.abc import UnderlayConnection
+from aiormq.abc import AbstractConnection
 from aiormq.connection import TCPTransportFactory, TLSTransportFactory, TransportFactory
 from yarl import URL
 
@@ -94,15 +97,56 @@ class DivertingReader:
         return self._splitter.is_diverting and now - self._passed_at > SIGN_OF_LIFE_SECONDS
 
 
-class TraceConnection(aio_pika.Connection):
+class NamedUnderlay(UnderlayConnection):
+    """The client library's inner connection, to a virtual host of any name.
+
+    The library takes the name out of the URL, decodes it, and decodes what comes out once more: it
+    would enter ``a/b`` for ``a%2Fb``.
+    """
+
+    @classmethod
+    async def make_connection(
+        cls,
+        url: URL,
+        timeout: float | int | None = None,  # noqa: ASYNC109 - the library's signature
+        *,
+        vhost: str = "/",
+        **kwargs: Any,
+    ) -> AbstractConnection:
+        """Open it."""
+        connection = aiormq.Connection(url, **kwargs)
+        connection.vhost = vhost
+        async with asyncio.timeout(timeout):
+            await connection.connect()
+        await connection.ready()
+        return connection
+
+
+class VhostConnection(aio_pika.Connection):
+    """A connection to a virtual host, whatever its name."""
+
+    def __init__(self, url: URL, vhost: str, **kwargs: Any) -> None:
+        """Prepare it for ``vhost``; the URL's own path is ignored."""
+        super().__init__(url.with_path("/"), **kwargs)
+        self._vhost = vhost
+
+    async def connect(self, timeout: float | int | None = None) -> None:  # noqa: ASYNC109 - theirs
+        """Open it."""
+        self.transport = await NamedUnderlay.connect(
+            self.url, self._on_connection_close, timeout, vhost=self._vhost, **self.kwargs
+        )
+        await self._on_connected()
+
+
+class TraceConnection(VhostConnection):
     """A connection that knows the broker's name for it, as trace messages have it.
 
     As the broker sees it: our socket's address, then its own. Behind a NAT it differs, and then
     our own events are traced like anybody else's; there are very few.
     """
 
-    def __init__(self, url: URL, **kwargs: Any) -> None:
-        super().__init__(url, **kwargs)
+    def __init__(self, url: URL, vhost: str, **kwargs: Any) -> None:
+        super().__init__(url, vhost, **kwargs)
         tls = url.scheme == "amqps"
         self._sockets: TransportFactory = TLSTransportFactory() if tls else TCPTransportFactory()
         self.broker_name = ""

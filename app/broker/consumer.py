@@ -15,27 +15,28 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
-from urllib.parse import quote
 
-import aio_pika
 import aiormq.exceptions
 import msgspec
 from aio_pika.abc import AbstractConnection
 from aiormq.abc import AbstractChannel as Channel
 from aiormq.abc import DeliveredMessage
-from pamqp.common import FieldTable
 from yarl import URL
 
 from app.broker.connection import TraceConnection
 from app.broker.deliveries import Delivery
 from app.broker.firehose import TRACE_EXCHANGE, parse
-from app.broker.outages import Place, outage, shown
+from app.broker.outages import Place, in_exclusive_use, outage, shown
+from app.broker.trace_queue import QueueBounds, arguments
 from app.broker.wire import install_tolerant_names
-from app.errors import OutageError
+from app.errors import OutageError, QueueLostError
 from app.tracker import Deliver, Record, Unreadable
 
 TRACE_QUEUE = "itc.trace"
+EVERYTHING = "#"  # the routing key that our queue is bound with
 CONNECT_SECONDS = 10.0
+# How long the consumer of a connection that has just broken may still be there.
+LEAVING_SECONDS = 1.0
 # A batch of large bodies is closed early; memory holds several copies of it while it is stored.
 BATCH_BYTES = 16 * 1024 * 1024
 # How far arrivals may be ahead of the clock, in microseconds: a read yields some hundred messages.
@@ -68,15 +69,15 @@ class TraceMessage:
 class Reading(msgspec.Struct, frozen=True):
     """How a trace queue is read.
 
-    ``quorum``: whether the queue is a quorum queue, or is to become one. A cluster should have
-    one, because it outlives the node it was made on. After ``limit`` messages the stream has no
-    more, whatever the queue holds; the prefetch is the same number then.
+    ``quorum`` says what kind the queue is, or is to be: right where the broker is a cluster,
+    because it outlives the node it was made on. ``was_bound`` says whether a queue that is there
+    was bound to the trace exchange when it was looked at.
     """
 
     prefetch: int
     quorum: bool = False
     is_cluster: bool = False
-    limit: int | None = None
+    was_bound: bool = True
 
 
 class TraceStream:
@@ -103,14 +104,17 @@ class TraceStream:
         self._place = place
         self._waiting: deque[tuple[int, Delivery]] = deque()
         self._bytes = 0
-        self._limit = reading.limit
-        self._received = 0
+        self._is_exclusive = not reading.quorum
+        self._consumers = 0
         self._next_at = 0
         self._arrived = asyncio.Event()
         self._lost: OutageError | None = None
         self.queue_is_new = queued_before is None
         self.queued_before = queued_before or 0
         self.is_cluster = reading.is_cluster
+        self.was_bound = reading.was_bound
+        self.remark: str | None = None
+        self.waits = self.is_over = False
 
     async def batch(self, most: int, linger: float) -> list[TraceMessage]:
         """Wait for messages and return up to ``most`` of them.
@@ -128,26 +132,52 @@ class TraceStream:
         return self._take(most)
 
     async def acknowledge(self, tag: int) -> None:
-        """Acknowledge everything up to a delivery tag.
-
-        A limited stream acknowledges nothing before its last message: the broker would send more.
-        """
+        """Acknowledge everything up to a delivery tag."""
         self._check()
-        if self._limit is not None and self._received < self._limit:
-            return
         with _outages(self._place):
-            if self._limit is not None:
-                await self._channel.basic_cancel(self._queue)
             await self._channel.basic_ack(tag, multiple=True, wait=False)
 
     async def ready_messages(self) -> int:
         """How many messages the queue still holds for us, not counting delivered ones."""
         self._check()
-        if self._limit is not None:
-            return self._limit - self._received
         with _outages(self._place):
             declared = await self._channel.queue_declare(self._queue, passive=True)
         return declared.message_count or 0
+
+    async def consume(self) -> None:
+        """Have the broker send messages, as many as the channel's prefetch lets it."""
+        self._consumers += 1
+        # Alone: until the broker has noticed that a connection before this one is dead, what that
+        # one has not acknowledged would come after newer messages. Quorum queues ignore exclusive
+        # consumers (measured on 3.10.8): of these the consumers were counted. A single active one
+        # would do too, but then nothing else can take out a message that no consumer can be given.
+        with _outages(self._place):
+            await self._channel.basic_consume(
+                self._queue, passed_by, consumer_tag=self._tag, exclusive=self._is_exclusive
+            )
+
+    async def begin_portion(self, count: int) -> None:
+        """Have the broker send this many messages, and no more before one is acknowledged."""
+        self._check()
+        with _outages(self._place):
+            await self._channel.basic_qos(prefetch_count=count)
+        await self.consume()
+
+    async def end_portion(self) -> None:
+        """Have the broker send no more."""
+        self._check()
+        with _outages(self._place):
+            await self._channel.basic_cancel(self._tag)
+
+    @property
+    def _tag(self) -> str:
+        return f"{self._queue}.{self._consumers}"
+
+    async def bind(self) -> None:
+        """Bind the queue to the trace exchange, where it is not."""
+        self._check()
+        with _outages(self._place):
+            await self._channel.queue_bind(self._queue, TRACE_EXCHANGE, routing_key=EVERYTHING)
 
     @property
     def buffered(self) -> int:
@@ -168,7 +198,6 @@ class TraceStream:
         now = time.time_ns() // 1000
         first = max(now, min(self._next_at, now + MOST_AHEAD))
         self._next_at = first + len(deliveries)
-        self._received += len(deliveries)
         self._waiting.extend(enumerate(deliveries, first))
         self._arrived.set()
         self._bytes += sum([len(delivery.body) for delivery in deliveries])
@@ -218,14 +247,14 @@ class TraceStream:
 class Firehose:
     """Opens streams: one connection to the broker for each trace."""
 
-    def __init__(self, amqp_url: str, *, queue_max_bytes: int, queue: str = TRACE_QUEUE) -> None:
+    def __init__(self, amqp_url: str, *, bounds: QueueBounds, queue: str = TRACE_QUEUE) -> None:
         """Use the account in ``amqp_url``; its path is ignored.
 
         Two services that trace the same virtual host need different names of ``queue``.
         """
         self._url = URL(amqp_url)
         self.queue = queue
-        self._queue_max_bytes = queue_max_bytes
+        self.bounds = bounds
 
     @asynccontextmanager
     async def open(self, vhost: str, reading: Reading) -> AsyncIterator[TraceStream]:
@@ -233,10 +262,22 @@ class Firehose:
 
         :raises OutageError: when the broker cannot be reached, or refuses.
         """
+        async with self.open_idle(vhost, reading) as stream:
+            await stream.consume()
+            yield stream
+
+    @asynccontextmanager
+    async def open_idle(
+        self, vhost: str, reading: Reading, *, alone: bool = False
+    ) -> AsyncIterator[TraceStream]:
+        """Declare and bind the trace queue of a virtual host, and consume nothing yet.
+
+        ``alone`` refuses one that has a consumer already. Raises `OutageError`.
+        """
         connection = await self._connect(vhost)
         try:
             with _outages(self._place(vhost)):
-                stream = await self._consume(connection, vhost, reading)
+                stream = await self._prepare(connection, vhost, reading, alone)
             yield stream
         finally:
             await _close(connection)
@@ -253,57 +294,59 @@ class Firehose:
 
     async def _connect(self, vhost: str) -> TraceConnection:
         with _outages(self._place(vhost)):
-            return await aio_pika.connect(
-                self._url.with_path("/" + quote(vhost, safe=""), encoded=True),
-                timeout=CONNECT_SECONDS,
-                client_properties={"connection_name": "rabbitmq-itc"},
-                connection_class=TraceConnection,
+            connection = TraceConnection(
+                self._url, vhost, client_properties={"connection_name": "rabbitmq-itc"}
             )
+            await connection.connect(timeout=CONNECT_SECONDS)
+        return connection
 
-    async def _consume(
-        self, connection: TraceConnection, vhost: str, reading: Reading
+    async def _prepare(
+        self, connection: TraceConnection, vhost: str, reading: Reading, alone: bool
     ) -> TraceStream:
         place = self._place(vhost)
-        queued = await _count_queued(connection, self.queue)
+        queued = await self._count_queued(connection, place, alone=alone or reading.quorum)
         channel = await connection.channel(publisher_confirms=False)
         if queued is None:
-            arguments = self._arguments(reading.quorum)
-            await channel.declare_queue(self.queue, durable=True, arguments=arguments)
-        await channel.set_qos(prefetch_count=reading.limit or reading.prefetch)
+            await channel.declare_queue(
+                self.queue, durable=True, arguments=arguments(self.bounds, quorum=reading.quorum)
+            )
+        await channel.set_qos(prefetch_count=reading.prefetch)
         raw = await channel.get_underlay_channel()
-        await raw.queue_bind(self.queue, TRACE_EXCHANGE, routing_key="#")
+        await raw.queue_bind(self.queue, TRACE_EXCHANGE, routing_key=EVERYTHING)
         stream = TraceStream(raw, self.queue, connection, place, reading, queued)
         channel.close_callbacks.add(lambda _, error: stream.lose(outage(error, place)))
         connection.close_callbacks.add(lambda _, error: stream.lose(outage(error, place)))
         raw.on_consumer_cancel_callbacks.add(
             lambda _: stream.lose(
-                OutageError(
+                QueueLostError(
                     f"the broker ended our consumer: was {self.queue} or {shown(vhost)} deleted?"
                 )
             )
         )
         connection.divert(raw.number, stream.take_in)
-        # Exclusive: until the broker notices that the previous connection is dead, what that one
-        # has not acknowledged would come after newer messages. Quorum queues ignore exclusive
-        # consumers (measured on 3.10.8), and have a single active one instead.
-        await raw.basic_consume(
-            self.queue, passed_by, consumer_tag=self.queue, exclusive=not reading.quorum
-        )
         return stream
+
+    async def _count_queued(
+        self, connection: AbstractConnection, place: Place, *, alone: bool
+    ) -> int | None:
+        """Return how many messages the trace queue holds, None where there is no queue."""
+        probe = await connection.channel(publisher_confirms=False)
+        raw = await probe.get_underlay_channel()
+        deadline = time.monotonic() + (LEAVING_SECONDS if alone else 0)
+        try:
+            declared = await raw.queue_declare(self.queue, passive=True)
+            while alone and declared.consumer_count:
+                if time.monotonic() > deadline:
+                    raise OutageError(in_exclusive_use(place))
+                await asyncio.sleep(LEAVING_SECONDS / 20)
+                declared = await raw.queue_declare(self.queue, passive=True)
+        except aiormq.exceptions.ChannelNotFoundEntity:
+            return None  # and the broker has closed the channel
+        await probe.close()
+        return declared.message_count or 0
 
     def _place(self, vhost: str) -> Place:
         return Place.of(self._url, vhost)
-
-    def _arguments(self, quorum: bool) -> FieldTable:
-        arguments: FieldTable = {"x-max-length-bytes": self._queue_max_bytes}
-        if quorum:
-            # 4.x drops a message after twenty redeliveries; each of ours may be one.
-            arguments |= {
-                "x-queue-type": "quorum",
-                "x-delivery-limit": 2**31 - 1,
-                "x-single-active-consumer": True,
-            }
-        return arguments
 
 
 def _parsed(at: int, delivery: Delivery) -> TraceMessage:
@@ -314,17 +357,6 @@ def _parsed(at: int, delivery: Delivery) -> TraceMessage:
 async def passed_by(message: DeliveredMessage) -> None:
     """Fill the place of the library's consumer: deliveries never reach it."""
     raise TypeError(f"a delivery was not diverted: {message!r}")
-
-
-async def _count_queued(connection: AbstractConnection, name: str) -> int | None:
-    """How many messages the trace queue holds; None if there is no queue."""
-    probe = await connection.channel(publisher_confirms=False)
-    try:
-        queue = await probe.declare_queue(name, passive=True)
-    except aiormq.exceptions.ChannelNotFoundEntity:
-        return None  # and the broker has closed the channel
-    await probe.close()
-    return queue.declaration_result.message_count or 0
 
 
 @contextmanager

@@ -80,12 +80,12 @@ def _said(kind: str, table: Headers) -> Said:
     return (
         _text(table, "node"),
         _text(table, "connection"),
-        _whole(table, "channel"),
+        _whole(table, "channel", MOST_CHANNELS),
         _text(table, "user"),
         _text(table, "exchange_name"),
         _texts(table, "routing_keys"),
         properties,
-        _texts(table, "routed_queues") if kind == PUBLISH else _whole(table, "redelivered"),
+        _texts(table, "routed_queues") if kind == PUBLISH else _whole(table, "redelivered", 1),
     )
 
 
@@ -96,11 +96,11 @@ def _text(table: Headers, header: str) -> str:
     return storable(value)
 
 
-def _whole(table: Headers, header: str) -> int:
+def _whole(table: Headers, header: str, most: int) -> int:
     value = table.get(header)
-    if not isinstance(value, int):
+    if type(value) is not int:  # a flag is an int to Python, and no number to whoever reads it back
         raise NotATraceMessageError(f"header {header} is {_fault(value)} number")
-    if not 0 <= value <= MOST_CHANNELS:
+    if not 0 <= value <= most:
         raise NotATraceMessageError(f"header {header} is {value}: no such number in AMQP")
     return value
 

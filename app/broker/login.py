@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from urllib.parse import quote
-
-import aio_pika
 from aio_pika.exceptions import AMQPError
 from yarl import URL
 
+from app.broker.connection import VhostConnection
 from app.broker.outages import Place, outage
 
 
@@ -19,9 +17,8 @@ async def sign_in(amqp_url: str, vhost: str, seconds: float) -> None:
     """
     url = URL(amqp_url)
     try:
-        connection = await aio_pika.connect(
-            url.with_path("/" + quote(vhost, safe=""), encoded=True), timeout=seconds
-        )
+        connection = VhostConnection(url, vhost)
+        await connection.connect(timeout=seconds)
         await connection.close()
     except (AMQPError, OSError, TimeoutError) as error:
         raise outage(error, Place.of(url, vhost)) from error

@@ -51,12 +51,24 @@ class Permissions(msgspec.Struct, frozen=True):
 
 
 class QueueInfo(msgspec.Struct, frozen=True):
-    """A queue's numbers. They are the broker's statistics: some seconds old, absent at first."""
+    """A queue. Its numbers are the broker's statistics: some seconds old, absent at first."""
 
     name: str
     type: str = "classic"
     messages: int | None = None
+    messages_ready: int | None = None
     message_bytes: int | None = None
+    durable: bool = True
+    auto_delete: bool = False
+    exclusive: bool = False
+    arguments: dict[str, Any] = {}
+    effective_policy_definition: dict[str, Any] | list[Any] | None = None  # a list where empty
+
+    @property
+    def policy_definition(self) -> dict[str, Any]:
+        """What the broker's policies say of it, operators' ones too."""
+        found = self.effective_policy_definition
+        return found if isinstance(found, dict) else {}
 
 
 class _Whoami(msgspec.Struct):
@@ -72,8 +84,12 @@ class _Permitted(msgspec.Struct):
     vhost: str
 
 
-class _Binding(msgspec.Struct):
+class Binding(msgspec.Struct, frozen=True):
+    """What an exchange hands to a queue or another exchange."""
+
     destination: str
+    destination_type: str = "queue"
+    routing_key: str = ""
 
 
 class _Listener(msgspec.Struct):
@@ -158,23 +174,29 @@ class ManagementApi:
         path = f"/api/queues/{_segment(vhost)}/{_segment(name)}"
         return await self._as_service("GET", path, QueueInfo)
 
-    async def take(self, vhost: str, name: str) -> bytes | None:
-        """Remove the first message of a queue; returns the API's JSON of it, None if empty.
+    async def get(
+        self, vhost: str, name: str, count: int, *, remove: bool, body: int, seconds: float
+    ) -> bytes:
+        """Get the first messages of a queue, and give them back or not; returns the API's own JSON.
 
-        It reaches us as JSON, so this works for messages that no AMQP frame can hold.
+        They reach us as JSON, so this works for messages that no AMQP frame can hold. ``body`` is
+        how much of a body is shown, ``seconds`` how long the broker may take.
         """
         path = f"/api/queues/{_segment(vhost)}/{_segment(name)}/get"
-        wanted = {"count": 1, "ackmode": "ack_requeue_false", "encoding": "base64"}
-        response = await self._request("POST", self._base_url + path, json=wanted)
-        taken = self._decoded(response, list[msgspec.Raw])
-        return bytes(taken[0]) if taken else None
+        mode = "ack_requeue_false" if remove else "ack_requeue_true"
+        wanted = {"count": count, "ackmode": mode, "encoding": "base64", "truncate": body}
+        url = self._base_url + path
+        return (await self._request("POST", url, json=wanted, timeout=seconds)).content
+
+    async def trace_bindings(self, vhost: str) -> list[Binding]:
+        """What is bound to the virtual host's trace exchange, our queue and others'."""
+        exchange = _segment("amq.rabbitmq.trace")
+        path = f"/api/exchanges/{_segment(vhost)}/{exchange}/bindings/source"
+        return await self._as_service("GET", path, list[Binding])
 
     async def trace_queues(self, vhost: str) -> frozenset[str]:
         """Queues that are bound to the virtual host's trace exchange, ours and others'."""
-        exchange = _segment("amq.rabbitmq.trace")
-        path = f"/api/exchanges/{_segment(vhost)}/{exchange}/bindings/source"
-        found = await self._as_service("GET", path, list[_Binding])
-        return frozenset(binding.destination for binding in found)
+        return frozenset(binding.destination for binding in await self.trace_bindings(vhost))
 
     async def permissions(self, vhost: str, user: str | None = None) -> Permissions:
         """A user's rights in a virtual host, by default the service's own.

@@ -53,6 +53,11 @@ _NOT_LET_IN = (
 
 _NO_ENTRY = "vhost .* not found|access to vhost .* refused"
 
+_IN_USE = (
+    "another consumer has the trace queue of {vhost}: is there a second service with the same "
+    "ITC_TRACE_QUEUE? If one was just killed, the broker notices within a minute"
+)
+
 # What the broker's reply text contains → what to say. The first match counts.
 _REPLIES = [
     (
@@ -63,11 +68,7 @@ _REPLIES = [
         "user .* is deleted",
         "the broker's user {user} was deleted: create it again, or name another in ITC_AMQP_URL",
     ),
-    (
-        "in exclusive use",
-        "another consumer has the trace queue of {vhost}: is there a second service with the same "
-        "ITC_TRACE_QUEUE? If one was just killed, the broker notices within a minute",
-    ),
+    ("in exclusive use", _IN_USE),
     (
         "access to (queue|exchange|topic) .* refused",
         "user {user} has too few rights in the virtual host {vhost}: it needs configure, write and "
@@ -121,6 +122,11 @@ def outage(error: BaseException | None, place: Place) -> OutageError:
     if _is_not_let_in(error):
         return VirtualHostError(_filled(_NOT_LET_IN, place))
     return OutageError(_sentence(error, place))
+
+
+def in_exclusive_use(place: Place) -> str:
+    """The sentence for a trace queue that has a consumer already."""
+    return _filled(_IN_USE, place)
 
 
 def _is_not_let_in(error: BaseException | None) -> bool:

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
-from app.broker.consumer import Firehose, Reading, TraceStream
-from app.broker.management import ManagementApi
+from app.broker.consumer import EVERYTHING, Firehose, Reading, TraceStream
+from app.broker.firehose import QUARANTINED_BODY
+from app.broker.management import Binding, ManagementApi, QueueInfo
 from app.broker.outages import VirtualHostError, shown
-from app.broker.undeliverable import undeliverable
-from app.errors import NotFoundError, OutageError
-from app.tracker import Unreadable
+from app.broker.passing import Guide, PassingStream, Shown
+from app.broker.trace_queue import QueueState, fault, state
+from app.broker.undeliverable import Waiting, waiting
+from app.errors import ForeignQueueError, NotFoundError, OutageError
+
+# How long the broker may take to show some messages, and to show those that it removes: nested
+# deeply enough, one takes it seconds.
+SHOW_SECONDS = 5.0
+REMOVE_SECONDS = 30.0
 
 
 class TraceSource:
@@ -23,27 +30,40 @@ class TraceSource:
         self._management = management
         # Before 4.3.3 the broker loses all but one of concurrent changes of tracing.
         self._switching = asyncio.Lock()
+        self._guides: dict[str, Guide] = {}
 
     @asynccontextmanager
-    async def open(
-        self, vhost: str, prefetch: int, limit: int | None = None
-    ) -> AsyncIterator[TraceStream]:
+    async def open(self, vhost: str, prefetch: int) -> AsyncIterator[TraceStream]:
         """Consume the trace queue of a virtual host, created if it is missing.
 
-        ``limit`` ends the stream after this many messages. Raises `OutageError`.
+        Raises `OutageError`, and `ForeignQueueError` where there is a queue of that name which
+        cannot be ours.
         """
-        nodes = await self._management.nodes()
-        quorum = await self._is_quorum(vhost)
-        if quorum is None:
-            quorum = sum(node.running for node in nodes) > 1
-        reading = Reading(prefetch, quorum, is_cluster=len(nodes) > 1, limit=limit)
-        try:
-            async with self._firehose.open(vhost, reading) as stream:
-                yield stream
-        except VirtualHostError as error:
-            if await self.has_vhost(vhost):
-                raise
-            raise _no_vhost(vhost) from error
+        reading = await self._reading(vhost, prefetch)
+        async with self._named(vhost), self._firehose.open(vhost, reading) as stream:
+            yield stream
+
+    @asynccontextmanager
+    async def open_passing(self, vhost: str, prefetch: int) -> AsyncIterator[PassingStream]:
+        """Read the trace queue past messages that the broker cannot hand over. As `open`."""
+        reading = await self._reading(vhost, prefetch)
+        queue = await self._queue(vhost)
+        if queue is not None and queue.arguments.get("x-single-active-consumer"):
+            raise ForeignQueueError(
+                f"the queue {shown(queue.name)} of the virtual host {shown(vhost)} was made by an "
+                "older version, and cannot be read past a message that is in it: it is created again"
+            )
+        guide = self._guides.setdefault(vhost, Guide(looks=not reading.quorum))
+        async with (
+            self._named(vhost),
+            self._firehose.open_idle(vhost, reading, alone=True) as stream,
+        ):
+            passing = PassingStream(
+                stream, guide, prefetch, partial(self._show, vhost), partial(self._remove, vhost)
+            )
+            yield passing
+        if passing.is_over:
+            self._guides.pop(vhost, None)
 
     async def has_vhost(self, vhost: str) -> bool:
         """Whether the broker has this virtual host."""
@@ -63,29 +83,67 @@ class TraceSource:
             if await self._management.trace_queues(vhost) <= {self._firehose.queue}:
                 await self._management.set_tracing(vhost, False)
 
-    async def queued_bytes(self, vhost: str) -> int | None:
-        """The size of what waits in the trace queue; None when the broker can't say."""
+    async def look(self, vhost: str) -> QueueState:
+        """Look at the trace queue: whether it is as it was made, bound, and how full."""
+        queue = await self._queue(vhost)
+        if queue is None:  # a lost stream is the consumer's to report
+            return QueueState()
+        return state(queue, self._firehose.bounds, is_bound=await self._is_bound(vhost))
+
+    async def _reading(self, vhost: str, prefetch: int) -> Reading:
+        nodes = await self._management.nodes()
+        queue = await self._queue(vhost)
+        if queue is None:
+            quorum, was_bound = sum(node.running for node in nodes) > 1, True
+        else:
+            self._refuse_foreign(vhost, queue)
+            quorum, was_bound = queue.type == "quorum", await self._is_bound(vhost)
+        return Reading(prefetch, quorum, is_cluster=len(nodes) > 1, was_bound=was_bound)
+
+    @asynccontextmanager
+    async def _named(self, vhost: str) -> AsyncIterator[None]:
+        """Say it where the reason of an outage is that the virtual host is gone."""
         try:
-            return (await self._management.queue(vhost, self._firehose.queue)).message_bytes
+            yield
+        except VirtualHostError as error:
+            if await self.has_vhost(vhost):
+                raise
+            raise _no_vhost(vhost) from error
+
+    async def _show(self, vhost: str, count: int) -> Shown:
+        found = await self._get(vhost, count, remove=False)
+        return Shown(_waiting(found), len(found))
+
+    async def _remove(self, vhost: str, count: int) -> list[Waiting]:
+        return _waiting(await self._get(vhost, count, remove=True))
+
+    async def _get(self, vhost: str, count: int, *, remove: bool) -> bytes:
+        return await self._management.get(
+            vhost,
+            self._firehose.queue,
+            count,
+            remove=remove,
+            body=QUARANTINED_BODY,
+            seconds=REMOVE_SECONDS if remove else SHOW_SECONDS,
+        )
+
+    async def _queue(self, vhost: str) -> QueueInfo | None:
+        """The trace queue; None where there is none."""
+        try:
+            return await self._management.queue(vhost, self._firehose.queue)
         except NotFoundError:
             return None
 
-    async def take_undeliverable(self, vhost: str) -> Unreadable | None:
-        """Remove the first message of the trace queue, which the broker cannot hand to a consumer.
+    async def _is_bound(self, vhost: str) -> bool:
+        ours = Binding(self._firehose.queue, "queue", EVERYTHING)
+        return ours in await self._management.trace_bindings(vhost)
 
-        AMQP's routing keys have at most 255 bytes. The trace message of a queue or an exchange
-        whose name is longer than 247 has a longer one, and the broker breaks every connection that
-        it tries to send it to.
-        """
-        taken = await self._management.take(vhost, self._firehose.queue)
-        return None if taken is None else undeliverable(taken, time.time_ns() // 1000)
-
-    async def _is_quorum(self, vhost: str) -> bool | None:
-        """Whether the trace queue is a quorum queue; None if there is no trace queue."""
-        try:
-            return (await self._management.queue(vhost, self._firehose.queue)).type == "quorum"
-        except NotFoundError:
-            return None
+    def _refuse_foreign(self, vhost: str, queue: QueueInfo) -> None:
+        if what := fault(queue, self._firehose.bounds):
+            raise ForeignQueueError(
+                f"the queue {shown(queue.name)} of the virtual host {shown(vhost)} was made by "
+                f"somebody else ({shown(what)}), and is created again"
+            )
 
     async def delete_queue(self, vhost: str) -> None:
         """Delete the trace queue and what it holds."""
@@ -97,3 +155,10 @@ def _no_vhost(vhost: str) -> OutageError:
         f"the broker has no virtual host {shown(vhost)} any more: create it again, "
         "or stop this trace"
     )
+
+
+def _waiting(found: bytes) -> list[Waiting]:
+    try:
+        return waiting(found)
+    except ValueError as error:
+        raise OutageError(f"the broker's management API is not understood: {error}") from error

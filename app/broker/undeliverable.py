@@ -1,10 +1,16 @@
-"""What is kept of a trace message that only the management API could read."""
+"""Trace messages that only the management API can show: found, told, and taken out of the queue.
+
+AMQP's routing keys end at 255 bytes. The trace message of a queue or an exchange whose name is
+longer than 247 has a longer one, and the broker breaks off every connection that it tries to send
+it to.
+"""
 
 from __future__ import annotations
 
 import base64
 import binascii
-from typing import Any
+import re
+from collections.abc import Iterator
 
 import msgspec
 
@@ -12,43 +18,100 @@ from app.broker.firehose import QUARANTINED_BODY, QUARANTINED_HEADERS, storable
 from app.tracker import Unreadable
 
 LONGEST_ROUTING_KEY = 255
+REASON = "the broker cannot hand it to a consumer"
+
+# JSON as far as it has to be understood: text, what opens and closes, and other values.
+_TOKENS = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]|[^\s,:\[\]{}"]+')
+_MEMBER = 2  # how deep a message's own names are: in an object in a list
 
 
-class _Properties(msgspec.Struct):
-    headers: dict[str, Any] = {}
+class Waiting(msgspec.Struct, frozen=True):
+    """A message of the trace queue, as the management API shows it."""
 
-
-class _Taken(msgspec.Struct):
     routing_key: str
-    payload: str
-    payload_bytes: int = 0
-    payload_encoding: str = "base64"
-    properties: _Properties | list[Any] = []  # an empty table comes as an empty list
+    redelivered: bool
+    headers: bytes  # JSON
+    body: bytes  # its beginning
+    body_bytes: int
+
+    @property
+    def is_deliverable(self) -> bool:
+        """Whether the broker can hand it to a consumer."""
+        return len(self.routing_key.encode()) <= LONGEST_ROUTING_KEY
+
+    def told(self, now: int) -> Unreadable:
+        """What is kept of it; ``now`` in µs."""
+        length = len(self.routing_key.encode())
+        return Unreadable(
+            reason=f"{REASON}: its routing key has {length} bytes, and AMQP allows "
+            f"{LONGEST_ROUTING_KEY}",
+            routing_key=storable(self.routing_key),
+            headers=storable(self.headers.decode("utf-8", "replace"))[:QUARANTINED_HEADERS],
+            body=self.body[:QUARANTINED_BODY],
+            body_bytes=self.body_bytes,
+            recorded_at=now,
+        )
 
 
-def undeliverable(taken: bytes, now: int) -> Unreadable:
-    """Read the management API's JSON of a message; ``now`` in µs."""
-    message = msgspec.json.decode(taken, type=_Taken)
-    length = len(message.routing_key.encode())
-    reason = "the broker cannot hand it to a consumer"
-    if length > LONGEST_ROUTING_KEY:
-        reason += f": its routing key has {length} bytes, and AMQP allows {LONGEST_ROUTING_KEY}"
-    found = message.properties
-    headers = found.headers if isinstance(found, _Properties) else {}
-    return Unreadable(
-        reason=reason,
-        routing_key=storable(message.routing_key),
-        headers=storable(msgspec.json.encode(headers).decode())[:QUARANTINED_HEADERS],
-        body=_body(message)[:QUARANTINED_BODY],
-        body_bytes=message.payload_bytes,
-        recorded_at=now,
-    )
+def unseen(now: int) -> Unreadable:
+    """What is kept of one that the management API does not show either."""
+    reason = f"{REASON}, and the management API cannot show it"
+    return Unreadable(reason, routing_key="", headers="", body=b"", body_bytes=0, recorded_at=now)
 
 
-def _body(message: _Taken) -> bytes:
-    if message.payload_encoding != "base64":
-        return message.payload.encode()
+def waiting(shown: bytes) -> list[Waiting]:
+    """Read the management API's JSON of messages.
+
+    Their headers are not looked into: they are nested as deep as somebody liked, which no decoder
+    of JSON bears. Raises `ValueError` where it is something else.
+    """
+    return [_waiting(members) for members in _objects(shown)]
+
+
+def _objects(shown: bytes) -> Iterator[dict[bytes, bytes]]:
+    """The members of each object of a list, undecoded."""
+    members: dict[bytes, bytes] = {}
+    name, depth, begin = b"", 0, 0
+    for token in _TOKENS.finditer(shown):
+        text = token.group()
+        if text in b"[{":
+            begin = token.start() if depth == _MEMBER else begin
+            depth += 1
+            continue
+        if text in b"]}":
+            depth -= 1
+            if depth == 1:
+                yield members
+                members, name = {}, b""
+                continue
+            if depth != _MEMBER:
+                continue
+            text = shown[begin : token.end()]
+        elif depth != _MEMBER:
+            continue
+        if name:
+            members[name], name = text, b""
+        else:
+            name = text.strip(b'"')
+
+
+def _waiting(members: dict[bytes, bytes]) -> Waiting:
     try:
-        return base64.b64decode(message.payload)
+        body = msgspec.json.decode(members[b"payload"], type=str)
+        is_base64 = members.get(b"payload_encoding") == b'"base64"'
+        return Waiting(
+            routing_key=msgspec.json.decode(members[b"routing_key"], type=str),
+            redelivered=members.get(b"redelivered") == b"true",
+            headers=members.get(b"properties", b"")[: 2 * QUARANTINED_HEADERS],
+            body=_decoded(body) if is_base64 else body.encode(),
+            body_bytes=msgspec.json.decode(members.get(b"payload_bytes", b"0"), type=int),
+        )
+    except (KeyError, msgspec.MsgspecError) as error:
+        raise ValueError("that is no message as the management API shows one") from error
+
+
+def _decoded(body: str) -> bytes:
+    try:
+        return base64.b64decode(body)
     except binascii.Error:
         return b""

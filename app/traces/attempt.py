@@ -6,6 +6,7 @@ not acknowledged comes back from the broker.
 
 from __future__ import annotations
 
+from app.errors import ForeignQueueError, QueueLostError
 from app.traces.life import Standing
 from app.traces.pipeline import Ending, Pipeline
 from app.traces.ports import Stream
@@ -17,8 +18,11 @@ from app.traces.status import Snapshot
 class Attempt:
     """Opens a trace, which becomes a `Run` once it is connected; a new object for each attempt."""
 
-    def __init__(self, pipeline: Pipeline) -> None:
+    def __init__(self, pipeline: Pipeline, *, passing: bool = False) -> None:
+        """Prepare it; ``passing`` reads past messages that the broker cannot hand over."""
         self._pipeline = pipeline
+        self.is_passing = passing
+        self.is_over = False  # a passing one: whether the usual way will do again
         self._ending = Ending()
         # How far it has come: nothing is known yet, restored, or running.
         self._reached: Recorder | Run | None = None
@@ -41,26 +45,30 @@ class Attempt:
         """Restore, connect, and store what comes, until asked to end.
 
         Raises `OutageError` when the broker or the database is away, `UndeliverableError` at a
-        message that only `pass_undeliverable` can get past.
+        message that has to be passed.
         """
         pipeline = self._pipeline
         recorder = await self._restore()
         prefetch = max(pipeline.settings.prefetch, len(recorder.window))
-        async with pipeline.source.open(pipeline.trace.vhost, prefetch) as stream:
-            await self._follow(recorder, stream)
-
-    async def pass_undeliverable(self, before: int) -> None:
-        """Store the first ``before`` messages, and put the one after them into quarantine."""
-        source, vhost = self._pipeline.source, self._pipeline.trace.vhost
-        recorder = await self._restore()
-        if before:
-            self.drain()
-            async with source.open(vhost, before, before) as stream:
+        try:
+            source = pipeline.source
+            open_stream = source.open_passing if self.is_passing else source.open
+            async with open_stream(pipeline.trace.vhost, prefetch) as stream:
                 await self._follow(recorder, stream)
-        unreadable = await source.take_undeliverable(vhost)
-        if unreadable is not None:
-            recorder.tracker.counters.quarantined += 1
-            await recorder.append(recorder.batch([], [unreadable]))
+                self.is_over = stream.is_over
+        except ForeignQueueError as error:
+            await self._lost_queue(recorder, str(error))
+            await pipeline.source.delete_queue(pipeline.trace.vhost)
+            raise
+        except QueueLostError as error:
+            await self._lost_queue(recorder, str(error))
+            raise
+
+    async def _lost_queue(self, recorder: Recorder, reason: str) -> None:
+        """Open a gap that ends when we have a queue again."""
+        gaps, restored = self._pipeline.gaps, recorder.restored
+        gaps.stand(recorder.last_event_id, restored.recorded_at)
+        await gaps.losing(reason, gaps.well_until)
 
     async def _restore(self) -> Recorder:
         self._reached = recorder = await Recorder.restore(self._pipeline)

@@ -58,13 +58,17 @@ class GapWatch:
 
         Gaps that an earlier run or a stop left open end here: we are connected again.
         """
-        self._last_event_id = last_event_id
-        self.well_until = self.well_until or recorded_at
+        self.stand(last_event_id, recorded_at)
         for gap in stored:
             if gap.until is None:
                 self._adopt(gap)
         for loss in self._losses:
             self._end(loss, queued)
+
+    def stand(self, last_event_id: int, recorded_at: int) -> None:
+        """Say where the trace stands: its last event, and when that was recorded."""
+        self._last_event_id = last_event_id
+        self.well_until = self.well_until or recorded_at
 
     async def lost(self, reason: str, since: int, queued: int) -> None:
         """Record a loss that is over, with ``queued`` messages from before or during it."""

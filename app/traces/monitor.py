@@ -12,8 +12,7 @@ from app.traces.ports import Stream
 from app.traces.recorder import Recorder
 
 LAG_SECONDS = 2.0
-# From here on the broker may already be dropping the oldest trace messages.
-NEARLY_FULL = 0.95
+UNBOUND = "the trace queue was not bound to the trace exchange"
 FULL = "the trace queue reached its limit, and drops its oldest messages"
 
 
@@ -31,6 +30,7 @@ class Monitor:
         self._stream = stream
         self._ending = ending
         self._gaps = pipeline.gaps
+        self._harm: str | None = None
         self.lag: int | None = None
 
     async def begin(self) -> None:
@@ -50,7 +50,9 @@ class Monitor:
             await gaps.lost("the trace queue was gone", since, queued)
         elif was_off:
             await gaps.lost(_off(was_off), since, queued)
-        await self._look_at_limit(since)
+        elif not stream.was_bound:
+            await gaps.lost(UNBOUND, since, queued)
+        await self._look_at_queue(since)
         await gaps.write()
 
     async def watch(self) -> None:
@@ -78,18 +80,32 @@ class Monitor:
         since, gaps.well_until = gaps.well_until, _now()
         if was_off:
             await gaps.lost(_off(was_off), since, self.lag or 0)
-        await self._look_at_limit(since)
+        await self._look_at_queue(since)
         await gaps.write()
 
-    async def _look_at_limit(self, since: int) -> None:
-        pipeline = self._pipeline
-        queued_bytes = await pipeline.source.queued_bytes(pipeline.trace.vhost)
-        if queued_bytes is None:  # the broker cannot say now: assume that nothing has changed
+    async def _look_at_queue(self, since: int) -> None:
+        """Have our queue as it was made: bound, bounded by nobody else, and not full."""
+        pipeline, gaps = self._pipeline, self._gaps
+        queue = await pipeline.source.look(pipeline.trace.vhost)
+        if queue.fault:  # our own is gone, and this ends our consumer
+            await gaps.losing(f"the trace queue was another's: {queue.fault}", since)
+            await pipeline.source.delete_queue(pipeline.trace.vhost)
             return
-        if queued_bytes > NEARLY_FULL * pipeline.settings.queue_max_bytes:
-            await self._gaps.losing(FULL, since)
-        else:
-            await self._gaps.ended(FULL, self.lag or 0)
+        if not queue.is_bound:
+            await self._stream.bind()
+            await gaps.lost(UNBOUND, since, self.lag or 0)
+        await self._note_harm(queue.harm, since)
+        if queue.is_nearly_full:
+            await gaps.losing(FULL, since)
+        elif queue.is_nearly_full is not None:  # what the broker cannot say now goes on
+            await gaps.ended(FULL, self.lag or 0)
+
+    async def _note_harm(self, harm: str | None, since: int) -> None:
+        if self._harm is not None and harm != self._harm:
+            await self._gaps.ended(self._harm, self.lag or 0)
+        if harm is not None:
+            await self._gaps.losing(harm, since)
+        self._harm = harm
 
 
 def _off(nodes: list[str]) -> str:

@@ -23,7 +23,6 @@ class PipelineSettings(msgspec.Struct, frozen=True):
     batch_events: int = 2000
     batch_seconds: float = 0.1
     prefetch: int = 8000
-    queue_max_bytes: int = 1 << 30
     check_seconds: float = 15.0
     retention: Retention = Retention()
 

@@ -72,6 +72,11 @@ class Window:
         while len(self._batches) > 1 and self._bytes > self._span * DIGEST_BYTES:
             self._bytes -= len(self._batches.popleft())
 
+    def clear(self) -> None:
+        """Let go of all: every batch is known to be acknowledged."""
+        self._batches.clear()
+        self._bytes = 0
+
     def dump(self) -> bytes:
         """The window as the checkpoint keeps it."""
         return _encode(list(self._batches))

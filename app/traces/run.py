@@ -44,7 +44,7 @@ class Run:
     async def follow(self) -> None:
         """Switch tracing on, and store what arrives, until asked to end. Raises `OutageError`."""
         await self._monitor.begin()
-        self._pipeline.supervisor.running()
+        self._say()
         watching = asyncio.create_task(self._monitor.watch())
         try:
             await self._consume(watching)
@@ -73,7 +73,10 @@ class Run:
                     storing = None
                 if prepared is not None:
                     storing = asyncio.create_task(self._commit(prepared))
-                elif silent and self._ending.when_empty:
+                elif silent and self._ending.when_empty and not stream.waits:
+                    return
+                elif stream.is_over and not self._ending.when_empty:
+                    await self._leave()
                     return
         except asyncio.CancelledError:
             if storing is not None:  # it may be waiting for the database, nobody knows how long
@@ -83,10 +86,25 @@ class Run:
             if storing is not None:
                 await storing
 
+    def _say(self) -> None:
+        """Say that it runs, or what holds it up."""
+        supervisor, remark = self._pipeline.supervisor, self._stream.remark
+        if remark is None:
+            supervisor.running()
+        else:
+            supervisor.waiting(remark)
+
+    async def _leave(self) -> None:
+        """Note that all that is stored is acknowledged for certain: none of it comes again."""
+        self._recorder.window.clear()
+        await self._recorder.append(self._recorder.batch([], []))
+
     async def _is_silent(self) -> bool:
         """Whether the queue is empty and not just pausing; False if nothing depends on it."""
         if not (self._ending.when_empty or self._stamper.is_holding):
             return False
+        if self._stream.waits:  # for what is held to be decided
+            return True
         return await self._stream.ready_messages() == 0 and self._stream.buffered == 0
 
     def _retention_is_due(self) -> bool:
@@ -105,6 +123,8 @@ class Run:
             await self._recorder.append(prepared.batch)
         if prepared.messages:
             await self._stream.acknowledge(prepared.tag)
+        if self._stream.remark is not None:
+            self._say()
         gaps = self._pipeline.gaps
         gaps.stored(prepared.messages, self._recorder.last_event_id)
         if gaps.is_open:

@@ -16,7 +16,6 @@ from app.traces.pipeline import Pipeline, PipelineSettings
 from app.traces.ports import Source, TraceStore
 from app.traces.status import Snapshot
 from app.traces.supervisor import Supervisor
-from app.traces.undeliverable import MOST_IN_A_ROW, deliverable
 
 
 class RunningTrace:
@@ -51,7 +50,7 @@ class RunningTrace:
             turn=turn or contextlib.nullcontext(),
         )
         self._attempt = Attempt(self.pipeline)
-        self._ending = False
+        self._ending = self._draining = False
         self._task = asyncio.create_task(supervisor.supervise(), name=f"trace of {trace.vhost}")
 
     @property
@@ -65,6 +64,7 @@ class RunningTrace:
 
     def drain(self) -> None:
         """Ask the run to end once the queue is empty, and to leave tracing alone until then."""
+        self._draining = True
         self._attempt.drain()
 
     async def end(self, *, drain: bool, deadline: float) -> None:
@@ -75,10 +75,10 @@ class RunningTrace:
         self._ending = True
         if self._life.state is TraceState.stopped:  # a drained run ends by itself
             return
-        waits = self._life.state is TraceState.waiting
+        waits = self._life.state is TraceState.waiting and not self._attempt.is_passing
         self._life.stopping()
         if drain:
-            self._attempt.drain()
+            self.drain()
         else:
             self._attempt.stop()
         if not waits:  # an outage may last; nothing can be finished, and nothing is lost
@@ -89,21 +89,17 @@ class RunningTrace:
         self._life.stopped()
 
     async def _run(self) -> None:
+        passing = False
         while not self._ending:
-            self._attempt = Attempt(self.pipeline)
+            self._attempt = Attempt(self.pipeline, passing=passing)
+            if self._draining:
+                self._attempt.drain()
             try:
                 await self._attempt.run()
             except UndeliverableError as error:
                 self._life.waiting(str(error))
-                await self._pass_undeliverable()
+                passing = True
             else:
-                return
-
-    async def _pass_undeliverable(self) -> None:
-        source, prefetch = self.pipeline.source, self.pipeline.settings.prefetch
-        for _ in range(MOST_IN_A_ROW):
-            before = await deliverable(source, self.trace.vhost, prefetch)
-            if before is None or self._ending:
-                return
-            self._attempt = Attempt(self.pipeline)
-            await self._attempt.pass_undeliverable(before)
+                if not self._attempt.is_over:
+                    return
+                passing = False

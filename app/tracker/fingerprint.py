@@ -26,6 +26,9 @@ import msgspec
 from app.tracker.records import Deliver, Record
 
 BYTES = 16
+# How many of a delivery's deaths are followed, the newest. The broker writes one for each queue and
+# reason, and before 4.0 takes over what a client says.
+MOST_ORIGINS = 64
 
 BROKER_HEADERS = frozenset(
     {
@@ -59,24 +62,36 @@ class Origin(NamedTuple):
 def fingerprint(record: Record) -> bytes:
     """Return the 16 bytes by which publish and deliver of one message agree."""
     key = record.routing_keys[0] if record.routing_keys else ""
-    return _digest(record.exchange, key, _deaths(record), record)
+    deaths = _deaths(record)
+    if not deaths:
+        return _digest_of_undead(record.exchange, key, record)
+    return _digest(record.exchange, key, list(_carried(deaths))[-1], _message(record))
 
 
 def origins(deliver: Deliver) -> Iterator[Origin]:
     """Yield the places a dead-lettered delivery may come from, the most recent publish first.
 
     `x-death` lists deaths newest first. The publish happened before the oldest death that it did
-    not carry itself, so each entry is tried in turn as that one, with the older ones as carried.
+    not carry itself, so each entry is tried in turn as that one, with the older ones as carried:
+    the newest `MOST_ORIGINS` of them.
     """
     deaths = _deaths(deliver)
-    for index, death in enumerate(deaths):
+    if not deaths:
+        return
+    message = _message(deliver)
+    carried = list(_carried(deaths))[-2::-1]  # newest first: behind each death those before it
+    for death, before in zip(deaths, carried[:MOST_ORIGINS], strict=False):
         queue, exchange, keys = death.get("queue"), death.get("exchange"), death.get("routing-keys")
         if not isinstance(queue, str) or not isinstance(exchange, str):
             continue
         key = keys[0] if isinstance(keys, list) and keys and isinstance(keys[0], str) else ""
         yield Origin(
             queue=queue,
-            fingerprint=_digest(exchange, key, deaths[index + 1 :], deliver),
+            fingerprint=(
+                _digest(exchange, key, before, message)
+                if before
+                else _digest_of_undead(exchange, key, deliver)
+            ),
             delivered_before=death.get("reason") in ("rejected", "delivery_limit"),
         )
 
@@ -87,9 +102,34 @@ def _deaths(record: Record) -> list[dict[str, Any]]:
     return [d for d in deaths if isinstance(d, dict)] if isinstance(deaths, list) else []
 
 
-def _digest(exchange: str, key: str, deaths: list[dict[str, Any]], record: Record) -> bytes:
-    marks = [(d.get("queue"), d.get("reason"), d.get("count")) for d in deaths]
-    head = _encode((exchange, key, marks, _stable(record.properties)))
+def _carried(deaths: list[dict[str, Any]]) -> Iterator[bytes]:
+    """Digests of no deaths, of the oldest, of the two oldest, and so on, each from the one before.
+
+    So a list of deaths is read once, however many of its ends are asked for.
+    """
+    chain = b""
+    yield chain
+    for death in reversed(deaths):
+        mark = _encode((death.get("queue"), death.get("reason"), death.get("count")))
+        chain = blake2b(chain + mark, digest_size=BYTES).digest()
+        yield chain
+
+
+def _message(record: Record) -> bytes:
+    """The digest of what stays of a message wherever it was."""
+    return _with_body(_encode(_stable(record.properties)), record)
+
+
+def _digest(exchange: str, key: str, carried: bytes, message: bytes) -> bytes:
+    return blake2b(_encode((exchange, key, carried, message)), digest_size=BYTES).digest()
+
+
+def _digest_of_undead(exchange: str, key: str, record: Record) -> bytes:
+    """The digest of a message that carries no death, in one go: that is nearly every message."""
+    return _with_body(_encode((exchange, key, (), _stable(record.properties))), record)
+
+
+def _with_body(head: bytes, record: Record) -> bytes:
     digest = blake2b(head, digest_size=BYTES)
     digest.update(record.body)
     return digest.digest()

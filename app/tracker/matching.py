@@ -160,6 +160,15 @@ class Matcher:
                 aged.cause.rest()
         self._drop_excess(now)
 
+    def places(self, deliver: Deliver, mark: bytes) -> list[Key]:
+        """Return where something may come that makes an early delivery early no more."""
+        found = [(deliver.queue, mark)]
+        for origin in origins(deliver):
+            found.append((origin.queue, origin.fingerprint))
+            if origin.delivered_before:
+                break
+        return list(dict.fromkeys(found))
+
     def is_early(self, deliver: Deliver, mark: bytes) -> bool:
         """Whether a delivery may have overtaken what leads to it: nothing seen so far explains it.
 

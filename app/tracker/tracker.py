@@ -7,6 +7,8 @@ that the events of an interrupted run are those of an uninterrupted one.
 
 from __future__ import annotations
 
+from functools import partial
+
 import msgspec
 
 from app.tracker.events import Checkpoint, Restored, StampedEvent
@@ -14,7 +16,7 @@ from app.tracker.fingerprint import fingerprint
 from app.tracker.matching import Matcher
 from app.tracker.participants import Participants, Policy
 from app.tracker.records import Deliver, Publish, Record
-from app.tracker.reorder import Held, ReorderWindow
+from app.tracker.reorder import Held, Place, ReorderWindow
 from itc import IdPool
 from model.words import Match
 
@@ -175,36 +177,52 @@ class Tracker:
         self._participants.restore(restored.participants, restored.channels)
         for held in state.held:
             self._window.hold(self._participants.name_of(held.record.channel), held)
+        for name in self._window.waiting():
+            self._await(name)
 
     def _admit(self, arrival: Held, events: list[StampedEvent]) -> None:
         """Stamp an arrival and whatever it releases, unless its participant has to wait."""
         name = self._participants.name_of(arrival.record.channel)
         if self._window.blocks(name) or self._must_wait(arrival):
             self._window.hold(name, arrival)
-            return
-        events.append(self._stamp(arrival.record, arrival.at, arrival.fingerprint))
-        self._release_ready(events)
+            self._await(name)
+        else:
+            events.append(self._stamp_held(arrival))
+            self._release_ready(events, len(events) - 1)
 
     def _must_wait(self, arrival: Held) -> bool:
         record = arrival.record
         return isinstance(record, Deliver) and self._matcher.is_early(record, arrival.fingerprint)
 
-    def _release_ready(self, events: list[StampedEvent]) -> None:
-        """Stamp held records until each participant that still waits does so for a reason."""
-        progress = len(self._window) > 0
-        while progress:
-            progress = False
-            for name in self._window.waiting():
-                while (head := self._window.head(name)) and not self._must_wait(head):
-                    self._window.release(name)
-                    events.append(self._stamp(head.record, head.at, head.fingerprint))
-                    progress = True
+    def _await(self, name: str) -> None:
+        """Note what a participant's head waits for."""
+        head = self._window.head(name)
+        if head is not None and isinstance(head.record, Deliver):
+            places = partial(self._matcher.places, head.record, head.fingerprint)
+            self._window.await_places(name, places)
+
+    def _release_ready(self, events: list[StampedEvent], first: int) -> None:
+        """Stamp the held records that the events from ``first`` on release, one by the other."""
+        while first < len(events) and len(self._window):
+            for name in self._window.awaiting(_places_of(events[first])):
+                self._release(name, events)
+            first += 1
+
+    def _release(self, name: str, events: list[StampedEvent]) -> None:
+        """Stamp what a participant has waiting, up to what has to wait on."""
+        while (head := self._window.head(name)) and not self._must_wait(head):
+            events.append(self._stamp_held(self._window.release(name)))
+        self._await(name)
 
     def _close_overdue(self, now: int, events: list[StampedEvent]) -> None:
         while overdue := self._window.overdue(now):
-            head = self._window.release(overdue)
-            events.append(self._stamp(head.record, head.at, head.fingerprint))
-            self._release_ready(events)
+            first = len(events)
+            events.append(self._stamp_held(self._window.release(overdue)))
+            self._release(overdue, events)
+            self._release_ready(events, first)
+
+    def _stamp_held(self, held: Held) -> StampedEvent:
+        return self._stamp(held.record, held.at, held.fingerprint)
 
     def _stamp(self, record: Record, now: int, mark: bytes) -> StampedEvent:
         channel_key, participant = self._participants.acting(record.channel)
@@ -239,3 +257,11 @@ class Tracker:
         self.counters.received += 1
         if name := _COUNTED.get(match):
             setattr(self.counters, name, getattr(self.counters, name) + 1)
+
+
+def _places_of(event: StampedEvent) -> list[Place]:
+    """Where an event puts something that a delivery may wait for: copies, or a handover."""
+    record = event.record
+    if isinstance(record, Publish):
+        return [(queue, event.fingerprint) for queue in record.routed_queues]
+    return [] if event.cause is None else [(record.queue, event.fingerprint)]

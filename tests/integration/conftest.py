@@ -13,6 +13,7 @@ import pytest
 from app.broker.consumer import Firehose
 from app.broker.management import ManagementApi
 from app.broker.source import TraceSource
+from app.broker.trace_queue import QueueBounds
 from app.store import Store, migrate
 from app.stored.filters import EventFilter
 from app.traces.pipeline import PipelineSettings
@@ -38,10 +39,16 @@ async def until(condition: Callable[[], Awaitable[T]], what: str) -> T:
 class Service:
     """Store, broker and registry, wired as the service wires them, without HTTP."""
 
-    def __init__(self, store: Store, broker: Broker, settings: PipelineSettings) -> None:
+    def __init__(
+        self,
+        store: Store,
+        broker: Broker,
+        settings: PipelineSettings,
+        bounds: QueueBounds = QueueBounds(),  # noqa: B008 - frozen
+    ) -> None:
         self.store = store
         self.management = ManagementApi(broker.management_url, broker.user, broker.password)
-        firehose = Firehose(broker.amqp_url("/"), queue_max_bytes=settings.queue_max_bytes)
+        firehose = Firehose(broker.amqp_url("/"), bounds=bounds)
         self.source = TraceSource(firehose, self.management)
         self.registry = TraceRegistry(store, self.source, settings)
 

@@ -76,7 +76,8 @@ class RawPublisher:
         method = struct.pack(">HHH", 60, 40, 0)
         method += bytes([len(exchange)]) + exchange + bytes([len(key)]) + key + b"\0"
         properties = struct.pack(">HHQH", 60, 0, len(body), _HEADERS) + headers
-        for kind, payload in ((1, method), (2, properties), (3, body)):
+        frames = [(1, method), (2, properties), *([(3, body)] if body else [])]
+        for kind, payload in frames:
             self._writer.write(struct.pack(">BHI", kind, 1, len(payload)) + payload + b"\xce")
 
     def _send(self, method: object, channel: int) -> None:

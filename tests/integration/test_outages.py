@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from app.broker.trace_queue import QueueBounds
 from app.store import Store, migrate
 from app.traces.life import TraceState
 from app.traces.monitor import FULL
@@ -112,8 +113,8 @@ async def test_a_trace_queue_that_reached_its_limit_is_exactly_one_gap(
     store: Store, rabbit: Broker, vhost: str, settings: PipelineSettings, tmp_path: Path
 ) -> None:
     # The limit counts bodies, and these have a few bytes each.
-    settings = msgspec.structs.replace(settings, prefetch=10, queue_max_bytes=500)
-    service = Service(store, rabbit, settings)
+    settings = msgspec.structs.replace(settings, prefetch=10)
+    service = Service(store, rabbit, settings, QueueBounds(bytes=500))
     await service.running(vhost)
     await send_and_receive(rabbit, vhost, 2, "before")
     await service.stored(vhost, 4)

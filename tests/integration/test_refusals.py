@@ -9,6 +9,7 @@ import pytest
 from app.broker.consumer import Firehose
 from app.broker.login import sign_in
 from app.broker.source import TraceSource
+from app.broker.trace_queue import QueueBounds
 from app.errors import OutageError
 from app.store import Store
 from app.traces.life import TraceState
@@ -35,7 +36,7 @@ async def waiting_for(service: Service, vhost: str, words: str) -> str:
 
 def capturing_as(service: Service, url: str, settings: PipelineSettings) -> None:
     """Let the service capture with another account than it asks the management API with."""
-    firehose = Firehose(url, queue_max_bytes=settings.queue_max_bytes)
+    firehose = Firehose(url, bounds=QueueBounds())
     service.source = TraceSource(firehose, service.management)
     service.registry = TraceRegistry(service.store, service.source, settings)
 

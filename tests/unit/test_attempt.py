@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from app.broker.trace_queue import QueueState
 from app.errors import OutageError
 from app.stored.batches import Batch
 from app.stored.traces import Trace
@@ -52,6 +53,9 @@ class FakeStream:
     """An empty queue."""
 
     queue_is_new = False
+    was_bound = True
+    remark = None
+    waits = is_over = False
     queued_before = 0
     buffered = 0
     is_cluster = False
@@ -78,9 +82,7 @@ class FakeSource:
         self.stream = FakeStream()
 
     @asynccontextmanager
-    async def open(
-        self, vhost: str, prefetch: int, limit: int | None = None
-    ) -> AsyncIterator[FakeStream]:
+    async def open(self, vhost: str, prefetch: int) -> AsyncIterator[FakeStream]:
         self.asked.set()
         await self.reachable.wait()
         if self.error is not None:
@@ -90,8 +92,8 @@ class FakeSource:
     async def switch_on(self, vhost: str) -> list[str]:
         return []
 
-    async def queued_bytes(self, vhost: str) -> int | None:
-        return 0
+    async def look(self, vhost: str) -> QueueState:
+        return QueueState()
 
 
 class World:

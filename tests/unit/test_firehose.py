@@ -5,6 +5,7 @@ Everything is tested with the Python alone, and with the compiled part in front 
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -14,7 +15,16 @@ from pamqp.commands import Basic
 from pamqp.header import ContentHeader
 
 from app.broker.firehose import QUARANTINED_BODY, parse
-from app.tracker import Channel, Deliver, Publish, Unreadable
+from app.tracker import (
+    Bounds,
+    Channel,
+    Deliver,
+    Policy,
+    Publish,
+    Restored,
+    Tracker,
+    Unreadable,
+)
 
 pytestmark = pytest.mark.usefixtures("each_reader")
 
@@ -86,6 +96,64 @@ def test_a_channel_that_amqp_cannot_have_is_refused(number: int) -> None:
     result = read("publish.orders", {**PUBLISH, "channel": number})
     assert isinstance(result, Unreadable)
     assert str(number) in result.reason
+
+
+@pytest.mark.parametrize("header", ["channel", "redelivered"])
+@pytest.mark.parametrize(
+    "value", [True, False, 1.0, 0.0, Decimal("1"), "1", bytearray(b"1"), [1], {"n": 1}]
+)
+def test_a_number_is_an_integer_and_nothing_that_passes_for_one(header: str, value: Any) -> None:
+    """A flag for a channel was read as one, and the checkpoint that held it could not be."""
+    result = read("deliver.q", {**DELIVER, header: value})
+    assert isinstance(result, Unreadable)
+    assert result.reason == f"header {header} is no number"
+
+
+@pytest.mark.parametrize("value", [-1, 2, 65_535, 2**31, -(2**63), 2**63 - 1])
+def test_a_redelivery_is_flagged_by_one_or_zero(value: int) -> None:
+    result = read("deliver.q", {**DELIVER, "redelivered": value})
+    assert isinstance(result, Unreadable)
+    assert result.reason == f"header redelivered is {value}: no such number in AMQP"
+
+
+@pytest.mark.parametrize("header", ["routing_keys", "routed_queues"])
+@pytest.mark.parametrize("value", [True, 1, 1.0, None, bytearray(b"k"), ["k"], {"k": "k"}])
+def test_lists_of_names_hold_text_alone(header: str, value: Any) -> None:
+    result = read("publish.x", {**PUBLISH, header: ["k", value]})
+    assert isinstance(result, Unreadable)
+    assert result.reason == f"header {header} holds what is no text"
+
+
+numbers: st.SearchStrategy[Any] = st.one_of(
+    st.booleans(),
+    st.integers(-(2**63), 2**63 - 1),
+    st.floats(width=32),
+    st.text(max_size=3),
+    st.none(),
+)
+
+
+@given(
+    numbers,
+    numbers,
+    st.lists(st.one_of(numbers, st.dictionaries(st.text(max_size=3), numbers)), max_size=3),
+)
+def test_whatever_is_taken_for_a_delivery_is_read_back_from_a_checkpoint(
+    number: Any, redelivered: Any, deaths: list[Any]
+) -> None:
+    headers = {"headers": {"x-death": deaths, "timestamp_in_ms": number}}
+    forged = {**DELIVER, "channel": number, "redelivered": redelivered, "properties": headers}
+    for record in (
+        read("deliver.q", forged),
+        read("deliver.q", {**DELIVER, "properties": headers}),
+    ):
+        if isinstance(record, Unreadable):
+            continue
+        tracker = Tracker(Policy.channel, Bounds(reorder_window=1_000_000))
+        assert tracker.apply(record, 0) == []
+        state = tracker.checkpoint().state
+        again = Tracker(Policy.channel, Bounds(), Restored(state, [], [], [], []))
+        assert again.held == 1
 
 
 def test_garbage_is_kept_in_part_and_its_whole_size_noted() -> None:

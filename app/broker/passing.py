@@ -1,0 +1,285 @@
+"""Reading on where the trace queue holds messages that the broker cannot hand to a consumer.
+
+The broker breaks the connection off when it tries, and what it had sent just before is lost in its
+buffers. So consumers are told how many messages they get: those before such a one. It is then shown
+by the management API, stored like any that cannot be read, and taken out.
+
+**How many** come before the next is shown by the management API too, for many messages at once:
+it gets them and gives them back. A classic queue has them in their old order again; a quorum queue
+does not (measured on 3.10.8), and of both kinds there may be some whose headers take the broker
+seconds to show. There the number is tried: twice as many as the last time, half as many where that
+broke.
+
+**Nothing is lost or doubled**: a message is taken out behind the transaction that stores it, like
+an acknowledgement, and nothing behind it is read before that. After a crash between the two it is
+at the head of the queue again, and recognised as others are (`app.traces.resume`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+from app.broker.consumer import TraceMessage, TraceStream
+from app.broker.undeliverable import Waiting, unseen
+from app.errors import OutageError, QueueLostError, UndeliverableError
+from app.tracker import Record, Unreadable
+
+# How many messages are looked at in one request: the first time, and at most.
+FIRST_LOOK, FURTHEST_LOOK = 100, 1_000
+# How large an answer may be for the next look to be twice as far.
+EASY_BYTES = 2 << 20
+# How many are taken out together. Less than the first look, so that after a crash as many are seen.
+TOGETHER = 20
+
+
+class Guide(msgspec.Struct):
+    """What is known of a queue beyond the end of a connection."""
+
+    looks: bool = True  # whether many messages can be looked at at once
+    look: int = FIRST_LOOK
+    stride: int = 1  # how many messages are tried where they cannot
+    head_is_bad: bool = False
+    passed: int = 0
+
+
+class Shown(msgspec.Struct):
+    """What the management API shows of the queue's head, and how large its answer was."""
+
+    messages: list[Waiting]
+    size: int
+
+
+class PassingStream:
+    """What the broker sends us of one virtual host, past what it cannot send."""
+
+    def __init__(
+        self,
+        stream: TraceStream,
+        guide: Guide,
+        prefetch: int,
+        show: Callable[[int], Awaitable[Shown]],
+        remove: Callable[[int], Awaitable[list[Waiting]]],
+    ) -> None:
+        """Read from ``stream``, which was opened without a consumer."""
+        self._stream = stream
+        self._guide = guide
+        self._prefetch = prefetch
+        self._show = show
+        self._remove = remove
+        self._ahead: deque[Waiting] = deque()  # what was shown and comes behind the rest
+        self._good = 0  # messages before the next bad one that no consumer was told to get yet
+        self._bad: deque[Waiting | None] = deque()  # those behind them; None: never shown
+        self._portion = 0  # of the portion that is being consumed: what was not given yet
+        self._portion_size = 0
+        self._is_consuming = False
+        self._given: list[Waiting | None] = []  # bad ones, in the order of their tags from 1 on
+        self._outstanding = 0  # the last tag that was given and is not acknowledged; 0: none
+        self._postponed = 0  # a tag whose acknowledgement would bring more than the portion
+        self._acknowledged = asyncio.Event()
+        self._looked_at_head = False
+        self._unbroken = 0
+        self.is_over = False
+        self.queue_is_new = stream.queue_is_new
+        self.queued_before = stream.queued_before
+        self.is_cluster = stream.is_cluster
+        self.was_bound = stream.was_bound
+        self.bind = stream.bind
+        self.is_own: Callable[[Record | Unreadable], bool] = stream.is_own
+
+    @property
+    def remark(self) -> str:
+        """What goes on, for whoever looks at the trace."""
+        return (
+            "trace messages that the broker cannot hand to a consumer, because of names of more "
+            f"than 247 bytes, to be passed: {self._guide.passed} so far"
+        )
+
+    @property
+    def waits(self) -> bool:
+        """Whether nothing more is given before what was given is acknowledged."""
+        is_before_bad = not self._is_consuming and not self._good and bool(self._bad)
+        return bool(self._given) or (bool(self._outstanding) and is_before_bad)
+
+    @property
+    def buffered(self) -> int:
+        """How many messages have arrived and were not taken yet."""
+        return self._stream.buffered
+
+    async def ready_messages(self) -> int:
+        """How many messages the queue still holds for us."""
+        return await self._stream.ready_messages() + self._portion
+
+    async def batch(self, most: int, linger: float) -> list[TraceMessage]:
+        """As `TraceStream.batch`. Sets ``is_over`` where the usual way will do again."""
+        if not self._is_consuming and not self._portion:
+            if self._given:
+                await self._wait(linger)
+                return []
+            if not self._good and not self._bad and not await self._look_ahead(linger):
+                return []
+            if not self._good:
+                return self._give_bad() if await self._wait(linger) else []
+            await self._begin_portion(most)
+        return await self._take_portion(most, linger)
+
+    async def acknowledge(self, tag: int) -> None:
+        """Acknowledge everything up to a tag; what no consumer got is taken out."""
+        if self._given:
+            await self._take_out()
+        elif self._is_consuming:
+            self._postponed = tag
+            return
+        else:
+            await self._stream.acknowledge(tag)
+            if self._bad:  # the broker's answer to anything behind it says that it has come
+                await self._stream.ready_messages()
+        if tag >= self._outstanding:
+            self._outstanding = 0
+            self._acknowledged.set()
+
+    async def _begin_portion(self, most: int) -> None:
+        self._portion = self._portion_size = min(self._good, most)
+        self._good -= self._portion
+        self._is_consuming = True
+        await self._stream.begin_portion(self._portion)
+
+    async def _take_portion(self, most: int, linger: float) -> list[TraceMessage]:
+        try:
+            messages = await self._stream.batch(min(most, self._portion), linger)
+        except UndeliverableError:
+            self._broke()
+            raise
+        self._portion -= len(messages)
+        if messages:
+            self._outstanding = messages[-1].tag
+            self._acknowledged.clear()
+        else:  # there is no more: the number was a guess
+            self._good, self._portion = 0, 0
+        if not self._portion and self._is_consuming:
+            await self._end_portion()
+        return messages
+
+    async def _end_portion(self) -> None:
+        await self._stream.end_portion()
+        self._is_consuming = False
+        self._portion = self._stream.buffered  # what came while it ended
+        self._unbroken += self._portion_size
+        if self._postponed:
+            tag, self._postponed = self._postponed, 0
+            await self.acknowledge(tag)
+
+    def _broke(self) -> None:
+        guide = self._guide
+        if guide.looks:  # somebody else took out what stood before
+            return
+        if self._portion_size == 1:
+            guide.head_is_bad = True
+        guide.stride = max(1, self._portion_size // 2)
+
+    async def _look_ahead(self, linger: float) -> bool:
+        """Find out what stands at the head of the queue; False where there is nothing to do."""
+        guide, was_over = self._guide, self.is_over
+        self.is_over = False
+        if guide.head_is_bad:
+            self._bad.append(await self._shown_head())
+            return True
+        is_through = False
+        if guide.looks and not self._ahead:
+            await self._look_far()
+            is_through = all(message.is_deliverable for message in self._ahead)
+        if not guide.looks:
+            await self._try_on()
+            is_through = self._unbroken >= self._prefetch or not self._good
+        self._go_ahead()
+        if self._bad:
+            return True
+        if is_through and not was_over and await self._wait(linger):
+            self.is_over = True
+            self._good = 0
+            return False
+        return bool(self._good)
+
+    async def _look_far(self) -> None:
+        guide = self._guide
+        try:
+            shown = await self._show(guide.look)
+        except OutageError:
+            guide.looks = False
+            return
+        if shown.size < EASY_BYTES:
+            guide.look = min(2 * guide.look, FURTHEST_LOOK)
+        elif guide.look > FIRST_LOOK:
+            guide.look = max(FIRST_LOOK, guide.look // 2)
+        self._ahead.extend(shown.messages)
+
+    def _go_ahead(self) -> None:
+        """Go on by the good messages that come next, and the bad ones behind them."""
+        while self._ahead and self._ahead[0].is_deliverable:
+            self._ahead.popleft()
+            self._good += 1
+        while self._ahead and not self._ahead[0].is_deliverable:
+            self._bad.append(self._ahead.popleft())
+
+    async def _try_on(self) -> None:
+        """Guess, but behind a bad one look at the next: they come in numbers."""
+        guide = self._guide
+        if guide.passed and not self._looked_at_head:
+            head = await self._shown_head()
+            self._looked_at_head = True
+            if head is not None and not head.is_deliverable:
+                self._bad.append(head)
+                return
+        if await self._stream.ready_messages():
+            self._good = guide.stride
+            guide.stride = min(2 * guide.stride, self._prefetch)
+
+    async def _shown_head(self) -> Waiting | None:
+        try:
+            shown = await self._show(1)
+        except OutageError:
+            return None
+        return shown.messages[0] if shown.messages else None
+
+    def _give_bad(self) -> list[TraceMessage]:
+        now = time.time_ns() // 1000
+        self._given = [self._bad.popleft() for _ in range(min(TOGETHER, len(self._bad)))]
+        self._outstanding = len(self._given)
+        self._acknowledged.clear()
+        return [
+            TraceMessage(
+                tag,
+                now,
+                message is None or message.redelivered,
+                unseen(now) if message is None else message.told(now),
+            )
+            for tag, message in enumerate(self._given, 1)
+        ]
+
+    async def _take_out(self) -> None:
+        """Take the given ones out of the queue, which is what it begins with."""
+        given, self._given = self._given, []
+        guide = self._guide
+        guide.head_is_bad = False
+        removed = await self._remove(len(given))
+        if None not in given and [(one.routing_key, one.body) for one in removed] != [
+            (one.routing_key, one.body) for one in given if one is not None
+        ]:
+            raise QueueLostError("the head of the trace queue was taken from us by somebody else")
+        guide.passed += len(given)
+        guide.stride, self._looked_at_head, self._unbroken = 1, False, 0
+
+    async def _wait(self, linger: float) -> bool:
+        """Wait until all is acknowledged; False where it is not before the linger is over."""
+        if not self._outstanding:
+            return True
+        try:
+            async with asyncio.timeout(linger):
+                await self._acknowledged.wait()
+        except TimeoutError:
+            return False
+        return True

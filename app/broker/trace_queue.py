@@ -1,0 +1,138 @@
+"""What our queue is to be like, and what is wrong with the one that is there.
+
+Whoever may configure the name of our queue may make it before us, with a bound that drops nearly
+everything into a queue of its own; whoever may write to it may unbind it; and a policy of the
+broker's for all queues is one for ours too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from pamqp.common import FieldTable
+
+from app.broker.management import QueueInfo
+
+# From here on the broker may already be dropping the oldest trace messages.
+NEARLY_FULL = 0.95
+# A queue that somebody made with smaller bounds than these, and than ours, is not one of ours: an
+# operator who changes our bounds leaves queues behind with other ones, and those are good.
+LEAST_BYTES = 1 << 20
+LEAST_MESSAGES = 10_000
+# 4.x drops a message after twenty redeliveries; each of ours may be one.
+MOST_DELIVERIES = 2**31 - 1
+
+# They change nothing about which messages the queue keeps.
+_HARMLESS = frozenset(
+    {
+        "x-queue-type",
+        "x-single-active-consumer",
+        "x-queue-mode",
+        "x-queue-version",
+        "x-queue-master-locator",
+        "x-queue-leader-locator",
+        "x-quorum-initial-group-size",
+    }
+)
+
+
+class QueueBounds(msgspec.Struct, frozen=True):
+    """How much our queue may hold: bytes of bodies, and messages, which have headers too."""
+
+    bytes: int = 1 << 30
+    messages: int = 500_000
+
+
+class QueueState(msgspec.Struct, frozen=True):
+    """How our queue stands.
+
+    ``fault`` says why it cannot be ours, ``harm`` what a policy of the broker's does to it, both
+    None where all is well. ``is_nearly_full`` is None where the broker cannot say yet.
+    """
+
+    fault: str | None = None
+    harm: str | None = None
+    is_bound: bool = True
+    is_nearly_full: bool | None = None
+
+
+def arguments(bounds: QueueBounds, *, quorum: bool) -> FieldTable:
+    """What our queue is declared with."""
+    ours: FieldTable = {"x-max-length-bytes": bounds.bytes, "x-max-length": bounds.messages}
+    if quorum:
+        ours |= {"x-queue-type": "quorum", "x-delivery-limit": MOST_DELIVERIES}
+    return ours
+
+
+def state(queue: QueueInfo, bounds: QueueBounds, *, is_bound: bool) -> QueueState:
+    """Judge a queue by what the broker says of it."""
+    return QueueState(
+        fault=fault(queue, bounds),
+        harm=_harm(queue.policy_definition, bounds),
+        is_bound=is_bound,
+        is_nearly_full=_is_nearly_full(queue),
+    )
+
+
+def fault(queue: QueueInfo, bounds: QueueBounds) -> str | None:
+    """Why a queue of our name is not ours: others get its messages, or it keeps too few."""
+    if queue.type not in ("classic", "quorum"):
+        return f"it is a {queue.type}"
+    for is_so, what in (
+        (queue.exclusive, "it is exclusive to a connection"),
+        (queue.auto_delete, "it deletes itself"),
+        (not queue.durable, "it is not durable"),
+    ):
+        if is_so:
+            return what
+    for name, value in sorted(queue.arguments.items()):
+        if not _is_good(name, value, bounds):
+            return f"it has {name} {str(value)[:100]}"
+    return None
+
+
+def _is_good(name: str, value: Any, bounds: QueueBounds) -> bool:
+    least = _least(bounds).get(name.removeprefix("x-"))
+    if least is not None:
+        return type(value) is int and value >= least
+    if name == "x-overflow":
+        return bool(value == "drop-head")
+    return name in _HARMLESS
+
+
+def _least(bounds: QueueBounds) -> dict[str, int]:
+    return {
+        "max-length-bytes": min(bounds.bytes, LEAST_BYTES),
+        "max-length": min(bounds.messages, LEAST_MESSAGES),
+        "delivery-limit": MOST_DELIVERIES,
+    }
+
+
+def _harm(policy: Mapping[str, Any], bounds: QueueBounds) -> str | None:
+    """What a policy, or an operator's, may lose us."""
+    for name, value in sorted(policy.items()):
+        if name == "message-ttl":
+            return (
+                f"a policy of the broker's removes what waits in the trace queue ({name} {value})"
+            )
+        least = _least(bounds).get(name)
+        if (least is not None and value < least) or (name == "overflow" and value != "drop-head"):
+            return f"a policy of the broker's bounds the trace queue ({name} {value})"
+    return None
+
+
+def _is_nearly_full(queue: QueueInfo) -> bool | None:
+    """By the bounds that hold for this queue, whoever set them."""
+    if queue.message_bytes is None:
+        return None
+    for name, there in (
+        ("max-length-bytes", queue.message_bytes),
+        ("max-length", queue.messages_ready or 0),
+    ):
+        set_for_it = (queue.arguments.get(f"x-{name}"), queue.policy_definition.get(name))
+        limits = [limit for limit in set_for_it if type(limit) is int]
+        if limits and there > NEARLY_FULL * min(limits):
+            return True
+    return False

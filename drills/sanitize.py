@@ -1,0 +1,101 @@
+"""The damaged messages of `drills.fuzz`, over readers in C that notice every wrong step.
+
+    python -m drills.fuzz --sanitize [INPUTS]
+
+Builds what is in C with AddressSanitizer and UndefinedBehaviorSanitizer into a temporary folder,
+and has a process of its own try the inputs with it. There Python takes memory from the system for
+each object, so that a read beyond one is seen. The installed modules stay as they are.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from importlib.machinery import ExtensionFileLoader
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+
+CHECKOUT = Path(__file__).parents[1]
+MODULES = ("itc._core", "app.broker._wire")
+FLAGS = (
+    "-fsanitize=address,undefined",
+    "-fno-sanitize-recover=all",
+    "-fno-omit-frame-pointer",
+    "-g",
+    "-O1",
+    "-shared",
+    "-fPIC",
+)
+
+
+def runtime() -> Path | None:
+    """The sanitizer's library, which has to be loaded first; None where there is no compiler."""
+    compiler = shutil.which("gcc")
+    if compiler is None:
+        return None
+    command = [compiler, "-print-file-name=libasan.so"]
+    found = Path(subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip())
+    header = Path(sysconfig.get_paths()["include"], "Python.h")
+    return found if found.is_absolute() and header.is_file() else None
+
+
+def sanitized(inputs: int) -> subprocess.CompletedProcess[str]:
+    """Try this many inputs; what is wrong stands in the process's stderr, and in its code."""
+    library = runtime()
+    if library is None:
+        raise SystemExit("this needs gcc with its sanitizers, and Python's headers")
+    with tempfile.TemporaryDirectory() as folder:
+        for module in MODULES:
+            _build(module, Path(folder))
+        environment = {
+            **os.environ,
+            "LD_PRELOAD": str(library),
+            "PYTHONMALLOC": "malloc",
+            # What Python keeps until its end is no leak.
+            "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=0:exitcode=99",
+            "UBSAN_OPTIONS": "print_stacktrace=1:exitcode=99",
+        }
+        command = [sys.executable, "-m", "drills.sanitize", folder, str(inputs)]
+        return subprocess.run(
+            command, env=environment, cwd=CHECKOUT, text=True, capture_output=True, check=False
+        )
+
+
+def _build(module: str, folder: Path) -> None:
+    source = CHECKOUT / f"{module.replace('.', '/')}.c"
+    include = f"-I{sysconfig.get_paths()['include']}"
+    subprocess.run(["gcc", *FLAGS, include, str(source), "-o", _built(module, folder)], check=True)
+
+
+def _built(module: str, folder: Path) -> str:
+    return str(folder / f"{module}{sysconfig.get_config_var('EXT_SUFFIX')}")
+
+
+def _load(folder: Path) -> None:
+    """Put the sanitized modules in the place of the installed ones, before anybody loads these."""
+    for module in MODULES:
+        place = _built(module, folder)
+        spec = spec_from_file_location(module, place, loader=ExtensionFileLoader(module, place))
+        if spec is None or spec.loader is None:
+            raise ImportError(place)
+        sys.modules[module] = loaded = module_from_spec(spec)
+        spec.loader.exec_module(loaded)
+
+
+def main(folder: Path, inputs: int) -> int:
+    """Be the process that tries them."""
+    _load(folder)
+    from app.broker import firehose
+    from drills import fuzz
+
+    if not str(getattr(firehose._compiled, "__file__", "")).startswith(str(folder)):
+        raise SystemExit("the sanitized modules are not those that are used")
+    return fuzz.main(inputs)
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]), int(sys.argv[2])))

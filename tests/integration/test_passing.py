@@ -1,0 +1,214 @@
+"""Trace messages that the broker can hand to no consumer hold nobody up, whoever makes how many.
+
+Their exchange's name has 255 bytes: their trace messages' routing keys are too long for AMQP.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import aio_pika
+import msgspec
+import pytest
+
+from app.broker.consumer import TRACE_QUEUE
+from app.broker.source import TraceSource
+from app.broker.trace_queue import QueueBounds, arguments
+from app.errors import OutageError
+from app.store import Store
+from app.traces.pipeline import PipelineSettings
+from drills.service import Service as Process
+from tests.integration.conftest import Service, until
+from tests.integration.raw_client import RawPublisher, nested, table
+from tools.servers import Broker
+
+LONG = "x" * 255
+
+
+@pytest.fixture
+def settings(settings: PipelineSettings) -> PipelineSettings:
+    return msgspec.structs.replace(settings, batch_events=50, prefetch=400)
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
+    """How often the trace queue was opened, by way."""
+    counter: Counter[str] = Counter()
+    for name in ("open", "open_passing"):
+        way = getattr(TraceSource, name)
+
+        def counted(self: Any, *given: Any, way: Any = way, name: str = name) -> Any:
+            counter[name] += 1
+            return way(self, *given)
+
+        monkeypatch.setattr(TraceSource, name, counted)
+    return counter
+
+
+async def publish(
+    rabbit: Broker, vhost: str, good: int, every: int, together: int = 1, headers: bytes = table()
+) -> int:
+    """Publish good messages, and behind each so many some bad ones; gives how many of these."""
+    rabbit.api("PUT", "exchanges", vhost, LONG, json={"type": "fanout"})
+    bad = 0
+    async with RawPublisher(rabbit.amqp_url(vhost)) as publisher:
+        for number in range(good):
+            publisher.publish(b"", b"nowhere", table(), b"good %d" % number)
+            if number % every == every - 1:
+                for _ in range(together):
+                    publisher.publish(LONG.encode(), b"k", headers, b"bad %d" % bad)
+                    bad += 1
+    return bad
+
+
+async def all_told(service: Service, vhost: str, good: int, bad: int) -> None:
+    """Each good message is stored once and in its place, each bad one in quarantine once."""
+    await service.stored(vhost, good)
+
+    async def quarantined() -> bool:
+        return (await service.registry.status(vhost)).counters.quarantined >= bad
+
+    await until(quarantined, f"{bad} messages are in quarantine")
+
+    async def runs() -> bool:
+        return (await service.registry.status(vhost)).state == "running"
+
+    await until(runs, "the trace runs again")
+    events = await service.events(vhost)
+    assert [event.payload for event in events] == [b"good %d" % n for n in range(good)]
+    kept = await service.store.quarantine.newest([vhost], limit=1_000)
+    assert [one.body for one in kept[::-1]] == [b"bad %d" % n for n in range(bad)]
+    assert (await service.registry.status(vhost)).gaps == []
+
+
+async def stop_tracing_but_keep(service: Service, vhost: str) -> None:
+    """Let messages gather: the trace ends, its queue and tracing stay."""
+    await service.running(vhost)
+    await service.registry.shutdown(deadline=10)
+    service.registry._running.clear()
+
+
+@pytest.mark.parametrize(("every", "together"), [(10, 1), (1, 1), (100, 60)])
+async def test_hundreds_are_passed_with_a_handful_of_connections(
+    service: Service,
+    rabbit: Broker,
+    vhost: str,
+    opened: Counter[str],
+    every: int,
+    together: int,
+) -> None:
+    await stop_tracing_but_keep(service, vhost)
+    bad = await publish(rabbit, vhost, 300, every, together)
+    opened.clear()
+    await service.running(vhost)
+    await all_told(service, vhost, 300, bad)
+    assert opened["open_passing"] <= 3
+
+
+async def test_what_goes_on_and_how_much_waits_is_said(
+    service: Service, rabbit: Broker, vhost: str
+) -> None:
+    await stop_tracing_but_keep(service, vhost)
+    await publish(rabbit, vhost, 600, 1)
+    await service.registry.start(vhost, None)
+
+    async def said() -> bool:
+        status = await service.registry.status(vhost)
+        words = status.waiting_for or ""
+        return status.lag is not None and "names of more than 247 bytes" in words
+
+    await until(said, "the state tells of it")
+    await all_told(service, vhost, 600, 600)
+
+
+@pytest.mark.parametrize("quorum", [False, True])
+@pytest.mark.parametrize("moment", ["before", "behind"])
+async def test_what_was_stored_and_not_taken_out_is_recognised(
+    service: Service,
+    rabbit: Broker,
+    vhost: str,
+    monkeypatch: pytest.MonkeyPatch,
+    moment: str,
+    quorum: bool,
+) -> None:
+    async with await aio_pika.connect(rabbit.amqp_url(vhost)) as connection:
+        channel = await connection.channel()
+        ours = arguments(QueueBounds(), quorum=quorum)
+        await channel.declare_queue(TRACE_QUEUE, durable=True, arguments=ours)
+        raw = await channel.get_underlay_channel()
+        await raw.queue_bind(TRACE_QUEUE, "amq.rabbitmq.trace", routing_key="#")
+    await stop_tracing_but_keep(service, vhost)
+    bad = await publish(rabbit, vhost, 60, 15, 2)
+    remove, cut = TraceSource._remove, Counter[str]()
+
+    async def cut_off(self: TraceSource, vhost: str, count: int) -> Any:
+        cut["calls"] += 1
+        if cut["calls"] % 2 and moment == "before":
+            raise OutageError("cut before anything was taken out")
+        removed = await remove(self, vhost, count)
+        if cut["calls"] % 2:
+            raise OutageError("cut behind it")
+        return removed
+
+    monkeypatch.setattr(TraceSource, "_remove", cut_off)
+    await service.running(vhost)
+    await all_told(service, vhost, 60, bad)
+    assert cut["calls"] > 2
+
+
+async def test_headers_that_take_the_broker_long_to_show_are_not_looked_at_in_numbers(
+    service: Service, rabbit: Broker, vhost: str
+) -> None:
+    await stop_tracing_but_keep(service, vhost)
+    bad = await publish(rabbit, vhost, 20, 5, 1, nested(2_000))
+    await service.running(vhost)
+    await all_told(service, vhost, 20, bad)
+
+
+async def test_a_trace_that_is_stopped_meanwhile_is_read_to_its_end(
+    service: Service, rabbit: Broker, vhost: str
+) -> None:
+    await stop_tracing_but_keep(service, vhost)
+    bad = await publish(rabbit, vhost, 100, 2)
+    await service.registry.start(vhost, None)
+    await service.registry.stop(vhost)
+    assert len(await service.events(vhost)) == 100
+    assert len(await service.store.quarantine.newest([vhost], limit=1_000)) == bad
+
+
+async def test_nothing_is_lost_or_doubled_where_the_service_is_killed_meanwhile(
+    rabbit: Broker, vhost: str, store: Store, tmp_path: Path
+) -> None:
+    """Killed by the system, five times, wherever that finds it."""
+    process = Process(rabbit, f"sqlite:///{tmp_path / 'itc.db'}", tmp_path, 0)
+    reader = Service(store, rabbit, PipelineSettings())
+    async with process.tracing(vhost):
+        bad = await publish(rabbit, vhost, 900, 3)
+        for kill in range(1, 6):
+
+            async def further(least: int = kill * 60) -> bool:
+                return len(await store.quarantine.newest([vhost], limit=1_000)) >= least
+
+            await until(further, "some more are passed")
+            process.end(signal.SIGKILL)
+            process.start()
+            await process.listening()
+        await all_stored(reader, vhost, 900, bad)
+    await reader.management.close()
+
+
+async def all_stored(reader: Service, vhost: str, good: int, bad: int) -> None:
+    await reader.stored(vhost, good)
+
+    async def enough() -> bool:
+        return len(await reader.store.quarantine.newest([vhost], limit=1_000)) >= bad
+
+    await until(enough, f"{bad} messages are in quarantine")
+    events = await reader.events(vhost)
+    assert [event.payload for event in events] == [b"good %d" % n for n in range(good)]
+    kept = await reader.store.quarantine.newest([vhost], limit=1_000)
+    assert [one.body for one in kept[::-1]] == [b"bad %d" % n for n in range(bad)]
