@@ -51,7 +51,7 @@ class TraceSource:
         if queue is not None and queue.arguments.get("x-single-active-consumer"):
             raise ForeignQueueError(
                 f"the queue {shown(queue.name)} of the virtual host {shown(vhost)} was made by an "
-                "older version, and cannot be read past a message that is in it: it is created again"
+                "older version, and cannot be read past a message in it: it is created again"
             )
         guide = self._guides.setdefault(vhost, Guide(looks=not reading.quorum))
         async with (
