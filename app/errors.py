@@ -22,6 +22,10 @@ class ConflictError(ItcError):
     """The request is right, but not in the present state (another policy, a running job)."""
 
 
+class CheckpointError(ConflictError):
+    """A trace's stored checkpoint cannot be read, so it cannot go on before it is reset."""
+
+
 class NotAuthenticatedError(ItcError):
     """No credentials, or the broker refuses them."""
 
