@@ -47,7 +47,11 @@ class UndeliverableError(OutageError):
 
 
 class QueueLostError(OutageError):
-    """The trace queue was taken from us, with what waited in it."""
+    """The trace queue was taken from us, or what waited in it; ``gap`` says so of the gap."""
+
+    def __init__(self, text: str, gap: str = "the trace queue was gone") -> None:
+        super().__init__(text)
+        self.gap = gap
 
 
 class ForeignQueueError(OutageError):

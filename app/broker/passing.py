@@ -310,7 +310,8 @@ class PassingStream:
         if None not in given and [(one.routing_key, one.body) for one in removed] != [
             (one.routing_key, one.body) for one in given if one is not None
         ]:
-            raise QueueLostError("the head of the trace queue was taken from us by somebody else")
+            taken = "the head of the trace queue was taken from us by somebody else"
+            raise QueueLostError(taken, taken)
         guide.passed += len(given)
         guide.stride, guide.good, guide.bad = 1, 0, 0
         self._is_settled, self._looked_at_head, self._unbroken = True, False, 0
