@@ -17,10 +17,12 @@ from urllib.parse import unquote
 
 import msgspec
 
+from app.broker.consumer import EVERYTHING
 from app.broker.login import sign_in
-from app.broker.management import ManagementApi, Permissions
+from app.broker.management import Binding, ManagementApi, Permissions
 from app.broker.outages import VirtualHostError
-from app.errors import ItcError
+from app.broker.trace_queue import QueueBounds, state
+from app.errors import ItcError, NotFoundError
 from app.main import management_api
 from app.settings import Settings
 from app.store import Store, schema_state
@@ -172,17 +174,42 @@ async def _trace(trace: Trace, settings: Settings, management: ManagementApi) ->
     try:
         permissions = await management.permissions(trace.vhost, capturing_user(settings))
         states = await management.tracing(trace.vhost)
+        wrong = await _wrong_queue(trace.vhost, settings, management)
     except ItcError as error:
         advice = f"rabbitmqctl set_permissions -p {trace.vhost} … gives the account its rights"
         return Finding(subject, False, str(error), advice)
     missing = missing_rights(permissions, settings.trace_queue)
     if missing:
         return Finding(subject, False, f"no right to {', '.join(missing)}", "set its permissions")
+    if wrong:
+        return Finding(subject, False, *wrong)
     off = sorted(node for node, on in states.items() if not on)
     if off:
         advice = "a running service switches it on by itself: is it running?"
         return Finding(subject, False, f"tracing is off on {', '.join(off)}", advice)
     return Finding(subject, True, "rights are enough, tracing is on")
+
+
+async def _wrong_queue(
+    vhost: str, settings: Settings, management: ManagementApi
+) -> tuple[str, str] | None:
+    """What is wrong with the trace queue, and advice; None where all is well or there is none."""
+    name = settings.trace_queue
+    bounds = QueueBounds(settings.trace_queue_max_bytes, settings.trace_queue_max_messages)
+    try:
+        queue = await management.queue(vhost, name)
+    except NotFoundError:
+        return None
+    ours = Binding(name, "queue", EVERYTHING)
+    is_bound = ours in await management.trace_bindings(vhost)
+    found = state(queue, bounds, is_bound=is_bound)
+    if found.fault:
+        return f"the queue {name} is not ours: {found.fault}", "a running service makes it anew"
+    if found.harm:
+        return found.harm, f"except {name} from the policy's pattern"
+    if not is_bound:
+        return f"the queue {name} is not bound", "a running service binds it: is it running?"
+    return None
 
 
 def missing_rights(permissions: Permissions, queue: str) -> list[str]:

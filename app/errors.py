@@ -26,6 +26,10 @@ class QuotaError(ItcError):
     """What is kept takes as much as it may; somebody has to delete some."""
 
 
+class CheckpointError(ConflictError):
+    """A trace's stored checkpoint cannot be read, so it cannot go on before it is reset."""
+
+
 class NotAuthenticatedError(ItcError):
     """No credentials, or the broker refuses them."""
 
@@ -47,7 +51,11 @@ class UndeliverableError(OutageError):
 
 
 class QueueLostError(OutageError):
-    """The trace queue was taken from us, with what waited in it."""
+    """The trace queue was taken from us, or what waited in it; ``gap`` says so of the gap."""
+
+    def __init__(self, text: str, gap: str = "the trace queue was gone") -> None:
+        super().__init__(text)
+        self.gap = gap
 
 
 class ForeignQueueError(OutageError):

@@ -17,6 +17,7 @@ Everything is deterministic, also across `dump` and `load`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 from itc.errors import MalformedError, PoolError
@@ -139,6 +140,25 @@ class IdPool:
         pool._check_disjoint()
         if pool.dump() != bytes(data):
             raise MalformedError("the free intervals of a pool are out of order")
+        return pool
+
+    @classmethod
+    def around(cls, dealt: Sequence[str], height: int) -> IdPool:
+        """A pool that has dealt these intervals, each of the others left at ``height`` or below.
+
+        Raises TreeError for an invalid one or height, PoolError where two overlap.
+        """
+        pool = cls()
+        pool._free = []
+        pool._alive = len(dealt)
+        check_height(height)
+        for path, next_path in pairwise(sorted(map(check_path, dealt))):
+            if next_path.startswith(path):
+                raise PoolError(f"the intervals {path!r} and {next_path!r} overlap")
+        inner = {path[:end] for path in dealt for end in range(len(path))}
+        free = {path + half for path in inner for half in _OTHER} - inner - set(dealt)
+        for path in sorted(free) if dealt else [""]:
+            pool._of_depth(len(path))[path] = height
         return pool
 
     def _check_disjoint(self) -> None:

@@ -99,6 +99,11 @@ class Stamp:
         """The height at the leftmost point of the interval that the path names."""
         return events.height_at(self._event, path)
 
+    @property
+    def greatest_height(self) -> int:
+        """The greatest height anywhere."""
+        return self._event[1]
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Stamp):
             return NotImplemented

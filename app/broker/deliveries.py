@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from struct import Struct
+from struct import error as StructError
 
 import msgspec
 
@@ -48,7 +49,7 @@ class DeliverySplitter:
     """Splits a connection's bytes into one channel's deliveries and the rest.
 
     Bytes that are not frames, and all after them, are left to the client library, which closes the
-    connection over them. Complete frames come from the broker, and are taken to be valid.
+    connection over them. So is a delivery that ends before it says all that it has to.
     """
 
     def __init__(self) -> None:
@@ -104,7 +105,11 @@ class DeliverySplitter:
                 return b"".join(passed), at
             if data[end] != FRAME_END:
                 return self._give_up(passed, data, at)
-            if channel != ours or not self._is_ours(kind, data, begin, end):
+            try:
+                is_ours = channel == ours and self._is_ours(kind, data, begin, end)
+            except (IndexError, StructError):
+                return self._give_up(passed, data, at)
+            if not is_ours:
                 passed.append(data[at : end + 1])
             at = end + 1
         self._need = FRAME.size

@@ -5,10 +5,10 @@ buffers. So consumers are told how many messages they get: those before such a o
 by the management API, stored like any that cannot be read, and taken out.
 
 **How many** come before the next is shown by the management API too, for many messages at once:
-it gets them and gives them back. A classic queue has them in their old order again; a quorum queue
-does not (measured on 3.10.8), and of both kinds there may be some whose headers take the broker
-seconds to show. There the number is tried: twice as many as the last time, half as many where that
-broke.
+it gets them and gives them back. A classic queue has them in their old order again (a quorum queue
+has not: measured on 3.10.8). There may be some whose headers take the broker seconds to show: then
+the number is found by trying, a connection each time, and behind the first bad one twice as many
+are read as the last time.
 
 **Nothing is lost or doubled**: a message is taken out behind the transaction that stores it, like
 an acknowledgement, and nothing behind it is read before that. After a crash between the two it is
@@ -35,6 +35,7 @@ FIRST_LOOK, FURTHEST_LOOK = 100, 1_000
 EASY_BYTES = 2 << 20
 # How many are taken out together. Less than the first look, so that after a crash as many are seen.
 TOGETHER = 20
+SILENCE_SECONDS = 0.2
 
 
 class Guide(msgspec.Struct):
@@ -42,8 +43,9 @@ class Guide(msgspec.Struct):
 
     looks: bool = True  # whether many messages can be looked at at once
     look: int = FIRST_LOOK
-    stride: int = 1  # how many messages are tried where they cannot
-    head_is_bad: bool = False
+    stride: int = 1  # how many messages are read at once where they cannot
+    good: int = 0  # so many at the head of the queue are known to be good
+    bad: int = 0  # and among so many is a bad one; 0 where that is not known
     passed: int = 0
 
 
@@ -81,6 +83,7 @@ class PassingStream:
         self._outstanding = 0  # the last tag that was given and is not acknowledged; 0: none
         self._postponed = 0  # a tag whose acknowledgement would bring more than the portion
         self._acknowledged = asyncio.Event()
+        self._is_settled = False  # whether all that a connection before left is behind us
         self._looked_at_head = False
         self._unbroken = 0
         self.is_over = False
@@ -140,6 +143,7 @@ class PassingStream:
                 await self._stream.ready_messages()
         if tag >= self._outstanding:
             self._outstanding = 0
+            self._is_settled = self._is_settled or not self._is_consuming
             self._acknowledged.set()
 
     async def _begin_portion(self, most: int) -> None:
@@ -174,27 +178,22 @@ class PassingStream:
             await self.acknowledge(tag)
 
     def _broke(self) -> None:
-        guide = self._guide
-        if guide.looks:  # somebody else took out what stood before
-            return
-        if self._portion_size == 1:
-            guide.head_is_bad = True
-        guide.stride = max(1, self._portion_size // 2)
+        """Note where a bad one is: in the portion, and all before that was acknowledged."""
+        if not self._guide.looks:  # else somebody else took out what stood before
+            self._guide.good, self._guide.bad = 0, self._portion_size
 
     async def _look_ahead(self, linger: float) -> bool:
         """Find out what stands at the head of the queue; False where there is nothing to do."""
         guide, was_over = self._guide, self.is_over
         self.is_over = False
-        if guide.head_is_bad:
-            self._bad.append(await self._shown_head())
-            return True
         is_through = False
         if guide.looks and not self._ahead:
-            await self._look_far()
-            is_through = all(message.is_deliverable for message in self._ahead)
-        if not guide.looks:
-            await self._try_on()
-            is_through = self._unbroken >= self._prefetch or not self._good
+            is_all = await self._look_far()
+            is_through = is_all or bool(guide.passed) or self._unbroken >= self._prefetch
+        if not guide.looks and not self._ahead:
+            if not await self._wait(linger):
+                return False
+            is_through = await self._try_on()
         self._go_ahead()
         if self._bad:
             return True
@@ -204,18 +203,21 @@ class PassingStream:
             return False
         return bool(self._good)
 
-    async def _look_far(self) -> None:
+    async def _look_far(self) -> bool:
+        """Look at the next messages; whether those are all that the queue holds."""
         guide = self._guide
+        furthest = guide.look
         try:
             shown = await self._show(guide.look)
         except OutageError:
             guide.looks = False
-            return
+            return False
         if shown.size < EASY_BYTES:
             guide.look = min(2 * guide.look, FURTHEST_LOOK)
         elif guide.look > FIRST_LOOK:
             guide.look = max(FIRST_LOOK, guide.look // 2)
         self._ahead.extend(shown.messages)
+        return len(shown.messages) < furthest
 
     def _go_ahead(self) -> None:
         """Go on by the good messages that come next, and the bad ones behind them."""
@@ -225,18 +227,58 @@ class PassingStream:
         while self._ahead and not self._ahead[0].is_deliverable:
             self._bad.append(self._ahead.popleft())
 
-    async def _try_on(self) -> None:
-        """Guess, but behind a bad one look at the next: they come in numbers."""
+    async def _try_on(self) -> bool:
+        """Find out how many to read; whether no bad one is in reach."""
         guide = self._guide
-        if guide.passed and not self._looked_at_head:
+        if not self._is_settled:
+            return await self._narrow()
+        if not self._looked_at_head:  # they come in numbers
             head = await self._shown_head()
             self._looked_at_head = True
             if head is not None and not head.is_deliverable:
                 self._bad.append(head)
-                return
-        if await self._stream.ready_messages():
-            self._good = guide.stride
-            guide.stride = min(2 * guide.stride, self._prefetch)
+                return False
+        if not await self._stream.ready_messages():
+            return True
+        self._good = guide.stride
+        guide.stride = min(2 * guide.stride, self._prefetch)
+        return self._unbroken >= self._prefetch
+
+    async def _narrow(self) -> bool:
+        """Come closer to the number of good ones before the first bad one, or have found it.
+
+        What a connection before this one left comes first, and has to be seen as a whole to be
+        recognised. So nothing is given before the number is known.
+        """
+        guide = self._guide
+        if guide.bad - guide.good == 1:
+            self._good = guide.good
+            if not self._good:
+                self._bad.append(await self._shown_head())
+            return False
+        tried = (guide.good + guide.bad) // 2 or self._prefetch
+        try:
+            is_all = await self._arrive(tried)
+        except UndeliverableError:
+            guide.bad = tried
+            raise
+        if not guide.bad:
+            return True
+        guide.good = tried
+        if is_all:
+            guide.good = guide.bad = 0
+        raise UndeliverableError(f"the first {tried} trace messages can be handed over")
+
+    async def _arrive(self, count: int) -> bool:
+        """Wait until so many messages have come, or all that there are; whether it is these."""
+        await self._stream.begin_portion(count)
+        arrived = 0
+        while arrived < count:
+            messages = await self._stream.batch(count - arrived, SILENCE_SECONDS)
+            arrived += len(messages)
+            if not messages and not await self._stream.ready_messages():
+                return True
+        return False
 
     async def _shown_head(self) -> Waiting | None:
         try:
@@ -264,14 +306,15 @@ class PassingStream:
         """Take the given ones out of the queue, which is what it begins with."""
         given, self._given = self._given, []
         guide = self._guide
-        guide.head_is_bad = False
         removed = await self._remove(len(given))
         if None not in given and [(one.routing_key, one.body) for one in removed] != [
             (one.routing_key, one.body) for one in given if one is not None
         ]:
-            raise QueueLostError("the head of the trace queue was taken from us by somebody else")
+            taken = "the head of the trace queue was taken from us by somebody else"
+            raise QueueLostError(taken, taken)
         guide.passed += len(given)
-        guide.stride, self._looked_at_head, self._unbroken = 1, False, 0
+        guide.stride, guide.good, guide.bad = 1, 0, 0
+        self._is_settled, self._looked_at_head, self._unbroken = True, False, 0
 
     async def _wait(self, linger: float) -> bool:
         """Wait until all is acknowledged; False where it is not before the linger is over."""

@@ -1,4 +1,4 @@
-"""``trace start``, ``trace stop``, ``trace list``."""
+"""``trace start``, ``trace stop``, ``trace reset``, ``trace list``."""
 
 from __future__ import annotations
 
@@ -47,6 +47,13 @@ def stop(vhost: Vhost, url: Url = None, user: User = None) -> None:
     """Stop capturing a virtual host; its events stay."""
     Client.from_environment(url, user).send("DELETE", trace_path(vhost))
     say(f"{printable(vhost)}: stopped")
+
+
+@trace.command()
+def reset(vhost: Vhost, url: Url = None, user: User = None) -> None:
+    """Make a checkpoint that cannot be read anew; a gap says what is lost. Its events stay."""
+    Client.from_environment(url, user).send("PUT", trace_path(vhost), json={"reset": True})
+    say(f"{printable(vhost)}: reset")
 
 
 @trace.command("list")

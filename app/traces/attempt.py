@@ -61,7 +61,7 @@ class Attempt:
             await pipeline.source.delete_queue(pipeline.trace.vhost)
             raise
         except QueueLostError as error:
-            await self._lost_queue(recorder, str(error))
+            await self._lost_queue(recorder, error.gap)
             raise
 
     async def _lost_queue(self, recorder: Recorder, reason: str) -> None:

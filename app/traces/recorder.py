@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 
-from app.errors import OutageError
+from app.errors import CheckpointError, OutageError
 from app.stored.batches import Batch
 from app.traces.life import Standing
 from app.traces.pipeline import Pipeline
@@ -17,7 +17,22 @@ from app.traces.rate import Rate
 from app.traces.resume import Window
 from app.traces.status import Snapshot, Work
 from app.traces.supervisor import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS
-from app.tracker import Policy, Restored, StampedEvent, Tracker, Unreadable
+from app.tracker import (
+    Policy,
+    Restored,
+    StampedEvent,
+    Tracker,
+    Unreadable,
+    UnreadableCheckpointError,
+)
+
+
+def unreadable_checkpoint(vhost: str) -> str:
+    """What is said of a trace whose checkpoint cannot be read."""
+    return (
+        f"the checkpoint of the trace of {vhost!r} cannot be read. Its events can; "
+        "rabbitmq-itc trace reset makes it anew from them and says what is lost"
+    )
 
 
 class Recorder:
@@ -35,9 +50,16 @@ class Recorder:
 
     @classmethod
     async def restore(cls, pipeline: Pipeline) -> Recorder:
-        """Continue where the stored trace ends. Raises `OutageError`."""
+        """Continue where the stored trace ends.
+
+        Raises `OutageError`, and `CheckpointError` if the stored checkpoint cannot be read.
+        """
         handovers = pipeline.settings.bounds.handovers
-        return cls(pipeline, await pipeline.store.checkpoints.restore(pipeline.trace.id, handovers))
+        restored = await pipeline.store.checkpoints.restore(pipeline.trace.id, handovers)
+        try:
+            return cls(pipeline, restored)
+        except UnreadableCheckpointError as error:
+            raise CheckpointError(unreadable_checkpoint(pipeline.trace.vhost)) from error
 
     def snapshot(self, standing: Standing, lag: int | None = None) -> Snapshot:
         """The numbers now."""

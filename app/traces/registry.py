@@ -8,16 +8,36 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from app.errors import BadRequestError, NotFoundError, OutageError
+import msgspec
+
+from app.errors import (
+    BadRequestError,
+    CheckpointError,
+    ConflictError,
+    NotFoundError,
+    OutageError,
+)
+from app.stored.batches import Batch
 from app.stored.traces import Trace
 from app.traces.feed import Feed
-from app.traces.life import NOT_RUN
+from app.traces.life import NOT_RUN, Standing, TraceState
 from app.traces.pipeline import PipelineSettings
 from app.traces.ports import Running, Source, TraceStore
+from app.traces.recorder import unreadable_checkpoint
 from app.traces.retention import Pruned, Retention, preview, retain
 from app.traces.running import RunningTrace
 from app.traces.status import Snapshot, TraceStatus
-from app.tracker import Policy, Tracker
+from app.tracker import (
+    Bounds,
+    Checkpoint,
+    Counters,
+    Policy,
+    Restored,
+    Totals,
+    Tracker,
+    UnreadableCheckpointError,
+    rebuilt,
+)
 
 DRAIN_SECONDS = 15.0
 
@@ -111,6 +131,38 @@ class TraceRegistry:
             )
             await self._source.delete_queue(vhost)
 
+    async def reset(self, vhost: str) -> str:
+        """Make a checkpoint that cannot be read anew; returns what is lost, in words.
+
+        Events, participants and their clocks stay. A gap is recorded. The trace runs again where it
+        was wanted.
+
+        Raises `NotFoundError` where there never was such a trace, `ConflictError` where its
+        checkpoint can be read.
+        """
+        async with self._lock(vhost):
+            trace = await self._known(vhost)
+            bounds = self._settings.bounds
+            restored = await self._store.checkpoints.restore(trace.id, bounds.handovers)
+            if _is_readable(trace, bounds, restored):
+                raise ConflictError(f"the checkpoint of the trace of {vhost!r} can be read")
+            present = self._running.pop(vhost, None)
+            if present is not None:
+                await present.end(drain=False, deadline=DRAIN_SECONDS)
+            state, lost = rebuilt(restored)
+            reason = f"the trace was reset, as its checkpoint could not be read; lost are {lost}"
+            await self._store.gaps.open(
+                trace.id,
+                after_event_id=restored.last_event_id,
+                since=restored.recorded_at,
+                reason=reason,
+            )
+            checkpoint = Checkpoint(state, [], [], [], [], [])
+            await self._store.batches.append(trace.id, Batch([], checkpoint, restored.window))
+            if trace.wanted:
+                self._run(await self._known(vhost))
+            return lost
+
     async def prune(
         self,
         vhost: str,
@@ -167,13 +219,17 @@ class TraceRegistry:
                     async with self._lock(trace.vhost):
                         present = self._running.get(trace.vhost)
                         if present is None or not present.is_alive:
-                            await self._retain(trace, retention)
+                            with contextlib.suppress(CheckpointError):  # its state says so
+                                await self._retain(trace, retention)
             await asyncio.sleep(retention.check_seconds)
 
     async def _retain(self, trace: Trace, retention: Retention) -> Pruned:
         bounds = self._settings.bounds
         restored = await self._store.checkpoints.restore(trace.id, bounds.handovers)
-        tracker = Tracker(Policy(trace.policy), bounds, restored)
+        try:
+            tracker = Tracker(Policy(trace.policy), bounds, restored)
+        except UnreadableCheckpointError as error:
+            raise CheckpointError(unreadable_checkpoint(trace.vhost)) from error
         return await retain(self._store.retention, trace.id, tracker, retention)
 
     def _run(self, trace: Trace) -> None:
@@ -188,8 +244,13 @@ class TraceRegistry:
     async def _describe(self, trace: Trace) -> TraceStatus:
         running = self._running.get(trace.vhost)
         now = running.snapshot() if running else Snapshot(NOT_RUN)
-        standing = now.standing
-        totals = now.totals or Tracker.stored_totals(trace.checkpoint)
+        standing, totals = now.standing, now.totals
+        if totals is None:
+            try:
+                totals = Tracker.stored_totals(trace.checkpoint)
+            except UnreadableCheckpointError:
+                totals = Totals(Counters(), trace.participants, trace.pending_copies)
+                standing = _failed(trace, standing)
         return TraceStatus(
             vhost=trace.vhost,
             state=standing.state,
@@ -212,6 +273,21 @@ class TraceRegistry:
 
     def _lock(self, vhost: str) -> asyncio.Lock:
         return self._changing.setdefault(vhost, asyncio.Lock())
+
+
+def _is_readable(trace: Trace, bounds: Bounds, restored: Restored) -> bool:
+    try:
+        Tracker(Policy(trace.policy), bounds, restored)
+    except UnreadableCheckpointError:
+        return False
+    return True
+
+
+def _failed(trace: Trace, standing: Standing) -> Standing:
+    """How a trace stands whose checkpoint cannot be read, whoever has tried yet."""
+    return msgspec.structs.replace(
+        standing, state=TraceState.failed, last_error=unreadable_checkpoint(trace.vhost)
+    )
 
 
 def _run_here(

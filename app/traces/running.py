@@ -90,7 +90,7 @@ class RunningTrace:
 
     async def _run(self) -> None:
         passing = False
-        while not self._ending:
+        while not self._ending or (passing and self._draining):
             self._attempt = Attempt(self.pipeline, passing=passing)
             if self._draining:
                 self._attempt.drain()

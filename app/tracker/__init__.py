@@ -14,8 +14,9 @@ from app.tracker.events import (
     StampedEvent,
 )
 from app.tracker.participants import Policy
+from app.tracker.rebuild import rebuilt
 from app.tracker.records import Channel, Deliver, Publish, Record, Unreadable
-from app.tracker.tracker import Bounds, Counters, Totals, Tracker
+from app.tracker.tracker import Bounds, Counters, Totals, Tracker, UnreadableCheckpointError
 
 __all__ = [
     "Bounds",
@@ -36,4 +37,6 @@ __all__ = [
     "Totals",
     "Tracker",
     "Unreadable",
+    "UnreadableCheckpointError",
+    "rebuilt",
 ]

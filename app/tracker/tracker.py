@@ -17,7 +17,7 @@ from app.tracker.matching import Matcher
 from app.tracker.participants import Participants, Policy
 from app.tracker.records import Deliver, Publish, Record
 from app.tracker.reorder import Held, Place, ReorderWindow
-from itc import IdPool
+from itc import IdPool, MalformedError
 from model.words import Match
 
 
@@ -51,7 +51,7 @@ class Totals(msgspec.Struct, frozen=True):
     pending_copies: int
 
 
-class _State(msgspec.Struct):
+class State(msgspec.Struct):
     """The small rest of a checkpoint: everything that is not a row of its own."""
 
     pool: bytes
@@ -62,8 +62,20 @@ class _State(msgspec.Struct):
     held: list[Held]
 
 
-_encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(_State).decode
+encode_state = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(State).decode
+
+
+class UnreadableCheckpointError(ValueError):
+    """A checkpoint's state is nothing that a tracker has given."""
+
+
+def _read(state: bytes) -> State:
+    try:
+        return _decode(state)
+    except msgspec.MsgspecError as error:
+        raise UnreadableCheckpointError(str(error)) from error
+
 
 _COUNTED = {
     Match.unmatched: "unmatched",
@@ -151,12 +163,15 @@ class Tracker:
 
     @staticmethod
     def stored_totals(state: bytes | None) -> Totals:
-        """Read the numbers out of a checkpoint's state; None or empty before the first."""
-        return _decode(state).totals if state else Totals(Counters(), 0, 0)
+        """Read the numbers out of a checkpoint's state; None or empty before the first.
+
+        Raises `UnreadableCheckpointError`, as restoring does.
+        """
+        return _read(state).totals if state else Totals(Counters(), 0, 0)
 
     def _state(self) -> bytes:
-        return _encode(
-            _State(
+        return encode_state(
+            State(
                 pool=self._participants.pool.dump(),
                 next_participant=self._participants.next_participant,
                 next_channel_key=self._participants.next_channel_key,
@@ -167,11 +182,15 @@ class Tracker:
         )
 
     def _restore(self, policy: Policy, restored: Restored) -> None:
-        state = _decode(restored.state)
+        state = _read(restored.state)
         self.counters = state.totals.counters
         self._matcher.copies_dropped = self.counters.copies_dropped
         self._matcher.restore(state.next_copy, restored.copies, restored.handovers)
-        self._participants = Participants(policy, IdPool.load(state.pool))
+        try:
+            pool = IdPool.load(state.pool)
+        except MalformedError as error:
+            raise UnreadableCheckpointError(str(error)) from error
+        self._participants = Participants(policy, pool)
         self._participants.next_participant = state.next_participant
         self._participants.next_channel_key = state.next_channel_key
         self._participants.restore(restored.participants, restored.channels)

@@ -148,6 +148,9 @@ class FakeTraces:
         self.running[vhost] = trace_status(vhost, TraceState.running, policy or "channel")
         return True
 
+    async def reset(self, vhost: str) -> str:
+        raise ConflictError(f"the checkpoint of the trace of {vhost!r} can be read")
+
     async def stop(self, vhost: str) -> None:
         present = await self.status(vhost)
         self.running[vhost] = trace_status(vhost, TraceState.stopped, present.policy)

@@ -126,7 +126,7 @@ async def test_a_queue_that_was_deleted_and_made_again_just_like_it_is_a_gap(
         await channel.declare_queue(TRACE_QUEUE, durable=True, arguments=same)
         raw = await channel.get_underlay_channel()
         await raw.queue_bind(TRACE_QUEUE, TRACE_EXCHANGE, routing_key="#")
-    await gap_with(service, vhost, "deleted")
+    await gap_with(service, vhost, "the trace queue was gone")
     await publish(rabbit, vhost, 2)
     assert len(await service.stored(vhost, 5)) == 5
 

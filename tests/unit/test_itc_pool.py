@@ -174,3 +174,26 @@ def test_an_invalid_interval_cannot_be_given_back(path, height):
 def test_what_no_pool_dumps_is_refused(data):
     with pytest.raises(MalformedError):
         IdPool.load(bytes.fromhex(data))
+
+
+@given(st.integers(0, 40), st.data())
+def test_a_pool_around_dealt_intervals_deals_none_of_them_again(
+    count: int, data: st.DataObject
+) -> None:
+    before = IdPool()
+    dealt = [before.take()[0] for _ in range(count)]
+    gone = data.draw(st.sets(st.sampled_from(dealt))) if dealt else set()
+    left = [path for path in dealt if path not in gone]
+    pool = IdPool.around(left, 7)
+    assert pool.alive == len(left)
+    assert IdPool.load(pool.dump()).dump() == pool.dump()
+    for _ in range(20):
+        path, height = pool.take()
+        assert height == 7
+        assert not any(path.startswith(one) or one.startswith(path) for one in left)
+        left.append(path)
+
+
+def test_intervals_that_overlap_were_never_dealt_together() -> None:
+    with pytest.raises(PoolError, match="overlap"):
+        IdPool.around(["01", "010"], 0)

@@ -44,7 +44,7 @@ Limit = Annotated[int, Query(ge=1, le=1_000, description="Most in one answer.")]
         **WRITING,
         **WITH_BODY,
         201: {"description": "It is started."},
-        204: {"description": "It runs already."},
+        204: {"description": "It runs already, or was reset."},
     },
     openapi_extra=optional_body(TraceRequest),
 )
@@ -52,6 +52,9 @@ async def start_trace(vhost: Vhost, user: Writer, parts: Parts, request: Request
     """Start capturing a virtual host."""
     wish = await json_body(request, TraceRequest)
     user.must_see(vhost, "virtual host")
+    if wish is not None and wish.reset:
+        await parts.traces.reset(vhost)
+        return Response(status_code=204)
     created = await parts.traces.start(vhost, wish.participant if wish else None)
     return Response(status_code=201 if created else 204)
 

@@ -55,6 +55,11 @@ class TraceRequest(BaseModel):
     participant: PolicyWord | None = Field(
         default=None, description="Who counts as a participant; `channel` for a new trace."
     )
+    reset: bool = Field(
+        default=False,
+        description="Make a checkpoint that cannot be read anew instead, from the stored events. "
+        "A gap says what is lost.",
+    )
 
 
 class PruneResult(Model):

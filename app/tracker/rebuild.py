@@ -1,0 +1,71 @@
+"""A tracker's checkpoint made anew, where the stored one cannot be read.
+
+The state holds little that is not stored elsewhere: participants and their intervals, channels and
+copies are rows. So the trace goes on where it was, its participants keep their clocks, and no new
+one gets an interval that an old one has. What is lost is what stood in the state alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from app.tracker.events import Restored
+from app.tracker.tracker import Counters, State, Totals, encode_state
+from itc import IdPool
+from itc.errors import ClockError
+
+# How far the numbers of new participants are from those that are known: others, whose events are
+# archived and gone from here, may have had the next ones.
+NUMBERS_APART = 1_000_000
+
+
+class _Readable(msgspec.Struct):
+    """What can be read of a state whose waiting records cannot."""
+
+    pool: bytes
+    next_participant: int
+    next_channel_key: int = msgspec.field(name="next_channel")
+    next_copy: int
+    totals: Totals
+
+
+def rebuilt(restored: Restored) -> tuple[bytes, str]:
+    """A state that a tracker can go on from, and in words what is lost."""
+    try:
+        known = msgspec.msgpack.decode(restored.state, type=_Readable)
+        IdPool.load(known.pool)
+    except (msgspec.MsgspecError, ClockError):
+        return _from_rows(restored), "deliveries that waited for their publish, and all counters"
+    state = State(
+        pool=known.pool,
+        next_participant=known.next_participant,
+        next_channel_key=known.next_channel_key,
+        next_copy=known.next_copy,
+        totals=known.totals,
+        held=[],
+    )
+    return encode_state(state), "deliveries that waited for their publish"
+
+
+def _from_rows(restored: Restored) -> bytes:
+    participants = [state for state, _, _ in restored.participants]
+    # No stored clock is above the join of all last ones, so nothing is higher than this anywhere.
+    height = max((stamp.greatest_height for _, stamp, _ in restored.participants), default=0)
+    pool = IdPool.around([state.interval for state in participants], height)
+    return encode_state(
+        State(
+            pool=pool.dump(),
+            next_participant=_apart(state.number for state in participants),
+            next_channel_key=_apart(channel.key for channel in restored.channels),
+            next_copy=_apart(copy.number for copy in restored.copies),
+            totals=Totals(Counters(), len(participants), len(restored.copies)),
+            held=[],
+        )
+    )
+
+
+def _apart(numbers: Iterable[int]) -> int:
+    greatest = max(numbers, default=0)
+    return greatest + NUMBERS_APART if greatest else 1
