@@ -10,7 +10,7 @@ import httpx
 import pytest
 from httpx_sse import aconnect_sse
 
-from app.api.routes.submitting import patience_of, preference_of
+from app.api.routes.submitting import preference_of
 from app.api.schemas.chains import ChainSummary, Export
 from app.api.schemas.jobs import Job
 from app.errors import OutageError, QuotaError
@@ -330,7 +330,9 @@ async def test_formats_are_listed(client: httpx.AsyncClient) -> None:
     ],
 )
 def test_a_preference_is_a_time(prefer: str | None, seconds: float | None) -> None:
-    assert patience_of(prefer, 60.0) == seconds
+    preference = preference_of(prefer, 60.0)
+
+    assert (None if preference is None else preference.seconds) == seconds
 
 
 @pytest.mark.parametrize(
@@ -369,6 +371,22 @@ async def job_under_way(world: World, client: httpx.AsyncClient) -> int:
     job = (await client.put(URL, headers=ASYNC)).json()
     await world.spark.running.wait()
     return int(job["id"])
+
+
+async def test_a_put_that_waits_for_its_job_ends_when_rights_are_taken_away(tmp_path: Path) -> None:
+    world = make_world(tmp_path, auth_cache_seconds=1e-3)
+    async with connected(world.app(), auth=("admin", "secret")) as client:
+        world.spark.go.clear()
+        waiting = asyncio.create_task(client.put(URL))
+        await world.spark.running.wait()
+        world.broker.add("admin", "secret", "administrator", "shop")
+        answer = await asyncio.wait_for(waiting, 10)
+        world.spark.go.set()
+
+    assert (answer.status_code, answer.json()["reason"]) == (
+        401,
+        "your rights have changed: sign in again",
+    )
 
 
 @pytest.mark.parametrize("path", ["?wait=60", "/progress"])

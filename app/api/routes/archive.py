@@ -51,10 +51,10 @@ KeepDays = Annotated[
 async def archive_events(
     user: Writer,
     parts: Parts,
+    prefer: Prefer,
     vhost: OfVhost,
     before: Before = None,
     keep_days: KeepDays = None,
-    prefer: Prefer = None,
 ) -> Response:
     """Archive a virtual host's oldest events, as a job; they stay stored until they are pruned."""
     user.must_see(vhost, "trace")

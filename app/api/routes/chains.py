@@ -73,7 +73,7 @@ async def make_export(
     file: File,
     user: Writer,
     parts: Parts,
-    prefer: Prefer = None,
+    prefer: Prefer,
 ) -> Response:
     """Run the chain job and write the export.
 

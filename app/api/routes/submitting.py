@@ -8,18 +8,20 @@ import re
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, NamedTuple
 
-from fastapi import Header, Response
+from fastapi import Depends, Header, Request, Response
 
 from app.api.openapi import LOCATION, example, link
 from app.api.problems import FailedJobError
+from app.api.rights import check_rights
 from app.api.schemas.jobs import Job as JobModel
 from app.api.services import Services
+from app.api.signin.auth import Writer
 from app.api.views import job_view, json_answer
 from app.errors import ConflictError
 from app.jobs.requests import JobRequest
 from app.stored.jobs import ENDED, Job, JobState, Json
 
-Prefer = Annotated[
+_Prefer = Annotated[
     str | None,
     Header(
         description="`respond-async` answers at once with the job, `wait=N` after N seconds.",
@@ -27,6 +29,21 @@ Prefer = Annotated[
     ),
 ]
 
+
+class Patience(NamedTuple):
+    """What a client prefers, and ``check``, which raises once it has lost its rights."""
+
+    prefer: str | None
+    check: Callable[[], Awaitable[None]]
+
+
+async def _patience(request: Request, user: Writer, prefer: _Prefer = None) -> Patience:
+    return Patience(prefer, lambda: check_rights(user, request))
+
+
+Prefer = Annotated[Patience, Depends(_patience)]
+
+_LOOK_SECONDS = 1.0  # between two looks at the rights of a client that waits
 _SECONDS = re.compile(r"[0-9]{1,9}")
 
 
@@ -52,7 +69,7 @@ ACCEPTED: dict[int | str, dict[str, Any]] = {
 
 async def submitted(
     request: JobRequest,
-    prefer: str | None,
+    patience: Patience,
     parts: Services,
     answer: Callable[[Json], Awaitable[Response]],
 ) -> Response:
@@ -60,12 +77,11 @@ async def submitted(
 
     Raises `FailedJobError` if it fails, `ConflictError` if somebody cancels it.
     """
-    preference = preference_of(prefer, parts.settings.wait_seconds_max)
+    preference = preference_of(patience.prefer, parts.settings.wait_seconds_max)
     job = await parts.jobs.submit(request)
-    if preference is None:
-        job = await _waited(parts, job, None)
-    elif preference.seconds:
-        job = await _waited(parts, job, preference.seconds)
+    if preference is None or preference.seconds:
+        seconds = math.inf if preference is None else preference.seconds
+        job = await _waited(parts, job, seconds, patience.check)
     response = await answer(_result(job)) if job.state in ENDED else _accepted(job)
     if preference is not None:
         response.headers["preference-applied"] = preference.applied
@@ -87,12 +103,6 @@ def preference_of(prefer: str | None, most: float) -> Preference | None:
     return Preference(0.0, "respond-async") if asynchronous else None
 
 
-def patience_of(prefer: str | None, most: float) -> float | None:
-    """Seconds that the client waits for the end of the job; None: as long as it takes."""
-    preference = preference_of(prefer, most)
-    return None if preference is None else preference.seconds
-
-
 def _wishes(prefer: str) -> dict[str, str]:
     """Preferences by name, without their parameters."""
     wishes: dict[str, str] = {}
@@ -102,12 +112,19 @@ def _wishes(prefer: str) -> dict[str, str]:
     return wishes
 
 
-async def _waited(parts: Services, job: Job, seconds: float | None) -> Job:
+async def _waited(
+    parts: Services, job: Job, seconds: float, check: Callable[[], Awaitable[None]]
+) -> Job:
     """The job at its end, or as it stands when the time is up or the service stops."""
-    waiting = asyncio.ensure_future(parts.jobs.wait(job.id, seconds))
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + seconds
+    waiting = asyncio.ensure_future(parts.jobs.wait(job.id))
     stopping = asyncio.ensure_future(parts.stopping.wait())
     try:
-        await asyncio.wait({waiting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        while not waiting.done() and not stopping.done() and (left := deadline - loop.time()) > 0:
+            look = min(left, _LOOK_SECONDS)
+            await asyncio.wait({waiting, stopping}, timeout=look, return_when="FIRST_COMPLETED")
+            await check()
         return waiting.result() if waiting.done() else await parts.jobs.job(job.id)
     finally:
         waiting.cancel()

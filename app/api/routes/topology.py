@@ -36,10 +36,10 @@ Until = Annotated[Moment | None, Query(description="Counted before this time.")]
 async def count_topology(
     user: Writer,
     parts: Parts,
+    prefer: Prefer,
     vhost: OfVhost,
     since: Since = None,
     until: Until = None,
-    prefer: Prefer = None,
 ) -> Response:
     """Count who sends what where, as a job; by default in the last hour."""
     user.must_see(vhost, "trace")
