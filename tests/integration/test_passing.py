@@ -228,6 +228,11 @@ async def test_nothing_is_lost_or_doubled_where_the_service_is_killed_meanwhile(
     process = Process(rabbit, f"sqlite:///{tmp_path / 'itc.db'}", tmp_path, 0)
     reader = Service(store, rabbit, PipelineSettings())
     async with process.tracing(vhost):
+
+        async def is_traced() -> bool:
+            return bool(rabbit.api("GET", "vhosts", vhost)["tracing"])
+
+        await until(is_traced, "tracing is on")
         bad = await publish(rabbit, vhost, 900, 3)
         for kill in range(1, 6):
 
