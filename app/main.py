@@ -59,32 +59,14 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         stack.push_async_callback(store.close)
         management = management_api(settings)
         stack.push_async_callback(management.close)
-        elsewhere = None
-        if settings.trace_processes:
-            line = msgspec.json.encode(settings.portable())
-            processes = TraceProcesses(settings.trace_processes, line)
-            stack.push_async_callback(processes.close)
-            elsewhere = processes.run
-        source = _source(settings, management)
-        registry = TraceRegistry(store, source, _pipeline(settings), elsewhere)
-        await registry.resume()
-        stack.push_async_callback(registry.shutdown, settings.shutdown_seconds)
-        exports = Exports(
-            settings.exports,
-            settings.archives,
-            Quota(files=settings.exports_max_files, bytes=settings.exports_max_bytes),
-        )
+        registry = await _registry(stack, settings, store, management)
+        exports = _exports(settings)
         jobs = _jobs(settings, store)
         await asyncio.to_thread(exports.sweep)
         await jobs.start()
         stack.push_async_callback(jobs.stop)
         budget = ByteBudget(settings.answers_max_bytes)
-        searches = Searches(
-            store.events,
-            at_once=settings.searches,
-            each=settings.searches_per_user,
-            waiting=settings.searches_waiting,
-        )
+        searches = _searches(settings, store)
         yield Services(
             settings=settings,
             authenticator=_authenticator(settings, management),
@@ -103,6 +85,23 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             archives=Archives(settings.archives),
             readiness=Readiness(database=store.ping, broker=management.vhosts),
         )
+
+
+async def _registry(
+    stack: AsyncExitStack, settings: Settings, store: Store, management: ManagementApi
+) -> TraceRegistry:
+    """The traces, running again where they should; in processes of their own if so set."""
+    elsewhere = None
+    if settings.trace_processes:
+        line = msgspec.json.encode(settings.portable())
+        processes = TraceProcesses(settings.trace_processes, line)
+        stack.push_async_callback(processes.close)
+        elsewhere = processes.run
+    source = _source(settings, management)
+    registry = TraceRegistry(store, source, _pipeline(settings), elsewhere)
+    await registry.resume()
+    stack.push_async_callback(registry.shutdown, settings.shutdown_seconds)
+    return registry
 
 
 @asynccontextmanager
@@ -179,6 +178,20 @@ def _pipeline(settings: Settings) -> PipelineSettings:
             keep_seconds=None if days is None else days * _DAY_SECONDS,
             check_seconds=settings.retention_check_seconds,
         ),
+    )
+
+
+def _exports(settings: Settings) -> Exports:
+    quota = Quota(files=settings.exports_max_files, bytes=settings.exports_max_bytes)
+    return Exports(settings.exports, settings.archives, quota)
+
+
+def _searches(settings: Settings, store: Store) -> Searches:
+    return Searches(
+        store.events,
+        at_once=settings.searches,
+        each=settings.searches_per_user,
+        waiting=settings.searches_waiting,
     )
 
 
