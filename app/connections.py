@@ -1,6 +1,6 @@
-"""How many connections of clients there are: in all, and from one address.
+"""Bounds the number of client connections: in all, and from one address.
 
-A connection holds a descriptor, and a process has only so many of them: the broker, the database
+Each connection takes a descriptor, and a process has a limited number: the broker, the database
 and the exports need theirs whatever clients do.
 """
 
@@ -19,13 +19,13 @@ from app.settings import Settings
 
 logger = logging.getLogger(__name__)
 
-MOST = 4_096  # where no setting says otherwise and there are descriptors enough
-_DESCRIPTORS_MOST = 65_536  # more are not asked for: some libraries walk through all of them
+MOST = 4_096  # unless a setting says otherwise or there are too few descriptors
+_DESCRIPTORS_MOST = 65_536  # no more than that: some libraries loop over all of them
 _LOG_EVERY = 60.0  # seconds between two lines about refusals
 
 
 class Held(Protocol):
-    """A connection, as far as it can be taken from its client."""
+    """A connection that can be taken from its client."""
 
     def give_up(self) -> None:
         """Cut the connection off."""
@@ -33,13 +33,13 @@ class Held(Protocol):
 
 
 class Connections:
-    """Admits connections within both bounds, and ends one that waits to make room for a new one.
+    """Admits connections within both bounds, and ends a waiting one to make room for a new one.
 
-    One with no whole request under way has nothing to lose but its place, so the longest waiting
-    goes first. Whoever holds connections by saying nothing is outlived by whoever asks something,
-    from the same address too. Where all have work under way the new one is refused.
+    A connection without a complete request under way has nothing to lose but its place, so the one
+    that has waited longest goes first. A client that holds connections and says nothing loses to
+    one that asks something, even from the same address. If all are at work, the new one is refused.
 
-    A proxy that the settings name is as many clients as it has: it is bounded by the total alone.
+    A proxy named in the settings stands for many clients, so only the total bounds it.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Connections:
         self._clock = clock
         self._address: dict[Held, str] = {}
         self._of: dict[str, dict[Held, None]] = {}
-        # Both in the order of their waiting.
+        # Both: longest waiting first.
         self._waiting: dict[Held, None] = {}
         self._waiting_of: dict[str, dict[Held, None]] = {}
         self._refused_since_log = 0
@@ -68,7 +68,7 @@ class Connections:
         return len(self._address)
 
     def admit(self, connection: Held, address: str) -> bool:
-        """Take a connection in, at the cost of one that waits if need be; False to refuse it."""
+        """Admit a connection, if need be in place of a waiting one; False to refuse it."""
         network = network_of(address)
         if not self._is_proxy(address) and not self._room(
             len(self._of.get(network, ())), self.most_of_one, self._waiting_of.get(network, {})
@@ -85,21 +85,21 @@ class Connections:
         return True
 
     def waits(self, connection: Held) -> None:
-        """Note that a connection has no whole request under way, from now on."""
+        """Note that a connection no longer has a complete request under way."""
         network = self._address.get(connection)
         if network is not None and connection not in self._waiting:
             self._waiting[connection] = None
             self._waiting_of.setdefault(network, {})[connection] = None
 
     def works(self, connection: Held) -> None:
-        """Note that a whole request of the connection is being answered."""
+        """Note that a complete request on the connection is being answered."""
         network = self._address.get(connection)
         if network is not None:
             self._waiting.pop(connection, None)
             _discard(self._waiting_of, network, connection)
 
     def release(self, connection: Held) -> None:
-        """Forget a connection that has ended; once is enough, twice does no harm."""
+        """Forget a connection that has ended; a second call does no harm."""
         self.works(connection)
         network = self._address.pop(connection, None)
         if network is not None:
@@ -150,7 +150,7 @@ def _matcher(proxies: tuple[str, ...]) -> Callable[[str], bool]:
         try:
             networks.append(ipaddress.ip_network(proxy))
         except ValueError:
-            continue  # a name, which no address of a connection is
+            continue  # a name, which no connection has as its address
 
     def is_proxy(address: str) -> bool:
         if "*" in proxies:
@@ -165,7 +165,7 @@ def _matcher(proxies: tuple[str, ...]) -> Callable[[str], bool]:
 
 
 def raise_descriptors() -> None:
-    """Take as many descriptors as the process may have: many systems begin with 1024 of them."""
+    """Raise the limit of descriptors as far as allowed: many systems start with 1024."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _DESCRIPTORS_MOST if hard == resource.RLIM_INFINITY else min(hard, _DESCRIPTORS_MOST)
     if soft != resource.RLIM_INFINITY and soft < wanted:
@@ -173,16 +173,16 @@ def raise_descriptors() -> None:
 
 
 def descriptors() -> int:
-    """How many descriptors the process may open now."""
+    """How many descriptors the process may have open."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return _DESCRIPTORS_MOST if soft == resource.RLIM_INFINITY else soft
 
 
 def bounded(settings: Settings, metrics: HttpMetrics, available: int) -> Connections:
-    """The bounds that the settings and the number of descriptors make.
+    """The bounds that follow from the settings and the number of descriptors.
 
-    Three eighths of the descriptors stay for what the service itself opens, and for those who
-    have connected and are not yet refused.
+    Three eighths of the descriptors are kept for what the service itself opens, and for clients
+    that have connected and are about to be refused.
     """
     room = max(1, available * 5 // 8)
     most = settings.connections or min(MOST, room)

@@ -1,8 +1,8 @@
-"""What processes of ours inherit of the environment: what they need, and no more.
+"""The environment of our child processes: what they need, and no more.
 
-A process's environment can be read for as long as it lives, and goes on to whatever it starts. Ours
-holds passwords (``ITC_AMQP_URL``) and whatever else its operator exported. What our processes have
-to know they are told on their stdin.
+A process's environment can be read as long as it lives, and is inherited by whatever it starts.
+Ours holds passwords (``ITC_AMQP_URL``) and whatever else the operator exported. Our processes read
+what they have to know from stdin.
 """
 
 from __future__ import annotations
@@ -24,5 +24,5 @@ NEEDED = re.compile(
 
 
 def needed(environment: Mapping[str, str]) -> dict[str, str]:
-    """The part of an environment that a process of ours is to have."""
+    """The part of an environment that a child process gets."""
     return {name: value for name, value in environment.items() if NEEDED.fullmatch(name)}

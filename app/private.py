@@ -1,7 +1,7 @@
 """Folders and files that nobody but the service's own user may read.
 
-What is stored holds the messages of everybody on the broker, so the user's umask is not asked:
-folders are 0700 and files 0600, those of Spark's process and of the traces' too, which inherit it.
+The store holds the messages of everybody on the broker, so the user's umask does not count:
+folders are 0700 and files 0600, also those of Spark's process and the traces', which inherit this.
 """
 
 from __future__ import annotations
@@ -12,23 +12,23 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 OTHERS = stat.S_IRWXG | stat.S_IRWXO
-# What the service makes in its data folder: a database with SQLite's companions, and folders.
+# What the service creates in its data folder: a database with SQLite's companions, and folders.
 OURS = frozenset({"itc.db", "itc.db-wal", "itc.db-shm", "exports", "archives", "topologies"})
 COMPANIONS = ("", "-wal", "-shm", "-journal")
 
 
 def keep_private() -> None:
-    """Give nobody else a right to what this process and its children make from now on."""
+    """Let nobody else at what this process and its children create from now on."""
     os.umask(OTHERS)
 
 
 def tighten(data: Path, others: Iterable[Path], database: str | None) -> Iterator[str]:
-    """Take others' rights to what an earlier run made; says what is open and not ours to close.
+    """Remove others' rights to what an earlier run created; yields what is open and not ours.
 
     Args:
         data: the data folder.
-        others: folders that the service fills: ours where they lie in ``data``.
-        database: SQLite's file; None for another database.
+        others: folders that the service writes to: ours if they are in ``data``.
+        database: SQLite's file; None for any other database.
     """
     if data.is_dir():
         yield from _closed(data, _holds_ours_alone(data))
@@ -40,7 +40,7 @@ def tighten(data: Path, others: Iterable[Path], database: str | None) -> Iterato
 
 
 def _holds_ours_alone(folder: Path) -> bool:
-    """Whether a folder is for the service alone: not, say, /tmp or somebody's projects."""
+    """Whether only the service uses a folder: it is not, say, /tmp or somebody's projects."""
     is_shared = bool(folder.stat().st_mode & stat.S_ISVTX)
     visible = {entry.name for entry in folder.iterdir() if not entry.name.startswith(".")}
     return not is_shared and visible - {"lost+found"} <= OURS

@@ -1,4 +1,4 @@
-"""uvicorn's HTTP/1.1 with bounds on clients: on what they send, and on every pause they make."""
+"""uvicorn's HTTP/1.1, with bounds on what clients send and on how long they may pause."""
 
 from __future__ import annotations
 
@@ -18,53 +18,53 @@ from app.turns import Turns
 
 _LONGEST_HEAD = 65_536  # bytes
 _MOST_HEADERS = 100
-_MOST_PIPELINED = 16  # requests that wait for the answer to the one before them
+_MOST_PIPELINED = 16  # requests that wait for an earlier one to be answered
 LEAST_TAKEN = 16_384  # bytes; less than what is left when the transport asks for more
 
 
 class State(StrEnum):
-    """What a connection waits for. All but `answer` wait for the client, and end in time."""
+    """What a connection waits for. All but `answer` wait for the client, and have a deadline."""
 
     head = "head"  # a request's head: its first byte, or the rest of it
     body = "body"  # the rest of a body whose request is answered already
     idle = "idle"  # the next request
-    answer = "answer"  # our own answer; the application bounds that, and a body that it reads
-    unread = "unread"  # that the client takes what is sent
-    closing = "closing"  # the client's end, after ours
+    answer = "answer"  # our own answer; the application bounds it, and any body that it reads
+    unread = "unread"  # the client, to read what was sent
+    closing = "closing"  # the client, to close after we have
 
 
 class _FaultError(Exception):
-    """What a request's head is refused for."""
+    """Why a request's head is refused."""
 
 
 class GuardedProtocol(HttpToolsProtocol):
-    """One connection of a client, in which no state lasts for as long as the client likes.
+    """One client's connection, in which no state lasts as long as the client likes.
 
-    The server looks at each connection some times a second (`look`): one that has been in the same
-    state of the same request for longer than ``limits`` says is ended. What a client sends
-    meanwhile prolongs nothing unless it leads to another state.
+    The server checks each connection at least once a second (`look`), and ends one that has been in
+    the same state of the same request for longer than ``limits`` allows. What a client sends in
+    the meantime gains it no time unless it leads to another state.
 
-    An answer that its client does not read lies in memory until the connection ends. So a client
-    that takes less than `LEAST_TAKEN` in ``send_seconds`` is cut off. That is long, because the
-    system takes more from us only when a third of its own buffer is free, and that may be a
-    megabyte. Where all together leave more than ``unread_bytes`` unread, whoever has waited
-    longest is cut off at once.
+    An answer that the client does not read stays in memory until the connection ends. So a client
+    that takes less than `LEAST_TAKEN` in ``send_seconds`` is cut off. That time is long, because
+    the system takes more from us only when a third of its own buffer is free, which may be a
+    megabyte. When all clients together leave more than ``unread_bytes`` unread, the one that has
+    waited longest is cut off at once.
     """
 
     limits: ClassVar[dict[State, float]]  # seconds
     connected: ClassVar[Connections]
     turns: ClassVar[Turns]
-    body_bytes: ClassVar[int] = 65_536  # more of a body than that is too much for any request
+    body_bytes: ClassVar[int] = 65_536  # no request may have a larger body
     send_seconds: ClassVar[float] = 60.0
     unread_bytes: ClassVar[int] = 256 * 1024 * 1024
-    unread: ClassVar[dict[GuardedProtocol, None]] = {}  # in the order of their waiting
+    unread: ClassVar[dict[GuardedProtocol, None]] = {}  # longest waiting first
     _seen: tuple[State, int] = (State.head, 0)
     _since = 0.0
     _slow: asyncio.TimerHandle | None = None
     _unsent = 0
     _requests = 0
     _head_bytes = 0
-    _head_rest = 0  # bytes that came since the parser last gave a part of the head
+    _head_rest = 0  # bytes received since the parser last reported a part of the head
     _headers = 0
     _in_head = True
     _in_body = False
@@ -72,7 +72,7 @@ class GuardedProtocol(HttpToolsProtocol):
     _refused = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take the connection in, or refuse it where there are too many."""
+        """Accept the connection, or refuse it if there are too many."""
         super().connection_made(transport)
         self._since = self.loop.time()
         if not self.connected.admit(self, self.client[0] if self.client else ""):
@@ -95,7 +95,7 @@ class GuardedProtocol(HttpToolsProtocol):
         if self._refused or (self.transport.is_closing() and not self._unsent_bytes()):
             return State.closing
         if self._is_answering() and not self.transport.is_closing():
-            # While we do not read, a head that does not end is not the client's fault.
+            # While we are not reading, an unfinished head is not the client's fault.
             return State.head if self._in_head and not self.flow.read_paused else State.answer
         if self._unsent_bytes():
             return State.unread
@@ -104,23 +104,23 @@ class GuardedProtocol(HttpToolsProtocol):
         return State.body if self._in_body else State.idle
 
     def look(self) -> None:
-        """End the connection if it has waited for the same thing for too long."""
+        """End the connection if it has waited too long for the same thing."""
         now, seen = self.loop.time(), (self.state, self._requests)
         if seen != self._seen:
             self._seen, self._since = seen, now
             return
         state = seen[0]
         if state is State.answer or (state is State.unread and self in self.unread):
-            return  # the application's clock runs, or `_look_at_sending`'s
+            return  # the application keeps the time, or `_look_at_sending` does
         if now - self._since >= self.limits[state]:
             self.connected.cut(state)
             self.transport.abort()
 
     def timeout_keep_alive_handler(self) -> None:
-        """Do nothing: uvicorn's own clock ends with any byte and starts with answers alone."""
+        """Do nothing: any byte stops uvicorn's own timer, and only an answer starts it."""
 
     def give_up(self) -> None:
-        """Cut the connection off, for the sake of another."""
+        """Cut the connection off to make room for another."""
         self.transport.abort()
 
     def _is_answering(self) -> bool:
@@ -129,17 +129,17 @@ class GuardedProtocol(HttpToolsProtocol):
     def _unsent_bytes(self) -> int:
         return self.transport.get_write_buffer_size()
 
-    # What is sent to us
+    # Receiving
 
     def data_received(self, data: bytes) -> None:
-        """Parse what came; refuse what is no request or too large a head."""
+        """Parse what arrived; refuse what is not a request, or has too large a head."""
         if self._refused:
             return
         self._head_rest += len(data)
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade:
-            # Answered as any other request; the parser reads nothing after it.
+            # Answered like any other request; the parser reads nothing after it.
             self.cycle.keep_alive = False
         except httptools.HttpParserError:
             self._refuse(self._fault or "this is no request of HTTP/1.1")
@@ -148,8 +148,8 @@ class GuardedProtocol(HttpToolsProtocol):
                 self._refuse("the request's head is too large")
 
     def on_message_begin(self) -> None:
-        """Count the request, and begin to measure its head."""
-        if self.cycle is not None:  # the first one's time began with the connection
+        """Count the request, and start measuring its head."""
+        if self.cycle is not None:  # the first one's time started with the connection
             self._requests += 1
         self._in_head = True
         self._head_bytes = self._headers = 0
@@ -162,7 +162,7 @@ class GuardedProtocol(HttpToolsProtocol):
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Take a header. Those behind a body are counted, and are nothing to us."""
+        """Take a header. Those after a body are counted, and otherwise ignored."""
         self._headers += 1
         self._measure(len(name) + len(value) + len(b": \r\n"))
         if self._headers > _MOST_HEADERS:
@@ -179,21 +179,21 @@ class GuardedProtocol(HttpToolsProtocol):
         self._in_body = True
 
     def on_body(self, body: bytes) -> None:
-        """Keep a part of the body, but nothing beyond what makes it too large."""
+        """Keep a part of the body, and nothing more once it is too large."""
         if not self.cycle.response_complete:
             super().on_body(body[: max(0, self.body_bytes + 1 - len(self.cycle.body))])
 
     def on_message_complete(self) -> None:
-        """Note that the request is here as a whole."""
+        """Note that the whole request has arrived."""
         self._in_body = False
         if self._is_answering():
             self.connected.works(self)
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """Go on with the next request if it is here, else wait for it."""
+        """Go on with the next request if it has arrived, else wait for it."""
         super().on_response_complete()
-        if self.pipeline:  # what has come is enough for now: each answer would let more in
+        if self.pipeline:  # enough has arrived for now: each answer would let more in
             self.flow.pause_reading()
         if not self._is_answering():
             self.connected.waits(self)
@@ -206,7 +206,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self.turns.ask(network_of(self.client[0] if self.client else ""), begin)
 
     def _measure(self, length: int) -> None:
-        """Add to the head's length, which is the same however its bytes were cut."""
+        """Add to the head's length, which does not depend on how its bytes were split."""
         self._head_rest = 0
         self._head_bytes += length
         if self._head_bytes > _LONGEST_HEAD:
@@ -219,8 +219,8 @@ class GuardedProtocol(HttpToolsProtocol):
     def _refuse(self, reason: str) -> None:
         """Answer 400 and read no more.
 
-        Answers to earlier requests go out first, and are then the last ones: ours among them would
-        be taken for one of theirs.
+        If answers to earlier requests are still under way, they go out and nothing follows: this
+        answer would be taken for one of them.
         """
         if self._is_answering() and (self.cycle.response_started or not self.cycle.more_body):
             self.cycle.keep_alive = False
@@ -231,7 +231,7 @@ class GuardedProtocol(HttpToolsProtocol):
             self.cycle.message_event.set()
         self._refused = True
         self._say(400, "bad_request", reason)
-        # Not closed yet: what still comes would reset the connection before the answer is read.
+        # Not closed yet: further bytes would reset the connection before the answer is read.
         self.transport.write_eof()
 
     def _say(self, status: int, word: str, reason: str) -> None:
@@ -241,17 +241,17 @@ class GuardedProtocol(HttpToolsProtocol):
         start = b"HTTP/1.1 %d \r\n" % status
         self.transport.write(b"".join([start, *lines, b"\r\n", bytes(answer.body)]))
 
-    # What is read of us
+    # Sending
 
     def pause_writing(self) -> None:
-        """Look from now on whether the client takes what is sent."""
+        """Start checking whether the client takes what is sent."""
         super().pause_writing()
         self._watch_sending()
         self.unread[self] = None
         self._bound_unread()
 
     def resume_writing(self) -> None:
-        """Look no more: nearly all is taken."""
+        """Stop checking: the client has taken nearly everything."""
         self._stop_watching()
         self.unread.pop(self, None)
         super().resume_writing()
@@ -262,7 +262,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._slow = self.loop.call_later(self.send_seconds, self._look_at_sending)
 
     def _look_at_sending(self) -> None:
-        # What was added meanwhile hides what was taken; whoever adds waits for room first.
+        # What was added meanwhile hides what was taken, but whoever adds waits for room first.
         if self._unsent_bytes() > self._unsent - LEAST_TAKEN:
             self.connected.cut(State.unread)
             self.transport.abort()
@@ -273,7 +273,7 @@ class GuardedProtocol(HttpToolsProtocol):
         sizes = {each: each._unsent_bytes() for each in self.unread}
         too_much = sum(sizes.values()) - self.unread_bytes
         for each, size in sizes.items():
-            if too_much <= 0 or each is self:  # one alone may be as large as its page is
+            if too_much <= 0 or each is self:  # a single one may be as large as its page
                 return
             too_much -= size
             del self.unread[each]

@@ -1,8 +1,8 @@
-"""Runs the web application: sockets, signals, and the looks at every client's connection.
+"""Runs the web application: sockets, signals, and regular checks of every connection.
 
 uvicorn lets clients take as much time, space and connections as they like; `app.protocol` and
-`app.connections` bound that. Signals are taken here, so that a stop goes through the parts in
-order and exits with 0.
+`app.connections` bound that. Signals are handled here, so that a stop ends the parts in order and
+the process exits with 0.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ logger = logging.getLogger(__name__)
 
 _BACKLOG = 2_048
 _TICKS_A_SECOND = 10  # uvicorn's
-_REQUESTS_END_WITHIN = 5.0  # seconds of a graceful stop that answers under way may take
+_REQUESTS_END_WITHIN = 5.0  # seconds that a graceful stop leaves for answers under way
 
 
 class Server(uvicorn.Server):
-    """uvicorn's server, which looks at its connections, and leaves signals to others.
+    """uvicorn's server, which also checks its connections and leaves signals to others.
 
     uvicorn's own handling of them ends the process too early.
     """
 
     async def on_tick(self, counter: int) -> bool:
-        """Look at every connection: once a second, or more often where less than that counts."""
+        """Check every connection once a second, or more often if a limit is shorter than that."""
         protocol = self.config.http
         assert isinstance(protocol, type)  # noqa: S101  what `configuration` made
         shortest = min(protocol.limits.values())  # type: ignore[attr-defined]
@@ -56,7 +56,7 @@ class Server(uvicorn.Server):
         yield
 
     def stop(self) -> None:
-        """Stop gracefully; a second time, at once."""
+        """Stop gracefully; when called again, at once."""
         self.force_exit = self.should_exit
         self.should_exit = True
 
@@ -70,7 +70,7 @@ def bind(settings: Settings) -> socket.socket:
         listener = socket.socket(family, kind, protocol)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
-        listener.listen(_backlog())  # who comes while the parts are being opened waits for them
+        listener.listen(_backlog())  # clients that connect early wait until the parts are open
     except OSError as error:
         raise SettingsError(
             f"cannot listen on {settings.host}:{settings.port} (ITC_HOST, ITC_PORT): "
@@ -92,12 +92,12 @@ async def serve(app: FastAPI, settings: Settings, listener: socket.socket) -> No
 
 
 def _backlog() -> int:
-    """How many may wait to be taken in. All are, at once, before any of them can be refused."""
+    """How many may wait to be accepted: all are accepted at once, before any can be refused."""
     return min(_BACKLOG, max(1, descriptors() // 8))
 
 
 def configuration(app: FastAPI, settings: Settings) -> uvicorn.Config:
-    """How uvicorn is to serve, with `GuardedProtocol`."""
+    """uvicorn's configuration, with `GuardedProtocol`."""
     own = {
         "limits": {
             State.head: settings.request_seconds,
@@ -156,6 +156,6 @@ def run(app: FastAPI, settings: Settings, listener: socket.socket) -> None:
 def _loop_factory() -> Any:
     try:
         import uvloop
-    except ImportError:  # not made for every platform
+    except ImportError:  # not available on every platform
         return None
     return uvloop.new_event_loop

@@ -1,4 +1,4 @@
-"""Whose request is begun next, where more come than can be answered at once."""
+"""Whose request is started next when more arrive than can be answered at once."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 
-_IN_A_PASS = 2  # requests; the costliest take some 20 ms each, so who is new waits for little
+_IN_A_PASS = 2  # requests; the costliest take some 20 ms, so a newcomer waits only briefly
 
 
 class Turns:
-    """Begins waiting requests, one of each address in turn, a few in each pass of the loop.
+    """Starts waiting requests, one per address in turn, a few in each pass of the event loop.
 
-    The loop lets everything that is ready run before it looks for what has come since. If each
-    request were begun as it came, one address could make many seconds' work ready at once, and
-    all others would wait for that. A pass itself costs next to nothing.
+    The loop runs everything that is ready before it checks for new input. If each request were
+    started on arrival, one address could queue many seconds of work at once, and everybody else
+    would wait for it. A pass itself costs next to nothing.
     """
 
     def __init__(self) -> None:
-        self._waiting: dict[str, deque[Callable[[], None]]] = {}  # the next address first
+        self._waiting: dict[str, deque[Callable[[], None]]] = {}  # the next address comes first
         self._scheduled = False
 
     def ask(self, address: str, begin: Callable[[], None]) -> None:

@@ -1,14 +1,14 @@
 """Whatever bytes a trace message consists of, the service keeps running.
 
     python -m drills.fuzz [INPUTS]               200,000 by default
-    python -m drills.fuzz --sanitize [INPUTS]    with the C parts built to notice every wrong step
+    python -m drills.fuzz --sanitize [INPUTS]    with the C parts built with sanitizers
 
 An input is a content header as it comes off the wire, with a routing key and a body. hypothesis
 makes trace messages, valid ones and odd ones, and each is damaged in many ways: bytes changed,
 inserted, left out, repeated, cut off. Each takes the path that garbage on ``amq.rabbitmq.trace``
 would take: the parser, the digest by which a message is recognised when it comes again, the
-tracker, and what the store keeps of it as JSON. The frames that bring it, which the broker makes,
-are damaged in the same ways, cut anywhere, and given to the frame reader.
+tracker, and what the store keeps of it as JSON. The broker's frames that carry it are damaged in
+the same ways, cut anywhere, and given to the frame reader.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def damaged(header: bytes, chance: random.Random) -> Iterator[bytes]:
             start = chance.randrange(len(broken) + 1)
             end = start + chance.choice((0, 1, 1, 4))
             part = bytes(broken[start:end])
-            # Replacing bytes by as many others keeps the lengths around them, and gets further.
+            # Replacing bytes without changing their number keeps lengths valid, and gets further.
             other = chance.randbytes(len(part))
             more = chance.randbytes(chance.randint(1, 4))
             broken[start:end] = chance.choice((other, other, other, more, part * 2, b""))
@@ -148,7 +148,7 @@ def frames(message: Message, tag: int) -> bytes:
 
 
 def survives_frames(data: bytes, chance: random.Random) -> str:
-    """Give the frame reader bytes in two pieces; what it takes for deliveries goes on its way."""
+    """Give the frame reader bytes in two pieces; its deliveries go the whole way."""
     splitter, deliveries = DeliverySplitter(), list[Delivery]()
     splitter.divert(CHANNEL, deliveries.extend)
     cut = chance.randrange(len(data) + 1)

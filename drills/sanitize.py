@@ -1,10 +1,10 @@
-"""The damaged messages of `drills.fuzz`, over readers in C that notice every wrong step.
+"""Runs the damaged messages of `drills.fuzz` through sanitized builds of the C readers.
 
     python -m drills.fuzz --sanitize [INPUTS]
 
-Builds what is in C with AddressSanitizer and UndefinedBehaviorSanitizer into a temporary folder,
-and has a process of its own try the inputs with it. There Python takes memory from the system for
-each object, so that a read beyond one is seen. The installed modules stay as they are.
+Builds the C modules with AddressSanitizer and UndefinedBehaviorSanitizer in a temporary folder, and
+tries the inputs with them in a separate process. There Python allocates each object from the
+system, so that a read beyond its end is noticed. The installed modules stay as they are.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ FLAGS = (
 
 
 def runtime() -> Path | None:
-    """The sanitizer's library, which has to be loaded first; None where there is no compiler."""
+    """The sanitizer's library, which has to be loaded first; None if there is no compiler."""
     compiler = shutil.which("gcc")
     if compiler is None:
         return None
@@ -44,7 +44,7 @@ def runtime() -> Path | None:
 
 
 def sanitized(inputs: int) -> subprocess.CompletedProcess[str]:
-    """Try this many inputs; what is wrong stands in the process's stderr, and in its code."""
+    """Try this many inputs; the process's stderr and exit code say what is wrong."""
     library = runtime()
     if library is None:
         raise SystemExit("this needs gcc with its sanitizers, and Python's headers")
@@ -55,7 +55,7 @@ def sanitized(inputs: int) -> subprocess.CompletedProcess[str]:
             **os.environ,
             "LD_PRELOAD": str(library),
             "PYTHONMALLOC": "malloc",
-            # What Python keeps until its end is no leak.
+            # What Python keeps until it exits is not a leak.
             "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=0:exitcode=99",
             "UBSAN_OPTIONS": "print_stacktrace=1:exitcode=99",
         }
@@ -76,7 +76,7 @@ def _built(module: str, folder: Path) -> str:
 
 
 def _load(folder: Path) -> None:
-    """Put the sanitized modules in the place of the installed ones, before anybody loads these."""
+    """Put the sanitized modules in place of the installed ones, before those are loaded."""
     for module in MODULES:
         place = _built(module, folder)
         spec = spec_from_file_location(module, place, loader=ExtensionFileLoader(module, place))
@@ -87,7 +87,7 @@ def _load(folder: Path) -> None:
 
 
 def main(folder: Path, inputs: int) -> int:
-    """Be the process that tries them."""
+    """Try the inputs, in the separate process."""
     _load(folder)
     from app.broker import firehose
     from drills import fuzz

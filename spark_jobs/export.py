@@ -24,7 +24,7 @@ class HashedFile:
     """A file being written, with the digest and the length of its content."""
 
     def __init__(self, file: BinaryIO, bound: Callable[[int], None]) -> None:
-        """``bound`` is called with each length to be, and raises where that is too much."""
+        """``bound`` is called with the length before each write, and raises if it is too much."""
         self._file = file
         self._bound = bound
         self._digest = hashlib.sha256()
@@ -33,7 +33,7 @@ class HashedFile:
 
     @property
     def sha256(self) -> str:
-        """Digest of all that was written."""
+        """Digest of everything written."""
         return self._digest.hexdigest()
 
     def write(self, data: bytes) -> int:
@@ -65,8 +65,8 @@ class HashedFile:
 def written_aside(target: Path, quota: Quota | None = None) -> Iterator[HashedFile]:
     """A file that appears as ``target`` when the block ends well, and nowhere when it does not.
 
-    Raises `JobError` where the disk is full, the folder cannot be written, or the export is more
-    than the quota of the folder of all exports leaves.
+    Raises `JobError` if the disk is full, the folder cannot be written to, or the export exceeds
+    what the quota of the exports' folder leaves.
     """
     bound = bound_of(target, quota) if quota else _unbounded
     bound(0)
@@ -86,9 +86,9 @@ def written_aside(target: Path, quota: Quota | None = None) -> Iterator[HashedFi
 
 
 def bound_of(target: Path, quota: Quota) -> Callable[[int], None]:
-    """What raises a `JobError` for a length at which an export is too much for its folder.
+    """A function that raises `JobError` for a length that exceeds the folder's quota.
 
-    What the others take is looked at once: jobs run one after the other.
+    The other exports are measured only once: jobs run one after the other.
     """
     used = usage_of(target.parent.parent, target)
     left = quota.left(used)

@@ -4,8 +4,8 @@ Local means one JVM and some Python workers on this machine, listening on loopba
 cluster the executors need our packages, which the session ships to them, and an interpreter
 with pyarrow and the ADBC drivers, which it cannot ship (docs/spark.md).
 
-Loopback is open to every user of the machine, and Spark obeys whoever speaks its protocol. So its
-ports require a secret, and its Python workers listen on sockets in the file system.
+Loopback is open to every user of the machine, and Spark obeys anybody who speaks its protocol. So
+its ports require a secret, and its Python workers listen on Unix sockets.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 class SparkSettings:
     """Where Spark runs: ``remote`` (``sc://…``) if set, else ``master``; ``memory``: JVM heap.
 
-    ``secret`` is what a standalone cluster has as ``spark.authenticate.secret``. In local mode
-    Spark makes one for each session.
+    ``secret`` is a standalone cluster's ``spark.authenticate.secret``. In local mode Spark creates
+    one for each session.
     """
 
     master: str = "local[*]"
@@ -61,7 +61,7 @@ class SparkSettings:
 
     @property
     def is_standalone(self) -> bool:
-        """Whether a standalone cluster's master is to give the executors."""
+        """Whether the executors come from a standalone cluster."""
         return self.remote is None and self.master.startswith("spark://")
 
     @property
@@ -182,7 +182,7 @@ def _start(settings: SparkSettings) -> SparkSession:
         builder = builder.config(name, value)
     try:
         if settings.secret and not settings.is_local:
-            # What is configured before the JVM runs stands on its command line, for all to read.
+            # What is configured before the JVM starts is on its command line, for all to read.
             _start_jvm(configuration)
             builder = builder.config("spark.authenticate.secret", settings.secret)
         spark = builder.getOrCreate()
@@ -245,8 +245,8 @@ EXECUTION = {
     "spark.sql.adaptive.enabled": "false",
 }
 
-# Spark's ports answer to nobody without the secret, and whoever has it is encrypted. Between the
-# JVM and Python run sockets of the file system, which only their owner may connect to.
+# Spark's ports answer nobody without the secret, and their traffic is encrypted. The JVM and Python
+# talk through Unix sockets, to which only their owner may connect.
 GUARDED = {
     "spark.authenticate": "true",
     "spark.network.crypto.enabled": "true",
@@ -285,7 +285,7 @@ def _configuration(settings: SparkSettings) -> dict[str, str]:
 
 
 def _socket_folder() -> str:
-    """A folder with a path short enough for sockets in it."""
+    """A folder with a path short enough for sockets."""
     if len(folder := tempfile.gettempdir()) <= LONGEST_SOCKET_FOLDER:
         return folder
     folder = tempfile.mkdtemp(prefix="rabbitmq-itc-", dir="/tmp")

@@ -1,6 +1,6 @@
-# Sourced: one way to do what needs root, whoever calls.
+# Sourced: one way to do what needs root, whoever the caller is.
 
-# as_root COMMAND...: as it is for root, else through sudo.
+# as_root COMMAND...: run it directly if we are root, else through sudo.
 as_root() {
     if [ "$(id -u)" = 0 ]; then
         "$@"

@@ -2,9 +2,9 @@
 
 readonly policy_mark="made by rabbitmq-itc's tools/install"
 
-# Debian starts a package's service as soon as it is installed, unless a file says no:
-# forbid_services FILE. It says so to nobody but an apt that was run by `without_services`, and if
-# the one who made it is killed it gives way to the policy there was, at whoever asks next.
+# Debian starts a package's service as soon as it is installed, unless a policy file says no:
+# forbid_services FILE. It says no only to an apt run by `without_services`. If the process that
+# created it is killed, the next call to it restores the policy that was there before.
 forbid_services() {
     local policy=$1 installer=$$
     if [ -e "$policy" ] && ! grep -q "$policy_mark" "$policy"; then
@@ -30,7 +30,7 @@ POLICY
     as_root mv "$policy.new" "$policy"
 }
 
-# started PID: when a process began, so that another one of the same number is told from it.
+# started PID: when a process started, which tells it from a later one with the same number.
 started() {
     sed 's/.*) //' "/proc/$1/stat" | cut -d ' ' -f 20
 }
@@ -49,14 +49,14 @@ without_services() {
     as_root env RABBITMQ_ITC_INSTALLS=yes "$@"
 }
 
-# disable_services PACKAGE...: nor should they start with the machine from now on. In the root that
-# DPKG_ROOT names, if any. Fails where a unit stays enabled.
+# disable_services PACKAGE...: keep them from starting at boot, too; in the root that DPKG_ROOT
+# names, if any. Fails if a unit stays enabled.
 disable_services() {
     local package unit failed=0
     for package in "$@"; do
         for unit in $(units_of "$package"); do
             [ -n "$(links_to "$unit")" ] || continue
-            # It takes itself for a package's script, and does nothing where it is not told of one.
+            # It expects to run in a package's script, and does nothing unless told of one.
             as_root env DPKG_ROOT="${DPKG_ROOT:-}" DPKG_MAINTSCRIPT_PACKAGE="$package" \
                 deb-systemd-helper disable "$unit" || failed=1
             if [ -n "$(links_to "$unit")" ]; then
@@ -75,7 +75,7 @@ units_of() {
     esac
 }
 
-# links_to UNIT: what starts it with the machine.
+# links_to UNIT: the links that start it at boot.
 links_to() {
     find "${DPKG_ROOT:-}/etc/systemd/system" -path '*.wants/*' -name "$1" 2>/dev/null
 }

@@ -1,8 +1,8 @@
-"""Answers with events whose large fields are too much to be in memory at once.
+"""Answers with events whose large fields are too much to hold in memory at once.
 
-The answer is encoded with a mark in the place of each such event. It is sent piece by piece: what
-stands between the marks, and the events themselves, read and encoded some at a time. Exactly the
-bytes come out that encoding all of it at once would give.
+The answer is encoded with a mark in place of each such event. It is sent piece by piece: the text
+between the marks, and the events themselves, read and encoded some at a time. The bytes are exactly
+those that encoding everything at once would give.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from app.api.streams import send_while_connected
 from app.api.views import encode_json, event_view, event_views
 from model.event import Event, Large
 
-# Stored bytes of large fields that are read and sent at once: what a client that reads slowly
-# leaves in memory is what they become.
+# Stored bytes of large fields that are read and sent at once. A slow client leaves in memory what
+# these become in an answer.
 PIECE = 1 << 18
 
 _MARK = b'"' + secrets.token_hex(16).encode() + b'-%d"'
@@ -31,15 +31,15 @@ _MARKED = re.compile(_MARK.replace(b"%d", b"([0-9]+)"))
 
 
 class Heavy(msgspec.Struct, frozen=True):
-    """Events whose large fields are still to be read: the bytes of these by event, and which."""
+    """Events whose large fields are still to be read: their bytes by event, and which fields."""
 
     sizes: Mapping[int, int]
     columns: Collection[str] | None
     large: Large
-    light: dict[int, Event] = {}  # as they came without them
+    light: dict[int, Event] = {}  # the events without them
 
     def views(self, rows: Sequence[Event]) -> list[Any]:
-        """Views of events, with marks in the place of those that are to be read."""
+        """Views of events, with marks in place of those still to be read."""
         if not self.sizes:
             return event_views(rows, self.columns)
         return [self._marked(row) if row.id in self.sizes else self.view(row) for row in rows]
@@ -54,12 +54,12 @@ class Heavy(msgspec.Struct, frozen=True):
 
 
 def events_answer(value: Any, heavy: Heavy, events: Events, budget: ByteBudget) -> Response:
-    """A JSON answer in which `Heavy.views` are; sent at once where nothing is left to be read."""
+    """A JSON answer that contains `Heavy.views`; sent at once if nothing is left to be read."""
     return encoded_answer(encode_json(value), heavy, events, budget)
 
 
 def encoded_answer(encoded: bytes, heavy: Heavy, events: Events, budget: ByteBudget) -> Response:
-    """As `events_answer`, of what is encoded already."""
+    """As `events_answer`, for a value that is already encoded."""
     if not heavy.sizes:
         return Response(encoded, media_type="application/json")
     return LongAnswer(encoded, heavy, events, budget)
@@ -68,7 +68,7 @@ def encoded_answer(encoded: bytes, heavy: Heavy, events: Events, budget: ByteBud
 class LongAnswer(Response):
     """A JSON answer in pieces.
 
-    Each is read when the client has taken the one before, so a slow client costs one piece.
+    Each is read once the client has taken the one before, so a slow client costs one piece.
     """
 
     media_type = "application/json"
@@ -82,7 +82,7 @@ class LongAnswer(Response):
         self._budget = budget
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send until all is sent, or the client goes away."""
+        """Send until everything is sent or the client goes away."""
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         await send_while_connected(receive, self._send_all(send))
 
@@ -94,7 +94,7 @@ class LongAnswer(Response):
         await send({"type": "http.response.body", "body": between[0], "more_body": True})
         done = 0
         for share in shares(heavy, self._heavy.sizes, PIECE):
-            # Nothing at all, and the server waits with it until what it was given is taken.
+            # An empty body: the server waits with it until the client has taken the rest.
             await send({"type": "http.response.body", "body": b"", "more_body": True})
             size = sum(self._heavy.sizes[event_id] for event_id in share)
             async with self._budget.hold(size * GROWTH):
@@ -111,13 +111,13 @@ class LongAnswer(Response):
     async def _texts(self, ids: list[int]) -> AsyncIterator[bytes]:
         rows = {row.id: row for row in await self._events.some(ids, self._heavy.large)}
         for event_id in ids:
-            # What retention took meanwhile is given as far as it is known.
+            # Of events that retention removed meanwhile, what is known is sent.
             row = rows.pop(event_id, None) or self._heavy.light[event_id]
             yield encode_json(self._heavy.view(row))
 
 
 def shares(ids: Sequence[int], sizes: Mapping[int, int], most: int) -> Iterator[list[int]]:
-    """Ids in their order, by as many as fit into so many bytes; one at least."""
+    """Ids in order, in groups that fit into this many bytes; at least one in each."""
     share: list[int] = []
     held = 0
     for event_id in ids:

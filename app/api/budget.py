@@ -1,4 +1,4 @@
-"""Bytes of answers that may be in memory at once, over all who ask."""
+"""Bounds the bytes of answers in memory at once, over all clients."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-# What an event's large fields become while they are made an answer, at the most: the stored bytes,
-# their text, and JSON, in which a control character takes six times its place.
+# How much an event's large fields can grow while an answer is made of them: the stored bytes,
+# their text, and JSON, in which a control character takes six times the space.
 GROWTH = 8
 
 
 class ByteBudget:
-    """Lets in as much as fits, first come first served; what alone is larger goes in alone."""
+    """Lets in what fits, first come first served; what is larger than all of it goes in alone."""
 
     def __init__(self, most: int) -> None:
         self._most = most

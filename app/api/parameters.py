@@ -1,4 +1,4 @@
-"""Parameters in path and query: the names and texts they may hold, and each only once."""
+"""Parameters in path and query: the names and texts they may hold; each at most once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def unescape(segment: str) -> str:
     return segment.replace("%2F", "/").replace("%25", "%")
 
 
-# What no name on the broker holds, and PostgreSQL cannot.
+# NUL: no name on the broker contains it, and PostgreSQL cannot store it.
 WITHOUT_NUL = r"^[^\x00]*$"
 
 Name = Annotated[str, Field(pattern=WITHOUT_NUL), AfterValidator(unescape)]
@@ -24,9 +24,9 @@ Text = Annotated[str, Field(max_length=4_096, pattern=WITHOUT_NUL)]
 
 
 async def single_parameters(request: Request) -> None:
-    """Refuse a parameter that comes twice: one of the two would be silently left out.
+    """Refuse a parameter that appears twice: one of the two would be silently ignored.
 
-    A list of columns may be given either way.
+    A list of columns may be repeated or separated by commas.
     """
     counts = Counter(name for name, _ in request.query_params.multi_items() if name != "columns")
     twice = sorted(name for name, count in counts.items() if count > 1)

@@ -1,4 +1,4 @@
-"""Rights that are taken away while a request goes on."""
+"""Rights that are taken away while a request is running."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from app.errors import ItcError, NotAuthorisedError
 
 
 async def check_rights(user: User, request: Request) -> None:
-    """Raise an `ItcError` unless the broker still says of a user what it said at the beginning.
+    """Raise an `ItcError` unless the user still has the rights it started with.
 
-    It is believed for as long as with any request.
+    The broker's answer is remembered as long as for any other request.
     """
     if await signed_in(request) != user:
         raise NotAuthorisedError("your rights have changed: sign in again")
 
 
 async def reason_to_drop(user: User, request: Request) -> str | None:
-    """Why a stream that goes on may not; None where it may."""
+    """Why a running stream has to end; None if it may go on."""
     try:
         await check_rights(user, request)
     except ItcError as error:

@@ -1,4 +1,4 @@
-"""Lists of events: those that an index gives at once, and searches, for which users take turns."""
+"""Lists of events: those that an index answers at once, and searches, for which users queue."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from model.event import Large
 
 # A walk beyond this many events is as much work as a search.
 SHORT_WALK = 100
-# Searches of those who follow the store, beside the others: at a time, and of one user.
+# Searches for readers who follow the store, apart from the others: at a time, and per user.
 FOLLOWING, FOLLOWING_EACH = 2, 1
 
 
@@ -23,14 +23,14 @@ class Searches:
     Args:
         events: the stored events.
         at_once: searches at a time.
-        each: of one user.
-        waiting: of one user, that wait.
+        each: searches at a time for one user.
+        waiting: searches that may wait for one user.
     """
 
     def __init__(self, events: Events, *, at_once: int, each: int, waiting: int) -> None:
         self._events = events
         self._turns = Turns(at_once, each, waiting)
-        self._following = Turns(FOLLOWING, FOLLOWING_EACH)  # as many wait as there are readers
+        self._following = Turns(FOLLOWING, FOLLOWING_EACH)  # any number may wait
 
     @property
     def waiting(self) -> int:
@@ -77,7 +77,7 @@ class Searches:
             )
 
     def for_walk(self, owner: str, limit: int) -> AbstractAsyncContextManager[None]:
-        """A turn for a walk of this many events."""
+        """A turn for a walk over this many events."""
         return self._turn_for(owner, limit <= SHORT_WALK)
 
     @asynccontextmanager

@@ -1,7 +1,7 @@
 """Following the store: what is new since an event, for any number of readers.
 
 A reader holds a cursor and nothing else, so a slow one costs no memory. Readers that ask for the
-same at the same time, and with a dashboard in every tab they do, share one query and one encoding.
+same thing at the same time share one query and one encoding: every open dashboard does.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from app.traces.feed import Feed
 from model.event import Event
 
 _SHARED = 16  # batches kept for readers who ask a moment later, whatever their size
-# Between two looks at a reader's rights, at least: whoever believes the broker for less time than
-# this is not to make a loop of it.
+# The shortest time between two checks of a reader's rights, so that believing the broker for less
+# than this does not become a busy loop.
 LEAST_LOOK_SECONDS = 0.1
 
 
 class TailQuery(msgspec.Struct, frozen=True):
-    """What a reader follows, and in which form: as ``frames``, or else as one array."""
+    """What a reader follows, and in which form: ``frames``, or else one array."""
 
     filter: EventFilter
     columns: frozenset[str] | None
@@ -40,10 +40,10 @@ class TailQuery(msgspec.Struct, frozen=True):
 
 
 class TailBatch(msgspec.Struct, frozen=True):
-    """New events, in the order of their ids; encoded once for everybody.
+    """New events in order of id, encoded once for everybody.
 
-    An array may have marks in the place of large events (`app.api.answers`), which each reader then
-    reads for itself. Frames end before such events become too much: ``cut`` says that they did.
+    An array may have marks in place of large events (`app.api.answers`), which each reader then
+    reads for itself. Frames end before such events become too large: ``cut`` says that they did.
     """
 
     ids: list[int]
@@ -53,16 +53,16 @@ class TailBatch(msgspec.Struct, frozen=True):
 
 
 class Watch(msgspec.Struct, frozen=True):
-    """How long a reader waits, and whether it still may: ``check`` raises where it may not."""
+    """How long a reader waits, and whether it still may: ``check`` raises if it may not."""
 
     seconds: float
     stopping: asyncio.Event
     check: Callable[[], Awaitable[None]]
-    check_seconds: float  # between two looks
+    check_seconds: float  # between two checks
 
 
 class _Reading:
-    """A batch that is being read, or was, and how many wait for it."""
+    """A batch that is being read or has been, and how many wait for it."""
 
     def __init__(self, task: asyncio.Task[TailBatch]) -> None:
         self.task = task
@@ -77,12 +77,12 @@ class _Reading:
         return 0 if self.failed else len(self.task.result().encoded)
 
 
-# The query, the event it begins behind, the newest, and whose share it takes where that matters.
+# The query, the event before its first, the newest event, and the user if it takes a turn.
 _Key: TypeAlias = tuple[TailQuery, int, int, str]
 
 
 class Tail:
-    """Reads what is new, and waits for it; keeps up to ``most_bytes`` for those who come next."""
+    """Reads what is new, or waits for it; keeps up to ``most_bytes`` for the next readers."""
 
     def __init__(
         self,
@@ -112,11 +112,11 @@ class Tail:
     async def after(
         self, query: TailQuery, event_id: int, owner: str, *, follow: bool = True
     ) -> tuple[TailBatch, int]:
-        """Events behind ``event_id``, at most the query's limit, and the id to go on from.
+        """Events after ``event_id``, at most the query's limit, and the id to continue from.
 
-        That id is beyond the last event given where all up to it were looked through: a filter
+        That id is beyond the last event returned if everything up to it was searched: a filter
         that seldom matches is not applied to the same events again. ``owner`` is the user whose
-        turn it is; ``follow`` says that it is not the first question of a request.
+        turn it takes; ``follow`` says that this is not a request's first query.
         """
         newest = self._feed.latest
         batch = await self._shared(query, event_id, newest, owner, follow)
@@ -127,7 +127,7 @@ class Tail:
     async def first_after(
         self, query: TailQuery, event_id: int, owner: str, watch: Watch
     ) -> TailBatch:
-        """The first events behind ``event_id``; where there is none, wait for some seconds."""
+        """The first events after ``event_id``; if there are none, wait for some seconds."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + watch.seconds
         look = max(watch.check_seconds, LEAST_LOOK_SECONDS)
@@ -155,7 +155,7 @@ class Tail:
     async def _shared(
         self, query: TailQuery, event_id: int, newest: int, owner: str, follow: bool
     ) -> TailBatch:
-        # A search that somebody asks for once is theirs alone: others are not refused with them.
+        # A one-time search is not shared: if it is refused, others' are not.
         key = (query, event_id, newest, "" if follow or is_quick(query.filter) else owner)
         reading = self._batches.get(key)
         if reading is None or reading.failed:
@@ -165,7 +165,7 @@ class Tail:
             task.add_done_callback(lambda done: self._forget_old())
         reading.waiting += 1
         try:
-            # Shielded: one reader that goes away must not end the query of the others.
+            # Shielded: a reader that goes away must not end the others' query.
             return await asyncio.shield(reading.task)
         finally:
             reading.waiting -= 1
@@ -173,7 +173,7 @@ class Tail:
                 reading.task.cancel()
 
     def _forget_old(self) -> None:
-        """Keep the newest of what was read, few and small enough; what is being read stays."""
+        """Keep the newest batches within both bounds; those being read stay."""
         kept, held = 0, 0
         for key, each in reversed([*self._batches.items()]):
             if not each.task.done():

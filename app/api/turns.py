@@ -1,4 +1,4 @@
-"""Turns at what costs much: so many at a time, fewer of one user, users one after another."""
+"""Turns at expensive work: a few at a time, fewer for each user, users one after another."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from app.errors import TooManyRequestsError
 
 
 class Turns:
-    """Lets in at most so many at once, and of each owner fewer; the others wait.
+    """Lets in a number of callers at once, and fewer of each owner; the others wait.
 
     Args:
-        at_once: most that are in.
-        each: most of one owner that are in.
-        waiting: most of one owner that wait; None for any number.
+        at_once: the most that are in.
+        each: the most that are in for one owner.
+        waiting: the most that wait for one owner; None for any number.
     """
 
     def __init__(self, at_once: int, each: int, waiting: int | None = None) -> None:
@@ -33,7 +33,7 @@ class Turns:
 
     @asynccontextmanager
     async def turn(self, owner: str) -> AsyncIterator[None]:
-        """Wait for a turn and have it; raises `TooManyRequestsError` where too many wait."""
+        """Wait for a turn and hold it; raises `TooManyRequestsError` if too many wait."""
         await self._enter(owner)
         try:
             yield
@@ -56,7 +56,7 @@ class Turns:
             await mine
         except asyncio.CancelledError:
             if mine.done() and not mine.cancelled():
-                self._leave(owner)  # its turn came in the same moment
+                self._leave(owner)  # its turn came at the same moment
             else:
                 self._forget(owner, mine)
             raise
@@ -76,7 +76,7 @@ class Turns:
             if self._may(owner) and (mine := self._first(owner)) is not None:
                 self._running[owner] += 1
                 mine.set_result(None)
-                if owner in self._waiting:  # its others wait behind those of all other owners
+                if owner in self._waiting:  # its other requests go behind all other owners
                     self._waiting.move_to_end(owner)
                 return True
         return False

@@ -35,11 +35,11 @@ from app.tracker import Deliver, Record, Unreadable
 TRACE_QUEUE = "itc.trace"
 EVERYTHING = "#"  # the routing key that our queue is bound with
 CONNECT_SECONDS = 10.0
-# How long the consumer of a connection that has just broken may still be there.
+# How long the consumer of a connection that just broke may still be there.
 LEAVING_SECONDS = 1.0
 # A batch of large bodies is closed early; memory holds several copies of it while it is stored.
 BATCH_BYTES = 16 * 1024 * 1024
-# How far arrivals may be ahead of the clock, in microseconds: a read yields some hundred messages.
+# How far arrival times may run ahead of the clock, in µs: a read yields some hundred messages.
 MOST_AHEAD = 10_000
 # From this many bytes on, nothing more is read from the socket until a batch is taken.
 BUFFER_BYTES = 64 * 1024 * 1024
@@ -70,8 +70,8 @@ class Reading(msgspec.Struct, frozen=True):
     """How a trace queue is read.
 
     ``quorum`` says what kind the queue is, or is to be: right where the broker is a cluster,
-    because it outlives the node it was made on. ``was_bound`` says whether a queue that is there
-    was bound to the trace exchange when it was looked at.
+    because it outlives the node it was declared on. ``was_bound`` says whether an existing queue
+    was bound to the trace exchange when we looked.
     """
 
     prefetch: int
@@ -124,7 +124,7 @@ class TraceStream:
 
         :raises OutageError: when the connection is gone. What had arrived can no longer be
         acknowledged and will come again, so it is left to the next connection.
-        :raises UndeliverableError: when the broker broke off over a message.
+        :raises UndeliverableError: when the broker broke the connection off over a message.
         """
         if len(self._waiting) < most and self._lost is None:
             await self._fill(most, linger)
@@ -147,17 +147,17 @@ class TraceStream:
     async def consume(self) -> None:
         """Have the broker send messages, as many as the channel's prefetch lets it."""
         self._consumers += 1
-        # Alone: until the broker has noticed that a connection before this one is dead, what that
-        # one has not acknowledged would come after newer messages. Quorum queues ignore exclusive
-        # consumers (measured on 3.10.8): of these the consumers were counted. A single active one
-        # would do too, but then nothing else can take out a message that no consumer can be given.
+        # Exclusive: until the broker notices that an earlier connection is dead, what that one has
+        # not acknowledged would come after newer messages. Quorum queues ignore this (measured on
+        # 3.10.8), so their consumers were counted. A single active consumer would do too, but then
+        # nothing else could remove a message that cannot be handed to a consumer.
         with _outages(self._place):
             await self._channel.basic_consume(
                 self._queue, passed_by, consumer_tag=self._tag, exclusive=self._is_exclusive
             )
 
     async def begin_portion(self, count: int) -> None:
-        """Have the broker send this many messages, and no more before one is acknowledged."""
+        """Have the broker send this many messages, and no more until one is acknowledged."""
         self._check()
         with _outages(self._place):
             await self._channel.basic_qos(prefetch_count=count)
@@ -174,7 +174,7 @@ class TraceStream:
         return f"{self._queue}.{self._consumers}"
 
     async def bind(self) -> None:
-        """Bind the queue to the trace exchange, where it is not."""
+        """Bind the queue to the trace exchange if it is not bound."""
         self._check()
         with _outages(self._place):
             await self._channel.queue_bind(self._queue, TRACE_EXCHANGE, routing_key=EVERYTHING)
@@ -234,8 +234,8 @@ class TraceStream:
     def is_own(self, message: Record | Unreadable) -> bool:
         """Whether a trace message is about our own activity.
 
-        Deliveries from the trace exchange are not traced, but what others put into our queue is,
-        and after a cut also that of a connection we no longer have, which the queue tells.
+        Deliveries from the trace exchange are not traced, but those of messages that others put
+        into our queue are. After a cut these may be an earlier connection's: the queue tells.
         """
         if isinstance(message, Unreadable):
             return False
@@ -355,7 +355,7 @@ def _parsed(at: int, delivery: Delivery) -> TraceMessage:
 
 
 async def passed_by(message: DeliveredMessage) -> None:
-    """Fill the place of the library's consumer: deliveries never reach it."""
+    """Stand in for the library's consumer: deliveries never reach it."""
     raise TypeError(f"a delivery was not diverted: {message!r}")
 
 

@@ -1,18 +1,18 @@
-"""Reading on where the trace queue holds messages that the broker cannot hand to a consumer.
+"""Reading past messages in the trace queue that the broker cannot hand to a consumer.
 
-The broker breaks the connection off when it tries, and what it had sent just before is lost in its
-buffers. So consumers are told how many messages they get: those before such a one. It is then shown
-by the management API, stored like any that cannot be read, and taken out.
+The broker breaks off the connection when it tries, and what it had sent just before is lost in its
+buffers. So a consumer asks for only this many messages: those before the bad one. The bad one is
+then read through the management API, stored like any that cannot be read, and removed.
 
-**How many** come before the next is shown by the management API too, for many messages at once:
-it gets them and gives them back. A classic queue has them in their old order again (a quorum queue
-has not: measured on 3.10.8). There may be some whose headers take the broker seconds to show: then
-the number is found by trying, a connection each time, and behind the first bad one twice as many
-are read as the last time.
+**How many** come before the next bad one is also found through the management API, for many
+messages at once: it takes them and puts them back. A classic queue then has them in their old order
+(a quorum queue does not: measured on 3.10.8). Some may have headers that take the broker seconds to
+show: then the number is found by trying, with a connection each time, and after the first bad one
+each try reads twice as many as the last.
 
-**Nothing is lost or doubled**: a message is taken out behind the transaction that stores it, like
-an acknowledgement, and nothing behind it is read before that. After a crash between the two it is
-at the head of the queue again, and recognised as others are (`app.traces.resume`).
+**Nothing is lost or doubled**: a message is removed after the transaction that stores it, like an
+acknowledgement, and nothing behind it is read before that. After a crash between the two it is at
+the head of the queue again, and recognised like any other (`app.traces.resume`).
 """
 
 from __future__ import annotations
@@ -29,35 +29,35 @@ from app.broker.undeliverable import Waiting, unseen
 from app.errors import OutageError, QueueLostError, UndeliverableError
 from app.tracker import Record, Unreadable
 
-# How many messages are looked at in one request: the first time, and at most.
+# How many messages are looked at in one request: at first, and at most.
 FIRST_LOOK, FURTHEST_LOOK = 100, 1_000
-# How large an answer may be for the next look to be twice as far.
+# Up to this size of an answer, the next look goes twice as far.
 EASY_BYTES = 2 << 20
-# How many are taken out together. Less than the first look, so that after a crash as many are seen.
+# How many are removed together: fewer than the first look, which sees them all after a crash.
 TOGETHER = 20
 SILENCE_SECONDS = 0.2
 
 
 class Guide(msgspec.Struct):
-    """What is known of a queue beyond the end of a connection."""
+    """What is known of a queue, kept from one connection to the next."""
 
     looks: bool = True  # whether many messages can be looked at at once
     look: int = FIRST_LOOK
-    stride: int = 1  # how many messages are read at once where they cannot
-    good: int = 0  # so many at the head of the queue are known to be good
-    bad: int = 0  # and among so many is a bad one; 0 where that is not known
+    stride: int = 1  # how many messages are read at once if they cannot
+    good: int = 0  # this many at the head of the queue are known to be good
+    bad: int = 0  # and among this many there is a bad one; 0 if unknown
     passed: int = 0
 
 
 class Shown(msgspec.Struct):
-    """What the management API shows of the queue's head, and how large its answer was."""
+    """What the management API shows of the queue's head, and the size of its answer."""
 
     messages: list[Waiting]
     size: int
 
 
 class PassingStream:
-    """What the broker sends us of one virtual host, past what it cannot send."""
+    """One virtual host's trace messages, past those that the broker cannot send."""
 
     def __init__(
         self,
@@ -73,17 +73,17 @@ class PassingStream:
         self._prefetch = prefetch
         self._show = show
         self._remove = remove
-        self._ahead: deque[Waiting] = deque()  # what was shown and comes behind the rest
-        self._good = 0  # messages before the next bad one that no consumer was told to get yet
-        self._bad: deque[Waiting | None] = deque()  # those behind them; None: never shown
-        self._portion = 0  # of the portion that is being consumed: what was not given yet
+        self._ahead: deque[Waiting] = deque()  # what was shown and comes after the rest
+        self._good = 0  # messages before the next bad one that no consumer has asked for yet
+        self._bad: deque[Waiting | None] = deque()  # the bad ones after them; None: never shown
+        self._portion = 0  # what is left of the portion that is being consumed
         self._portion_size = 0
         self._is_consuming = False
-        self._given: list[Waiting | None] = []  # bad ones, in the order of their tags from 1 on
-        self._outstanding = 0  # the last tag that was given and is not acknowledged; 0: none
+        self._given: list[Waiting | None] = []  # bad ones returned, in order of their tags, from 1
+        self._outstanding = 0  # the last tag returned and not acknowledged; 0: none
         self._postponed = 0  # a tag whose acknowledgement would bring more than the portion
         self._acknowledged = asyncio.Event()
-        self._is_settled = False  # whether all that a connection before left is behind us
+        self._is_settled = False  # whether all that an earlier connection left is done
         self._looked_at_head = False
         self._unbroken = 0
         self.is_over = False
@@ -96,7 +96,7 @@ class PassingStream:
 
     @property
     def remark(self) -> str:
-        """What goes on, for whoever looks at the trace."""
+        """What is going on, for whoever looks at the trace."""
         return (
             "trace messages that the broker cannot hand to a consumer, because of names of more "
             f"than 247 bytes, to be passed: {self._guide.passed} so far"
@@ -104,13 +104,13 @@ class PassingStream:
 
     @property
     def waits(self) -> bool:
-        """Whether nothing more is given before what was given is acknowledged."""
+        """Whether nothing more is returned before the last batch is acknowledged."""
         is_before_bad = not self._is_consuming and not self._good and bool(self._bad)
         return bool(self._given) or (bool(self._outstanding) and is_before_bad)
 
     @property
     def buffered(self) -> int:
-        """How many messages have arrived and were not taken yet."""
+        """How many messages have arrived and are not taken yet."""
         return self._stream.buffered
 
     async def ready_messages(self) -> int:
@@ -118,7 +118,7 @@ class PassingStream:
         return await self._stream.ready_messages() + self._portion
 
     async def batch(self, most: int, linger: float) -> list[TraceMessage]:
-        """As `TraceStream.batch`. Sets ``is_over`` where the usual way will do again."""
+        """As `TraceStream.batch`. Sets ``is_over`` once the usual way will do again."""
         if not self._is_consuming and not self._portion:
             if self._given:
                 await self._wait(linger)
@@ -131,7 +131,7 @@ class PassingStream:
         return await self._take_portion(most, linger)
 
     async def acknowledge(self, tag: int) -> None:
-        """Acknowledge everything up to a tag; what no consumer got is taken out."""
+        """Acknowledge everything up to a tag; what no consumer got is removed."""
         if self._given:
             await self._take_out()
         elif self._is_consuming:
@@ -139,7 +139,7 @@ class PassingStream:
             return
         else:
             await self._stream.acknowledge(tag)
-            if self._bad:  # the broker's answer to anything behind it says that it has come
+            if self._bad:  # the broker's answer to any later request shows that it arrived
                 await self._stream.ready_messages()
         if tag >= self._outstanding:
             self._outstanding = 0
@@ -162,7 +162,7 @@ class PassingStream:
         if messages:
             self._outstanding = messages[-1].tag
             self._acknowledged.clear()
-        else:  # there is no more: the number was a guess
+        else:  # there are no more: the number was a guess
             self._good, self._portion = 0, 0
         if not self._portion and self._is_consuming:
             await self._end_portion()
@@ -171,19 +171,19 @@ class PassingStream:
     async def _end_portion(self) -> None:
         await self._stream.end_portion()
         self._is_consuming = False
-        self._portion = self._stream.buffered  # what came while it ended
+        self._portion = self._stream.buffered  # what arrived while it ended
         self._unbroken += self._portion_size
         if self._postponed:
             tag, self._postponed = self._postponed, 0
             await self.acknowledge(tag)
 
     def _broke(self) -> None:
-        """Note where a bad one is: in the portion, and all before that was acknowledged."""
-        if not self._guide.looks:  # else somebody else took out what stood before
+        """Note where a bad one is: in the portion, since all before it was acknowledged."""
+        if not self._guide.looks:  # otherwise somebody else removed what came before
             self._guide.good, self._guide.bad = 0, self._portion_size
 
     async def _look_ahead(self, linger: float) -> bool:
-        """Find out what stands at the head of the queue; False where there is nothing to do."""
+        """Find out what is at the head of the queue; False if there is nothing to do."""
         guide, was_over = self._guide, self.is_over
         self.is_over = False
         is_through = False
@@ -204,7 +204,7 @@ class PassingStream:
         return bool(self._good)
 
     async def _look_far(self) -> bool:
-        """Look at the next messages; whether those are all that the queue holds."""
+        """Look at the next messages; returns whether they are all that the queue holds."""
         guide = self._guide
         furthest = guide.look
         try:
@@ -220,7 +220,7 @@ class PassingStream:
         return len(shown.messages) < furthest
 
     def _go_ahead(self) -> None:
-        """Go on by the good messages that come next, and the bad ones behind them."""
+        """Move on past the next good messages and the bad ones after them."""
         while self._ahead and self._ahead[0].is_deliverable:
             self._ahead.popleft()
             self._good += 1
@@ -228,11 +228,11 @@ class PassingStream:
             self._bad.append(self._ahead.popleft())
 
     async def _try_on(self) -> bool:
-        """Find out how many to read; whether no bad one is in reach."""
+        """Find out how many to read; returns whether no bad one is in reach."""
         guide = self._guide
         if not self._is_settled:
             return await self._narrow()
-        if not self._looked_at_head:  # they come in numbers
+        if not self._looked_at_head:  # bad ones rarely come alone
             head = await self._shown_head()
             self._looked_at_head = True
             if head is not None and not head.is_deliverable:
@@ -245,10 +245,10 @@ class PassingStream:
         return self._unbroken >= self._prefetch
 
     async def _narrow(self) -> bool:
-        """Come closer to the number of good ones before the first bad one, or have found it.
+        """Narrow down the number of good messages before the first bad one, or find it.
 
-        What a connection before this one left comes first, and has to be seen as a whole to be
-        recognised. So nothing is given before the number is known.
+        What an earlier connection left comes first, and can be recognised only as a whole. So
+        nothing is returned before the number is known.
         """
         guide = self._guide
         if guide.bad - guide.good == 1:
@@ -270,7 +270,7 @@ class PassingStream:
         raise UndeliverableError(f"the first {tried} trace messages can be handed over")
 
     async def _arrive(self, count: int) -> bool:
-        """Wait until so many messages have come, or all that there are; whether it is these."""
+        """Wait for this many messages, or all there are; returns whether it is this many."""
         await self._stream.begin_portion(count)
         arrived = 0
         while arrived < count:
@@ -303,7 +303,7 @@ class PassingStream:
         ]
 
     async def _take_out(self) -> None:
-        """Take the given ones out of the queue, which is what it begins with."""
+        """Remove the returned ones from the queue, which starts with them."""
         given, self._given = self._given, []
         guide = self._guide
         removed = await self._remove(len(given))
@@ -317,7 +317,7 @@ class PassingStream:
         self._is_settled, self._looked_at_head, self._unbroken = True, False, 0
 
     async def _wait(self, linger: float) -> bool:
-        """Wait until all is acknowledged; False where it is not before the linger is over."""
+        """Wait until all is acknowledged; False if it is not within the linger time."""
         if not self._outstanding:
             return True
         try:

@@ -17,8 +17,8 @@ from app.broker.trace_queue import QueueState, fault, state
 from app.broker.undeliverable import Waiting, waiting
 from app.errors import ForeignQueueError, NotFoundError, OutageError
 
-# How long the broker may take to show some messages, and to show those that it removes: nested
-# deeply enough, one takes it seconds.
+# How long the broker may take to show some messages, and to show those that it removes: one that
+# is nested deeply enough takes it seconds.
 SHOW_SECONDS = 5.0
 REMOVE_SECONDS = 30.0
 
@@ -37,8 +37,8 @@ class TraceSource:
     async def open(self, vhost: str, prefetch: int) -> AsyncIterator[TraceStream]:
         """Consume the trace queue of a virtual host, created if it is missing.
 
-        Raises `OutageError`, and `ForeignQueueError` where there is a queue of that name which
-        cannot be ours.
+        Raises `OutageError`, and `ForeignQueueError` if there is a queue with that name that cannot
+        be ours.
         """
         reading = await self._reading(vhost, prefetch)
         async with self._named(vhost), self._firehose.open(vhost, reading) as stream:
@@ -81,7 +81,7 @@ class TraceSource:
                 await self._management.set_tracing(vhost, False)
 
     async def look(self, vhost: str) -> QueueState:
-        """Look at the trace queue: whether it is as it was made, bound, and how full."""
+        """Look at the trace queue: whether it is as we declared it, bound, and how full."""
         queue = await self._queue(vhost)
         if queue is None:  # a lost stream is the consumer's to report
             return QueueState()
@@ -99,7 +99,7 @@ class TraceSource:
 
     @asynccontextmanager
     async def _named(self, vhost: str) -> AsyncIterator[None]:
-        """Say it where the reason of an outage is that the virtual host is gone."""
+        """If an outage happened because the virtual host is gone, say so."""
         try:
             yield
         except VirtualHostError as error:
@@ -108,15 +108,15 @@ class TraceSource:
             raise _no_vhost(vhost) from error
 
     async def _give_up(self, vhost: str, prefetch: int) -> NoReturn:
-        """Refuse a quorum queue that holds a message which it can hand to nobody.
+        """Refuse a quorum queue with a message that it can hand to nobody.
 
-        What it is given back comes behind what it was given back before (measured on 3.10.8), so
-        that nothing can be looked at and left in its place. One with a single active consumer, as
-        we made them once, does not even show anything.
+        A message that is put back goes behind those put back before (measured on 3.10.8), so
+        nothing can be looked at and left in its place. A queue with a single active consumer, as
+        we used to declare them, shows nothing at all.
         """
         try:
             there = _waiting(await self._get(vhost, prefetch, remove=False))
-        except OutageError:  # it does not show, or takes too long to
+        except OutageError:  # it shows nothing, or takes too long
             there = []
         if there and all(message.is_deliverable for message in there):
             raise OutageError("the broker broke the connection off, over none of our messages")
@@ -143,7 +143,7 @@ class TraceSource:
         )
 
     async def _queue(self, vhost: str) -> QueueInfo | None:
-        """The trace queue; None where there is none."""
+        """The trace queue; None if there is none."""
         try:
             return await self._management.queue(vhost, self._firehose.queue)
         except NotFoundError:

@@ -1,8 +1,8 @@
-"""What our queue is to be like, and what is wrong with the one that is there.
+"""What our queue should be like, and what is wrong with the one that exists.
 
-Whoever may configure the name of our queue may make it before us, with a bound that drops nearly
-everything into a queue of its own; whoever may write to it may unbind it; and a policy of the
-broker's for all queues is one for ours too.
+A user who may configure our queue's name can declare it before us, with a bound that drops nearly
+everything into that user's own queue; one who may write to it can unbind it; and a broker policy
+for all queues applies to ours too.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from app.broker.management import QueueInfo
 
 # From here on the broker may already be dropping the oldest trace messages.
 NEARLY_FULL = 0.95
-# A queue that somebody made with smaller bounds than these, and than ours, is not one of ours: an
-# operator who changes our bounds leaves queues behind with other ones, and those are good.
+# A queue with smaller bounds than these, and than ours, was made by somebody else. An operator who
+# changes our bounds leaves queues with other ones behind, and those are fine.
 LEAST_BYTES = 1 << 20
 LEAST_MESSAGES = 10_000
-# 4.x drops a message after twenty redeliveries; each of ours may be one.
+# 4.x drops a message after twenty redeliveries; each connection of ours may cause one.
 MOST_DELIVERIES = 2**31 - 1
 
-# They change nothing about which messages the queue keeps.
+# These do not affect which messages the queue keeps.
 _HARMLESS = frozenset(
     {
         "x-queue-type",
@@ -39,17 +39,17 @@ _HARMLESS = frozenset(
 
 
 class QueueBounds(msgspec.Struct, frozen=True):
-    """How much our queue may hold: bytes of bodies, and messages, which have headers too."""
+    """How much our queue may hold: bytes of bodies, and messages, since headers take room too."""
 
     bytes: int = 1 << 30
     messages: int = 500_000
 
 
 class QueueState(msgspec.Struct, frozen=True):
-    """How our queue stands.
+    """The state of our queue.
 
-    ``fault`` says why it cannot be ours, ``harm`` what a policy of the broker's does to it, both
-    None where all is well. ``is_nearly_full`` is None where the broker cannot say yet.
+    ``fault`` says why it cannot be ours, ``harm`` what a broker policy does to it; both are None
+    if all is well. ``is_nearly_full`` is None if the broker cannot say yet.
     """
 
     fault: str | None = None
@@ -59,7 +59,7 @@ class QueueState(msgspec.Struct, frozen=True):
 
 
 def arguments(bounds: QueueBounds, *, quorum: bool) -> FieldTable:
-    """What our queue is declared with."""
+    """The arguments that our queue is declared with."""
     ours: FieldTable = {"x-max-length-bytes": bounds.bytes, "x-max-length": bounds.messages}
     if quorum:
         ours |= {"x-queue-type": "quorum", "x-delivery-limit": MOST_DELIVERIES}
@@ -67,7 +67,7 @@ def arguments(bounds: QueueBounds, *, quorum: bool) -> FieldTable:
 
 
 def state(queue: QueueInfo, bounds: QueueBounds, *, is_bound: bool) -> QueueState:
-    """Judge a queue by what the broker says of it."""
+    """Judge a queue by what the broker says about it."""
     return QueueState(
         fault=fault(queue, bounds),
         harm=_harm(queue.policy_definition, bounds),
@@ -77,7 +77,7 @@ def state(queue: QueueInfo, bounds: QueueBounds, *, is_bound: bool) -> QueueStat
 
 
 def fault(queue: QueueInfo, bounds: QueueBounds) -> str | None:
-    """Why a queue of our name is not ours: others get its messages, or it keeps too few."""
+    """Why a queue with our name is not ours: others get its messages, or it keeps too few."""
     if queue.type not in ("classic", "quorum"):
         return f"it is a {queue.type}"
     for is_so, what in (
@@ -111,7 +111,7 @@ def _least(bounds: QueueBounds) -> dict[str, int]:
 
 
 def _harm(policy: Mapping[str, Any], bounds: QueueBounds) -> str | None:
-    """What a policy, or an operator's, may lose us."""
+    """What a policy or operator policy may make us lose."""
     for name, value in sorted(policy.items()):
         if name == "message-ttl":
             return (
@@ -124,7 +124,7 @@ def _harm(policy: Mapping[str, Any], bounds: QueueBounds) -> str | None:
 
 
 def _is_nearly_full(queue: QueueInfo) -> bool | None:
-    """By the bounds that hold for this queue, whoever set them."""
+    """Judged by the bounds that apply to this queue, whoever set them."""
     if queue.message_bytes is None:
         return None
     for name, there in (

@@ -1,8 +1,8 @@
-"""Trace messages that only the management API can show: found, told, and taken out of the queue.
+"""Trace messages that only the management API can show: found, described and removed.
 
 AMQP's routing keys end at 255 bytes. The trace message of a queue or an exchange whose name is
-longer than 247 has a longer one, and the broker breaks off every connection that it tries to send
-it to.
+longer than 247 has a longer one, and the broker breaks off every connection to which it tries to
+send it.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from app.tracker import Unreadable
 LONGEST_ROUTING_KEY = 255
 REASON = "the broker cannot hand it to a consumer"
 
-# JSON as far as it has to be understood: text, what opens and closes, and other values.
+# As much of JSON as is needed: strings, opening and closing brackets, and other values.
 _TOKENS = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]|[^\s,:\[\]{}"]+')
-_MEMBER = 2  # how deep a message's own names are: in an object in a list
+_MEMBER = 2  # the depth of a message's own members: in an object in a list
 
 
 class Waiting(msgspec.Struct, frozen=True):
@@ -62,8 +62,8 @@ def unseen(now: int) -> Unreadable:
 def waiting(shown: bytes) -> list[Waiting]:
     """Read the management API's JSON of messages.
 
-    Their headers are not looked into: they are nested as deep as somebody liked, which no decoder
-    of JSON bears. Raises `ValueError` where it is something else.
+    Headers are not decoded: a sender may nest them deeper than any JSON decoder can stand. Raises
+    `ValueError` if it is anything else.
     """
     return [_waiting(members) for members in _objects(shown)]
 

@@ -15,8 +15,8 @@ from app.stored.deliveries import Fate, QueueFate
 from model.event import EVERYTHING, NOTHING_LARGE, Event, Large
 from model.words import EventType, Match
 
-# How many events of one publish are looked at, the first ones: a message that is requeued for
-# ever has no end of them.
+# How many of a publish's events are looked at, from the first: a message that is requeued for ever
+# has no end of them.
 MOST = 1_000
 
 
@@ -41,7 +41,7 @@ class Deliveries(Subject):
             .limit(MOST)
         )
         ids = [row[0] for row in await connection.execute(query)]
-        # Where a dead letter came from stands in its headers.
+        # A dead letter's headers say where it came from.
         found = await found_by_ids(connection, ids, large | {"properties"})
         died = {event.id: _died_in(event) for event in found.items}
         for some in _shares(found.heavy):
@@ -55,7 +55,7 @@ class Deliveries(Subject):
 
 
 def _shares(heavy: Mapping[int, int]) -> Iterator[list[int]]:
-    """Ids by as many as may be in memory together, by their bytes."""
+    """Ids in groups whose bytes may be in memory together."""
     share: list[int] = []
     held = 0
     for event_id, size in heavy.items():

@@ -18,7 +18,7 @@ from app.stored.lanes import Lane
 
 Dialect: TypeAlias = sqlite.Sqlite | postgres.Postgres
 
-POOL_SECONDS = 60  # that a transaction waits for a connection
+POOL_SECONDS = 60  # how long a transaction waits for a connection
 
 T = TypeVar("T")
 Work: TypeAlias = Callable[[AsyncConnection], Awaitable[T]]
@@ -57,7 +57,7 @@ class Database:
     def __init__(self, database_url: str, query_seconds: float, searches: int) -> None:
         """Connect to nothing yet: that happens with the first transaction.
 
-        ``searches`` is how many connections look for events that pass filters.
+        ``searches`` is the number of connections for searches.
         """
         self._query_seconds = query_seconds
         self.dialect = dialect_of(database_url)
@@ -75,11 +75,11 @@ class Database:
         await self._writer.dispose()
 
     async def read(self, work: Work[T], lane: Lane = Lane.quick) -> T:
-        """What ``work`` gives in a transaction that only reads; raises `OutageError`."""
+        """The result of ``work`` in a read-only transaction; raises `OutageError`."""
         return await self._in_lane(lane, None, work)
 
     async def search(self, lane: Lane, work: Work[T]) -> T:
-        """As `read`, but what takes over ``query_seconds`` is broken off by a `BadRequestError`."""
+        """As `read`, but raises `BadRequestError` after ``query_seconds``."""
         return await self._in_lane(lane, self._query_seconds, work)
 
     async def write(self, work: Work[T]) -> T:
@@ -91,7 +91,7 @@ class Database:
 
     async def _in_lane(self, lane: Lane, seconds: float | None, work: Work[T]) -> T:
         readers = self._readers[lane]
-        async with readers.place():  # who is cancelled while waiting for one leaves at once
+        async with readers.place():  # a caller cancelled while waiting for one leaves at once
             return await self._to_its_end(self._read(readers.engine, seconds, work))
 
     async def _read(self, engine: AsyncEngine, seconds: float | None, work: Work[T]) -> T:
@@ -126,7 +126,7 @@ class _Readers:
 
     @asynccontextmanager
     async def place(self) -> AsyncIterator[None]:
-        """Wait for a connection to be free; raises `OutageError` where none becomes so."""
+        """Wait for a free connection; raises `OutageError` if there is none in time."""
         try:
             async with asyncio.timeout(POOL_SECONDS):
                 await self._places.acquire()
@@ -140,7 +140,7 @@ class _Readers:
 
 @contextmanager
 def translated(dialect: Dialect) -> Iterator[None]:
-    """Turn a database that is away into `OutageError`, a wrong address into `SettingsError`.
+    """Turn an unreachable database into `OutageError`, a wrong address into `SettingsError`.
 
     A caller's request that is invalid or takes too long becomes `BadRequestError`. Anything else
     is a bug in this program, and passes unchanged.

@@ -1,8 +1,8 @@
 """Events: one by its id, lists by keyset at any depth, lists by page, and their number.
 
-A list of several virtual hosts is merged from one list for each: every one of them comes in the
-order of an index on (trace_id, id) and stops at the limit, whereas a condition on several traces at
-once would make a database either sort all their events or wade through everybody else's.
+A list for several virtual hosts is merged from one list for each: every one of them is in the order
+of an index on (trace_id, id) and stops at the limit, whereas a condition on several traces at once
+would make a database either sort all their events or wade through everybody else's.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ class Events(Subject):
         limit: int = 100,
         large: Large = EVERYTHING,
     ) -> list[Event]:
-        """Up to this many events: the first behind ``after``, or else the last before ``before``.
+        """Up to this many events: the first after ``after``, or else the last before ``before``.
 
         With ``after``, ids rise up to ``before``; without it they fall. Raises `BadRequestError`
-        for what takes too long, and for an invalid regular expression.
+        if it takes too long, and for an invalid regular expression.
         """
 
         async def work(connection: AsyncConnection) -> list[Event]:
@@ -78,9 +78,9 @@ class Events(Subject):
         large: Large = EVERYTHING,
         follow: bool = False,
     ) -> Found:
-        """As `list`, but without large fields that are too much at once.
+        """As `list`, but without large fields that are too much to read at once.
 
-        ``follow``: for somebody who follows the store, who does not wait behind other searches.
+        ``follow``: for a reader who follows the store and does not wait behind other searches.
         """
 
         async def work(connection: AsyncConnection) -> Found:
@@ -105,7 +105,7 @@ class Events(Subject):
         descending: bool = True,
         large: Large = EVERYTHING,
     ) -> EventPage:
-        """The page of that number, from 1, with counts; empty behind the last.
+        """The page with this number, from 1, with counts; empty after the last.
 
         Raises as `list`; large fields are left out as by `find`.
         """

@@ -1,8 +1,8 @@
 """A subject of the store: a class whose methods are one transaction each.
 
-A method is written with the connection that it works on, and `reads` or `writes` opens a
-transaction around each call of it: callers never see a connection. What works inside a greater
-transaction is a function, and stands below the class.
+A method takes the connection that it works on, and `reads` or `writes` opens a transaction around
+each call: callers never see a connection. What works inside a larger transaction is a function
+below the class.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Method: TypeAlias = Callable[Concatenate[S, P], Coroutine[Any, Any, T]]
 
 
 def reads(work: Inside[S, P, T]) -> Method[S, P, T]:
-    """Run a method in a transaction that only reads."""
+    """Run a method in a read-only transaction."""
 
     @functools.wraps(work)
     async def method(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:

@@ -1,4 +1,4 @@
-"""Who waits for whom at the database: each lane has connections of its own."""
+"""Which queries wait for which: each lane has its own database connections."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import enum
 
 
 class Lane(enum.StrEnum):
-    """What a transaction that only reads is for.
+    """What a read-only transaction is for.
 
     ``quick`` is a few look-ups by an index; ``search`` looks through events for those that pass a
-    filter; ``follow`` does so for somebody who follows the store; ``bulk`` is what is new for
+    filter; ``follow`` does so for a reader who follows the store; ``bulk`` reads new events for
     everybody, and large fields; ``probe`` asks whether the database answers.
     """
 

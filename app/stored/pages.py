@@ -10,8 +10,8 @@ import msgspec
 from app.stored.filters import EventFilter
 from model.event import Event
 
-# From this position on a page is looked for by arithmetic before it is counted off: at 2,500,000
-# counting off takes three times as long as all the rest of the answer.
+# From this position on, a page is located by arithmetic if possible, else by counting rows: at
+# 2,500,000, counting takes three times as long as the rest of the answer.
 DEEP = 1_000
 
 
@@ -26,8 +26,8 @@ class Sort(enum.StrEnum):
 class Found(msgspec.Struct, frozen=True):
     """Events in the order of their list.
 
-    Those in ``heavy`` come without their large fields, which have that many bytes, by event: who
-    wants them reads them some at a time.
+    Those in ``heavy`` come without their large fields; it holds the bytes of these by event.
+    Whoever wants them reads them some at a time.
     """
 
     items: list[Event]
@@ -60,5 +60,5 @@ class EventPage(msgspec.Struct, frozen=True):
 
 
 def is_quick(asked: EventFilter, sort: Sort = Sort.id, offset: int = 0) -> bool:
-    """Whether an index gives the answer as it is, so that little is looked through for it."""
+    """Whether an index gives the answer directly, with little to search through."""
     return asked.names_traces_alone and sort is Sort.id and offset < DEEP

@@ -22,7 +22,7 @@ class Attempt:
         """Prepare it; ``passing`` reads past messages that the broker cannot hand over."""
         self._pipeline = pipeline
         self.is_passing = passing
-        self.is_over = False  # a passing one: whether the usual way will do again
+        self.is_over = False  # when passing: whether the usual way will do again
         self._ending = Ending()
         # How far it has come: nothing is known yet, restored, or running.
         self._reached: Recorder | Run | None = None
@@ -44,7 +44,7 @@ class Attempt:
     async def run(self) -> None:
         """Restore, connect, and store what comes, until asked to end.
 
-        Raises `OutageError` when the broker or the database is away, `UndeliverableError` at a
+        Raises `OutageError` if the broker or the database is away, `UndeliverableError` at a
         message that has to be passed.
         """
         pipeline = self._pipeline

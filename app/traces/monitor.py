@@ -42,7 +42,7 @@ class Monitor:
         gaps.resume(restored.last_event_id, restored.recorded_at, stored, queued)
         since, gaps.well_until = gaps.well_until, _now()
         if not restored.state:
-            # From here on a start is a return, even if there is no event yet.
+            # From here on every start is a resumption, even if there is no event yet.
             await self._recorder.append(self._recorder.batch([], []))
         elif gaps.is_open:
             pass  # it covers this moment too
@@ -84,10 +84,10 @@ class Monitor:
         await gaps.write()
 
     async def _look_at_queue(self, since: int) -> None:
-        """Have our queue as it was made: bound, bounded by nobody else, and not full."""
+        """See that our queue is as declared: bound, bounded by nobody else, and not full."""
         pipeline, gaps = self._pipeline, self._gaps
         queue = await pipeline.source.look(pipeline.trace.vhost)
-        if queue.fault:  # our own is gone, and this ends our consumer
+        if queue.fault:  # our own is gone; this ends our consumer
             await gaps.losing(f"the trace queue was another's: {queue.fault}", since)
             await pipeline.source.delete_queue(pipeline.trace.vhost)
             return
@@ -97,7 +97,7 @@ class Monitor:
         await self._note_harm(queue.harm, since)
         if queue.is_nearly_full:
             await gaps.losing(FULL, since)
-        elif queue.is_nearly_full is not None:  # what the broker cannot say now goes on
+        elif queue.is_nearly_full is not None:  # if the broker cannot say now, nothing changes
             await gaps.ended(FULL, self.lag or 0)
 
     async def _note_harm(self, harm: str | None, since: int) -> None:

@@ -28,7 +28,7 @@ class TraceMessage(Protocol):
 
 
 class QueueState(Protocol):
-    """How the trace queue stands (`app.broker.trace_queue.QueueState`)."""
+    """The state of the trace queue (`app.broker.trace_queue.QueueState`)."""
 
     @property
     def fault(self) -> str | None: ...

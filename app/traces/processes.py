@@ -5,8 +5,8 @@ broker and the database; the registry, the API and everything else stay here. Ev
 inside the transaction that stores a batch, so they follow commit order across all processes.
 
 The two sides exchange lines of JSON over the child's stdin and stdout: orders go down, and each
-trace's status comes up, at once when events were stored and every second besides. A process
-that dies is started again, with the traces that it had: to them it is a crash like any other.
+trace's status comes up, at once when events were stored and also every second. A process that
+dies is started again with the traces it had: to them it is a crash like any other.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class RemoteTrace:
         self._process = process
         self._snapshot = Snapshot(Life().standing, last_event_id=trace.last_event_id)
         self._over = asyncio.Event()
-        # All that its process was told of it, because another one may have to be told again.
+        # Everything its process was told about it: a new process has to be told again.
         self.orders: list[Order] = []
         self._tell(Order("run", trace))
 

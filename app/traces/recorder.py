@@ -28,7 +28,7 @@ from app.tracker import (
 
 
 def unreadable_checkpoint(vhost: str) -> str:
-    """What is said of a trace whose checkpoint cannot be read."""
+    """What is said about a trace whose checkpoint cannot be read."""
     return (
         f"the checkpoint of the trace of {vhost!r} cannot be read. Its events can; "
         "rabbitmq-itc trace reset makes it anew from them and says what is lost"

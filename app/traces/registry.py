@@ -132,13 +132,13 @@ class TraceRegistry:
             await self._source.delete_queue(vhost)
 
     async def reset(self, vhost: str) -> str:
-        """Make a checkpoint that cannot be read anew; returns what is lost, in words.
+        """Replace a checkpoint that cannot be read; returns what is lost, in words.
 
-        Events, participants and their clocks stay. A gap is recorded. The trace runs again where it
+        Events, participants and their clocks stay. A gap is recorded. The trace runs again if it
         was wanted.
 
-        Raises `NotFoundError` where there never was such a trace, `ConflictError` where its
-        checkpoint can be read.
+        Raises `NotFoundError` if there never was such a trace, `ConflictError` if its checkpoint
+        can be read.
         """
         async with self._lock(vhost):
             trace = await self._known(vhost)
@@ -219,7 +219,7 @@ class TraceRegistry:
                     async with self._lock(trace.vhost):
                         present = self._running.get(trace.vhost)
                         if present is None or not present.is_alive:
-                            with contextlib.suppress(CheckpointError):  # its state says so
+                            with contextlib.suppress(CheckpointError):  # the trace's state says so
                                 await self._retain(trace, retention)
             await asyncio.sleep(retention.check_seconds)
 
@@ -284,7 +284,7 @@ def _is_readable(trace: Trace, bounds: Bounds, restored: Restored) -> bool:
 
 
 def _failed(trace: Trace, standing: Standing) -> Standing:
-    """How a trace stands whose checkpoint cannot be read, whoever has tried yet."""
+    """The standing of a trace whose checkpoint cannot be read, whoever found that out."""
     return msgspec.structs.replace(
         standing, state=TraceState.failed, last_error=unreadable_checkpoint(trace.vhost)
     )

@@ -73,7 +73,7 @@ class Window:
             self._bytes -= len(self._batches.popleft())
 
     def clear(self) -> None:
-        """Let go of all: every batch is known to be acknowledged."""
+        """Drop everything: every batch is known to be acknowledged."""
         self._batches.clear()
         self._bytes = 0
 

@@ -16,8 +16,8 @@ AT_MOST = 20_000
 class Retention(msgspec.Struct, frozen=True):
     """What is kept: the newest events by number, by age (seconds), or all (None).
 
-    Nothing with an id above ``through`` is removed, whatever the others say: what is archived ends
-    there. Alone, it removes everything up to it.
+    Nothing with an id above ``through``, where the archive ends, is removed, whatever the others
+    say. If only ``through`` is given, everything up to it is removed.
     """
 
     keep_events: int | None = None

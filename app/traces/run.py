@@ -79,7 +79,7 @@ class Run:
                     await self._leave()
                     return
         except asyncio.CancelledError:
-            if storing is not None:  # it may be waiting for the database, nobody knows how long
+            if storing is not None:  # it may be waiting for the database for any length of time
                 storing.cancel()
             raise
         finally:
@@ -95,7 +95,7 @@ class Run:
             supervisor.waiting(remark)
 
     async def _leave(self) -> None:
-        """Note that all that is stored is acknowledged for certain: none of it comes again."""
+        """Note that everything stored is certainly acknowledged: none of it comes again."""
         self._recorder.window.clear()
         await self._recorder.append(self._recorder.batch([], []))
 
@@ -111,7 +111,7 @@ class Run:
         return self._pipeline.settings.retention.is_on and time.monotonic() >= self._next_retention
 
     async def _retain(self) -> None:
-        """Carry out retention; nothing may be on its way into the store."""
+        """Carry out retention; no batch may be on its way into the store."""
         pipeline, retention = self._pipeline, self._pipeline.settings.retention
         self._next_retention = time.monotonic() + retention.check_seconds
         tracker = self._recorder.tracker

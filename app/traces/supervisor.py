@@ -85,7 +85,7 @@ class Supervisor:
                 await self._run()
             except OutageError as outage:
                 await self._wait_out(outage)
-            except Exception as failure:  # noqa: BLE001 - whatever it is, it is this trace's alone
+            except Exception as failure:  # noqa: BLE001 - whatever it is, only this trace is affected
                 if not self._restart_after(failure):
                     return
             else:
@@ -110,7 +110,7 @@ class Supervisor:
 
 
 def _told(failure: Exception) -> str:
-    """What a user may read of a failure. Only our own errors are known to hold no secret."""
+    """What a user may read about a failure. Only our own errors are known to hold no secrets."""
     if isinstance(failure, ItcError):
         return str(failure)
     *_, (frame, line) = traceback.walk_tb(failure.__traceback__)

@@ -1,4 +1,4 @@
-"""Request bodies: small, and soon here."""
+"""Request bodies: small, and complete in time."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-_CLOSE = {"connection": "close"}  # the rest of the body is not wanted
+_CLOSE = {"connection": "close"}  # the rest of the body is not read
 
 
 class BoundedBody:
     """ASGI layer that bounds how much of a body is read, and for how long in all.
 
-    Once the answer has begun nobody wants the body any more, only to hear of the client's end.
+    Once the answer has started, the body no longer matters, only whether the client is gone.
     """
 
     def __init__(self, app: ASGIApp, *, max_bytes: int, seconds: float) -> None:
@@ -28,20 +28,20 @@ class BoundedBody:
         if scope["type"] == "http":
             body = _Body(receive, send, self._max_bytes, self._seconds)
             receive, send = body.receive, body.send
-        # Who goes away in the middle of a body gets no answer, and is no bug.
+        # A client that leaves in the middle of a body gets no answer, and is not a bug.
         with contextlib.suppress(ClientDisconnect):
             await self._app(scope, receive, send)
 
 
 class _Body:
-    """The body of one request, as far as it has come."""
+    """The body of one request, as far as it has arrived."""
 
     def __init__(self, receive: Receive, send: Send, max_bytes: int, seconds: float) -> None:
         self._receive = receive
         self._send = send
         self._max_bytes = max_bytes
         self._seconds = seconds
-        self._deadline: float | None = None  # by the loop's clock, from the first reading on
+        self._deadline: float | None = None  # by the loop's clock, set at the first read
         self._bytes = 0
         self._complete = False
         self._answered = False
@@ -51,7 +51,7 @@ class _Body:
         await self._send(message)
 
     async def receive(self) -> Message:
-        if self._complete or self._answered:  # what comes is the client's end, any time later
+        if self._complete or self._answered:  # all that can follow is the client's end, at any time
             return await self._receive()
         message = await self._in_time()
         self._bytes += len(message.get("body", b""))

@@ -22,7 +22,7 @@ class HeadLikeGet:
             if message["type"] == "http.response.start":
                 await send(message)
             elif not ended:
-                ended = True  # the server then says that the client is gone, which ends streams
+                ended = True  # the server then reports the client as gone, which ends streams
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
 
         return await self._app({**scope, "method": "GET"}, receive, send_head)

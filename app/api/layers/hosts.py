@@ -1,4 +1,4 @@
-"""``Host``: one, and one that can be, as HTTP asks for."""
+"""``Host``: exactly one, and a valid one, as HTTP requires."""
 
 from __future__ import annotations
 
@@ -8,17 +8,16 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.api.problems import problem
 
-# A name or an address, and a port. The brackets are an IPv6 address's.
+# A name or an address, and a port. An IPv6 address is in brackets.
 _HOST = re.compile(
     rb"(?:\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9._~!$&'()*+,;=%-]{0,255})(?::[0-9]{0,5})?"
 )
 
 
 class OneHost:
-    """ASGI layer that refuses a request of HTTP/1.1 without a ``Host``, and any with a wrong one.
+    """ASGI layer that refuses an HTTP/1.1 request without ``Host``, and any with an invalid one.
 
-    Where there are two, whoever looks at the first and whoever looks at the last speak of
-    different hosts.
+    With two, a program that reads the first and one that reads the last disagree about the host.
     """
 
     def __init__(self, app: ASGIApp) -> None:

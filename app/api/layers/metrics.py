@@ -1,4 +1,4 @@
-"""What is measured of every request: the time to its answer, by method, route and status."""
+"""What is measured for every request: the time to its answer, by method, route and status."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
 
 class HttpMetrics:
-    """What is counted of requests, and the process's own numbers."""
+    """Counts of requests, and the process's own numbers."""
 
     def __init__(self) -> None:
-        # A time series beside each histogram that nobody asks for; the library types it not.
+        # Else each histogram gets another series that nobody needs; the call is untyped.
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
@@ -55,7 +55,7 @@ class HttpMetrics:
 
 
 class MeasuredRequests:
-    """ASGI layer that measures requests by route, never by path: paths hold names."""
+    """ASGI layer that measures requests by route, never by path: paths contain names."""
 
     def __init__(self, app: ASGIApp, metrics: HttpMetrics) -> None:
         self._app = app
@@ -78,6 +78,6 @@ class MeasuredRequests:
 
 
 def _method(scope: Scope) -> str:
-    """Anybody may invent methods; each would be a time series."""
+    """The method if it is known: clients can invent others, and each would be a time series."""
     method: str = scope["method"]
     return method if method in ("GET", "HEAD", "PUT", "DELETE", "OPTIONS") else "other"

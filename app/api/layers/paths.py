@@ -1,9 +1,9 @@
 """The target of a request: its bounds, and names in paths, where ``%2F`` stays in its segment.
 
 A server decodes the whole path before routing, so that the virtual host ``/``, sent as ``%2F``,
-would look like two more slashes. This layer builds the path anew from the raw bytes: every
-segment is decoded, and only ``/`` and ``%`` in it are written in percent form again. Routes match
-that; `app.api.parameters.Name` turns a matched segment into the name it stands for.
+would look like two more slashes. This layer rebuilds the path from the raw bytes: every segment is
+decoded, and only ``/`` and ``%`` in it are percent-encoded again. Routes match the result;
+`app.api.parameters.Name` turns a matched segment into the name it stands for.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.api.problems import problem
 
-_LONGEST_PATH = 8_192  # bytes; four names of the broker take some 3,000, every byte escaped
+_LONGEST_PATH = 8_192  # bytes; four broker names take some 3,000 with every byte escaped
 _LONGEST_QUERY = 40_960  # bytes; one text of 4,096 characters takes up to 36,864
 _MOST_PARAMETERS = 100  # a list of events has some thirty, and as many columns
 
@@ -25,10 +25,10 @@ _BROKEN_PERCENT = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 class PathSegments:
     """ASGI layer that rebuilds ``scope["path"]``, and refuses what cannot be a name.
 
-    What is too long is refused before anything decodes it: anybody may send it.
+    What is too long is refused before it is decoded: anybody may send it.
 
-    Broken percent forms, bytes that are not UTF-8 and NUL are answered with 400, NUL in the
-    query as well: PostgreSQL cannot hold it, and nothing named so can exist on the broker.
+    Invalid percent-encoding, bytes that are not UTF-8 and NUL get 400, NUL in the query too:
+    PostgreSQL cannot store it, and no name on the broker contains it.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -56,7 +56,7 @@ def _check_size(raw_path: bytes, query: bytes) -> None:
 
 
 def rebuilt_path(raw_path: bytes) -> str:
-    """Decode each segment alone; raises `ValueError` with a sentence."""
+    """Decode each segment by itself; raises `ValueError` with a sentence."""
     if _BROKEN_PERCENT.search(raw_path):
         raise ValueError("the path holds a % that two hexadecimal digits do not follow")
     try:

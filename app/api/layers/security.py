@@ -1,7 +1,7 @@
 """What keeps a browser from being used against its user.
 
-State-changing requests that another site's page sends are refused; every answer says how little
-a page of ours may load and that nobody may frame it.
+State-changing requests from another site's page are refused; every answer says how little a page
+of ours may load, and that nobody may frame it.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 class SecurityHeaders:
     """ASGI layer that puts `SECURITY_HEADERS` on every answer.
 
-    Outermost, so that the answer to a bug has them too. What speaks of messages is not for
-    caches, unless its route says otherwise.
+    Outermost, so that the answer after a bug has them too. Answers about messages are not for
+    caches, unless their route says otherwise.
     """
 
     def __init__(self, app: ASGIApp, *, cross_origin: bool) -> None:
         self._app = app
         self._headers = dict(SECURITY_HEADERS)
         if cross_origin:
-            # Pages of the configured origins could not read an answer that forbids it.
+            # Otherwise pages of the configured origins could not read the answer.
             self._headers["cross-origin-resource-policy"] = "cross-origin"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -49,7 +49,7 @@ class SecurityHeaders:
 
 
 class SameOriginWrites:
-    """ASGI layer that refuses a write which a browser sends for another origin's page.
+    """ASGI layer that refuses a write that a browser sends for another origin's page.
 
     A browser says so in ``Sec-Fetch-Site`` and ``Origin``, and a page cannot forge either. What
     is no browser sends neither and holds no signed-in user to abuse.
@@ -74,20 +74,20 @@ class SameOriginWrites:
             return True
         if headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
             return False
-        # The host alone: behind a proxy that ends TLS the schemes differ rightly.
+        # Only the host: behind a proxy that terminates TLS the schemes may differ.
         return origin is None or _authority(origin) == headers.get("host", "").lower()
 
 
 def _authority(origin: str) -> str | None:
-    """Host and port of an origin; None where it has none, which is no host's."""
+    """Host and port of an origin; None if it has none, which matches no host."""
     try:
         return urlsplit(origin).netloc.lower() or None
-    except ValueError:  # such as http://[
+    except ValueError:  # for example http://[
         return None
 
 
 def _host_name(host: str) -> str:
-    """The name in a header ``Host``, without port and brackets; empty where it cannot be read."""
+    """The name in a ``Host`` header, without port and brackets; empty if it is invalid."""
     try:
         return urlsplit(f"//{host}").hostname or ""
     except ValueError:
@@ -97,8 +97,8 @@ def _host_name(host: str) -> str:
 class LoopbackHosts:
     """ASGI layer for a service that lets anybody in: it answers to loopback names only.
 
-    Without it a page could give its own host name this machine's address (DNS rebinding) and
-    then read everything as its own origin. What a proxy hands on comes from who knows where.
+    Without it a page could point its own host name at this machine's address (DNS rebinding) and
+    then read everything as its own origin. What a proxy passes on may come from anywhere.
     """
 
     def __init__(self, app: ASGIApp) -> None:

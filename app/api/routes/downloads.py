@@ -1,4 +1,4 @@
-"""Files as answers: whole, in ranges, or not at all where the client has them already."""
+"""Files as answers: whole, in ranges, or not at all if the client already has them."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _ENTITY_TAG = re.compile(r'(?:W/)?"[^"]*"')
 
 
 class Download(FileResponse):
-    """A file. An invalid range is refused in the same shape as all errors."""
+    """A file. An invalid range is refused in the same format as all errors."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send what the request's conditions and range leave of it."""
+        """Send as much as the request's conditions and range ask for."""
         if self.stat_result is None:
             await self._look_at_file()
         if answer := self._by_conditions(Headers(scope=scope)):
@@ -57,7 +57,7 @@ class Download(FileResponse):
         self.set_stat_headers(self.stat_result)
 
     def _by_conditions(self, asked: Headers) -> Response | None:
-        """412 or 304 where the conditions of the request ask for it (RFC 9110, 13.2.2)."""
+        """412 or 304 if the request's conditions call for it (RFC 9110, 13.2.2)."""
         if self._is_another(asked):
             reason = "the file is another than the request speaks of"
             return problem(412, "precondition_failed", reason)
@@ -84,7 +84,7 @@ class Download(FileResponse):
 
 
 def _matches(header: str, tag: str, *, weakly: bool) -> bool:
-    """Whether a list of entity tags, or ``*``, names the file's own, which is a strong one."""
+    """Whether a list of entity tags, or ``*``, includes the file's own, which is strong."""
     if header.strip() == "*":
         return True
     named = _ENTITY_TAG.findall(header)
@@ -92,7 +92,7 @@ def _matches(header: str, tag: str, *, weakly: bool) -> bool:
 
 
 def _time_of(date: str | None) -> datetime | None:
-    """A time in a header; None for what is none, which then sets no condition."""
+    """A time in a header; None if it is invalid, which then sets no condition."""
     try:
         time = parsedate_to_datetime(date or "")
     except (ValueError, OverflowError):
@@ -101,7 +101,7 @@ def _time_of(date: str | None) -> datetime | None:
 
 
 def _with_known_range(scope: Scope) -> Scope:
-    """The request without a range in a unit that we do not know, which is to be passed over."""
+    """The request without a range in an unknown unit, which has to be ignored."""
     ranges = [value for name, value in scope["headers"] if name == b"range"]
     if not ranges or ranges[0].partition(b"=")[0].strip().lower() == b"bytes":
         return scope

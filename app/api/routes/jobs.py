@@ -1,4 +1,4 @@
-"""Jobs: list, look, follow, cancel."""
+"""Jobs: list, show, follow, cancel."""
 
 from __future__ import annotations
 
@@ -69,9 +69,9 @@ async def _visible_job(job_id: int, user: User, parts: Services) -> Job:
 async def _changed(
     job: Job, seconds: float, parts: Services, check: Callable[[], Awaitable[None]]
 ) -> Job:
-    """The job as soon as it is not what it was, or as it is after the time.
+    """The job as soon as it changes, or as it is when the time is up.
 
-    ``check`` raises where the user may no longer know.
+    ``check`` raises if the user may no longer see it.
     """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + seconds
@@ -99,7 +99,7 @@ async def _change(job: Job, parts: Services) -> Job:
 
 
 def _look_seconds(parts: Services) -> float:
-    """How long to wait between two looks at a user's rights."""
+    """How long to wait between two checks of a user's rights."""
     return max(parts.settings.auth_cache_seconds, LEAST_LOOK_SECONDS)
 
 

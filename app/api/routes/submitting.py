@@ -43,18 +43,18 @@ async def _patience(request: Request, user: Writer, prefer: _Prefer = None) -> P
 
 Prefer = Annotated[Patience, Depends(_patience)]
 
-_LOOK_SECONDS = 1.0  # between two looks at the rights of a client that waits
+_LOOK_SECONDS = 1.0  # between two checks of the rights of a waiting client
 _SECONDS = re.compile(r"[0-9]{1,9}")
 
 
 class Preference(NamedTuple):
-    """How long a client waits, and how that is called in ``Preference-Applied``."""
+    """How long a client waits, and what ``Preference-Applied`` says about it."""
 
     seconds: float
     applied: str
 
 
-# The answer to a client that does not wait for the end, for a route's ``responses``.
+# For a route's ``responses``: the answer to a client that does not wait for the end.
 ACCEPTED: dict[int | str, dict[str, Any]] = {
     202: {
         "model": JobModel,
@@ -73,7 +73,7 @@ async def submitted(
     parts: Services,
     answer: Callable[[Json], Awaitable[Response]],
 ) -> Response:
-    """Submit a job and wait; what ``answer`` makes of its result, or the job with 202.
+    """Submit a job and wait; returns what ``answer`` makes of its result, or 202 with the job.
 
     Raises `FailedJobError` if it fails, `ConflictError` if somebody cancels it.
     """
@@ -89,9 +89,9 @@ async def submitted(
 
 
 def preference_of(prefer: str | None, most: float) -> Preference | None:
-    """What is made of a client's wishes (RFC 7240); None: it waits as long as it takes.
+    """What a client prefers (RFC 7240); None if it waits as long as it takes.
 
-    Of a preference that stands there twice the first counts. One whose value cannot be is none.
+    If a preference appears twice, the first counts. One with an invalid value is ignored.
     """
     wishes = _wishes(prefer or "")
     seconds = wishes.get("wait", "")
@@ -115,7 +115,7 @@ def _wishes(prefer: str) -> dict[str, str]:
 async def _waited(
     parts: Services, job: Job, seconds: float, check: Callable[[], Awaitable[None]]
 ) -> Job:
-    """The job at its end, or as it stands when the time is up or the service stops."""
+    """The job at its end, or as it is when the time is up or the service stops."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + seconds
     waiting = asyncio.ensure_future(parts.jobs.wait(job.id))

@@ -1,1 +1,1 @@
-"""Signing in: who asks, what they may, and how fast they may guess."""
+"""Signing in: who asks, what they may do, and how fast they may guess."""

@@ -1,7 +1,7 @@
-"""Who asks, and what they may: the broker decides, this module remembers briefly.
+"""Who asks, and what they may do: the broker decides, this module remembers briefly.
 
-Credentials are passed on to the management API as they came. What is remembered is a keyed hash
-of them and the broker's answer, never the credentials.
+Credentials are passed on to the management API as they came. Only a keyed hash of them and the
+broker's answer are remembered, never the credentials.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ logger = logging.getLogger(__name__)
 READING_TAGS = frozenset({"monitoring", "administrator"})
 WRITING_TAG = "administrator"
 
-_LONGEST_AUTHORIZATION = 16_384  # a signed token with many scopes has some kilobytes
-_LONGEST_BASIC = 2_048  # a name has 255 bytes at most; in base64, with a password of a kilobyte
+_LONGEST_AUTHORIZATION = 16_384  # a signed token with many scopes takes some kilobytes
+_LONGEST_BASIC = 2_048  # base64 of a name (255 bytes at most) and a password of a kilobyte
 _TOKEN = re.compile(rb"[A-Za-z0-9._~+/-]+=*")  # RFC 6750's b64token
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _NOBODY_SIGNS_IN = "the broker's management API is away: nobody can sign in now"
-_NO_CREDENTIALS = "no credentials"  # whom the throttle counts what is none for
-_LOOK_AGAIN_SECONDS = 1.0  # between questions about a virtual host that a user may have got since
+_NO_CREDENTIALS = "no credentials"  # the name under which the throttle counts invalid credentials
+_LOOK_AGAIN_SECONDS = 1.0  # between queries about a virtual host that a user may have got since
 _LOG_EVERY = 60.0  # seconds between two lines about an outage
 _CONCURRENT_QUESTIONS = 16  # to the management API
 
@@ -54,7 +54,7 @@ class User(msgspec.Struct, frozen=True):
 
     @property
     def may_read(self) -> bool:
-        """Whether the user may look."""
+        """Whether the user may read."""
         return bool(self.tags & READING_TAGS)
 
     @property
@@ -80,13 +80,13 @@ class Authenticator(Protocol):
     ) -> User:
         """The user, or `NotAuthenticatedError`, `NotAuthorisedError`, `OutageError`.
 
-        Where what is remembered of the user knows nothing of ``vhost``, the broker is asked again.
+        If what is remembered of the user does not include ``vhost``, the broker is asked again.
         """
         ...
 
 
 class NobodyAsked:
-    """``ITC_AUTH=none``: whoever can reach the loopback address is an administrator."""
+    """``ITC_AUTH=none``: anybody who can reach the loopback address is an administrator."""
 
     async def user(
         self, authorization: bytes | None, address: str, vhost: str | None = None
@@ -96,7 +96,7 @@ class NobodyAsked:
 
 
 class BrokerAuthenticator:
-    """Asks the broker, believes its answer for some seconds, slows guessing down."""
+    """Asks the broker, believes its answer for some seconds, and slows guessing down."""
 
     def __init__(
         self,
@@ -131,15 +131,15 @@ class BrokerAuthenticator:
         user = self._remembered(digest, vhost)
         if user is None:
             user = await self._ask_once(digest, authorization, claimed, address)
-        if self._is_too_far(user.name, address):  # by a token, which says only now whose it is
+        if self._is_too_far(user.name, address):  # a token, whose user is known only now
             raise NotAuthenticatedError(_from_this_machine_only(user.name))
         return user
 
     def _claimed(self, authorization: bytes, address: str) -> str:
-        """The user that a header speaks of, where the broker is to be asked about it.
+        """The user that a header names, if the broker may be asked about it.
 
-        What is refused here counts as a failed sign-in. A user that may not come from this address
-        is refused whatever the password, which nobody is to find out by trying here.
+        A refusal here counts as a failed sign-in. A user who may not sign in from this address is
+        refused whatever the password, so that nobody can find it out by trying.
         """
         try:
             claimed = claimed_user(authorization)
@@ -155,10 +155,10 @@ class BrokerAuthenticator:
         return name in self._loopback_users and not is_loopback(address)
 
     def _remembered(self, digest: bytes, vhost: str | None) -> User | None:
-        """The user as the broker said, if that was lately enough for a question about ``vhost``.
+        """The user as the broker described it, if recently enough to answer for ``vhost``.
 
-        A virtual host that was made a moment ago is not to be missing for as long as the rest is
-        believed; names that are guessed at are not to become a stream of questions either.
+        A virtual host created a moment ago must not stay missing for as long as the rest is
+        believed; nor may guessed names turn into a stream of queries.
         """
         known, now = self._known.get(digest), self._clock()
         if known is None or known.until < now:
@@ -172,21 +172,21 @@ class BrokerAuthenticator:
     async def _ask_once(
         self, digest: bytes, authorization: bytes, claimed: str, address: str
     ) -> User:
-        """A page sends many requests at once; all of them wait for one answer."""
+        """Ask once for all requests that a page sends at the same time."""
         task = self._asking.get(digest)
         if task is None:
-            # What the broker has taken before is no guess, and need not wait for those of others.
+            # What the broker accepted before is no guess, and need not wait for others'.
             attempt = None if digest in self._known else self._throttle.admit(claimed, address)
             task = asyncio.create_task(self._ask(digest, authorization, attempt))
             self._asking[digest] = task
             task.add_done_callback(lambda done: self._answered(digest, done))
-        # Shielded: one client that goes away must not cancel the question of the others.
+        # Shielded: a client that goes away must not cancel the others' query.
         return await asyncio.shield(task)
 
     def _answered(self, digest: bytes, task: asyncio.Task[User]) -> None:
         del self._asking[digest]
         if not task.cancelled():
-            task.exception()  # seen here too, for when every asker has gone away
+            task.exception()  # retrieved here, in case every client has gone away
 
     async def _ask(self, digest: bytes, authorization: bytes, attempt: Attempt | None) -> User:
         try:
@@ -204,7 +204,7 @@ class BrokerAuthenticator:
         except OutageError as error:
             if attempt:
                 self._throttle.unanswered(attempt)
-            # Whoever asks is nobody yet, and the error says where the management API is.
+            # The client is not signed in yet, and the error says where the management API is.
             self._log_outage(error)
             raise OutageError(_NOBODY_SIGNS_IN) from error
         except BaseException:
@@ -233,21 +233,21 @@ class BrokerAuthenticator:
 
 
 class _Known:
-    """What the broker said of some credentials, and till when it is believed."""
+    """What the broker said about some credentials, and until when it is believed."""
 
     __slots__ = ("look_again", "until", "user")
 
     def __init__(self, user: User, until: float, look_again: float) -> None:
         self.user = user
         self.until = until
-        self.look_again = look_again  # from then on a missing virtual host is asked about
+        self.look_again = look_again  # when a missing virtual host may be asked about again
 
 
 def claimed_user(authorization: bytes) -> str:
-    """The user that a header speaks of, as far as it says; raises `NotAuthenticatedError`.
+    """The user that a header names; raises `NotAuthenticatedError`.
 
-    Only Basic and Bearer are passed on, and only what may be either by their documents (RFC 7617,
-    RFC 6750). A token names nobody, so it stands for itself as a hash.
+    Only Basic and Bearer are passed on, and only if they are valid (RFC 7617, RFC 6750). A token
+    names nobody, so its hash takes the name's place.
     """
     if len(authorization) > _LONGEST_AUTHORIZATION:
         raise NotAuthenticatedError("these credentials are too long to be any")
@@ -273,15 +273,15 @@ async def signed_in(request: Request, vhost: str | None = None) -> User:
     """The user of a request; raises what the authenticator raises."""
     authenticator: Authenticator = request.app.state.services.authenticator
     headers = [value for name, value in request.scope["headers"] if name == b"authorization"]
-    if len(headers) > 1:  # one may be right
+    if len(headers) > 1:  # one of them may be right
         raise NotAuthenticatedError("one Authorization header, please")
     return await authenticator.user(headers[0] if headers else None, client_of(request), vhost)
 
 
 def client_of(request: Request) -> str:
-    """The client's address; of one behind a proxy that nobody told us of, a word that is none.
+    """The client's address; behind a proxy that is not in the settings, a word instead.
 
-    A proxy on this machine would make everybody look like a local user, ``guest`` among them.
+    Otherwise a proxy on this machine would make everybody look local, and let ``guest`` in.
     """
     address = request.client.host if request.client else ""
     if not is_loopback(address) or not was_forwarded(request.headers):
@@ -297,7 +297,7 @@ def _asked_for(request: Request) -> str | None:
 
 
 async def reader_of(request: Request) -> User:
-    """The user of a request who may read; raises `NotAuthorisedError` for another."""
+    """The user of a request, who may read; raises `NotAuthorisedError` otherwise."""
     user = await signed_in(request, _asked_for(request))
     if not user.may_read:
         raise NotAuthorisedError("reading needs the tag monitoring or administrator")
@@ -305,7 +305,7 @@ async def reader_of(request: Request) -> User:
 
 
 async def writer_of(request: Request) -> User:
-    """The user of a request who may write; raises `NotAuthorisedError` for another."""
+    """The user of a request, who may write; raises `NotAuthorisedError` otherwise."""
     user = await signed_in(request, _asked_for(request))
     if not user.may_write:
         raise NotAuthorisedError("starting, stopping, exporting and deleting needs administrator")

@@ -1,4 +1,4 @@
-"""Slows down the guessing of passwords, without a way to lock anybody out from elsewhere."""
+"""Slows down password guessing, in a way that lets nobody lock somebody else out."""
 
 from __future__ import annotations
 
@@ -14,29 +14,28 @@ Key = TypeVar("Key")
 
 LONGEST_WAIT = 60.0  # seconds between sign-ins, however many have failed
 FORGOTTEN_AFTER = 900.0  # seconds
-_LONGEST_NAME = 64  # characters of what stands in an address's place
-ADDRESS_FACTOR = 10  # an address may be many users' (a proxy's), so it is allowed more
+_LONGEST_NAME = 64  # characters of what is sent instead of an address
+ADDRESS_FACTOR = 10  # many users may share an address (a proxy's), so it is allowed more
 
 
 class Attempt(NamedTuple):
-    """A sign-in that was let through, until it is known how it ended."""
+    """A sign-in that was let through and whose outcome is not known yet."""
 
     user: str
     network: str
-    wait: float  # what it made the network's next one wait for, a moment of the clock
+    wait: float  # when the network's next attempt may come, because of this one
 
 
 class SignInThrottle:
-    """Makes each further failed sign-in wait, for a user from an address and for an address.
+    """Makes sign-ins wait longer after each failure, per user and address, and per address.
 
-    An attempt counts as failed until it is known to be none, so that a burst of guesses sent at
-    once is no way round. A user is never slowed by guesses from elsewhere, which would be a way to
-    lock somebody out.
+    An attempt counts as failed until it is known to have succeeded, so that sending many guesses at
+    once does not help. Guesses from elsewhere never slow a user down: that would be a way to lock
+    somebody out.
 
-    Users and addresses are counted apart, ``capacity`` of each. Beyond it the one whose last
-    failure is longest ago goes: to refuse everybody new would be another way to lock people out,
-    and whoever commands so many addresses that theirs is forgotten has as many first guesses as
-    addresses anyway.
+    Users and addresses are counted separately, ``capacity`` of each. Beyond that, the one whose
+    last failure is longest ago is forgotten: refusing newcomers would be another way to lock people
+    out, and somebody with enough addresses to be forgotten has as many first guesses anyway.
     """
 
     def __init__(
@@ -57,15 +56,15 @@ class SignInThrottle:
         return Attempt(user, network, self._networks.count(network, now))
 
     def succeeded(self, attempt: Attempt) -> None:
-        """Forgive the user's failures from there, which were its own: it knows the password.
+        """Forgive the user's failures from this address: whoever made them knows the password.
 
-        Those at other users' names stay, and so does the wait that they cause.
+        Failures with other users' names stay, and so does the wait they cause.
         """
         own = self._users.forget((attempt.network, attempt.user))
         self._networks.take_back(attempt.network, own, attempt.wait)
 
     def unanswered(self, attempt: Attempt) -> None:
-        """Take one attempt back: nobody said whether it was right."""
+        """Take one attempt back: the broker did not say whether it was right."""
         self._users.take_back((attempt.network, attempt.user), 1)
         self._networks.take_back(attempt.network, 1, attempt.wait)
 
@@ -80,7 +79,7 @@ class _Entry:
 
 
 class _Failures(Generic[Key]):
-    """Failures by key; from ``allowed`` on each further one doubles the wait."""
+    """Failures by key; after ``allowed`` of them each further one doubles the wait."""
 
     def __init__(self, allowed: int, capacity: int) -> None:
         self._allowed = allowed
@@ -111,14 +110,14 @@ class _Failures(Generic[Key]):
         return entry.until
 
     def forget(self, key: Key) -> int:
-        """Forget all of a key; gives how many there were."""
+        """Forget all failures of a key; returns how many there were."""
         entry = self._entries.pop(key, None)
         return entry.failures if entry else 0
 
     def take_back(self, key: Key, number: int, wait: float | None = None) -> None:
-        """Take some back, and the wait that the last of them caused: ``wait`` says which.
+        """Take some back, with the wait that the last of them caused: ``wait`` says which.
 
-        Whoever was let in had waited already for what came before.
+        Whoever was let in had already waited for the earlier ones.
         """
         entry = self._entries.get(key)
         if entry is None:
@@ -129,12 +128,12 @@ class _Failures(Generic[Key]):
 
 
 def network_of(address: str) -> str:
-    """What one attacker has to himself: an IPv4 address, or an IPv6 network of 64 bits."""
+    """What a single attacker can own: an IPv4 address, or an IPv6 /64 network."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:
-        return address[:_LONGEST_NAME]  # what a proxy has in its place; it is kept
-    if parsed.version == 6 and parsed.ipv4_mapped:  # one socket that listens for both versions
+        return address[:_LONGEST_NAME]  # what a proxy sent instead; kept as it is
+    if parsed.version == 6 and parsed.ipv4_mapped:  # from one socket that listens for both versions
         parsed = parsed.ipv4_mapped
     if parsed.version == 4:
         return str(parsed)
