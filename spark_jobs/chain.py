@@ -231,7 +231,7 @@ EXIT_CODES = {
     Problem.bad_request: 2,
     Problem.not_found: 4,
     Problem.outage: 6,
-    Problem.full: 6,
+    Problem.full: 1,
     Problem.cancelled: 1,
     Problem.failed: 1,
 }

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from app.cli.exits import Exit
+from app.cli.exits import EXIT_OF_STATUS, Exit
 from model.exports import FORMATS, ChainSummary, manifest_of
 from model.jobs import Problem, Progress
 from spark_jobs import slices
@@ -324,6 +324,7 @@ def test_its_exit_codes_are_the_command_line_s() -> None:
         "bad_request": Exit.usage,
         "not_found": Exit.not_found,
         "outage": Exit.unavailable,
+        "full": EXIT_OF_STATUS.get(507, Exit.failure),
         "cancelled": Exit.failure,
         "failed": Exit.failure,
     }
