@@ -66,6 +66,8 @@ class Run:
                     await self._retain()
                 messages = await stream.batch(settings.batch_events, settings.batch_seconds)
                 silent = not messages and await self._is_silent()
+                # Asked before the batch on its way is acknowledged, which may end the waiting.
+                is_empty = silent and not stream.waits
                 async with self._pipeline.turn:
                     prepared = self._stamper.prepare(messages, silent)
                 if storing is not None:
@@ -73,7 +75,7 @@ class Run:
                     storing = None
                 if prepared is not None:
                     storing = asyncio.create_task(self._commit(prepared))
-                elif silent and self._ending.when_empty and not stream.waits:
+                elif is_empty and self._ending.when_empty:
                     return
                 elif stream.is_over and not self._ending.when_empty:
                     await self._leave()

@@ -117,7 +117,7 @@ async def test_what_goes_on_and_how_much_waits_is_said(
     service: Service, rabbit: Broker, vhost: str
 ) -> None:
     await stop_tracing_but_keep(service, vhost)
-    await publish(rabbit, vhost, 600, 1)
+    await publish(rabbit, vhost, 200, 1)
     await service.registry.start(vhost, None)
 
     async def said() -> bool:
@@ -126,7 +126,7 @@ async def test_what_goes_on_and_how_much_waits_is_said(
         return status.lag is not None and "names of more than 247 bytes" in words
 
     await until(said, "the state tells of it")
-    await all_told(service, vhost, 600, 600)
+    await all_told(service, vhost, 200, 200)
 
 
 @pytest.mark.parametrize("moment", ["before", "behind"])
