@@ -12,6 +12,7 @@ from app.store.batches import Batches, Bounds
 from app.store.causality import Causality
 from app.store.checkpoints import Checkpoints
 from app.store.deliveries import Deliveries
+from app.store.doubts import Doubts
 from app.store.engine import Database
 from app.store.gaps import Gaps
 from app.store.jobs import Jobs
@@ -38,6 +39,7 @@ class Store:
         self.batches = Batches(database, bounds)
         self.checkpoints = Checkpoints(database)
         self.gaps = Gaps(database)
+        self.doubts = Doubts(database)
         self.quarantine = Quarantine(database)
         self.events = Events(database)
         self.causality = Causality(database)

@@ -12,6 +12,7 @@ from app.stored.traces import Trace
 from app.traces.status import Snapshot
 from app.tracker import Checkpoint, Record, Restored, Unreadable
 from model.gaps import Gap
+from model.sound import Doubt
 
 
 class TraceMessage(Protocol):
@@ -108,6 +109,12 @@ class Gaps(Protocol):
     async def newest(self, trace_id: int) -> Sequence[Gap]: ...
 
 
+class Doubts(Protocol):
+    """What is known of the traces' soundness (`app.store.doubts`)."""
+
+    async def of_trace(self, trace_id: int) -> Sequence[Doubt]: ...
+
+
 class Events(Protocol):
     """The stored events (`app.store.queries`)."""
 
@@ -140,6 +147,8 @@ class TraceStore(Protocol):
     def checkpoints(self) -> Checkpoints: ...
     @property
     def gaps(self) -> Gaps: ...
+    @property
+    def doubts(self) -> Doubts: ...
     @property
     def events(self) -> Events: ...
     @property
