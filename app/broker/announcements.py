@@ -52,12 +52,13 @@ _CONNECTION_ERRORS = (
 
 
 class Heard(msgspec.Struct, frozen=True):
-    """Announcements in their order, and the tag that acknowledges them all.
+    """Announcements, each kind in its order, and the tag that acknowledges them all.
 
     ``unread`` is how many messages were none of the broker's announcements.
     """
 
-    announcements: list[Opened | Closed]
+    opened: list[Opened]
+    closed: list[Closed]
     tag: int
     unread: int
 
@@ -89,12 +90,14 @@ class AnnouncementStream:
             self._arrived.clear()
             await self._arrived.wait()
         self._check()
-        heard: list[Opened | Closed] = []
-        taken = [self._waiting.popleft() for _ in range(min(len(self._waiting), PREFETCH))]
-        for delivery in taken:
-            if (said := _said(delivery)) is not None:
-                heard.append(said)
-        return Heard(heard, taken[-1].tag, len(taken) - len(heard))
+        taken, self._waiting = self._waiting, deque()
+        said = [_said(delivery) for delivery in taken]
+        return Heard(
+            opened=[each for each in said if isinstance(each, Opened)],
+            closed=[each for each in said if isinstance(each, Closed)],
+            tag=taken[-1].tag,
+            unread=said.count(None),
+        )
 
     async def acknowledge(self, tag: int) -> None:
         """Acknowledge everything up to a tag; raises `OutageError`."""
