@@ -113,6 +113,8 @@ class ConnectionWatch:
                 await self._attempt()
             except OutageError as outage:
                 self._off(str(outage))
+                with contextlib.suppress(OutageError):  # as well as it goes without
+                    await self._list_and_prune(self._pace.list_every_alone)
             except Exception:
                 log.exception("watching the broker's connections failed")
                 self._off("an error in the service itself; its log says more")

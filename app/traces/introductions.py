@@ -23,7 +23,7 @@ POLL_SECONDS = 0.02
 # How often the management API is asked, and how often where nothing is announced.
 ASK_SECONDS = 1.0
 ASK_RARELY = 5.0
-# For how long the broker's answer whether there is an event exchange holds.
+# For how long the broker's answer whether connections are announced to us holds.
 EXCHANGE_SECONDS = 5.0
 # A connection that is closed may be the one before: a port can be used again about a second later.
 # Its successor is announced and being stored.
@@ -120,11 +120,13 @@ class Introductions:
             self._settled.popitem(last=False)
 
     async def _is_announced(self) -> bool:
+        """Whether our queue, and so the store, is told of connections."""
         now = self._clock()
         if now - self._looked_at >= EXCHANGE_SECONDS:
             self._looked_at = now
             with contextlib.suppress(OutageError):  # what it said last is as good as anything
-                self._is_on = await self._broker.event_exchange() is not None
+                vhost = await self._broker.event_exchange()
+                self._is_on = vhost is not None and await self._broker.is_bound(vhost)
         return self._is_on
 
     async def _ask(self, names: set[str]) -> None:

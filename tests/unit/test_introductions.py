@@ -27,6 +27,7 @@ class World:
         self.now = 0.0
         self.event_vhost: str | None = "/"
         self.management_is_away = False
+        self.is_our_queue_bound = True
         self.present_ones: list[Opened] = []
         self.known: dict[str, BrokerConnection] = {}
         self.events: list[tuple[float, Callable[[], None]]] = []
@@ -68,6 +69,9 @@ class World:
         if self.management_is_away:
             raise OutageError("away")
         return self.event_vhost
+
+    async def is_bound(self, vhost: str) -> bool:
+        return self.is_our_queue_bound and vhost == self.event_vhost
 
     async def present(self) -> Sequence[Opened]:
         self.lists += 1
@@ -137,6 +141,15 @@ async def test_without_announcements_nothing_is_waited_for(
     world: World, introductions: Introductions, is_away: bool
 ) -> None:
     world.event_vhost, world.management_is_away = None, is_away
+    assert await introductions.look_up(["a"]) == {}
+    assert world.now == 0
+
+
+async def test_where_others_are_announced_to_nothing_is_waited_for(
+    world: World, introductions: Introductions
+) -> None:
+    """The account has no right to a queue of its own, for instance."""
+    world.is_our_queue_bound = False
     assert await introductions.look_up(["a"]) == {}
     assert world.now == 0
 
