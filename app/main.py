@@ -62,7 +62,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         stack.push_async_callback(store.close)
         management = management_api(settings)
         stack.push_async_callback(management.close)
-        await _watch_connections(stack, settings, store, management)
+        watch = _watch_connections(stack, settings, store, management)
         registry = await _registry(stack, settings, store, management)
         exports = _exports(settings)
         jobs = _jobs(settings, store)
@@ -76,6 +76,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             authenticator=_authenticator(settings, management),
             broker=management,
             traces=registry,
+            connections=watch.snapshot,
             store=store,
             searches=searches,
             budget=budget,
@@ -91,7 +92,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         )
 
 
-async def _watch_connections(
+def _watch_connections(
     stack: AsyncExitStack, settings: Settings, store: Store, management: ManagementApi
 ) -> ConnectionWatch:
     """The one task of the service that notes who connects to the broker; it is running."""
