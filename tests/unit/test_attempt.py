@@ -17,6 +17,7 @@ from app.stored.traces import Trace
 from app.traces.attempt import Attempt
 from app.traces.feed import Feed
 from app.traces.gapwatch import GapWatch
+from app.traces.introductions import NoIntroductions
 from app.traces.life import Life, TraceState
 from app.traces.pipeline import Pipeline, PipelineSettings
 from app.traces.supervisor import Supervisor
@@ -113,6 +114,7 @@ class World:
             settings=PipelineSettings(),
             gaps=GapWatch(self.store, TRACE.id),
             turn=contextlib.nullcontext(),
+            introductions=NoIntroductions(),
         )
         self.attempt = Attempt(pipeline)
 
