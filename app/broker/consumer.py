@@ -43,6 +43,8 @@ BATCH_BYTES = 16 * 1024 * 1024
 MOST_AHEAD = 10_000
 # From this many bytes on, nothing more is read from the socket until a batch is taken.
 BUFFER_BYTES = 64 * 1024 * 1024
+# Since this version of RabbitMQ the deliveries of direct replies are traced.
+REPLIES_TRACED = (4, 2)
 
 _CONNECTION_ERRORS = (
     aiormq.exceptions.AMQPError,
@@ -114,6 +116,7 @@ class TraceStream:
         self.queued_before = queued_before or 0
         self.is_cluster = reading.is_cluster
         self.was_bound = reading.was_bound
+        self.traces_replies = connection.broker_version >= REPLIES_TRACED
         self.remark: str | None = None
         self.waits = self.is_over = False
 

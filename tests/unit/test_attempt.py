@@ -60,6 +60,7 @@ class FakeStream:
     queued_before = 0
     buffered = 0
     is_cluster = False
+    traces_replies = True
 
     def __init__(self) -> None:
         self.looked = asyncio.Event()
