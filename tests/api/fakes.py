@@ -221,6 +221,7 @@ class FakeSpark:
 
     def __init__(self) -> None:
         self.relation = "before"
+        self.doubts: list[str] = []
         self.go = asyncio.Event()
         self.go.set()
         self.running = asyncio.Event()
@@ -254,8 +255,8 @@ class FakeSpark:
             "plan": {"form": "ranges", "reason": "few participants"},
             "gaps": [],
             "complete": True,
-            "sound": True,
-            "doubts": [],
+            "sound": not self.doubts,
+            "doubts": self.doubts,
             "quiet": 0,
             "file": None,
             "events": 0,

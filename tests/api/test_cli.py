@@ -19,7 +19,7 @@ from app.cli.exits import Exit
 from app.cli.output import printable
 from app.errors import OutageError
 from tests.api.conftest import World, make_world, served
-from tests.api.story import ALONE, AUDITED, INVOICED, ORDERED, SHOP, publish
+from tests.api.story import ALONE, AUDITED, INVOICED, ORDERED, SHOP, UNSOUND, publish
 from tools.servers import without_settings
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "cli.md"
@@ -294,6 +294,32 @@ async def test_an_incomplete_answer_ends_with_7_on_request(run: Command, world: 
 
     assert (await run("compare", INVOICED, AUDITED)).code == Exit.concurrent
     assert (await run("compare", INVOICED, AUDITED, "--require-complete")).code == Exit.incomplete
+
+
+async def test_an_unsound_answer_ends_with_8_on_request(run: Command, world: World) -> None:
+    await world.tell(*UNSOUND)
+
+    asked = await run("compare", INVOICED, AUDITED)
+    strict = await run("compare", INVOICED, AUDITED, "--require-complete", "--require-sound")
+    walked = await run("compare", INVOICED, AUDITED, "--require-complete")
+
+    sentence, doubt = asked.out.splitlines()
+    assert sentence.endswith("there may be a path that was not recorded")
+    assert doubt.startswith("NOT SOUND: participants are channels, and 2 of 4 ")
+    assert (asked.code, strict.code, walked.code) == (Exit.concurrent, Exit.unsound, 3)
+
+
+async def test_a_sound_answer_may_be_required(run: Command) -> None:
+    ended = await run("compare", INVOICED, AUDITED, "--require-complete", "--require-sound")
+    assert ended.code == Exit.concurrent
+
+
+async def test_an_unsound_chain_ends_with_8_on_request(run: Command, world: World) -> None:
+    world.spark.doubts = ["participants are channels"]
+    ended = await run("chain", ORDERED, INVOICED, "--require-sound")
+
+    assert ended.code == Exit.unsound
+    assert "NOT SOUND: participants are channels\n" in ended.out
 
 
 async def test_old_events_are_pruned(run: Command, world: World) -> None:
