@@ -40,6 +40,23 @@ class Assumed:
 
 
 @dataclass(frozen=True, slots=True)
+class Client:
+    """The participants of one user, place and client's name (empty: none is known).
+
+    Of their ``publishes``, ``alone`` are by those that never received; ``receives``: another has.
+    """
+
+    vhost: str
+    policy: str
+    user: str
+    place: str
+    client: str
+    publishes: int
+    alone: int
+    receives: int
+
+
+@dataclass(frozen=True, slots=True)
 class Misfit:
     """A policy that is too fine for a trace's clients.
 
@@ -131,28 +148,46 @@ def assumed_sql(trace_id: int, a: int, b: int) -> str:
     )
 
 
-def misfit_sql(trace_id: int) -> str:
-    """The query for a trace's `Misfit`; no row where its policy is not too fine for any client.
+def misfit_of(clients: Sequence[Client]) -> Misfit | None:
+    """How a trace's policy does not fit, if it is one that may not.
 
-    A client is a user at a place, and at loopback its name; one without a name may be any there.
+    Of a client with a name at loopback, only participants of the same name count, and those without
+    one, which may be of any; elsewhere all of its user and place are one client.
     """
+    if not clients:
+        return None
+    receiving = [each for each in clients if each.receives]
+    known = {(each.user, each.place) for each in receiving}
+    known_by_name = {(each.user, each.place, each.client) for each in receiving}
+    apart = 0
+    for each in clients:
+        if each.client and _is_loopback(each.place):
+            receives = any(
+                (each.user, each.place, name) in known_by_name for name in (each.client, "")
+            )
+        else:
+            receives = (each.user, each.place) in known
+        apart += each.alone if receives else 0
+    publishes = sum(each.publishes for each in clients)
+    return Misfit(clients[0].vhost, clients[0].policy, publishes, apart)
+
+
+def _is_loopback(place: str) -> bool:
+    return place == "::1" or place.startswith("127.")
+
+
+def clients_sql(trace_id: int) -> str:
+    """The query for a trace's `Client`s; no rows where its policy is not among `FINE`."""
     fine = ", ".join(f"'{policy}'" for policy in FINE)
-    receives = "max(CASE WHEN p.seq > p.published {more}THEN 1 ELSE 0 END)"
-    at_place = 'OVER (PARTITION BY p."user", p.place)'
     return f"""
-SELECT vhost, policy, CAST(sum(published) AS BIGINT) AS publishes,
-  CAST(sum(CASE WHEN published = seq AND receives = 1 THEN published ELSE 0 END) AS BIGINT) AS apart
-FROM (
-  SELECT t.vhost, t.policy, p.published, p.seq,
-    CASE WHEN p.client IS NULL OR p.place IS NULL OR p.place <> '::1' AND p.place NOT LIKE '127.%'
-      THEN {receives.format(more="")} {at_place}
-      WHEN {receives.format(more="AND p.client IS NULL ")} {at_place} = 1 THEN 1
-      ELSE {receives.format(more="")} OVER (PARTITION BY p."user", p.place, p.client)
-    END AS receives
-  FROM traces AS t CROSS JOIN participants AS p
-  WHERE t.id = {int(trace_id)} AND t.policy IN ({fine}) AND p.trace_id = t.id
-) AS acting
-GROUP BY vhost, policy
+SELECT t.vhost, t.policy,
+  p."user", coalesce(p.place, '') AS place, coalesce(p.client, '') AS client,
+  CAST(sum(p.published) AS BIGINT) AS publishes,
+  CAST(sum(CASE WHEN p.published = p.seq THEN p.published ELSE 0 END) AS BIGINT) AS alone,
+  max(CASE WHEN p.published < p.seq THEN 1 ELSE 0 END) AS receives
+FROM traces AS t CROSS JOIN participants AS p
+WHERE t.id = {int(trace_id)} AND t.policy IN ({fine}) AND p.trace_id = t.id
+GROUP BY t.vhost, t.policy, p."user", p.place, p.client
 """
 
 

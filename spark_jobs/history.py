@@ -18,7 +18,7 @@ import pyarrow as pa
 from model.blocks import ids_of
 from model.gaps import Gap, spanned_sql
 from model.jobs import Problem
-from model.sound import Assumed, Misfit, assumed_sql, misfit_sql, quiet_sql
+from model.sound import Assumed, Client, Misfit, assumed_sql, clients_sql, misfit_of, quiet_sql
 from spark_jobs.database import Connection
 from spark_jobs.errors import JobError
 from spark_jobs.ranges import Dot, Longs, Mark, Ranges
@@ -242,8 +242,7 @@ class History:
 
     def misfit(self, trace: int) -> Misfit | None:
         """How a trace's policy does not fit, if it may not."""
-        rows = self._connection.rows(misfit_sql(trace))
-        return Misfit(**rows[0]) if rows else None
+        return misfit_of([Client(**row) for row in self._connection.rows(clients_sql(trace))])
 
     def quiet(self, trace: int, first_id: int, last_id: int) -> int:
         """How many events of a span are of quiet traffic, counted up to `MOST_QUIET`."""

@@ -11,7 +11,7 @@ import httpx
 import typer
 
 from app.cli.client import Client, segment
-from app.cli.events import end_by_relation, say_doubts
+from app.cli.events import end_by_relation, say_caveats
 from app.cli.exits import CommandError, Exit
 from app.cli.following import followed, say_job, submit
 from app.cli.options import Json, RequireComplete, RequireSound, Url, User, Wait
@@ -77,13 +77,13 @@ def _say_summary(summary: dict[str, Any]) -> None:
     if summary["relation"] == "concurrent":
         known = "" if summary["complete"] and summary["sound"] else " as far as is known"
         say(f"events {summary['from']} and {summary['to']} are concurrent{known}: no chain")
-        return say_doubts(summary)
+        return say_caveats(summary)
     say(
         f"{summary['events']} events of {summary['participants']} participants, "
         f"{'complete' if summary['complete'] else 'INCOMPLETE: it spans a gap'}, "
         f"{summary['bytes']} bytes in {summary['location']}"
     )
-    return say_doubts(summary)
+    return say_caveats(summary)
 
 
 @export.command("list")

@@ -12,6 +12,7 @@ from app.cli.exits import CommandError, Exit
 from app.cli.options import Json, RequireComplete, RequireSound, Url, User
 from app.cli.output import as_json, out, printable, say, table
 from model.event import SHOWN
+from model.sound import MOST_QUIET
 
 # The fields that have a width in a terminal; what is longest comes last.
 _LAST = "participant"
@@ -142,14 +143,17 @@ def compare(
         as_json(answer)
     else:
         say(printable(answer["sentence"]))
-        say_doubts(answer)
+        say_caveats(answer)
     end_by_relation(answer, require_complete, require_sound)
 
 
-def say_doubts(answer: dict[str, Any]) -> None:
-    """Why an answer is not sound, a line each."""
+def say_caveats(answer: dict[str, Any]) -> None:
+    """Why an answer is not sound, a line each, and what quiet traffic it leaves out."""
     for doubt in answer["doubts"]:
         say(f"NOT SOUND: {printable(doubt)}")
+    if quiet := answer["quiet"]:
+        least = "at least " if quiet == MOST_QUIET else ""
+        say(f"quiet traffic in between, which is not followed: {least}{quiet} event(s)")
 
 
 def end_by_relation(answer: dict[str, Any], require_complete: bool, require_sound: bool) -> None:

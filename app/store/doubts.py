@@ -9,12 +9,13 @@ from app.store.events import MAX_ID
 from app.store.subject import Subject, reads
 from model.sound import (
     Assumed,
+    Client,
     Doubt,
-    Misfit,
     Soundness,
     assumed_sql,
+    clients_sql,
     doubts_of,
-    misfit_sql,
+    misfit_of,
     quiet_sql,
 )
 
@@ -39,5 +40,5 @@ class Doubts(Subject):
 async def _doubts(connection: AsyncConnection, trace_id: int, a: int, b: int) -> tuple[Doubt, ...]:
     found = await connection.execute(text(assumed_sql(trace_id, a, b)))
     assumed = [Assumed(*row) for row in found]
-    misfit = (await connection.execute(text(misfit_sql(trace_id)))).one_or_none()
-    return doubts_of(assumed, None if misfit is None else Misfit(*misfit))
+    clients = await connection.execute(text(clients_sql(trace_id)))
+    return doubts_of(assumed, misfit_of([Client(*row) for row in clients]))

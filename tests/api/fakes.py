@@ -222,6 +222,7 @@ class FakeSpark:
     def __init__(self) -> None:
         self.relation = "before"
         self.doubts: list[str] = []
+        self.quiet = 0
         self.go = asyncio.Event()
         self.go.set()
         self.running = asyncio.Event()
@@ -257,7 +258,7 @@ class FakeSpark:
             "complete": True,
             "sound": not self.doubts,
             "doubts": self.doubts,
-            "quiet": 0,
+            "quiet": self.quiet,
             "file": None,
             "events": 0,
             "participants": 0,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.tracker import Policy
-from model.sound import FINE, Assumed, Doubt, Misfit, Soundness, doubts_of
+from model.sound import FINE, Assumed, Client, Doubt, Misfit, Soundness, doubts_of, misfit_of
 
 
 def assumed(*numbers: int) -> list[Assumed]:
@@ -58,6 +58,17 @@ def test_a_policy_that_does_not_fit_is_named_with_the_one_that_does() -> None:
         " of clients that receive on others: what led to them is not seen;"
         " rabbitmq-itc restamp / --participant client sees it"
     ]
+
+
+def test_one_publish_apart_is_enough() -> None:
+    clients = [
+        Client("/", "channel", "shop", "10.0.0.7", "", publishes=9, alone=1, receives=1),
+        Client("/", "channel", "shop", "10.0.0.8", "", publishes=7, alone=7, receives=0),
+    ]
+    assert misfit_of(clients) == Misfit("/", "channel", 16, 1)
+    assert len(doubts_of([], misfit_of(clients))) == 1
+    assert doubts_of([], misfit_of(clients[1:])) == ()
+    assert misfit_of([]) is None
 
 
 def test_the_command_can_be_pasted_whatever_the_virtual_host_is_called() -> None:
