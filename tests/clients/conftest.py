@@ -1,0 +1,89 @@
+"""Pipelines of real client programs, each a process, beside a trace of their virtual host."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.clients.programs.role import TARGETS, Role
+from tests.clients.truth import Truth
+from tests.integration.conftest import service, settings, store, until
+from tools.servers import Broker, Child, without_settings
+
+__all__ = ["pipeline", "service", "settings", "store"]
+
+STOP_SECONDS = 20.0
+
+
+class Pipeline:
+    """The programs of a pipeline, with their diaries in one folder. Use it as a context manager."""
+
+    def __init__(self, broker: Broker, vhost: str, folder: Path) -> None:
+        self._broker = broker
+        self._vhost = vhost
+        self._folder = folder
+        self._children: list[Child] = []
+
+    def add_queues(self) -> None:
+        """Declare the queue of each program, so that none has to wait for another."""
+        for program in TARGETS:
+            self._broker.api("PUT", "queues", self._vhost, program, json={"durable": True})
+
+    def start(
+        self, program: str, command: Sequence[str], *, requests: int, named: bool = True
+    ) -> Child:
+        """Start a program; ``command`` is for Python."""
+        url = self._broker.amqp_url(self._vhost)
+        role = Role(program, url, program if named else None, self._folder, requests)
+        child = Child(
+            program,
+            [sys.executable, *command],
+            log=self._folder / f"{program}.log",
+            env={**without_settings(), **role.environment()},
+            cwd=Path(__file__).parents[2],
+        )
+        self._children.append(child)
+        return child
+
+    async def truth(self, front: Child) -> Truth:
+        """Wait until the first program has ended and every message has been handled."""
+
+        async def ended() -> bool:
+            self._check()
+            return front.exit_code is not None
+
+        async def settled() -> Truth | None:
+            self._check()
+            truth = Truth.read(self._folder)
+            return None if truth.under_way else truth
+
+        await until(ended, f"{front.name} has made its requests")
+        return await until(settled, f"all messages are handled{self._logs()}")
+
+    def _check(self) -> None:
+        for child in self._children:
+            if child.exit_code:
+                pytest.fail(f"{child.name} ended with {child.exit_code}{child.log_tail()}")
+
+    def _logs(self) -> str:
+        return "".join(f"\n{child.name}:{child.log_tail()}" for child in self._children)
+
+    def close(self) -> None:
+        """End every program that still runs, all at once: some take their time."""
+        for child in self._children:
+            child.signal(signal.SIGTERM)
+        for child in self._children:
+            child.stop(STOP_SECONDS)
+
+
+@pytest.fixture
+def pipeline(rabbit: Broker, vhost: str, tmp_path: Path) -> Iterator[Pipeline]:
+    folder = tmp_path / "pipeline"
+    folder.mkdir()
+    pipeline = Pipeline(rabbit, vhost, folder)
+    yield pipeline
+    pipeline.close()

@@ -1,0 +1,107 @@
+"""Real client libraries, each a pipeline of programs that know what caused what.
+
+Every true pair of publishes must be "before", every delivery be matched with its own publish, and
+no program be taken for another. All programs run on this machine, under one user: what tells them
+apart is the name that each gives its connections.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import pytest
+
+from tests.clients.conftest import Pipeline
+from tests.clients.judge import Name, Verdict, celery_task, dramatiq_message, judged, message_id
+from tests.clients.programs.role import TARGETS
+from tests.integration.conftest import Service
+
+PROGRAMS = "tests.clients.programs"
+
+
+class Library(NamedTuple):
+    """How a pipeline on a library is run: a command for Python a program, the first one last."""
+
+    commands: dict[str, Sequence[str]]
+    name: Name = message_id
+    requests: int = 6
+    declares: bool = False  # its programs declare their queues, with arguments of their own
+
+
+def by_hand(module: str, *words: str, requests: int = 6) -> Library:
+    command = ["-m", f"{PROGRAMS}.{module}", *words]
+    return Library(dict.fromkeys(reversed(TARGETS), command), requests=requests)
+
+
+def celery_worker(queue: str) -> Sequence[str]:
+    application = ["-m", "celery", "-A", f"{PROGRAMS}.with_celery"]
+    worker = ["worker", "-Q", queue, "-n", f"{queue}@localhost", "-P", "prefork", "-c", "2"]
+    return [*application, *worker, "--loglevel", "WARNING"]
+
+
+def dramatiq_worker(queue: str) -> Sequence[str]:
+    worker = ["-m", "dramatiq", f"{PROGRAMS}.with_dramatiq", "--queues", queue]
+    return [*worker, "--processes", "2" if queue == "orders" else "1", "--threads", "2"]
+
+
+def calls(module: str) -> Sequence[str]:
+    return ["-c", f"from {PROGRAMS}.{module} import main; main()"]  # as its workers import it
+
+
+LIBRARIES = {
+    "celery": Library(
+        {
+            **{queue: celery_worker(queue) for queue in ("orders", "billing", "shipping")},
+            "front": calls("with_celery"),
+        },
+        celery_task,
+        requests=2,
+        declares=True,
+    ),
+    "kombu": by_hand("with_kombu"),
+    "pika on one connection": by_hand("with_pika", "one"),
+    "pika on two connections": by_hand("with_pika", "two"),
+    "aio-pika": by_hand("with_aio_pika"),
+    "faststream": by_hand("with_faststream"),
+    "dramatiq": Library(
+        {
+            **{
+                queue: dramatiq_worker(queue) for queue in ("orders", "billing", "shipping", "mail")
+            },
+            "front": calls("with_dramatiq"),
+        },
+        dramatiq_message,
+        requests=3,
+        declares=True,
+    ),
+    "rabbitpy": by_hand("with_rabbitpy", requests=2),
+}
+
+
+async def verdict_on(
+    library: Library, service: Service, pipeline: Pipeline, vhost: str, policy: str, named: bool
+) -> Verdict:
+    """Run a pipeline to its end under a trace, and judge what is stored."""
+    if not library.declares:
+        pipeline.add_queues()
+    await service.running(vhost, policy)
+    for program, command in library.commands.items():
+        front = pipeline.start(program, command, requests=library.requests, named=named)
+    truth = await pipeline.truth(front)
+    pipeline.close()
+    await service.registry.stop(vhost)
+    return judged(await service.events(vhost), truth, library.name)
+
+
+@pytest.mark.parametrize("policy", ["user", "connection", "channel"])
+@pytest.mark.parametrize("library", LIBRARIES)
+async def test_dev(service: Service, pipeline: Pipeline, vhost: str, library: str, policy) -> None:
+    verdict = await verdict_on(LIBRARIES[library], service, pipeline, vhost, policy, named=True)
+    print(
+        f"RECALL {library} {policy}: {verdict.recall:.0%} of {verdict.direct}+{verdict.indirect}"
+        f" participants {verdict.participants} failures {verdict.failures}"
+    )
+    assert not verdict.failures
+    if policy == "user":
+        assert not verdict.missed
