@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -36,12 +35,12 @@ class Pipeline:
     def start(
         self, program: str, command: Sequence[str], *, requests: int, named: bool = True
     ) -> Child:
-        """Start a program; ``command`` is for Python."""
+        """Start a program."""
         url = self._broker.amqp_url(self._vhost)
         role = Role(program, url, program if named else None, self._folder, requests)
         child = Child(
             program,
-            [sys.executable, *command],
+            command,
             log=self._folder / f"{program}.log",
             env={**without_settings(), **role.environment()},
             cwd=Path(__file__).parents[2],

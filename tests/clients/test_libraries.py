@@ -7,10 +7,14 @@ apart is the name that each gives its connections.
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from playwright._impl._driver import compute_driver_executable
 
 from tests.clients.conftest import Pipeline
 from tests.clients.judge import Name, Verdict, celery_task, dramatiq_message, judged, message_id
@@ -21,7 +25,7 @@ PROGRAMS = "tests.clients.programs"
 
 
 class Library(NamedTuple):
-    """How a pipeline on a library is run: a command for Python a program, the first one last."""
+    """How a pipeline on a library is run: the command of each program, of the first one last."""
 
     commands: dict[str, Sequence[str]]
     name: Name = message_id
@@ -30,23 +34,38 @@ class Library(NamedTuple):
 
 
 def by_hand(module: str, *words: str, requests: int = 6) -> Library:
-    command = ["-m", f"{PROGRAMS}.{module}", *words]
+    command = [sys.executable, "-m", f"{PROGRAMS}.{module}", *words]
     return Library(dict.fromkeys(reversed(TARGETS), command), requests=requests)
 
 
 def celery_worker(queue: str) -> Sequence[str]:
-    application = ["-m", "celery", "-A", f"{PROGRAMS}.with_celery"]
+    application = [sys.executable, "-m", "celery", "-A", f"{PROGRAMS}.with_celery"]
     worker = ["worker", "-Q", queue, "-n", f"{queue}@localhost", "-P", "prefork", "-c", "2"]
     return [*application, *worker, "--loglevel", "WARNING"]
 
 
 def dramatiq_worker(queue: str) -> Sequence[str]:
-    worker = ["-m", "dramatiq", f"{PROGRAMS}.with_dramatiq", "--queues", queue]
-    return [*worker, "--processes", "2" if queue == "orders" else "1", "--threads", "2"]
+    worker = [sys.executable, "-m", "dramatiq", f"{PROGRAMS}.with_dramatiq"]
+    return [
+        *worker,
+        "--queues",
+        queue,
+        "--processes",
+        "2" if queue == "orders" else "1",
+        "--threads",
+        "2",
+    ]
 
 
 def calls(module: str) -> Sequence[str]:
-    return ["-c", f"from {PROGRAMS}.{module} import main; main()"]  # as its workers import it
+    start = f"from {PROGRAMS}.{module} import main; main()"  # as its workers import it
+    return [sys.executable, "-c", start]
+
+
+def on_node(script: str) -> Library:
+    node, _ = compute_driver_executable()  # the Node that Playwright brings
+    command = [node, str(Path(__file__).parent / "programs" / script), json.dumps(TARGETS)]
+    return Library(dict.fromkeys(reversed(TARGETS), command))
 
 
 LIBRARIES = {
@@ -75,6 +94,7 @@ LIBRARIES = {
         requests=3,
         declares=True,
     ),
+    "amqplib": on_node("with_amqplib.js"),
     "rabbitpy": by_hand("with_rabbitpy", requests=2),
 }
 
