@@ -1,4 +1,4 @@
-"""What the programs of a pipeline know themselves: which message each handled, and when it published.
+"""What the programs of a pipeline know: which message each handled, and what it then published.
 
 A program appends lines of JSON to a diary of its own (`Diary`, also from several processes and
 threads at once); the test reads them all (`Truth`). A message's name is the program's own, and the

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import threading
 from typing import Any
-from urllib.parse import quote
 
 import dramatiq
 from dramatiq.brokers.rabbitmq import RabbitmqBroker
@@ -27,7 +26,7 @@ def _name(message: Any) -> str:
 
 
 class Witness(Middleware):
-    """Writes down what is published and handled. First in the list: what it hears of last is over."""
+    """Writes down what is published and handled. First in the list, so it hears of an end last."""
 
     def __init__(self) -> None:
         self._here = threading.local()
@@ -59,12 +58,11 @@ class Witness(Middleware):
         self._here.handling = None
 
 
-url = me.url
-if me.client_properties:
-    url += f"?client_properties={quote(repr(me.client_properties))}"
 broker = RabbitmqBroker(
-    url=url, middleware=[Witness(), Retries(min_backoff=200), Pipelines(), CurrentMessage()]
+    url=me.url, middleware=[Witness(), Retries(min_backoff=200), Pipelines(), CurrentMessage()]
 )
+if me.client_properties:
+    broker.parameters.client_properties = me.client_properties
 dramatiq.set_broker(broker)
 
 
