@@ -19,7 +19,7 @@ STOP_SECONDS = 20.0
 
 
 class Pipeline:
-    """The programs of a pipeline, with their diaries in one folder. Use it as a context manager."""
+    """The programs of a pipeline, with their diaries and logs in one folder."""
 
     def __init__(self, broker: Broker, vhost: str, folder: Path) -> None:
         self._broker = broker
@@ -44,6 +44,7 @@ class Pipeline:
             log=self._folder / f"{program}.log",
             env={**without_settings(), **role.environment()},
             cwd=Path(__file__).parents[2],
+            death_signal=signal.SIGTERM,  # several have children of their own, which this one ends
         )
         self._children.append(child)
         return child
@@ -61,15 +62,12 @@ class Pipeline:
             return None if truth.under_way else truth
 
         await until(ended, f"{front.name} has made its requests")
-        return await until(settled, f"all messages are handled{self._logs()}")
+        return await until(settled, "all messages are handled")
 
     def _check(self) -> None:
         for child in self._children:
             if child.exit_code:
                 pytest.fail(f"{child.name} ended with {child.exit_code}{child.log_tail()}")
-
-    def _logs(self) -> str:
-        return "".join(f"\n{child.name}:{child.log_tail()}" for child in self._children)
 
     def close(self) -> None:
         """End every program that still runs, all at once: some take their time."""
@@ -77,6 +75,8 @@ class Pipeline:
             child.signal(signal.SIGTERM)
         for child in self._children:
             child.stop(STOP_SECONDS)
+            print(f"{child.name}:{child.log_tail()}")  # pytest shows it if the test fails
+        self._children.clear()
 
 
 @pytest.fixture
