@@ -69,14 +69,18 @@ class Pipeline:
             if child.exit_code:
                 pytest.fail(f"{child.name} ended with {child.exit_code}{child.log_tail()}")
 
-    def close(self) -> None:
-        """End every program that still runs, all at once: some take their time."""
-        for child in self._children:
+    def end(self, *children: Child) -> None:
+        """End these programs if they still run, all at once: some take their time."""
+        for child in children:
             child.signal(signal.SIGTERM)
-        for child in self._children:
+        for child in children:
             child.stop(STOP_SECONDS)
             print(f"{child.name}:{child.log_tail()}")  # pytest shows it if the test fails
-        self._children.clear()
+            self._children.remove(child)
+
+    def close(self) -> None:
+        """End every program."""
+        self.end(*self._children)
 
 
 @pytest.fixture

@@ -120,15 +120,40 @@ async def verdict_on(
     return judged(await service.events(vhost), truth, library.name)
 
 
-@pytest.mark.parametrize("library", LIBRARIES)
-async def test_every_true_pair_is_before_and_programs_are_told_apart(
-    service: Service, pipeline: Pipeline, vhost: str, library: str
-) -> None:
-    verdict = await verdict_on(LIBRARIES[library], service, pipeline, vhost)
+def assert_right(verdict: Verdict) -> None:
     assert verdict.failures == []
     assert verdict.missed == []
     assert verdict.confused == []
     assert {len(participants) for participants in verdict.participants.values()} == {1}
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+async def test_every_true_pair_is_before_and_programs_are_told_apart(
+    service: Service, pipeline: Pipeline, vhost: str, library: str
+) -> None:
+    assert_right(await verdict_on(LIBRARIES[library], service, pipeline, vhost))
+
+
+async def test_a_program_that_is_started_again_is_the_participant_that_it_was(
+    service: Service, pipeline: Pipeline, vhost: str
+) -> None:
+    library = LIBRARIES["pika on two connections"]
+    pipeline.add_queues()
+    await service.running(vhost)
+    running = {
+        program: pipeline.start(program, command, requests=library.requests)
+        for program, command in library.commands.items()
+    }
+    await pipeline.truth(running["front"])
+    pipeline.end(*running.values())
+    for program, command in library.commands.items():
+        front = pipeline.start(program, command, requests=library.requests)
+    truth = await pipeline.truth(front)
+    pipeline.close()
+    await service.registry.stop(vhost)
+    verdict = judged(await service.events(vhost), truth, library.name)
+    assert verdict.direct == 2 * 4 * library.requests
+    assert_right(verdict)
 
 
 @pytest.mark.parametrize("policy", ["connection", "channel"])

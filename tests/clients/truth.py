@@ -5,8 +5,8 @@ threads at once); the test reads them all (`Truth`). A message's name is the pro
 test finds it again in the stored events: in the property ``message_id``, or where the library has
 its ids.
 
-    {"published": "r1>orders", "because": ["r1"]}
-    {"handled": "r1"}
+    {"published": "7>orders>mail", "because": ["7>orders"]}
+    {"handled": "7>orders"}
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What each program of a pipeline is told, by its environment, and what most of them do.
 
-A request passes five programs, each with a queue of its name:
+A request passes five programs, four of them with a queue of their name:
 front → orders → billing and shipping → mail, which hears of each request from both.
 """
 
@@ -68,9 +68,9 @@ class Role(NamedTuple):
         return self.program == "front"
 
     def first(self) -> list[tuple[str, str]]:
-        """The (queue, message) of each request."""
+        """The (queue, message) of each request. A program that runs again makes others."""
         return [
-            (target, f"r{number}>{target}")
+            (target, f"{os.getpid()}.{number}>{target}")
             for number in range(self.requests)
             for target in TARGETS[self.program]
         ]

@@ -28,7 +28,7 @@ async function main() {
   };
 
   if (program === 'front') {
-    for (let number = 0; number < requests; number += 1) publish(`r${number}`, []);
+    for (let number = 0; number < requests; number += 1) publish(`${process.pid}.${number}`, []);
     await publishing.close();
     await connection.close();
     return;
