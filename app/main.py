@@ -173,6 +173,7 @@ def _pipeline(settings: Settings) -> PipelineSettings:
         batch_seconds=settings.batch_seconds,
         prefetch=settings.prefetch,
         check_seconds=settings.tracing_check_seconds,
+        shared_places=settings.shared_places,
         retention=Retention(
             keep_events=settings.retention_events,
             keep_seconds=None if days is None else days * _DAY_SECONDS,

@@ -166,6 +166,11 @@ class Settings(BaseSettings):
         description="Processes that traces are spread over, to use more than one core; "
         "0 runs them within the service.",
     )
+    shared_places: Names = Field(
+        default=(),
+        description="Networks from which several programs connect under one address, as behind a "
+        "proxy, comma separated: there a client's own name tells them apart. Loopback is one.",
+    )
     pending_copies: Count = Field(
         default=200_000,
         description="Most routed copies of a trace that wait for their delivery; "
@@ -323,6 +328,13 @@ class Settings(BaseSettings):
     def _management(cls, value: SecretUrl) -> SecretUrl:
         if value.parts.scheme not in ("http", "https") or not value.parts.hostname:
             raise ValueError("expected http://host:port or https://host:port")
+        return value
+
+    @field_validator("shared_places")
+    @classmethod
+    def _networks(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for network in value:
+            ipaddress.ip_network(network)
         return value
 
     @field_validator("cors_origins")

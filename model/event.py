@@ -94,7 +94,12 @@ class Event(NamedTuple):
     participant: Annotated[
         int,
         Stored("events.participant", "event.participant", bits=32),
-        Shown("Participant", "Who acted: a number within the trace.", usual=True, width=20),
+        Shown("Number", "Who acted: the participant's number within the trace."),
+    ]
+    participant_name: Annotated[
+        str,
+        Stored("participants.name"),
+        Shown("Participant", "Who acted: client, user and place.", usual=True, width=24),
     ]
     seq: Annotated[
         int,
@@ -135,6 +140,11 @@ class Event(NamedTuple):
         bool,
         Stored("events.redelivered", "record.redelivered"),
         Shown("Redelivered", "The broker's own flag: handed over before."),
+    ]
+    quiet: Annotated[
+        bool,
+        Stored("events.quiet", "event.quiet"),
+        Shown("Quiet", "Of quiet traffic: matched, and never joined into clocks."),
     ]
     node: Annotated[str, Stored("channels.node"), Shown("Node", "The broker's node.")]
     connection: Annotated[

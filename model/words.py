@@ -20,3 +20,4 @@ class Match(enum.IntEnum):
     redelivered = 2  # the same copy handed over again
     dead_lettered = 3  # followed through x-death to the publish it came from
     unmatched = 4  # its publish was not observed
+    untraced = 5  # a direct reply, whose delivery the broker does not trace: known from `reply_to`

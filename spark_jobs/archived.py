@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from model.gaps import Gap
 from model.jobs import Problem
-from spark_jobs.columns import arrow_schema
+from spark_jobs.columns import FLAG, arrow_schema
 from spark_jobs.errors import JobError
 from spark_jobs.export import write_file
 from spark_jobs.history import History
@@ -122,11 +123,11 @@ class Archive:
         """The events of a span of ids in batches, by id."""
         for part in self.parts:
             if part.first_id <= last_id and part.last_id >= first_id:
-                file = ds.dataset(str(self.folder / part.file), format="parquet")
+                file = self._file(part, columns)
                 span = (ds.field("id") >= first_id) & (ds.field("id") <= last_id)
                 for batch in file.to_batches(columns=list(columns), filter=span, use_threads=False):
                     if batch.num_rows:
-                        yield batch.cast(arrow_schema(columns))
+                        yield _whole(batch.cast(arrow_schema(columns)))
 
     def lookup(self, columns: Sequence[str], ids: Sequence[int]) -> dict[int, dict[str, Any]]:
         """Some columns of single events by their ids; events that are not here are left out."""
@@ -134,13 +135,26 @@ class Archive:
         for part in self.parts:
             wanted = [each for each in ids if part.first_id <= each <= part.last_id]
             if wanted:
-                file = ds.dataset(str(self.folder / part.file), format="parquet")
+                file = self._file(part, ("id", *columns))
                 table = file.to_table(["id", *columns], filter=ds.field("id").isin(wanted))
                 found.update({row["id"]: row for row in table.to_pylist()})
         return found
+
+    def _file(self, part: Part, columns: Sequence[str]) -> ds.Dataset:
+        """One file, whose columns are null where it was written before they were thought of."""
+        schema = arrow_schema(columns)
+        return ds.dataset(str(self.folder / part.file), schema=schema, format="parquet")
 
     @property
     def row_bytes(self) -> int:
         """About how many bytes an event takes in memory: files are several times smaller."""
         events = sum(part.events for part in self.parts)
         return 4 * sum(part.bytes for part in self.parts) // max(events, 1)
+
+
+def _whole(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch, with no for flags that were not written."""
+    for at, field in enumerate(batch.schema):
+        if field.type == FLAG:
+            batch = batch.set_column(at, field, pc.fill_null(batch.column(at), False))
+    return batch

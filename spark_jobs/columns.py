@@ -96,7 +96,6 @@ def _stored(field: Field) -> tuple[str, EventColumn]:
 
 COLUMNS: dict[str, EventColumn] = {
     **dict(_stored(field) for field in FIELDS if field.name != "payload_sha256"),
-    "participant_name": EventColumn("p.name", TEXT, "participants"),
     "channel_number": EventColumn("e.channel", LONG),
     # An empty payload is still a payload, so NULL is marked by its length.
     "payload_stored": EventColumn("coalesce(length(e.payload), -1)", LONG),

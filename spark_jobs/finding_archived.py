@@ -7,6 +7,7 @@ from itertools import chain as chained
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from itc import Relation
 from model.jobs import Problem
@@ -22,7 +23,7 @@ from spark_jobs.slices import Slice, rows_per_slice
 from spark_jobs.slices import ranges_of as ranges_in
 from spark_jobs.source import read
 
-COLUMNS = ("id", "participant", "height", "seq", "cause_id")
+COLUMNS = ("id", "participant", "height", "seq", "cause_id")  # of a `Span`
 # A span is held in the driver: 80 bytes per event while it is followed.
 MOST_EVENTS = 20_000_000
 REASON = "The chain begins in the archive, so causes were followed event by event."
@@ -60,10 +61,11 @@ def find_archived(
 
 def _span(archive: Archive, database: Database, first_id: int, last_id: int) -> Span:
     """Everything from the first event to the last, from the archive and then from the store."""
-    archived = archive.read(COLUMNS, first_id, min(last_id, archive.through))
+    columns = (*COLUMNS, "quiet")
+    archived = archive.read(columns, first_id, min(last_id, archive.through))
     live: Iterator[pa.RecordBatch] = iter(())
     if last_id > archive.through:
-        live = read(database, COLUMNS, Slice(archive.trace, archive.through + 1, last_id))
+        live = read(database, columns, Slice(archive.trace, archive.through + 1, last_id))
     batches: list[pa.RecordBatch] = []
     events = 0
     for batch in chained(archived, live):
@@ -76,7 +78,8 @@ def _span(archive: Archive, database: Database, first_id: int, last_id: int) -> 
                 " chain that begins in the archive; choose nearer ones.",
             )
     table = pa.Table.from_batches(batches)
-    causes = table.column("cause_id").fill_null(0)
+    # Quiet traffic joins no clocks.
+    causes = pc.if_else(table.column("quiet"), None, table.column("cause_id")).fill_null(0)
     table = table.set_column(table.column_names.index("cause_id"), "cause_id", causes)
     return Span(*(table.column(name).to_numpy() for name in COLUMNS))
 

@@ -30,15 +30,27 @@ def trace_path(vhost: str) -> str:
 def start(
     vhost: Vhost,
     participant: Annotated[
-        str | None, typer.Option(help="Who counts as a participant: channel, connection or user.")
+        str | None,
+        typer.Option(
+            help="Who counts as a participant: client (the default), host, user, connection or "
+            "channel."
+        ),
+    ] = None,
+    quiet: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Traffic that joins no clocks: exchange:NAME or queue:NAME, with * for any "
+            "characters. May be given several times."
+        ),
     ] = None,
     url: Url = None,
     user: User = None,
 ) -> None:
     """Start capturing a virtual host."""
-    body = {"participant": participant} if participant else None
+    wish = {"participant": participant, "quiet": quiet}
+    body = {name: value for name, value in wish.items() if value}
     client = Client.from_environment(url, user)
-    answer = client.send("PUT", trace_path(vhost), json=body)
+    answer = client.send("PUT", trace_path(vhost), json=body or None)
     say(f"{printable(vhost)}: {'started' if answer.status_code == 201 else 'runs already'}")
 
 

@@ -149,6 +149,7 @@ async def _store_checkpoint(
     new_channels = rows.channel_rows(trace_id, changes.channels)
     await dialect.insert_many(connection, tables.channels, new_channels)
     await _note_last_of_channels(connection, trace_id, changes.channel_keys_acted, batch.events)
+    await _note_replies(connection, trace_id, changes.replies)
     await _store_participants(connection, dialect, trace_id, changes, batch.events)
     new_copies = rows.copy_rows(trace_id, changes.copies_added)
     await dialect.insert_many(connection, tables.copies, new_copies)
@@ -168,6 +169,21 @@ async def _note_last_of_channels(
         )
         .values(last_event_id=bindparam("last")),
         [{"acted": number, "last": last[number]} for number in acted],
+    )
+
+
+async def _note_replies(
+    connection: AsyncConnection, trace_id: int, replies: list[tuple[int, str]]
+) -> None:
+    if not replies:
+        return
+    await connection.execute(
+        update(tables.channels)
+        .where(
+            tables.channels.c.trace_id == trace_id, tables.channels.c.number == bindparam("asked")
+        )
+        .values(replies_to=bindparam("name")),
+        [{"asked": number, "name": name} for number, name in replies],
     )
 
 
@@ -200,7 +216,7 @@ async def _store_participants(
 @functools.lru_cache(maxsize=MOST_DIALECTS)
 def _upsert_participants(dialect: Dialect) -> Executable:
     insert = dialect.upsert(tables.participants)
-    changing = ("seq", "lamport", "height", "last_event_id")
+    changing = ("seq", "published", "lamport", "height", "last_event_id")
     return insert.on_conflict_do_update(
         index_elements=[tables.participants.c.trace_id, tables.participants.c.number],
         set_={name: insert.excluded[name] for name in changing},

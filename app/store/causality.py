@@ -1,7 +1,8 @@
 """An event's causal past and future, nearest first, by index look-ups alone.
 
 What happens right before an event is the participant's previous event and, where it was received,
-its cause; right after it come the participant's next event and everything received from it. Both
+its cause; right after it come the participant's next event and everything received from it, quiet
+traffic left out. Both
 walks always continue from the nearest event they know of, so what they have found so far is the
 nearest part of the answer, however large that is: ids are a linear extension of happens-before.
 """
@@ -40,7 +41,8 @@ WITH start AS (
   ) AS "end"
   FROM events WHERE id IN :ids
 )
-SELECT start.id AS start, start."end", run.id, run.cause_id
+SELECT start.id AS start, start."end", run.id,
+  CASE WHEN run.quiet THEN NULL ELSE run.cause_id END AS cause_id
 FROM start JOIN events AS run
   ON run.trace_id = start.trace_id AND run.participant = start.participant
   AND run.height BETWEEN {least} AND {greatest}
@@ -61,7 +63,7 @@ _BACKWARD = _runs_query(
 )
 
 _RECEIVED = text(
-    "SELECT cause_id, id FROM events WHERE cause_id IN :ids ORDER BY id LIMIT :most"
+    "SELECT cause_id, id FROM events WHERE cause_id IN :ids AND NOT quiet ORDER BY id LIMIT :most"
 ).bindparams(bindparam("ids", expanding=True))
 
 # From some ids to their neighbours, and to the neighbours of what was read ahead.

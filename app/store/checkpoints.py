@@ -94,8 +94,8 @@ async def _channels(connection: AsyncConnection, trace_id: int) -> list[ChannelS
         .order_by(tables.channels.c.number)
     )
     return [
-        ChannelState(number, Channel(node, name, channel, user), participant, last)
-        async for _, number, participant, node, name, channel, user, last in _rows(
+        ChannelState(number, Channel(node, name, channel, user), participant, last, replies)
+        async for _, number, participant, node, name, channel, user, last, replies in _rows(
             connection, query
         )
     ]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from typing import Any
 
-from sqlalchemy import BigInteger, Integer, and_, column, select, values
+from sqlalchemy import BigInteger, ColumnElement, Integer, and_, column, select, values
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store import tables
@@ -14,6 +15,8 @@ from model.event import Event
 
 # How many participants one query looks up: both databases bound a query's parameters.
 CHUNK = 500
+
+_IDENTITY = ("name", "user", "place", "client", "assumed", "key")
 
 
 class Participants(Subject):
@@ -71,18 +74,22 @@ class Participants(Subject):
         ``before``: only those whose last event has a smaller id, for the next page.
         """
         first = tables.events.alias("first")
+        its = tables.participants.c
+        fields: list[ColumnElement[Any]] = [
+            tables.traces.c.vhost,
+            its.number,
+            *(its[name] for name in _IDENTITY),
+            its.published,
+            its.seq - its.published,
+            its.interval,
+            # Its events are numbered without holes, and retention removes the first ones.
+            its.seq - first.c.seq + 1,
+            its.lamport,
+            its.first_event_id,
+            its.last_event_id,
+        ]
         query = (
-            select(
-                tables.traces.c.vhost,
-                tables.participants.c.number,
-                tables.participants.c.name,
-                tables.participants.c.interval,
-                # Its events are numbered without holes, and retention removes the first ones.
-                tables.participants.c.seq - first.c.seq + 1,
-                tables.participants.c.lamport,
-                tables.participants.c.first_event_id,
-                tables.participants.c.last_event_id,
-            )
+            select(*fields)
             .join(tables.traces, tables.traces.c.id == tables.participants.c.trace_id)
             .join(first, first.c.id == tables.participants.c.first_event_id)
             .where(tables.participants.c.trace_id == trace_id)
@@ -93,7 +100,7 @@ class Participants(Subject):
             query = query.where(tables.participants.c.last_event_id < before)
         rows = (await connection.execute(query)).all()
         through = await _channels(connection, trace_id, [row[1] for row in rows])
-        return [Participant(*row, channels=through[row[1]]) for row in rows]
+        return [Participant(*[*row, through[row[1]]]) for row in rows]
 
 
 async def _channels(

@@ -68,6 +68,7 @@ def channel_rows(trace_id: int, channels: Iterable[ChannelState]) -> list[Row]:
             state.channel.number,
             state.channel.user,
             state.last_event_id,
+            state.replies_to,
         )
         for state in channels
     ]

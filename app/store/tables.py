@@ -47,7 +47,8 @@ traces = Table(
     metadata,
     Column("id", Integer, primary_key=True),
     Column("vhost", Text, nullable=False, unique=True),
-    Column("policy", Text, nullable=False),  # channel | connection | user
+    Column("policy", Text, nullable=False),  # `app.tracker.Policy`
+    Column("quiet", Text, nullable=False),  # patterns of quiet traffic, a JSON array
     Column("wanted", Boolean, nullable=False),  # should it run when the service starts
     Column("created_at", BigInteger, nullable=False),
     Column("checkpoint", LargeBinary, nullable=True),  # the tracker's Checkpoint.state
@@ -63,9 +64,15 @@ participants = Table(
     metadata,
     Column("trace_id", Integer, ForeignKey("traces.id"), primary_key=True),
     Column("number", Integer, primary_key=True, autoincrement=False),
-    Column("name", Text, nullable=False),
+    Column("key", Text, nullable=False),  # what the policy takes as its identity
+    Column("name", Text, nullable=False),  # what people read: made from what follows, or an alias
+    Column("user", Text, nullable=False),
+    Column("place", Text, nullable=True),
+    Column("client", Text, nullable=True),
+    Column("assumed", Boolean, nullable=False),
     Column("interval", Text, nullable=False),  # path of 0 and 1 from the seed
     Column("seq", BigInteger, nullable=False),
+    Column("published", BigInteger, nullable=False),
     Column("lamport", BigInteger, nullable=False),
     Column("height", BigInteger, nullable=False),
     Column("base", BigInteger, nullable=False),
@@ -87,6 +94,7 @@ channels = Table(
     # Only where channels may share a participant, which then outlives them; otherwise the
     # participant's own says it.
     Column("last_event_id", BigInteger, nullable=True),
+    Column("replies_to", Text, nullable=True),  # its name for direct replies
 )
 
 # One row, one column: the next event id. Its row lock makes id order commit order.

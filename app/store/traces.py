@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
 
-from sqlalchemy import ColumnElement, Table, func, select, update
+import msgspec
+from sqlalchemy import ColumnElement, Row, Table, func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import ConflictError, NotFoundError
@@ -26,6 +28,11 @@ _COLUMNS = [
 ]
 
 
+def _trace(row: Row[Any]) -> Trace:
+    values = dict(zip(Trace.__struct_fields__, row, strict=True))
+    return Trace(**{**values, "quiet": msgspec.json.decode(values["quiet"], type=tuple[str, ...])})
+
+
 class Traces(Subject):
     """The traces of all virtual hosts."""
 
@@ -34,15 +41,19 @@ class Traces(Subject):
         self._clock = clock
 
     @writes
-    async def create(self, connection: AsyncConnection, vhost: str, policy: str) -> Trace:
-        """A virtual host's trace, created on first use; without events it takes a new policy.
+    async def create(
+        self, connection: AsyncConnection, vhost: str, policy: str, quiet: Sequence[str] = ()
+    ) -> Trace:
+        """A virtual host's trace, created on first use; without events it takes new rules.
 
-        ``policy`` is channel, connection or user. Raises `ConflictError` if its stored events have
-        another.
+        ``policy`` is one of `app.tracker.Policy`, ``quiet`` are patterns of `app.tracker.Quiet`.
+        Raises `ConflictError` if its stored events have others.
         """
+        patterns = msgspec.json.encode(quiet).decode()
         row = {
             "vhost": vhost,
             "policy": policy,
+            "quiet": patterns,
             "wanted": True,
             "created_at": self._clock(),
             "events": 0,
@@ -52,26 +63,35 @@ class Traces(Subject):
             self.database.dialect.upsert(tables.traces).on_conflict_do_nothing(), row
         )
         its_own = tables.traces.c.vhost == vhost
-        stored, events = (
+        stored, stored_quiet, events = (
             await connection.execute(
-                select(tables.traces.c.policy, tables.traces.c.events).where(its_own)
+                select(tables.traces.c.policy, tables.traces.c.quiet, tables.traces.c.events).where(
+                    its_own
+                )
             )
         ).one()
         if policy != stored and events:
             raise ConflictError(
                 f"the stored events of {vhost} have one participant for each {stored}, "
-                f"and cannot be joined by events with one for each {policy}"
+                f"and cannot be joined by events with one for each {policy}; "
+                "rabbitmq-itc restamp changes them"
             )
-        await connection.execute(update(tables.traces).where(its_own).values(policy=policy))
+        if patterns != stored_quiet and events:
+            raise ConflictError(
+                f"the stored events of {vhost} have other quiet traffic: {stored_quiet}; "
+                "rabbitmq-itc restamp changes them"
+            )
+        rules = update(tables.traces).where(its_own).values(policy=policy, quiet=patterns)
+        await connection.execute(rules)
         query = select(*_COLUMNS).where(its_own)
-        return Trace(*(await connection.execute(query)).one())
+        return _trace((await connection.execute(query)).one())
 
     @reads
     async def find(self, connection: AsyncConnection, vhost: str) -> Trace | None:
         """A virtual host's trace; None if there never was one."""
         query = select(*_COLUMNS).where(tables.traces.c.vhost == vhost)
         found = (await connection.execute(query)).one_or_none()
-        return None if found is None else Trace(*found)
+        return None if found is None else _trace(found)
 
     @reads
     async def list(
@@ -81,7 +101,7 @@ class Traces(Subject):
         query = select(*_COLUMNS).order_by(tables.traces.c.vhost)
         if vhosts is not None:
             query = query.where(tables.traces.c.vhost.in_(sorted(vhosts)))
-        return [Trace(*row) for row in (await connection.execute(query)).all()]
+        return [_trace(row) for row in (await connection.execute(query)).all()]
 
     @writes
     async def set_wanted(self, connection: AsyncConnection, trace_id: int, wanted: bool) -> None:

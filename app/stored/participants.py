@@ -15,11 +15,22 @@ class ParticipantChannel(msgspec.Struct, frozen=True):
 
 
 class Participant(msgspec.Struct, frozen=True):
-    """A participant. ``events`` is how many of its events are stored now."""
+    """A participant. ``events`` is how many of its events are stored now.
+
+    ``published`` and ``received`` count since the trace began; the fields from ``name`` to ``key``
+    are those of `app.tracker.identity`.
+    """
 
     vhost: str
     participant: int
     name: str
+    user: str
+    place: str | None
+    client: str | None
+    assumed: bool
+    key: str
+    published: int
+    received: int
     interval: str
     events: int
     lamport: int

@@ -6,7 +6,8 @@ import msgspec
 
 
 class Trace(msgspec.Struct, frozen=True):
-    """A trace as it is stored. ``policy`` says what a participant is; times in µs.
+    """A trace as it is stored. ``policy`` says what a participant is, ``quiet`` which
+    traffic joins no clocks; times in µs.
 
     ``events``, ``participants`` and ``pending_copies`` are how many are stored now;
     ``last_event_id`` is 0 before the first; ``checkpoint`` is the tracker's state as of then.
@@ -15,6 +16,7 @@ class Trace(msgspec.Struct, frozen=True):
     id: int
     vhost: str
     policy: str
+    quiet: tuple[str, ...]
     wanted: bool
     created_at: int
     checkpoint: bytes | None

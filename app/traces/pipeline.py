@@ -13,7 +13,7 @@ from app.traces.gapwatch import GapWatch
 from app.traces.ports import Source, TraceStore
 from app.traces.retention import Retention
 from app.traces.supervisor import Supervisor
-from app.tracker import Bounds
+from app.tracker import Bounds, Places, Policy, Quiet, Restored, Tracker
 
 
 class PipelineSettings(msgspec.Struct, frozen=True):
@@ -25,6 +25,17 @@ class PipelineSettings(msgspec.Struct, frozen=True):
     prefetch: int = 8000
     check_seconds: float = 15.0
     retention: Retention = Retention()
+    shared_places: tuple[str, ...] = ()
+
+    def tracker(self, trace: Trace, restored: Restored) -> Tracker:
+        """The trace's tracker, as of its checkpoint; raises `UnreadableCheckpointError`."""
+        return Tracker(
+            Policy(trace.policy),
+            self.bounds,
+            restored,
+            quiet=Quiet(trace.quiet),
+            places=Places(self.shared_places),
+        )
 
 
 class Ending(msgspec.Struct):

@@ -18,10 +18,8 @@ from app.traces.resume import Window
 from app.traces.status import Snapshot, Work
 from app.traces.supervisor import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS
 from app.tracker import (
-    Policy,
     Restored,
     StampedEvent,
-    Tracker,
     Unreadable,
     UnreadableCheckpointError,
 )
@@ -42,7 +40,7 @@ class Recorder:
         settings = pipeline.settings
         self._pipeline = pipeline
         self.restored = restored
-        self.tracker = Tracker(Policy(pipeline.trace.policy), settings.bounds, restored)
+        self.tracker = settings.tracker(pipeline.trace, restored)
         self.window = Window(settings.prefetch, restored.window)
         self.last_event_id = restored.last_event_id
         self.work = Work()

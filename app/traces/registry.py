@@ -28,16 +28,17 @@ from app.traces.retention import Pruned, Retention, preview, retain
 from app.traces.running import RunningTrace
 from app.traces.status import Snapshot, TraceStatus
 from app.tracker import (
-    Bounds,
     Checkpoint,
     Counters,
     Policy,
+    Quiet,
     Restored,
     Totals,
     Tracker,
     UnreadableCheckpointError,
     rebuilt,
 )
+from app.tracker.quiet import DEFAULT as QUIET
 
 DRAIN_SECONDS = 15.0
 
@@ -79,21 +80,24 @@ class TraceRegistry:
         running = list(self._running.values())
         await asyncio.gather(*(each.end(drain=False, deadline=deadline) for each in running))
 
-    async def start(self, vhost: str, policy: str | None) -> bool:
+    async def start(
+        self, vhost: str, policy: str | None, quiet: Sequence[str] | None = None
+    ) -> bool:
         """Start a trace; True if it is new or was stopped, False if it is running.
 
         Raises `NotFoundError` for a virtual host that the broker does not have, `ConflictError`
-        for another policy than the stored events have, `BadRequestError` for an unknown policy,
-        and `OutageError`.
+        for other rules than the stored events have, `BadRequestError` for rules that there are
+        not, and `OutageError`.
         """
-        if policy is not None and policy not in list(Policy):
-            raise BadRequestError(f"a participant is one of {', '.join(Policy)}")
+        checked_rules(policy, quiet)
         if not await self._source.has_vhost(vhost):
             raise NotFoundError(f"the broker has no virtual host {vhost!r}")
         async with self._lock(vhost):
             known = await self._store.traces.find(vhost)
-            policy = policy or (known.policy if known else Policy.channel)
-            trace = await self._store.traces.create(vhost, policy)
+            policy = policy or (known.policy if known else Policy.client)
+            if quiet is None:
+                quiet = known.quiet if known else QUIET
+            trace = await self._store.traces.create(vhost, policy, quiet)
             present = self._running.get(vhost)
             if present is not None and present.is_alive:
                 return False
@@ -142,9 +146,9 @@ class TraceRegistry:
         """
         async with self._lock(vhost):
             trace = await self._known(vhost)
-            bounds = self._settings.bounds
-            restored = await self._store.checkpoints.restore(trace.id, bounds.handovers)
-            if _is_readable(trace, bounds, restored):
+            handovers = self._settings.bounds.handovers
+            restored = await self._store.checkpoints.restore(trace.id, handovers)
+            if _is_readable(trace, self._settings, restored):
                 raise ConflictError(f"the checkpoint of the trace of {vhost!r} can be read")
             present = self._running.pop(vhost, None)
             if present is not None:
@@ -224,10 +228,10 @@ class TraceRegistry:
             await asyncio.sleep(retention.check_seconds)
 
     async def _retain(self, trace: Trace, retention: Retention) -> Pruned:
-        bounds = self._settings.bounds
-        restored = await self._store.checkpoints.restore(trace.id, bounds.handovers)
+        settings = self._settings
+        restored = await self._store.checkpoints.restore(trace.id, settings.bounds.handovers)
         try:
-            tracker = Tracker(Policy(trace.policy), bounds, restored)
+            tracker = settings.tracker(trace, restored)
         except UnreadableCheckpointError as error:
             raise CheckpointError(unreadable_checkpoint(trace.vhost)) from error
         return await retain(self._store.retention, trace.id, tracker, retention)
@@ -255,6 +259,7 @@ class TraceRegistry:
             vhost=trace.vhost,
             state=standing.state,
             policy=trace.policy,
+            quiet=trace.quiet,
             wanted=trace.wanted,
             created_at=trace.created_at,
             waiting_for=standing.waiting_for,
@@ -275,9 +280,19 @@ class TraceRegistry:
         return self._changing.setdefault(vhost, asyncio.Lock())
 
 
-def _is_readable(trace: Trace, bounds: Bounds, restored: Restored) -> bool:
+def checked_rules(policy: str | None, quiet: Sequence[str] | None) -> None:
+    """Raise `BadRequestError` for a policy or for quiet traffic that cannot be."""
+    if policy is not None and policy not in list(Policy):
+        raise BadRequestError(f"a participant is one of {', '.join(Policy)}")
     try:
-        Tracker(Policy(trace.policy), bounds, restored)
+        Quiet(quiet or ())
+    except ValueError as error:
+        raise BadRequestError(str(error)) from error
+
+
+def _is_readable(trace: Trace, settings: PipelineSettings, restored: Restored) -> bool:
+    try:
+        settings.tracker(trace, restored)
     except UnreadableCheckpointError:
         return False
     return True

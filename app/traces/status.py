@@ -55,6 +55,7 @@ class TraceStatus(msgspec.Struct, frozen=True):
     vhost: str
     state: TraceState
     policy: str
+    quiet: tuple[str, ...]
     wanted: bool
     created_at: int
     waiting_for: str | None

@@ -13,7 +13,8 @@ from app.tracker.events import (
     Restored,
     StampedEvent,
 )
-from app.tracker.participants import Policy
+from app.tracker.identity import Identity, Places, Policy
+from app.tracker.quiet import Quiet
 from app.tracker.rebuild import rebuilt
 from app.tracker.records import Channel, Deliver, Publish, Record, Unreadable
 from app.tracker.tracker import Bounds, Counters, Totals, Tracker, UnreadableCheckpointError
@@ -27,9 +28,12 @@ __all__ = [
     "Counters",
     "Deliver",
     "Handover",
+    "Identity",
     "ParticipantState",
+    "Places",
     "Policy",
     "Publish",
+    "Quiet",
     "Record",
     "Reference",
     "Restored",

@@ -54,9 +54,9 @@ class StampedEvent(msgspec.Struct, frozen=True):
 
     ``participant`` and ``channel_key`` are this trace's own numbers for who acted and on which
     channel; the AMQP channel number is the record's. ``seq`` counts the participant's events from
-    1. ``height`` is what the stamp raised the participant's interval to: with the
-    interval itself it is the event's dot, and an event f is at or after this one exactly when
-    ``f.stamp.height_at(interval) >= height``.
+    1. ``quiet`` traffic is matched, and joins no clocks. ``height`` is what the stamp raised the
+    participant's interval to: with the interval itself it is the event's dot, and an event f is at
+    or after this one exactly when ``f.stamp.height_at(interval) >= height``.
     """
 
     record: Record
@@ -71,32 +71,43 @@ class StampedEvent(msgspec.Struct, frozen=True):
     cause: Reference | None
     fingerprint: bytes
     reference: Reference
+    quiet: bool = False
 
 
 class ChannelState(msgspec.Struct, frozen=True):
     """A channel seen in this trace, under the key that its events name it by.
 
     ``last_event_id`` is read back where channels may share a participant: the id of its last event.
-    The store finds it out for itself, for the checkpoint's ``channel_keys_acted``.
+    The store finds it out for itself, for the checkpoint's ``channel_keys_acted``. ``replies_to``
+    is the name under which replies reach it without a queue (direct reply-to), if it asked for any.
     """
 
     key: int
     channel: Channel
     participant: int
     last_event_id: int | None = None
+    replies_to: str | None = None
 
 
 class ParticipantState(msgspec.Struct, frozen=True):
     """A participant as the checkpoint holds it.
 
     ``interval`` is the id as a path of left (0) and right (1) from the seed, "" for the whole.
-    ``name`` is what the policy takes as its identity, in words.
+    ``key`` is what the policy takes as its identity, ``name`` what people read (for the store to
+    keep when the participant is new); the four after it are those of `app.tracker.identity`.
+    ``published`` of its ``seq`` events are publishes.
     """
 
     number: int
+    key: str
     name: str
+    user: str
+    place: str | None
+    client: str | None
+    assumed: bool
     interval: str
     seq: int
+    published: int
     lamport: int
     height: int
     base: int  # height the interval was handed out at; 0 unless reused
@@ -126,6 +137,7 @@ class Checkpoint(msgspec.Struct):
     participants: list[ParticipantState]
     copies_added: list[Copy]
     copies_removed: list[int]
+    replies: list[tuple[int, str]] = []  # channel's key, and where it gets replies from now on
 
 
 class Handover(msgspec.Struct, frozen=True):

@@ -8,28 +8,16 @@ registered alone orders nothing.
 
 from __future__ import annotations
 
-import enum
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+
+import msgspec
 
 from app.tracker.events import ChannelState, ParticipantState, Reference
+from app.tracker.identity import Identities, Identity, Places, Policy
 from app.tracker.lasts import LastEvents
 from app.tracker.records import Channel
 from itc import IdPool, Stamp, pack
-
-
-class Policy(enum.StrEnum):
-    """What counts as one participant."""
-
-    channel = "channel"
-    connection = "connection"
-    user = "user"
-
-    def name_of(self, channel: Channel) -> str:
-        """Return the identity of the participant behind a channel, unique within the trace."""
-        if self is Policy.user:
-            return channel.user
-        if self is Policy.connection:
-            return f"{channel.user} {channel.connection} {channel.node}"
-        return f"{channel.user} {channel.connection} ({channel.number}) {channel.node}"
 
 
 class Participant:
@@ -39,22 +27,24 @@ class Participant:
         "base",
         "ground",
         "height",
+        "identity",
         "interval",
         "lamport",
         "last",
-        "name",
         "number",
+        "published",
         "seq",
         "stamp",
     )
 
-    def __init__(self, number: int, name: str, interval: str, base: int) -> None:
+    def __init__(self, number: int, identity: Identity, interval: str, base: int) -> None:
         self.number = number
-        self.name = name
+        self.identity = identity
         self.interval = interval
         self.base = base
         self.stamp = Stamp.of_interval(interval, base)
         self.seq = 0
+        self.published = 0
         self.lamport = 0
         self.height = base
         self.last: Reference | None = None
@@ -78,21 +68,38 @@ class Participant:
 
     def state(self) -> ParticipantState:
         """Return what the checkpoint keeps; the stamp is kept with its last event."""
+        who = self.identity
         return ParticipantState(
             number=self.number,
-            name=self.name,
+            key=who.key,
+            name=who.label(self.number),
+            user=who.user,
+            place=who.place,
+            client=who.client,
+            assumed=who.assumed,
             interval=self.interval,
             seq=self.seq,
+            published=self.published,
             lamport=self.lamport,
             height=self.height,
             base=self.base,
         )
 
     @classmethod
-    def restored(cls, state: ParticipantState, stamp: Stamp, last_event_id: int) -> Participant:
+    def restored(
+        cls, state: ParticipantState, stamp: Stamp, last_event_id: int, policy: Policy
+    ) -> Participant:
         """Rebuild from a checkpoint."""
-        self = cls(state.number, state.name, state.interval, state.base)
-        self.stamp, self.seq = stamp, state.seq
+        who = Identity(
+            state.key,
+            state.user,
+            state.place,
+            state.client,
+            state.assumed,
+            is_one_of_many=state.assumed or policy.is_finer_than_clients,
+        )
+        self = cls(state.number, who, state.interval, state.base)
+        self.stamp, self.seq, self.published = stamp, state.seq, state.published
         self.lamport, self.height = state.lamport, state.height
         self.last = Reference(stamp.peek(), pack(stamp), state.lamport, last_event_id)
         return self
@@ -101,15 +108,27 @@ class Participant:
 class Participants:
     """All participants of one trace, by channel; deals numbers and intervals."""
 
-    def __init__(self, policy: Policy, pool: IdPool | None = None) -> None:
+    def __init__(
+        self, policy: Policy, places: Places, *, assumed: int, pool: IdPool | None = None
+    ) -> None:
+        """Have at most ``assumed`` participants for connections of which nothing is known."""
         self._policy = policy
+        self._identities = Identities(policy, places)
+        self._most_assumed = assumed
         self._pool = pool or IdPool()
         # Clocks remember every owner that an interval had. The owners of a free one have no events
         # left to compare, so each participant levels it before it acts again; otherwise clocks
         # would grow with every participant there ever was.
         self._ground = self._pool.ground()
         self._by_channel: dict[Channel, tuple[int, Participant]] = {}  # a channel's key and owner
-        self._by_name: dict[str, Participant] = {}
+        self._by_connection: defaultdict[str, list[Channel]] = defaultdict(list)
+        self._by_key: dict[str, Participant] = {}
+        # Connections whose clients were asked for their names, as the policy then saw them.
+        self._introduced: dict[str, Identity] = {}
+        # Assumed ones whose connection has closed, by user and place: the next nameless connection
+        # from there takes one up. That orders more than there may be, and never less.
+        self._vacant: defaultdict[tuple[str, str | None], list[Identity]] = defaultdict(list)
+        self._ended: set[str] = set()  # keys that belong to connections that have closed
         self.next_participant = 1
         self.next_channel_key = 1
         self._new_channels: list[ChannelState] = []
@@ -118,7 +137,7 @@ class Participants:
         self._lasts = LastEvents()
 
     def __len__(self) -> int:
-        return len(self._by_name)
+        return len(self._by_key)
 
     @property
     def channels(self) -> int:
@@ -131,28 +150,76 @@ class Participants:
         return self._pool
 
     def restore(
-        self, participants: list[tuple[ParticipantState, Stamp, int]], channels: list[ChannelState]
+        self,
+        participants: list[tuple[ParticipantState, Stamp, int]],
+        channels: list[ChannelState],
+        introduced: Mapping[str, Identity],
     ) -> None:
         """Fill in from a checkpoint: (state, stamp and id of the last event) and channels."""
         by_number = {}
         for state, stamp, last_event_id in participants:
-            participant = Participant.restored(state, stamp, last_event_id)
-            self._by_name[state.name] = by_number[state.number] = participant
+            participant = Participant.restored(state, stamp, last_event_id, self._policy)
+            self._by_key[state.key] = by_number[state.number] = participant
         for known in channels:
-            self._by_channel[known.channel] = (known.key, by_number[known.participant])
+            self._know(known.channel, known.key, by_number[known.participant])
             if known.last_event_id is not None:
                 self._lasts.restore(known.key, known.last_event_id)
+        self._introduced.update(introduced)
 
-    def name_of(self, channel: Channel) -> str:
-        """Return the name of the participant behind a channel, whether or not it acted yet."""
+    def key_of(self, channel: Channel) -> str:
+        """Return the key of the participant behind a channel, whether or not it acted yet."""
         known = self._by_channel.get(channel)
-        return known[1].name if known else self._policy.name_of(channel)
+        return known[1].identity.key if known else self._identity_of(channel).key
+
+    def is_stranger(self, channel: Channel) -> bool:
+        """Whether its client's name decides who acts there, and was not asked for yet."""
+        return (
+            channel not in self._by_channel
+            and channel.connection not in self._introduced
+            and self._identities.is_by_name(channel)
+        )
+
+    def introduce(self, channel: Channel, client: str | None) -> None:
+        """Say how a connection's client names itself, if at all, before its first channel acts."""
+        identity = self._identities.of(channel, client)
+        if identity.assumed:
+            identity = self._assumed(channel, identity)
+        self._introduced[channel.connection] = identity
+
+    def introduced(self, connections: Iterable[str]) -> dict[str, Identity]:
+        """Who acts on those connections that were introduced."""
+        return {name: self._introduced[name] for name in connections if name in self._introduced}
+
+    def ends_with(self, connection: str) -> bool:
+        """Whether somebody else may act once this connection has closed, if it is known here."""
+        channels = self._by_connection.get(connection)
+        return channels is not None and self._identities.is_by_connection(channels[0])
+
+    @property
+    def connections(self) -> list[str]:
+        """The known connections of which `ends_with` is true."""
+        return [name for name in self._by_connection if self.ends_with(name)]
+
+    def end(self, connection: str) -> None:
+        """Note that a connection has closed: the next of that name is another."""
+        self._introduced.pop(connection, None)
+        for channel in self._by_connection.pop(connection, ()):
+            known = self._by_channel.pop(channel, None)
+            if known is None:
+                continue
+            identity = known[1].identity
+            if identity.assumed:
+                vacant = self._vacant[identity.user, identity.place]
+                if identity not in vacant:
+                    vacant.append(identity)
+            elif identity.is_one_of_many:
+                self._ended.add(identity.key)
 
     def acting(self, channel: Channel) -> tuple[int, Participant]:
         """Return the channel's key and its participant, both made when it is first seen."""
         known = self._by_channel.get(channel)
         if known is None:
-            known = self._by_channel[channel] = self._introduce(channel)
+            known = self._introduce(channel)
         participant = known[1]
         participant.stand_on(self._ground)
         self._touched[participant.number] = participant
@@ -176,19 +243,27 @@ class Participants:
 
         :returns: the numbers of those that went.
         """
-        gone = [p for p in self._by_name.values() if _ended_before(p, event_id)]
+        gone = [p for p in self._by_key.values() if _ended_before(p, event_id)]
         for participant in gone:
-            del self._by_name[participant.name]
+            del self._by_key[participant.identity.key]
+            self._ended.discard(participant.identity.key)
             self._pool.give_back(participant.interval, participant.height)
         if gone:
             self._ground = self._pool.ground()
         numbers = {p.number for p in gone}
         ended = self._lasts.ended_before(event_id)
-        self._by_channel = {
-            channel: known
+        kept = [
+            (channel, known)
             for channel, known in self._by_channel.items()
             if known[1].number not in numbers and known[0] not in ended
-        }
+        ]
+        before, self._by_connection = self._by_connection, defaultdict(list)
+        self._by_channel = {}
+        for channel, known in kept:
+            self._know(channel, *known)
+        for connection in before:
+            if connection not in self._by_connection:
+                self._introduced.pop(connection, None)
         return sorted(numbers)
 
     def changes(self) -> tuple[list[ChannelState], list[int], list[ParticipantState]]:
@@ -199,16 +274,51 @@ class Participants:
         return changes
 
     def _introduce(self, channel: Channel) -> tuple[int, Participant]:
-        name = self._policy.name_of(channel)
-        participant = self._by_name.get(name)
+        identity = self._identity_of(channel)
+        participant = self._by_key.get(identity.key)
         if participant is None:
             interval, base = self._pool.take()
-            participant = Participant(self.next_participant, name, interval, base)
-            self._by_name[name] = participant
+            participant = Participant(self.next_participant, identity, interval, base)
+            self._by_key[identity.key] = participant
             self.next_participant += 1
         key, self.next_channel_key = self.next_channel_key, self.next_channel_key + 1
         self._new_channels.append(ChannelState(key, channel, participant.number))
-        return key, participant
+        return self._know(channel, key, participant)
+
+    def _know(
+        self, channel: Channel, key: int, participant: Participant
+    ) -> tuple[int, Participant]:
+        known = self._by_channel[channel] = (key, participant)
+        self._by_connection[channel.connection].append(channel)
+        return known
+
+    def _identity_of(self, channel: Channel) -> Identity:
+        introduced = self._introduced.get(channel.connection)
+        if introduced is not None and introduced.user == channel.user:
+            return introduced
+        identity = self._identities.of(channel)
+        return self._another(identity) if identity.key in self._ended else identity
+
+    def _assumed(self, channel: Channel, identity: Identity) -> Identity:
+        """A participant for a connection of which nothing is known."""
+        vacant = self._vacant[identity.user, identity.place]
+        if identity in vacant:
+            vacant.remove(identity)
+            return identity
+        if vacant:
+            return vacant.pop()
+        acting = {each.identity.key for each in self._by_key.values() if each.identity.assumed}
+        coming = {each.key for each in self._introduced.values() if each.assumed}
+        if identity.key not in acting and len(acting | coming) >= self._most_assumed:
+            return self._identities.others(channel)
+        return identity
+
+    def _another(self, identity: Identity) -> Identity:
+        """The identity of the next connection of that name."""
+        number = 2
+        while (key := f"{identity.key} ({number})") in self._ended:
+            number += 1
+        return msgspec.structs.replace(identity, key=key)
 
 
 def _ended_before(participant: Participant, event_id: int) -> bool:

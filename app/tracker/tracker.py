@@ -7,16 +7,20 @@ that the events of an interrupted run are those of an uninterrupted one.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 
 import msgspec
 
 from app.tracker.events import Checkpoint, Restored, StampedEvent
 from app.tracker.fingerprint import fingerprint
+from app.tracker.identity import Identity, Places, Policy
 from app.tracker.matching import Matcher
-from app.tracker.participants import Participants, Policy
-from app.tracker.records import Deliver, Publish, Record
+from app.tracker.participants import Participants
+from app.tracker.quiet import Quiet
+from app.tracker.records import Channel, Deliver, Publish, Record
 from app.tracker.reorder import Held, Place, ReorderWindow
+from app.tracker.replies import Replies, is_reply
 from itc import IdPool, MalformedError
 from model.words import Match
 
@@ -29,6 +33,7 @@ class Bounds(msgspec.Struct, frozen=True):
     handovers: int = 20_000
     reorder_window: int = 0  # on a cluster; on a single node no deliver overtakes its publish
     reorder_held: int = 10_000
+    assumed: int = 64  # participants for connections of which nothing is known
 
 
 class Counters(msgspec.Struct):
@@ -41,6 +46,8 @@ class Counters(msgspec.Struct):
     dead_lettered: int = 0
     quarantined: int = 0
     copies_dropped: int = 0
+    untraced: int = 0
+    quiet: int = 0
 
 
 class Totals(msgspec.Struct, frozen=True):
@@ -60,6 +67,8 @@ class State(msgspec.Struct):
     next_copy: int
     totals: Totals
     held: list[Held]
+    # Who acts on connections that were introduced and of which all records are held.
+    introduced: dict[str, Identity] = {}
 
 
 encode_state = msgspec.msgpack.Encoder().encode
@@ -81,23 +90,38 @@ _COUNTED = {
     Match.unmatched: "unmatched",
     Match.redelivered: "redelivered",
     Match.dead_lettered: "dead_lettered",
+    Match.untraced: "untraced",
 }
 
 
 class Tracker:
     """Participants, matching and stamping of one trace."""
 
-    def __init__(self, policy: Policy, bounds: Bounds, restored: Restored | None = None) -> None:
-        """Start from the seed, or go on exactly where ``restored`` left off."""
+    def __init__(
+        self,
+        policy: Policy,
+        bounds: Bounds,
+        restored: Restored | None = None,
+        *,
+        quiet: Quiet | None = None,
+        places: Places | None = None,
+    ) -> None:
+        """Start from the seed, or go on exactly where ``restored`` left off.
+
+        ``policy`` and ``quiet`` belong to the trace; `Policy` says what shared ``places`` change.
+        """
         self.counters = Counters()
+        self._policy, self._bounds = policy, bounds
+        self._quiet, self._places = quiet or Quiet(()), places or Places()
         self._matcher = Matcher(
             copies=bounds.copies, copy_age=bounds.copy_age, handovers=bounds.handovers
         )
         self._span = bounds.reorder_window
         self._window = ReorderWindow(span=bounds.reorder_window, most=bounds.reorder_held)
-        self._participants = Participants(policy)
+        self._replies = Replies()
+        self._participants = Participants(policy, self._places, assumed=bounds.assumed)
         if restored is not None and restored.state:
-            self._restore(policy, restored)
+            self._restore(restored)
 
     @property
     def participants(self) -> int:
@@ -125,12 +149,46 @@ class Tracker:
         One event as a rule. With a reorder window none while a deliver waits for its publish, and
         several when the publish comes.
         """
-        if not self._window.span and not len(self._window):
-            return [self._stamp(record, now, fingerprint(record))]
         events: list[StampedEvent] = []
-        self._admit(Held(record, now, fingerprint(record)), events)
-        self._close_overdue(now, events)
+        for each in self._replies.with_delivery(record):
+            if not self._window.span and not len(self._window):
+                events.append(self._stamp(each, now, fingerprint(each)))
+            else:
+                self._admit(Held(each, now, fingerprint(each)), events)
+                self._close_overdue(now, events)
         return events
+
+    def strangers(self, channels: Iterable[Channel]) -> dict[str, Channel]:
+        """Those of whose clients the name decides who acts, and was not given yet, by connection.
+
+        Each is to be introduced before its first record is applied.
+        """
+        return {
+            channel.connection: channel
+            for channel in channels
+            if self._participants.is_stranger(channel)
+        }
+
+    def introduce(self, channel: Channel, client: str | None) -> None:
+        """Say how the client behind a channel's connection names itself, None if not or unknown."""
+        self._participants.introduce(channel, client)
+
+    def ends_with(self, connection: str) -> bool:
+        """Whether `end` changes anything."""
+        return self._participants.ends_with(connection)
+
+    @property
+    def connections(self) -> list[str]:
+        """The connections of which `ends_with` is true."""
+        return self._participants.connections
+
+    def end(self, connection: str) -> None:
+        """Note that a connection has closed: the next one of that name is another."""
+        self._participants.end(connection)
+
+    def trace_replies(self, on: bool) -> None:
+        """Say whether the broker traces the deliveries of direct replies; before 4.2 not."""
+        self._replies.are_traced = on
 
     def reorder(self, on: bool) -> None:
         """Switch the reorder window on or off; off, it releases what it holds at the next look."""
@@ -146,7 +204,8 @@ class Tracker:
         """Return what changed since the last call, to be stored with the events since then."""
         channels, acted, participants = self._participants.changes()
         added, removed = self._matcher.changes()
-        return Checkpoint(self._state(), channels, acted, participants, added, removed)
+        replies = self._replies.changes()
+        return Checkpoint(self._state(), channels, acted, participants, added, removed, replies)
 
     def forget_before(self, event_id: int) -> list[int]:
         """Let go of everything that only events with smaller ids hold; retention removes those.
@@ -178,10 +237,13 @@ class Tracker:
                 next_copy=self._matcher.next_copy,
                 totals=self.totals(),
                 held=self._window.records(),
+                introduced=self._participants.introduced(
+                    {held.record.channel.connection for held in self._window.records()}
+                ),
             )
         )
 
-    def _restore(self, policy: Policy, restored: Restored) -> None:
+    def _restore(self, restored: Restored) -> None:
         state = _read(restored.state)
         self.counters = state.totals.counters
         self._matcher.copies_dropped = self.counters.copies_dropped
@@ -190,18 +252,21 @@ class Tracker:
             pool = IdPool.load(state.pool)
         except MalformedError as error:
             raise UnreadableCheckpointError(str(error)) from error
-        self._participants = Participants(policy, pool)
+        self._participants = Participants(
+            self._policy, self._places, assumed=self._bounds.assumed, pool=pool
+        )
         self._participants.next_participant = state.next_participant
         self._participants.next_channel_key = state.next_channel_key
-        self._participants.restore(restored.participants, restored.channels)
+        self._participants.restore(restored.participants, restored.channels, state.introduced)
+        self._replies.restore(restored.channels)
         for held in state.held:
-            self._window.hold(self._participants.name_of(held.record.channel), held)
+            self._window.hold(self._participants.key_of(held.record.channel), held)
         for name in self._window.waiting():
             self._await(name)
 
     def _admit(self, arrival: Held, events: list[StampedEvent]) -> None:
         """Stamp an arrival and whatever it releases, unless its participant has to wait."""
-        name = self._participants.name_of(arrival.record.channel)
+        name = self._participants.key_of(arrival.record.channel)
         if self._window.blocks(name) or self._must_wait(arrival):
             self._window.hold(name, arrival)
             self._await(name)
@@ -247,12 +312,18 @@ class Tracker:
         channel_key, participant = self._participants.acting(record.channel)
         cause = None
         match = Match.none
+        quiet = self._quiet.covers(record)
         if isinstance(record, Deliver):
             match, cause = self._matcher.cause_of(record, mark)
-        reference = self._participants.advance(channel_key, participant, cause)
+            if match is Match.routed and is_reply(record.queue) and not self._replies.are_traced:
+                match = Match.untraced
+        reference = self._participants.advance(channel_key, participant, None if quiet else cause)
+        self.counters.quiet += quiet
         if isinstance(record, Publish):
             self.counters.published += 1
+            participant.published += 1
             self._matcher.published(record.routed_queues, mark, reference, now)
+            self._replies.note(channel_key, record)
         else:
             self._count(match)
             if cause is not None:
@@ -270,6 +341,7 @@ class Tracker:
             cause=cause,
             fingerprint=mark,
             reference=reference,
+            quiet=quiet,
         )
 
     def _count(self, match: Match) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -137,7 +138,9 @@ class FakeTraces:
     through: list[int | None] = field(default_factory=list)
     feed: WatchedFeed = field(default_factory=WatchedFeed)
 
-    async def start(self, vhost: str, policy: str | None) -> bool:
+    async def start(
+        self, vhost: str, policy: str | None, quiet: Sequence[str] | None = None
+    ) -> bool:
         if vhost not in self.vhosts:
             raise NotFoundError("the broker has no such virtual host")
         present = self.running.get(vhost)
@@ -192,6 +195,7 @@ def trace_status(vhost: str, state: TraceState, policy: str = "channel") -> Trac
         vhost=vhost,
         state=state,
         policy=policy,
+        quiet=(),
         wanted=state is TraceState.running,
         created_at=MADE_AT,
         waiting_for=None,

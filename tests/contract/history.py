@@ -6,8 +6,8 @@ import random
 from typing import Any
 
 from app.stored.batches import Batch
+from app.tracker import Policy
 from app.tracker.events import StampedEvent
-from app.tracker.participants import Policy
 from app.tracker.records import Channel, Deliver, Publish, Record
 from app.tracker.tracker import Bounds, Tracker
 

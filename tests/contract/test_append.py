@@ -31,6 +31,8 @@ def _as_stored(event: StampedEvent, trace_id: int) -> dict[str, object]:
         "match": event.match,
         "cause": None if event.cause is None else event.cause.id,
         "participant": event.participant,
+        "participant_name": f"{record.channel.user}@127.0.0.1 #{event.participant}",
+        "quiet": False,
         "seq": event.seq,
         "lamport": event.lamport,
         "height": event.height,

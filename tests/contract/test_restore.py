@@ -4,8 +4,8 @@ import pytest
 
 from app.errors import NotFoundError
 from app.store import Store
+from app.tracker import Policy
 from app.tracker.events import StampedEvent
-from app.tracker.participants import Policy
 from app.tracker.tracker import Bounds, Tracker
 from tests.contract.history import History
 

@@ -11,7 +11,7 @@ from app.store import Store
 from app.stored.batches import Batch
 from app.stored.filters import EventFilter
 from app.stored.retention import PrunePlan
-from app.tracker.participants import Policy
+from app.tracker import Policy
 from app.tracker.records import Unreadable
 from app.tracker.tracker import Bounds, Tracker
 from tests.contract.history import BEGINNING, History

@@ -22,7 +22,7 @@ from app.traces.pipeline import Pipeline, PipelineSettings
 from app.traces.supervisor import Supervisor
 from app.tracker import Restored
 
-TRACE = Trace(1, "shop", "channel", True, 0, None, 5, 5, 2, 0)
+TRACE = Trace(1, "shop", "channel", (), True, 0, None, 5, 5, 2, 0)
 
 
 class FakeStore:

@@ -120,6 +120,18 @@ TRACE_METRICS = (
         CounterMetricFamily,
     ),
     TraceMetric(
+        "itc_events_untraced",
+        "Received events that are known from reply_to alone.",
+        lambda s: s.counters.untraced,
+        CounterMetricFamily,
+    ),
+    TraceMetric(
+        "itc_events_quiet",
+        "Events of quiet traffic, which join no clocks.",
+        lambda s: s.counters.quiet,
+        CounterMetricFamily,
+    ),
+    TraceMetric(
         "itc_trace_messages_quarantined",
         "Trace messages that could not be read.",
         lambda s: s.counters.quarantined,

@@ -55,7 +55,8 @@ async def start_trace(vhost: Vhost, user: Writer, parts: Parts, request: Request
     if wish is not None and wish.reset:
         await parts.traces.reset(vhost)
         return Response(status_code=204)
-    created = await parts.traces.start(vhost, wish.participant if wish else None)
+    wish = wish or TraceRequest()
+    created = await parts.traces.start(vhost, wish.participant, wish.quiet)
     return Response(status_code=201 if created else 204)
 
 

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from app.api.schemas.common import Gap, Model, Time, names_of
 from app.traces.life import TraceState
 from app.tracker import Policy
+from app.tracker.quiet import MOST
 
 TraceStateWord = Annotated[str, names_of(TraceState)]
 PolicyWord = Annotated[str, names_of(Policy)]
@@ -24,6 +25,8 @@ class Counters(Model):
     dead_lettered: int
     quarantined: int
     copies_dropped: int
+    untraced: int = Field(description="Direct replies, known from `reply_to` alone.")
+    quiet: int = Field(description="Of quiet traffic; also counted above.")
 
 
 class Trace(Model):
@@ -32,6 +35,7 @@ class Trace(Model):
     vhost: str
     state: TraceStateWord
     participant: PolicyWord
+    quiet: list[str] = Field(description="Patterns of traffic that joins no clocks.")
     waiting_for: str | None
     last_error: str | None
     wanted: bool
@@ -53,7 +57,12 @@ class TraceRequest(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     participant: PolicyWord | None = Field(
-        default=None, description="Who counts as a participant; `channel` for a new trace."
+        default=None, description="Who counts as a participant; `client` for a new trace."
+    )
+    quiet: Annotated[list[str], Field(max_length=MOST)] | None = Field(
+        default=None,
+        description="Traffic that joins no clocks, as `exchange:NAME` and `queue:NAME` with `*` "
+        "for any characters; Celery's and kombu's control traffic for a new trace.",
     )
     reset: bool = Field(
         default=False,

@@ -1,0 +1,163 @@
+"""Who counts as one participant: the policies, and the places that connections come from.
+
+The firehose names channels, and programs are what carries causes: most client libraries publish on
+another channel or connection than they consume on. A participant that is finer than its program
+makes a delivery and the reaction to it look concurrent; one that is coarser only orders more.
+"""
+
+from __future__ import annotations
+
+import enum
+import ipaddress
+from collections.abc import Iterable
+from typing import TypeAlias
+
+import msgspec
+
+from app.tracker.records import Channel
+
+Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+class Policy(enum.StrEnum):
+    """What counts as one participant.
+
+    `client`: a user at a place, and where several programs share the place also the client's name.
+    `host`: a user at a place. `user`, `connection` and `channel`: one of the broker's.
+    """
+
+    client = "client"
+    host = "host"
+    user = "user"
+    connection = "connection"
+    channel = "channel"
+
+    @property
+    def is_finer_than_clients(self) -> bool:
+        """Whether one program may be several participants."""
+        return self in (Policy.connection, Policy.channel)
+
+
+class Identity(msgspec.Struct, frozen=True):
+    """Who a participant is.
+
+    ``key`` tells it from all others of its trace. ``place`` is None where it may have several,
+    ``client`` where no name is known. ``assumed``: a connection at a shared place without a name,
+    taken for a program of its own, which it may not be.
+    """
+
+    key: str
+    user: str
+    place: str | None = None
+    client: str | None = None
+    assumed: bool = False
+    is_one_of_many: bool = False  # whether others may have the same user, place and client
+
+    def label(self, number: int) -> str:
+        """What people read: the client's name, user and place."""
+        who = self.user if self.place is None else f"{self.user}@{self.place}"
+        named = who if self.client is None else f"{self.client} ({who})"
+        return f"{named} #{number}" if self.is_one_of_many else named
+
+
+class Places:
+    """Which places are shared by several programs: loopback always, and the networks given."""
+
+    def __init__(self, shared: Iterable[str] = ()) -> None:
+        """Take networks such as ``10.1.0.0/16`` or single addresses; raises `ValueError`."""
+        self._shared: tuple[Network, ...] = tuple(map(ipaddress.ip_network, shared))
+        self._known: dict[str, bool] = {}
+
+    def is_shared(self, place: str) -> bool:
+        """Whether several programs may act from there; also if it is no address at all."""
+        known = self._known.get(place)
+        if known is None:
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            known = self._known[place] = self._look(place)
+        return known
+
+    def _look(self, place: str) -> bool:
+        try:
+            address = ipaddress.ip_address(place)
+        except ValueError:
+            return True
+        return address.is_loopback or any(address in network for network in self._shared)
+
+
+_REMEMBERED = 10_000
+
+
+def is_direct(channel: Channel) -> bool:
+    """Whether its connection was made within the broker, as by the management interface."""
+    return channel.connection.startswith("<")
+
+
+def place_of(channel: Channel) -> str:
+    """The address that a channel's connection comes from, as the PROXY protocol has it if used.
+
+    That of one made within the broker is the node. The connection's name, if it is none of these.
+    """
+    if is_direct(channel):
+        return channel.node
+    peer = channel.connection.partition(" -> ")[0]
+    host = peer.rpartition(":")[0].strip("[]")
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return channel.connection
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return str(mapped or address)
+
+
+class Identities:
+    """Tells channels' participants by a policy."""
+
+    def __init__(self, policy: Policy, places: Places) -> None:
+        self._policy = policy
+        self._places = places
+
+    def is_by_name(self, channel: Channel) -> bool:
+        """Whether the client's name decides."""
+        if self._policy is not Policy.client or is_direct(channel):
+            return False
+        return self._places.is_shared(place_of(channel))
+
+    def is_by_connection(self, channel: Channel) -> bool:
+        """Whether somebody else may act there once the connection has closed."""
+        return self._policy.is_finer_than_clients or self.is_by_name(channel)
+
+    def of(self, channel: Channel, client: str | None = None) -> Identity:
+        """The identity behind a channel, whose connection's client names itself so."""
+        user = channel.user
+        if self._policy is Policy.user:
+            return Identity(user, user)
+        place = place_of(channel)
+        if self._policy is Policy.host or (
+            self._policy is Policy.client and not self.is_by_name(channel)
+        ):
+            shown = None if self._policy is Policy.host else client
+            return Identity(f"{user!r} at {place}", user, place, shown)
+        if self._policy is Policy.client and client is not None:
+            return Identity(f"{client!r} of {user!r} at {place}", user, place, client)
+        key = f"{user} {channel.connection} {channel.node}"
+        if self._policy is Policy.channel:
+            key = f"{user} {channel.connection} ({channel.number}) {channel.node}"
+        return Identity(
+            key,
+            user,
+            channel.node if is_direct(channel) else _shown(place, channel),
+            client,
+            assumed=self._policy is Policy.client,
+            is_one_of_many=True,
+        )
+
+    def others(self, channel: Channel) -> Identity:
+        """The participant that nameless connections share once there are too many."""
+        user, place = channel.user, place_of(channel)
+        key = f"others of {user!r} at {_shown(place, channel)}"
+        return Identity(key, user, _shown(place, channel), assumed=True, is_one_of_many=True)
+
+
+def _shown(place: str, channel: Channel) -> str | None:
+    return None if place == channel.connection else place

@@ -1,0 +1,75 @@
+"""Quiet traffic: stored and matched, and never joined into clocks.
+
+Heartbeats, gossip and audit copies tell everybody of everybody: joined, they would order
+everything.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from fnmatch import translate
+
+from app.tracker.records import Deliver, Record
+
+KINDS = ("exchange", "queue")
+
+DEFAULT = (
+    "exchange:celeryev",
+    "exchange:*.pidbox",
+    "queue:celeryev.*",
+    "queue:*.pidbox",
+)
+"""Celery's and kombu's control traffic."""
+
+MOST, LONGEST = 100, 300
+_REMEMBERED = 10_000
+
+
+class Quiet:
+    """Which exchanges and queues are quiet, by patterns such as ``queue:audit.*``.
+
+    ``*``, ``?`` and ``[abc]`` mean what they mean to a shell.
+    """
+
+    def __init__(self, patterns: Sequence[str] = DEFAULT) -> None:
+        """Raises `ValueError`, with the pattern at fault."""
+        if len(patterns) > MOST:
+            raise ValueError(f"there are more than {MOST} patterns")
+        self.patterns = tuple(patterns)
+        self._exchanges, self._queues = (_compiled(kind, patterns) for kind in KINDS)
+        self._known: tuple[dict[str, bool], dict[str, bool]] = ({}, {})
+
+    def covers(self, record: Record) -> bool:
+        """Whether a message went through a quiet exchange, or to quiet queues alone."""
+        if not self.patterns:
+            return False
+        if self._is_quiet(0, self._exchanges, record.exchange):
+            return True
+        if isinstance(record, Deliver):
+            return self._is_quiet(1, self._queues, record.queue)
+        queues = record.routed_queues
+        return bool(queues) and all(self._is_quiet(1, self._queues, queue) for queue in queues)
+
+    def _is_quiet(self, kind: int, pattern: re.Pattern[str], name: str) -> bool:
+        known = self._known[kind]
+        verdict = known.get(name)
+        if verdict is None:
+            if len(known) >= _REMEMBERED:
+                known.clear()
+            verdict = known[name] = pattern.fullmatch(name) is not None
+        return verdict
+
+
+def _compiled(kind: str, patterns: Sequence[str]) -> re.Pattern[str]:
+    found = []
+    for pattern in patterns:
+        what, colon, glob = pattern.partition(":")
+        if not colon or what not in KINDS or not glob or len(glob) > LONGEST or "\0" in glob:
+            raise ValueError(
+                f"{pattern[:LONGEST]!r} is not quiet traffic: write exchange:NAME or queue:NAME, "
+                f"with * for any characters, of at most {LONGEST}"
+            )
+        if what == kind:
+            found.append(translate(glob))
+    return re.compile("|".join(found) or r"(?!)")
