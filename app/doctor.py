@@ -17,11 +17,12 @@ from urllib.parse import unquote
 
 import msgspec
 
+from app.broker.announcements import EVENT_EXCHANGE
 from app.broker.consumer import EVERYTHING
 from app.broker.login import sign_in
 from app.broker.management import Binding, ManagementApi, Permissions
 from app.broker.outages import VirtualHostError
-from app.broker.trace_queue import QueueBounds, state
+from app.broker.trace_queue import QueueBounds, announcements_queue, state
 from app.errors import ItcError, NotFoundError
 from app.main import management_api
 from app.settings import Settings
@@ -53,6 +54,7 @@ async def examine(settings: Settings) -> AsyncIterator[Finding]:
         yield await _guarded("store", _store, settings, management)
         async for finding in _traces(settings, management):
             yield finding
+        yield await _guarded("connections", _connections, settings, management)
         yield await _guarded("java", _java, settings, management)
         for folder in dict.fromkeys((settings.data_dir, settings.exports)):
             yield _disk(folder)
@@ -67,6 +69,7 @@ _ADVICE = {
     "account": "check the user and password in ITC_AMQP_URL or ITC_MANAGEMENT_URL",
     "amqp": "is ITC_AMQP_URL right, and has its user rights in any virtual host?",
     "store": "is ITC_DATABASE_URL right, and is the database running?",
+    "connections": "check the user and password in ITC_AMQP_URL or ITC_MANAGEMENT_URL",
     "java": "install a Java 17 runtime (Debian: openjdk-17-jre-headless), or set JAVA_HOME",
 }
 
@@ -190,6 +193,28 @@ async def _trace(trace: Trace, settings: Settings, management: ManagementApi) ->
     return Finding(subject, True, "rights are enough, tracing is on")
 
 
+async def _connections(settings: Settings, management: ManagementApi) -> Finding:
+    """Whether the broker announces connections, by which programs are told apart."""
+    vhost = await management.event_exchange()
+    if vhost is None:
+        return Finding(
+            "connections",
+            False,
+            "not announced: programs at one address cannot be told apart by their names at once",
+            "rabbitmq-plugins enable rabbitmq_event_exchange",
+        )
+    user, queue = capturing_user(settings), announcements_queue(settings.trace_queue)
+    try:
+        missing = missing_rights(await management.permissions(vhost, user), queue, EVENT_EXCHANGE)
+    except NotFoundError:
+        missing = ["enter it"]
+    if missing:
+        found = f"announced in the virtual host {vhost}, but no right to {', '.join(missing)}"
+        advice = f"rabbitmqctl set_permissions -p {vhost} {user} … gives {user} its rights"
+        return Finding("connections", False, found, advice)
+    return Finding("connections", True, f"announced in the virtual host {vhost}")
+
+
 async def _wrong_queue(
     vhost: str, settings: Settings, management: ManagementApi
 ) -> tuple[str, str] | None:
@@ -212,13 +237,15 @@ async def _wrong_queue(
     return None
 
 
-def missing_rights(permissions: Permissions, queue: str) -> list[str]:
-    """What the capturing account needs and does not have."""
+def missing_rights(
+    permissions: Permissions, queue: str, exchange: str = TRACE_EXCHANGE
+) -> list[str]:
+    """What the capturing account needs, for a queue of ours on an exchange, and does not have."""
     needed = [
         ("configure", permissions.configure, queue),
         ("write", permissions.write, queue),
         ("read", permissions.read, queue),
-        ("read", permissions.read, TRACE_EXCHANGE),
+        ("read", permissions.read, exchange),
     ]
     return [f"{verb} {name}" for verb, pattern, name in needed if not _permits(pattern, name)]
 

@@ -18,6 +18,7 @@ from app.api.services import Services
 from app.api.signin.auth import Authenticator, BrokerAuthenticator, NobodyAsked
 from app.api.streams import Subscribers
 from app.api.tail import Tail
+from app.broker.announcements import Announcements
 from app.broker.consumer import Firehose
 from app.broker.management import ManagementApi
 from app.broker.source import TraceSource
@@ -30,7 +31,9 @@ from app.jobs.topologies import Topologies
 from app.settings import Settings
 from app.store import Store, migrate
 from app.stored.traces import Trace
+from app.traces.connectionwatch import ConnectionWatch
 from app.traces.feed import Feed
+from app.traces.introductions import Introductions
 from app.traces.pipeline import PipelineSettings
 from app.traces.processes import TraceProcesses
 from app.traces.registry import TraceRegistry
@@ -59,6 +62,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         stack.push_async_callback(store.close)
         management = management_api(settings)
         stack.push_async_callback(management.close)
+        watch = _watch_connections(stack, settings, store, management)
         registry = await _registry(stack, settings, store, management)
         exports = _exports(settings)
         jobs = _jobs(settings, store)
@@ -72,6 +76,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             authenticator=_authenticator(settings, management),
             broker=management,
             traces=registry,
+            connections=watch.snapshot,
             store=store,
             searches=searches,
             budget=budget,
@@ -87,6 +92,18 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         )
 
 
+def _watch_connections(
+    stack: AsyncExitStack, settings: Settings, store: Store, management: ManagementApi
+) -> ConnectionWatch:
+    """The one task of the service that notes who connects to the broker; it is running."""
+    watch = ConnectionWatch(
+        store.connections, _announcements(settings, management), keep=settings.connections_kept
+    )
+    watch.start()
+    stack.push_async_callback(watch.stop)
+    return watch
+
+
 async def _registry(
     stack: AsyncExitStack, settings: Settings, store: Store, management: ManagementApi
 ) -> TraceRegistry:
@@ -98,7 +115,8 @@ async def _registry(
         stack.push_async_callback(processes.close)
         elsewhere = processes.run
     source = _source(settings, management)
-    registry = TraceRegistry(store, source, _pipeline(settings), elsewhere)
+    introductions = _introductions(settings, store, management)
+    registry = TraceRegistry(store, source, _pipeline(settings), elsewhere, introductions)
     await registry.resume()
     stack.push_async_callback(registry.shutdown, settings.shutdown_seconds)
     return registry
@@ -113,8 +131,10 @@ async def open_capture(settings: Settings) -> AsyncIterator[Callable[[Trace, Fee
         management = management_api(settings)
         stack.push_async_callback(management.close)
         source, pipeline = _source(settings, management), _pipeline(settings)
-        turn = asyncio.Lock()
-        yield lambda trace, feed: RunningTrace(trace, store, source, feed, pipeline, turn)
+        introductions, turn = _introductions(settings, store, management), asyncio.Lock()
+        yield lambda trace, feed: RunningTrace(
+            trace, store, source, feed, pipeline, turn, introductions
+        )
 
 
 def web_folder() -> Path | None:
@@ -157,6 +177,16 @@ def _source(settings: Settings, management: ManagementApi) -> TraceSource:
         queue=settings.trace_queue,
     )
     return TraceSource(firehose, management)
+
+
+def _announcements(settings: Settings, management: ManagementApi) -> Announcements:
+    return Announcements(settings.amqp_url.reveal(), management, settings.trace_queue)
+
+
+def _introductions(settings: Settings, store: Store, management: ManagementApi) -> Introductions:
+    return Introductions(
+        store.connections, _announcements(settings, management), seconds=settings.client_seconds
+    )
 
 
 def _pipeline(settings: Settings) -> PipelineSettings:

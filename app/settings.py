@@ -146,7 +146,8 @@ class Settings(BaseSettings):
         min_length=1,
         max_length=200,
         description="Name of our queue in each traced virtual host; two services that trace the "
-        "same one need two names.",
+        "same one need two names. Connections are announced to a queue with `.connections` behind "
+        "this name.",
     )
     trace_queue_max_bytes: Count = Field(
         default=1_073_741_824,
@@ -157,6 +158,15 @@ class Settings(BaseSettings):
         default=500_000,
         description="Number at which it does. Beside its body each takes the broker about 1.7 kB, "
         "and its headers.",
+    )
+    client_seconds: Annotated[float, Field(ge=0, le=60)] = Field(
+        default=6,
+        description="How long a trace waits to be told who is behind a new connection, where the "
+        "broker announces connections.",
+    )
+    connections_kept: Count = Field(
+        default=100_000,
+        description="Most closed connections whose programs are remembered.",
     )
     tracing_check_seconds: Seconds = Field(
         default=15, description="How often to look whether tracing is still switched on."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Annotated
 
@@ -20,6 +21,7 @@ from app.jobs.exports import Exports
 from app.jobs.manager import JobManager
 from app.jobs.topologies import Topologies
 from app.settings import Settings
+from app.traces.connectionwatch import WatchState
 from app.traces.registry import TraceRegistry
 
 
@@ -27,6 +29,7 @@ from app.traces.registry import TraceRegistry
 class Services:
     """Everything that `app.main` puts together for the routes.
 
+    ``connections`` says whether the broker announces connections.
     ``budget`` is of the bytes of large answers that may be in memory.
     ``stopping`` is set when the service is asked to stop: streams end then, so that nobody
     waits for them.
@@ -36,6 +39,7 @@ class Services:
     authenticator: Authenticator
     broker: BrokerUsers
     traces: TraceRegistry
+    connections: Callable[[], WatchState]
     store: Store
     searches: Searches
     budget: ByteBudget

@@ -11,6 +11,7 @@ reading the socket while enough is in memory, and TCP holds the broker back.
 from __future__ import annotations
 
 import asyncio
+import re
 from asyncio import StreamReader, StreamWriter
 from collections.abc import Callable
 from typing import Any, cast
@@ -160,6 +161,14 @@ class TraceConnection(VhostConnection):
         ours, theirs = writer.get_extra_info("sockname"), writer.get_extra_info("peername")
         self.broker_name = f"{ours[0]}:{ours[1]} -> {theirs[0]}:{theirs[1]}"
         return cast("StreamReader", DivertingReader(reader, self.gate, self._splitter)), writer
+
+    @property
+    def broker_version(self) -> tuple[int, ...]:
+        """The broker's version, as far as it is in numbers: (3, 10, 8)."""
+        if self.transport is None:
+            return ()
+        said = str(self.transport.connection.server_properties.get("version", ""))
+        return tuple(map(int, re.findall(r"\d+", said)[:3]))
 
     def divert(self, channel: int, take: Callable[[list[Delivery]], None]) -> None:
         """Pass the deliveries on a channel to ``take``, in order, instead of to the library."""

@@ -27,7 +27,7 @@ from app.broker.connection import TraceConnection
 from app.broker.deliveries import Delivery
 from app.broker.firehose import TRACE_EXCHANGE, parse
 from app.broker.outages import Place, in_exclusive_use, outage, shown
-from app.broker.trace_queue import QueueBounds, arguments
+from app.broker.trace_queue import QueueBounds, announcements_queue, arguments
 from app.broker.wire import install_tolerant_names
 from app.errors import OutageError, QueueLostError
 from app.tracker import Deliver, Record, Unreadable
@@ -43,6 +43,8 @@ BATCH_BYTES = 16 * 1024 * 1024
 MOST_AHEAD = 10_000
 # From this many bytes on, nothing more is read from the socket until a batch is taken.
 BUFFER_BYTES = 64 * 1024 * 1024
+# Since this version of RabbitMQ the deliveries of direct replies are traced.
+REPLIES_TRACED = (4, 2)
 
 _CONNECTION_ERRORS = (
     aiormq.exceptions.AMQPError,
@@ -99,6 +101,7 @@ class TraceStream:
         """
         self._channel = channel
         self._queue = queue
+        self._own_queues = (queue, announcements_queue(queue))
         self._own_connection = connection.broker_name
         self._gate = connection.gate
         self._place = place
@@ -113,6 +116,7 @@ class TraceStream:
         self.queued_before = queued_before or 0
         self.is_cluster = reading.is_cluster
         self.was_bound = reading.was_bound
+        self.traces_replies = connection.broker_version >= REPLIES_TRACED
         self.remark: str | None = None
         self.waits = self.is_over = False
 
@@ -235,11 +239,12 @@ class TraceStream:
         """Whether a trace message is about our own activity.
 
         Deliveries from the trace exchange are not traced, but those of messages that others put
-        into our queue are. After a cut these may be an earlier connection's: the queue tells.
+        into our queue are. After a cut these may be an earlier connection's: the queue tells. So
+        are those of announcements, to another connection of ours, perhaps another process's.
         """
         if isinstance(message, Unreadable):
             return False
-        if isinstance(message, Deliver) and message.queue == self._queue:
+        if isinstance(message, Deliver) and message.queue in self._own_queues:
             return True
         return message.channel.connection == self._own_connection
 

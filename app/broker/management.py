@@ -11,18 +11,25 @@ service waits, and an operator can fix it without a restart.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any, TypeVar
 from urllib.parse import quote, urlsplit
 
 import httpx
 import msgspec
 
+from app.broker.announced import Opened, listed
 from app.errors import NotAuthenticatedError, NotAuthorisedError, NotFoundError, OutageError
 
 T = TypeVar("T")
 
 # Answers to a request of ours that holds a user's credentials: those are too long for the broker.
 _TOO_LONG = frozenset({413, 414, 431})
+
+_OF_CONNECTIONS = (
+    *("name", "node", "vhost", "user", "connected_at", "user_provided_name"),
+    *("client_properties", "variable_map", "container_id"),
+)
 
 # What PUT /api/vhosts/NAME clears unless it is sent back.
 _KEPT_ON_PUT = ("description", "tags", "default_queue_type", "metadata")
@@ -90,6 +97,15 @@ class Binding(msgspec.Struct, frozen=True):
     destination: str
     destination_type: str = "queue"
     routing_key: str = ""
+
+
+class _Exchange(msgspec.Struct):
+    name: str
+    vhost: str
+
+
+class _Page(msgspec.Struct):
+    items: list[_Exchange]
 
 
 class _Listener(msgspec.Struct):
@@ -197,6 +213,34 @@ class ManagementApi:
     async def trace_queues(self, vhost: str) -> frozenset[str]:
         """Queues that are bound to the virtual host's trace exchange, ours and others'."""
         return frozenset(binding.destination for binding in await self.trace_bindings(vhost))
+
+    async def event_exchange(self) -> str | None:
+        """The virtual host of the event exchange; None where its plugin is off.
+
+        Nobody else can have made it: names that begin with ``amq.`` are the broker's.
+        """
+        name = "amq.rabbitmq.event"
+        path = f"/api/exchanges?columns=name,vhost&page=1&page_size=100&name={name}"
+        page = await self._as_service("GET", path, _Page)
+        return next((found.vhost for found in page.items if found.name == name), None)
+
+    async def binds(self, vhost: str, exchange: str, bindings: Iterable[Binding]) -> bool:
+        """Whether an exchange has all these bindings; not if there is no such exchange."""
+        path = f"/api/exchanges/{_segment(vhost)}/{_segment(exchange)}/bindings/source"
+        try:
+            present = await self._as_service("GET", path, list[Binding])
+        except NotFoundError:
+            return False
+        return all(binding in present for binding in bindings)
+
+    async def connections(self) -> list[Opened]:
+        """The connections to the broker, of all virtual hosts and nodes.
+
+        A new one appears only with its first statistics, after the broker's interval of 5 s.
+        """
+        path = f"/api/connections?columns={','.join(_OF_CONNECTIONS)}"
+        found = await self._as_service("GET", path, list[dict[str, Any]])
+        return [opened for each in found if (opened := listed(each)) is not None]
 
     async def permissions(self, vhost: str, user: str | None = None) -> Permissions:
         """A user's rights in a virtual host, by default the service's own.

@@ -91,6 +91,7 @@ class PassingStream:
         self.queued_before = stream.queued_before
         self.is_cluster = stream.is_cluster
         self.was_bound = stream.was_bound
+        self.traces_replies = stream.traces_replies
         self.bind = stream.bind
         self.is_own: Callable[[Record | Unreadable], bool] = stream.is_own
 

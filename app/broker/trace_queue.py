@@ -38,6 +38,11 @@ _HARMLESS = frozenset(
 )
 
 
+def announcements_queue(trace_queue: str) -> str:
+    """The name of the queue of connections' announcements that goes with a trace queue."""
+    return f"{trace_queue}.connections"
+
+
 class QueueBounds(msgspec.Struct, frozen=True):
     """How much our queue may hold: bytes of bodies, and messages, since headers take room too."""
 

@@ -11,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from app.store.batches import Batches, Bounds
 from app.store.causality import Causality
 from app.store.checkpoints import Checkpoints
+from app.store.connections import Connections
 from app.store.deliveries import Deliveries
 from app.store.engine import Database
 from app.store.gaps import Gaps
@@ -43,6 +44,7 @@ class Store:
         self.causality = Causality(database)
         self.deliveries = Deliveries(database)
         self.participants = Participants(database)
+        self.connections = Connections(database)
         self.jobs = Jobs(database, clock)
         self.retention = Retention(database)
 

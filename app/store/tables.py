@@ -209,9 +209,31 @@ jobs = Table(
     Index(None, "vhost", "id"),
 )
 
+# Connections to the broker, of all virtual hosts. One is told of at most once: by its node, its
+# name and when it was opened. Ids are never used again: participants may be named by them.
+connections = Table(
+    "connections",
+    metadata,
+    Column("id", BigId, primary_key=True),
+    Column("node", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("vhost", Text, nullable=False),
+    Column("user", Text, nullable=False),
+    Column("client", Text, nullable=True),  # the program's name
+    Column("given_name", Text, nullable=True),
+    Column("process", Text, nullable=True),
+    Column("pid", Text, nullable=True),  # of Erlang; the management API does not say it
+    Column("opened_at", BigInteger, nullable=False),
+    Column("closed_at", BigInteger, nullable=True),
+    Index(None, "name", "opened_at", "node", unique=True),
+    Index(None, "closed_at"),
+    sqlite_autoincrement=True,
+)
+
 __all__ = [
     "blocks",
     "channels",
+    "connections",
     "copies",
     "event_ids",
     "events",

@@ -10,7 +10,7 @@ import msgspec
 from app.stored.traces import Trace
 from app.traces.feed import Feed
 from app.traces.gapwatch import GapWatch
-from app.traces.ports import Source, TraceStore
+from app.traces.ports import Introducer, Source, TraceStore
 from app.traces.retention import Retention
 from app.traces.supervisor import Supervisor
 from app.tracker import Bounds, Places, Policy, Quiet, Restored, Tracker
@@ -49,7 +49,8 @@ class Ending(msgspec.Struct):
 class Pipeline:
     """The parts that the runs of a trace share, and that outlive each of them.
 
-    A run stamps and stores while it holds ``turn``; ``gaps`` are those of all runs.
+    A run stamps and stores while it holds ``turn``; ``gaps`` are those of all runs;
+    ``introductions`` say who is behind a connection.
     """
 
     trace: Trace
@@ -60,3 +61,4 @@ class Pipeline:
     settings: PipelineSettings
     gaps: GapWatch
     turn: AbstractAsyncContextManager[None]
+    introductions: Introducer

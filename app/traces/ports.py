@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 from app.stored.batches import Batch
+from app.stored.connections import BrokerConnection, ClosedConnection, NewConnection
 from app.stored.retention import PrunePlan
 from app.stored.traces import Trace
 from app.traces.status import Snapshot
@@ -53,6 +54,8 @@ class Stream(Protocol):
     def is_cluster(self) -> bool: ...
     @property
     def was_bound(self) -> bool: ...
+    @property
+    def traces_replies(self) -> bool: ...
     @property
     def remark(self) -> str | None: ...
     @property
@@ -144,6 +147,99 @@ class TraceStore(Protocol):
     def events(self) -> Events: ...
     @property
     def retention(self) -> Pruning: ...
+
+
+class Opened(Protocol):
+    """A connection that somebody opened (`app.broker.announced.Opened`)."""
+
+    @property
+    def node(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def vhost(self) -> str: ...
+    @property
+    def user(self) -> str: ...
+    @property
+    def opened_at(self) -> int: ...
+    @property
+    def pid(self) -> str | None: ...
+    @property
+    def given_name(self) -> str | None: ...
+    @property
+    def properties(self) -> Mapping[str, str]: ...
+
+
+class Closed(Protocol):
+    """A connection that is gone (`app.broker.announced.Closed`)."""
+
+    @property
+    def node(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def pid(self) -> str: ...
+    @property
+    def closed_at(self) -> int: ...
+
+
+class Heard(Protocol):
+    """Announcements (`app.broker.announcements.Heard`)."""
+
+    @property
+    def opened(self) -> Sequence[Opened]: ...
+    @property
+    def closed(self) -> Sequence[Closed]: ...
+    @property
+    def tag(self) -> int: ...
+    @property
+    def unread(self) -> int: ...
+
+
+class AnnouncementStream(Protocol):
+    """The announcements of connections (`app.broker.announcements.AnnouncementStream`)."""
+
+    async def consume(self) -> None: ...
+    async def batch(self) -> Heard: ...
+    async def acknowledge(self, tag: int) -> None: ...
+    async def bind(self) -> None: ...
+
+
+class Lists(Protocol):
+    """What the broker tells when it is asked (`app.broker.announcements.Announcements`)."""
+
+    async def event_exchange(self) -> str | None: ...
+    async def present(self) -> Sequence[Opened]: ...
+    async def is_bound(self, vhost: str) -> bool: ...
+
+
+class Announcer(Lists, Protocol):
+    """What it announces, too (`app.broker.announcements.Announcements`)."""
+
+    def open(self, vhost: str) -> AbstractAsyncContextManager[AnnouncementStream]: ...
+
+
+class KnownConnections(Protocol):
+    """The connections that are known (`app.store.connections`)."""
+
+    async def add(self, opened: Sequence[NewConnection]) -> None: ...
+    async def find(self, names: Collection[str]) -> Mapping[str, BrokerConnection]: ...
+
+
+class ConnectionStore(Protocol):
+    """The connections, as the watch keeps them (`app.store.connections`)."""
+
+    async def add(
+        self, opened: Sequence[NewConnection], closed: Sequence[ClosedConnection]
+    ) -> None: ...
+    async def reconcile(self, present: Sequence[NewConnection], now: int) -> None: ...
+    async def prune(self, keep: int) -> int: ...
+
+
+class Introducer(Protocol):
+    """Who is behind connections (`app.traces.introductions`)."""
+
+    async def look_up(self, names: Sequence[str]) -> Mapping[str, BrokerConnection]: ...
 
 
 class Running(Protocol):

@@ -22,7 +22,7 @@ from app.stored.traces import Trace
 from app.traces.feed import Feed
 from app.traces.life import NOT_RUN, Standing, TraceState
 from app.traces.pipeline import PipelineSettings
-from app.traces.ports import Running, Source, TraceStore
+from app.traces.ports import Introducer, Running, Source, TraceStore
 from app.traces.recorder import unreadable_checkpoint
 from app.traces.retention import Pruned, Retention, preview, retain
 from app.traces.running import RunningTrace
@@ -52,13 +52,17 @@ class TraceRegistry:
         source: Source,
         settings: PipelineSettings,
         run: Callable[[Trace, Feed], Running] | None = None,
+        introductions: Introducer | None = None,
     ) -> None:
-        """Run traces in this process, unless ``run`` starts them elsewhere."""
+        """Run traces in this process, unless ``run`` starts them elsewhere.
+
+        ``introductions`` say who is behind connections; without them nobody is known.
+        """
         self._store = store
         self._source = source
         self._settings = settings
         self._feed = Feed()
-        self._start = run or partial(_run_here, store, source, settings)
+        self._start = run or partial(_run_here, store, source, settings, introductions)
         self._running: dict[str, Running] = {}
         self._changing: dict[str, asyncio.Lock] = {}
         self._keeping: asyncio.Task[None] | None = None
@@ -306,6 +310,11 @@ def _failed(trace: Trace, standing: Standing) -> Standing:
 
 
 def _run_here(
-    store: TraceStore, source: Source, settings: PipelineSettings, trace: Trace, feed: Feed
+    store: TraceStore,
+    source: Source,
+    settings: PipelineSettings,
+    introductions: Introducer | None,
+    trace: Trace,
+    feed: Feed,
 ) -> Running:
-    return RunningTrace(trace, store, source, feed, settings)
+    return RunningTrace(trace, store, source, feed, settings, introductions=introductions)

@@ -11,9 +11,10 @@ from app.stored.traces import Trace
 from app.traces.attempt import Attempt
 from app.traces.feed import Feed
 from app.traces.gapwatch import GapWatch
+from app.traces.introductions import NoIntroductions
 from app.traces.life import Life, TraceState
 from app.traces.pipeline import Pipeline, PipelineSettings
-from app.traces.ports import Source, TraceStore
+from app.traces.ports import Introducer, Source, TraceStore
 from app.traces.status import Snapshot
 from app.traces.supervisor import Supervisor
 
@@ -29,6 +30,7 @@ class RunningTrace:
         feed: Feed,
         settings: PipelineSettings,
         turn: asyncio.Lock | None = None,
+        introductions: Introducer | None = None,
     ) -> None:
         """Start at once.
 
@@ -48,6 +50,7 @@ class RunningTrace:
             settings=settings,
             gaps=GapWatch(store.gaps, trace.id),
             turn=turn or contextlib.nullcontext(),
+            introductions=introductions or NoIntroductions(),
         )
         self._attempt = Attempt(self.pipeline)
         self._ending = self._draining = False

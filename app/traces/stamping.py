@@ -30,6 +30,7 @@ class Stamper:
         self._stream = stream
         self._resume: Resume[tuple[TraceMessage, bytes]] = Resume(recorder.window)
         recorder.tracker.reorder(stream.is_cluster)
+        recorder.tracker.trace_replies(stream.traces_replies)
 
     @property
     def is_holding(self) -> bool:

@@ -27,6 +27,7 @@ from app.jobs.topologies import Topologies
 from app.server import Server, bind, configuration
 from app.settings import Settings
 from app.store import Store
+from app.traces.connectionwatch import WatchState
 from app.tracker import Record
 from model.exports import Quota
 from tests.api.fakes import Clock, FakeBroker, FakeSpark, FakeTraces
@@ -80,6 +81,7 @@ class World:
                 authenticator=self.authenticator(),
                 broker=self.broker,
                 traces=self.traces,
+                connections=lambda: WatchState(True, "/", None, announced=7, unread=0),
                 store=store,
                 searches=searches,
                 budget=budget,

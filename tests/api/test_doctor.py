@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import pytest
 
-from app.broker.management import Permissions
+from app.broker.management import ManagementApi, Permissions
 from app.doctor import Finding, examine, missing_rights
 from app.settings import Settings
 from app.store import Store, migrate
@@ -57,6 +57,7 @@ async def test_all_is_well(rabbit: Broker, vhost: str, tmp_path: Path) -> None:
     assert found["program"].found.startswith(f"rabbitmq-itc {version('rabbitmq-itc')}, Python 3.")
     assert rabbit.api("GET", "overview")["rabbitmq_version"] in found["broker"].found
     assert {"broker", "account", "amqp", "store", f"trace of {vhost}", "java"} <= set(found)
+    assert found["connections"].found == "announced in the virtual host /"
 
 
 async def test_what_a_trace_lacks_is_reported(rabbit: Broker, vhost: str, tmp_path: Path) -> None:
@@ -108,6 +109,32 @@ async def test_the_rights_that_count_are_those_of_the_account_that_consumes(
     assert (found.well, found.found) == (False, "no right to read amq.rabbitmq.trace")
 
 
+async def test_rights_to_be_told_of_connections_are_reported(
+    rabbit: Broker, tmp_path: Path, capturing: dict[str, str]
+) -> None:
+    settings = settings_for(rabbit, tmp_path, **capturing)
+    nowhere = (await findings(settings))["connections"]
+    rabbit.permit("capturer", "/", "^itc", "^itc", "^itc")
+    there = (await findings(settings))["connections"]
+
+    assert nowhere.found == "announced in the virtual host /, but no right to enter it"
+    assert nowhere.advice.startswith("rabbitmqctl set_permissions -p / capturer ")
+    assert there.found.endswith("but no right to read amq.rabbitmq.event")
+
+
+async def test_a_broker_that_announces_no_connections_is_told_how(
+    rabbit: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def nowhere(_: ManagementApi) -> None:
+        return None
+
+    monkeypatch.setattr(ManagementApi, "event_exchange", nowhere)
+    found = (await findings(settings_for(rabbit, tmp_path)))["connections"]
+
+    assert (found.well, found.found.partition(":")[0]) == (False, "not announced")
+    assert found.advice == "rabbitmq-plugins enable rabbitmq_event_exchange"
+
+
 async def test_an_account_that_is_no_administrator_is_found(rabbit: Broker, tmp_path: Path) -> None:
     rabbit.add_user("watcher", "secret", ["monitoring"])
     try:
@@ -142,7 +169,7 @@ async def test_each_thing_that_is_away_has_its_own_line_and_no_password(tmp_path
         )
 
     wrong = {subject for subject, finding in found.items() if not finding.well}
-    assert wrong == {"broker", "account", "amqp", "store"}
+    assert wrong == {"broker", "account", "amqp", "store", "connections"}
     for finding in found.values():
         assert "hush" not in finding.found + finding.advice
         assert bool(finding.advice) is not finding.well

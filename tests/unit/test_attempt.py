@@ -17,6 +17,7 @@ from app.stored.traces import Trace
 from app.traces.attempt import Attempt
 from app.traces.feed import Feed
 from app.traces.gapwatch import GapWatch
+from app.traces.introductions import NoIntroductions
 from app.traces.life import Life, TraceState
 from app.traces.pipeline import Pipeline, PipelineSettings
 from app.traces.supervisor import Supervisor
@@ -59,6 +60,7 @@ class FakeStream:
     queued_before = 0
     buffered = 0
     is_cluster = False
+    traces_replies = True
 
     def __init__(self) -> None:
         self.looked = asyncio.Event()
@@ -112,6 +114,7 @@ class World:
             settings=PipelineSettings(),
             gaps=GapWatch(self.store, TRACE.id),
             turn=contextlib.nullcontext(),
+            introductions=NoIntroductions(),
         )
         self.attempt = Attempt(pipeline)
 

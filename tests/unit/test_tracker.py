@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -53,9 +54,13 @@ class Store:
         removed = set(checkpoint.copies_removed)
         touched = {state.number for state in checkpoint.participants}
         before = self.restored
+        replies = dict(checkpoint.replies)
         self.restored = Restored(
             state=checkpoint.state,
-            channels=before.channels + checkpoint.channels,
+            channels=[
+                msgspec.structs.replace(each, replies_to=replies.get(each.key, each.replies_to))
+                for each in before.channels + checkpoint.channels
+            ],
             participants=[p for p in before.participants if p[0].number not in touched]
             + [(state, *self._last(state.number)) for state in checkpoint.participants],
             copies=[

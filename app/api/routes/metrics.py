@@ -63,6 +63,7 @@ async def _families(parts: Services, user: User | None) -> list[Metric]:
     vhosts = None if user is None else user.vhosts
     jobs = await parts.jobs.jobs(vhosts, limit=parts.settings.job_history)
     exports = await asyncio.to_thread(parts.exports.usage)
+    connections = parts.connections()
     return [
         *(_per_trace(spec, statuses) for spec in TRACE_METRICS),
         *(_duration(spec, statuses) for spec in DURATIONS),
@@ -87,6 +88,16 @@ async def _families(parts: Services, user: User | None) -> list[Metric]:
             "itc_live_dropped",
             "Readers of the live tail that were too slow.",
             parts.subscribers.dropped,
+        ),
+        GaugeMetricFamily(
+            "itc_connections_announced",
+            "1 while the broker announces connections to us.",
+            int(connections.on),
+        ),
+        CounterMetricFamily(
+            "itc_connection_announcements",
+            "Announcements of connections that were stored.",
+            connections.announced,
         ),
     ]
 

@@ -1,0 +1,205 @@
+"""What the broker says of connections: on its event exchange, and in its management API.
+
+On the event exchange a client's own properties are Erlang terms as text, one for each property:
+``{<<"connection_name">>,longstr,<<"orders-0">>}`` (3.10.8). Whoever connects chooses their
+contents, and how much there is, so only what is looked for is read, from the beginning of a text,
+with bounds: nothing inside another value can pass for a property.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from app.broker.firehose import storable
+
+CREATED, CLOSED = "connection.created", "connection.closed"
+
+# As far as somebody else's properties are read; a client may send 128 KiB of them.
+MOST_PROPERTIES = 64
+LONGEST_PROPERTY = 4_096
+# A name of a connection, a virtual host or a user has at most this many characters, and so has a
+# value that is kept.
+LONGEST_TEXT = 1_024
+
+# What names a program, and its process. Everything else is the library's, or none of our business.
+KEPT = frozenset(
+    {
+        *("connection_name", "endpoint_name", "application", "service", "client_id"),
+        *("container_id", "InputQueue", "ProcessName", "process_id", "ProcessId", "pid"),
+    }
+)
+
+_STRING = r'"(?:[^"\\]|\\.)*"'
+_STRINGS = rf"{_STRING}(?:\s+{_STRING})*"
+_BINARY = rf"<<\s*(?:{_STRINGS}(?:/utf8)?|\d{{1,3}}(?:\s*,\s*\d{{1,3}})*)?\s*>>"
+# A property, its key and value: text, or a number.
+_PROPERTY = re.compile(
+    rf"\{{\s*({_BINARY}|[a-z]\w*)\s*,\s*\w+\s*,\s*({_BINARY}|{_STRINGS}|-?\d{{1,20}})\s*\}}",
+    re.DOTALL,
+)
+# MQTT before 3.12: a map of one entry.
+_VARIABLE = re.compile(rf"#\{{\s*<<\"client_id\">>\s*=>\s*({_BINARY})\s*\}}", re.DOTALL)
+_ESCAPE = re.compile(r"\\(?:x\{([0-9a-fA-F]{1,6})\}|x([0-9a-fA-F]{2})|([0-7]{1,3})|(.))", re.DOTALL)
+_ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "v": "\v", "e": "\x1b"}
+_ESCAPED |= {"d": "\x7f", "s": " ", "0": "\0"}
+
+
+class Opened(msgspec.Struct, frozen=True):
+    """A connection that somebody opened; ``opened_at`` in µs, to the millisecond.
+
+    ``pid`` is the Erlang process behind it, which tells connections of one name apart; the
+    management API does not say it. ``properties`` are the client's own, of those in `KEPT`.
+    """
+
+    node: str
+    name: str
+    vhost: str
+    user: str
+    opened_at: int
+    pid: str | None = None
+    given_name: str | None = None
+    properties: dict[str, str] = {}
+
+
+class Closed(msgspec.Struct, frozen=True):
+    """A connection that is gone; ``closed_at`` in µs."""
+
+    node: str
+    name: str
+    pid: str
+    closed_at: int
+
+
+def announcement(routing_key: str, headers: Mapping[str, Any]) -> Opened | Closed | None:
+    """What a message of the event exchange announces; None if that is no connection's."""
+    # The broker puts its events into the exchange itself: one that was dead-lettered into it, by
+    # a queue of somebody's, is somebody's.
+    if "x-death" in headers:
+        return None
+    if routing_key == CREATED:
+        return _opened(headers)
+    return _closed(headers) if routing_key == CLOSED else None
+
+
+def _opened(headers: Mapping[str, Any]) -> Opened | None:
+    node, name = _text(headers, "node"), _text(headers, "name")
+    opened_at = _time(headers.get("connected_at", headers.get("timestamp_in_ms")))
+    if not node or not name or opened_at is None:
+        return None
+    properties = _properties(headers.get("client_properties"))
+    properties |= _named(_variables(headers.get("variable_map")))
+    properties |= _named({"container_id": headers.get("container_id")})
+    return Opened(
+        node,
+        name,
+        _text(headers, "vhost"),
+        _text(headers, "user"),
+        opened_at,
+        _text(headers, "pid") or None,
+        _text(headers, "user_provided_name") or properties.get("connection_name"),
+        properties,
+    )
+
+
+def _closed(headers: Mapping[str, Any]) -> Closed | None:
+    node, name, pid = (_text(headers, key) for key in ("node", "name", "pid"))
+    closed_at = _time(headers.get("timestamp_in_ms"))
+    if not node or not name or not pid or closed_at is None:
+        return None
+    return Closed(node, name, pid, closed_at)
+
+
+def listed(connection: Mapping[str, Any]) -> Opened | None:
+    """A connection as the management API lists it; None where that says too little."""
+    node, name = _text(connection, "node"), _text(connection, "name")
+    opened_at = _time(connection.get("connected_at"))
+    if not node or not name or opened_at is None:
+        return None
+    said = connection.get("client_properties")
+    properties = _named(said if isinstance(said, dict) else {})
+    variables = connection.get("variable_map")
+    properties |= _named(variables if isinstance(variables, dict) else {})
+    properties |= _named({"container_id": connection.get("container_id")})
+    given = _text(connection, "user_provided_name") or properties.get("connection_name")
+    vhost, user = _text(connection, "vhost"), _text(connection, "user")
+    return Opened(node, name, vhost, user, opened_at, None, given, properties)
+
+
+def _time(value: Any) -> int | None:
+    """A time in µs, from one in ms; None if it is none, or no number for a database."""
+    return value * 1_000 if type(value) is int and 0 <= value < 2**53 else None
+
+
+def _text(values: Mapping[str, Any], key: str) -> str:
+    value = values.get(key)
+    return _kept(value) if isinstance(value, str) else ""
+
+
+def _kept(text: str) -> str:
+    """As much of a text as is kept, as the firehose's texts are kept, so that the two are equal.
+
+    Python's JSON may hold half a surrogate pair, and no database does.
+    """
+    text = storable(text[:LONGEST_TEXT])
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _named(properties: Mapping[Any, Any]) -> dict[str, str]:
+    """Those properties that are kept, and are text or a number."""
+    return {
+        key: _kept(str(value))
+        for key, value in properties.items()
+        if key in KEPT and type(value) in (str, int) and value != ""
+    }
+
+
+def _properties(said: Any) -> dict[str, str]:
+    """A client's properties, from a list of terms; from a table where a broker sends one."""
+    if isinstance(said, dict):
+        return _named(said)
+    if not isinstance(said, list):
+        return {}
+    return _named(dict(_read(said[:MOST_PROPERTIES])))
+
+
+def _read(terms: list[Any]) -> Iterator[tuple[str, str]]:
+    for term in terms:
+        if not isinstance(term, str) or len(term) > LONGEST_PROPERTY:
+            continue
+        if found := _PROPERTY.fullmatch(term):
+            yield _value(found[1]), _value(found[2])
+
+
+def _variables(said: Any) -> dict[str, str]:
+    if not isinstance(said, str) or len(said) > LONGEST_PROPERTY:
+        return {}
+    found = _VARIABLE.fullmatch(said)
+    return {"client_id": _value(found[1])} if found else {}
+
+
+def _value(term: str) -> str:
+    """The text of a binary, a string, an atom or a number."""
+    if not term.startswith("<<"):
+        return _unquoted(term) if term.startswith('"') else term
+    inside = term[2:-2].strip()
+    if inside.startswith('"'):
+        return _unquoted(inside.removesuffix("/utf8"))
+    octets = [int(octet) for octet in inside.split(",")] if inside else []
+    return bytes(octet & 0xFF for octet in octets).decode("utf-8", "backslashreplace")
+
+
+def _unquoted(literals: str) -> str:
+    """The text of string literals; Erlang breaks a long one into several."""
+    return "".join(_ESCAPE.sub(_unescaped, each[1:-1]) for each in re.findall(_STRING, literals))
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    code = found[1] or found[2]
+    if code or found[3]:
+        number = int(code, 16) if code else int(found[3], 8)
+        return chr(number) if number <= 0x10FFFF else "\ufffd"
+    return _ESCAPED.get(found[4], found[4])

@@ -1,0 +1,226 @@
+"""Notes in the store who is connected to the broker, for as long as the service runs.
+
+The broker's event exchange announces connections as they open and close; its management API lists
+those that there are. The list is up to five seconds old, so it is asked twice: at once for those
+that were there before us, and a little later for those that it was too old for. Both tell the same
+of a connection, and it does not matter which does first.
+
+Nothing that happens here stops the service, or a trace: without a name a participant is assumed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+
+import msgspec
+
+from app.errors import OutageError
+from app.stored.connections import ClosedConnection, NewConnection
+from app.traces.ports import AnnouncementStream, Announcer, ConnectionStore, Opened
+from app.tracker.clients import client_name, shown_name
+
+log = logging.getLogger(__name__)
+
+FIRST_PAUSE_SECONDS = 0.25
+LONGEST_PAUSE_SECONDS = 10.0
+# How often to look whether the exchange is there, and our queue bound to it.
+CHECK_SECONDS = 5.0
+# How old the management API's list may be.
+LIST_SECONDS = 6.0
+# Without announcements the list is all there is; with them it finds what was missed.
+LIST_EVERY_SECONDS = 300.0
+LIST_EVERY_SECONDS_ALONE = 15.0
+PRUNE_EVERY_SECONDS = 600.0
+
+# Where clients say their process id.
+_PROCESS = ("process_id", "ProcessId", "pid")
+NO_EXCHANGE = "the broker's event exchange is off: rabbitmq-plugins enable rabbitmq_event_exchange"
+
+
+class Pace(msgspec.Struct, frozen=True):
+    """How often the watch looks at what; in seconds."""
+
+    check: float = CHECK_SECONDS
+    list_age: float = LIST_SECONDS
+    list_every: float = LIST_EVERY_SECONDS
+    list_every_alone: float = LIST_EVERY_SECONDS_ALONE
+    prune_every: float = PRUNE_EVERY_SECONDS
+
+
+class WatchState(msgspec.Struct, frozen=True):
+    """Whether connections are announced to us, and where; if not, ``why_not``.
+
+    ``announced`` is how many announcements were stored since the service started, ``unread`` how
+    many messages of our queue were none of the broker's.
+    """
+
+    on: bool
+    vhost: str | None
+    why_not: str | None
+    announced: int
+    unread: int
+
+
+class ConnectionWatch:
+    """The task that watches."""
+
+    def __init__(
+        self,
+        store: ConnectionStore,
+        broker: Announcer,
+        *,
+        keep: int = 100_000,
+        pace: Pace = Pace(),  # noqa: B008 - frozen
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        """Keep at most ``keep`` connections that are closed."""
+        self._store = store
+        self._broker = broker
+        self._keep = keep
+        self._pace = pace
+        self._pause = pause
+        self._vhost: str | None = None
+        self._why_not: str | None = "the service is starting"
+        self._announced = self._unread = 0
+        self._list_at = self._prune_at = 0.0
+        self._pause_seconds = FIRST_PAUSE_SECONDS
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin to watch."""
+        self._task = asyncio.create_task(self._watch(), name="connections to the broker")
+
+    async def stop(self) -> None:
+        """End it; what was announced and not stored comes again."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    def snapshot(self) -> WatchState:
+        """Its state now."""
+        is_on = self._why_not is None
+        return WatchState(
+            is_on, self._vhost if is_on else None, self._why_not, self._announced, self._unread
+        )
+
+    async def _watch(self) -> None:
+        while True:
+            try:
+                await self._attempt()
+            except OutageError as outage:
+                self._off(str(outage))
+                with contextlib.suppress(OutageError):  # as well as it goes without
+                    await self._list_and_prune(self._pace.list_every_alone)
+            except Exception:
+                log.exception("watching the broker's connections failed")
+                self._off("an error in the service itself; its log says more")
+            await self._pause(self._pause_seconds)
+            self._pause_seconds = min(self._pause_seconds * 2, LONGEST_PAUSE_SECONDS)
+
+    def _off(self, why_not: str) -> None:
+        if self._why_not != why_not:
+            log.warning("connections are not announced: %s", why_not)
+        self._why_not = why_not
+
+    async def _attempt(self) -> None:
+        vhost = await self._broker.event_exchange()
+        if vhost is None:
+            await self._alone()
+            return
+        async with self._broker.open(vhost) as stream:
+            # Before what is announced, or one that is gone by then would be listed after its end.
+            await self._list()
+            self._list_at = _now() + self._pace.list_age
+            await stream.consume()
+            self._vhost, self._why_not = vhost, None
+            self._pause_seconds = FIRST_PAUSE_SECONDS
+            log.info("connections are announced in the virtual host %r", vhost)
+            async with self._upkeep(vhost, stream):
+                while True:
+                    await self._take_in(stream)
+
+    async def _alone(self) -> None:
+        """Without the event exchange: until it is there, list the connections now and then."""
+        self._off(NO_EXCHANGE)
+        self._pause_seconds = min(FIRST_PAUSE_SECONDS, self._pace.check)
+        self._list_at = 0.0
+        while await self._broker.event_exchange() is None:
+            await self._list_and_prune(self._pace.list_every_alone)
+            await self._pause(self._pace.check)
+
+    async def _take_in(self, stream: AnnouncementStream) -> None:
+        heard = await stream.batch()
+        closed = [
+            ClosedConnection(each.node, each.name, each.pid, each.closed_at)
+            for each in heard.closed
+        ]
+        await self._store.add(new_connections(heard.opened), closed)
+        await stream.acknowledge(heard.tag)
+        self._announced += len(heard.opened) + len(heard.closed)
+        self._unread += heard.unread
+
+    @contextlib.asynccontextmanager
+    async def _upkeep(self, vhost: str, stream: AnnouncementStream) -> AsyncIterator[None]:
+        task = asyncio.create_task(self._keep_up(vhost, stream), name="announcements' upkeep")
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def _keep_up(self, vhost: str, stream: AnnouncementStream) -> None:
+        while True:
+            await self._pause(self._pace.check)
+            try:
+                # An exchange that was away and is back has lost its bindings. If it is still away,
+                # this ends the stream.
+                if not await self._broker.is_bound(vhost):
+                    await stream.bind()
+                    await self._list()
+                    self._list_at = _now() + self._pace.list_age
+                await self._list_and_prune(self._pace.list_every)
+            except OutageError as outage:
+                log.info("the broker's connections cannot be looked at: %s", outage)
+            except Exception:
+                log.exception("looking at the broker's connections failed")
+
+    async def _list_and_prune(self, list_every: float) -> None:
+        now = _now()
+        if now >= self._list_at:
+            await self._list()
+            self._list_at = now + list_every
+        if now >= self._prune_at:
+            await self._store.prune(self._keep)
+            self._prune_at = now + self._pace.prune_every
+
+    async def _list(self) -> None:
+        present = await self._broker.present()
+        await self._store.reconcile(new_connections(present), time.time_ns() // 1000)
+
+
+def new_connections(opened: Sequence[Opened]) -> list[NewConnection]:
+    """Connections as the broker tells of them, as they are stored."""
+    return [_new(each) for each in opened]
+
+
+def _new(opened: Opened) -> NewConnection:
+    process = next((opened.properties[key] for key in _PROCESS if key in opened.properties), None)
+    return NewConnection(
+        opened.node,
+        opened.name,
+        opened.vhost,
+        opened.user,
+        client_name(opened.given_name, opened.properties),
+        shown_name(opened.given_name) if opened.given_name else None,
+        shown_name(process) if process else None,
+        opened.opened_at,
+        opened.pid,
+    )
+
+
+def _now() -> float:
+    return time.monotonic()

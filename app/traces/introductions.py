@@ -1,0 +1,141 @@
+"""Who is behind a connection that a trace has not met: asked of the store, and waited for.
+
+The broker announces a connection some milliseconds before its first message, and the service's main
+process stores that; the trace, perhaps in another process, may be faster. What was never announced
+(the queue was purged, the exchange was away) the management API shows after five seconds. Nothing
+is waited for where no announcements come.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+from app.errors import OutageError
+from app.stored.connections import BrokerConnection
+from app.traces.connectionwatch import new_connections
+from app.traces.ports import KnownConnections, Lists
+
+POLL_SECONDS = 0.02
+# How often the management API is asked, and how often where nothing is announced.
+ASK_SECONDS = 1.0
+ASK_RARELY = 5.0
+# For how long the broker's answer whether connections are announced to us holds.
+EXCHANGE_SECONDS = 5.0
+# A connection that is closed may be the one before: a port can be used again about a second later.
+# Its successor is announced and being stored.
+USED_AGAIN = 1_000_000  # µs
+SUCCESSOR_SECONDS = 0.25
+# What was waited for in vain is not waited for again for some time; and of how many that is known.
+FORGET_SECONDS = 60.0
+MOST_SETTLED = 20_000
+
+
+class NoIntroductions:
+    """Nobody is known."""
+
+    async def look_up(self, names: Sequence[str]) -> Mapping[str, BrokerConnection]:
+        """Nothing."""
+        del names
+        return {}
+
+
+class Introductions:
+    """Looks connections up, for all traces of a process."""
+
+    def __init__(
+        self,
+        connections: KnownConnections,
+        broker: Lists,
+        *,
+        seconds: float = 6.0,
+        clock: Callable[[], float] = time.monotonic,
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        """Wait ``seconds`` at most for what is not known."""
+        self._connections = connections
+        self._broker = broker
+        self._seconds = seconds
+        self._clock = clock
+        self._pause = pause
+        self._is_on = False
+        self._looked_at = self._asked_at = float("-inf")
+        # What a name was found to be, as it will stay for a while; None for nothing.
+        self._settled: OrderedDict[str, tuple[int | None, float]] = OrderedDict()
+
+    async def look_up(self, names: Sequence[str]) -> dict[str, BrokerConnection]:
+        """The newest connection of each name; one that cannot be found in time is missing.
+
+        A connection that was closed a while ago is the answer only when no newer one of its name
+        is being announced. Raises `OutageError` if the store is away.
+        """
+        found = dict(await self._connections.find(names))
+        unsure = {name for name in names if self._is_unsure(name, found.get(name))}
+        if not unsure:
+            return found
+        await self._wait_for(unsure, found)
+        until = self._clock() + FORGET_SECONDS
+        for name in unsure:
+            connection = found.get(name)
+            if connection is None or connection.closed_at is not None:
+                self._settle(name, connection.id if connection else None, until)
+        return found
+
+    async def _wait_for(self, unsure: set[str], found: dict[str, BrokerConnection]) -> None:
+        """Look again until each of these names has a connection that is beyond doubt."""
+        start = self._clock()
+        is_on = await self._is_announced()
+        # Without announcements a list is all there is; with them most are there in no time.
+        first_ask, ask_every = (start + ASK_SECONDS, ASK_SECONDS) if is_on else (start, ASK_RARELY)
+        while unsure:
+            now = self._clock()
+            if not is_on or now - start >= SUCCESSOR_SECONDS:
+                unsure = unsure - found.keys()
+            if unsure and now >= max(first_ask, self._asked_at + ask_every):
+                self._asked_at = now
+                await self._ask(unsure - found.keys())
+            elif is_on and unsure and now - start < self._seconds:
+                await self._pause(POLL_SECONDS)
+            else:
+                return
+            found |= await self._connections.find(unsure)
+            unsure = {name for name in unsure if self._is_unsure(name, found.get(name))}
+
+    def _is_unsure(self, name: str, connection: BrokerConnection | None) -> bool:
+        settled, until = self._settled.get(name, (0, 0.0))
+        if settled == (connection.id if connection else None) and self._clock() < until:
+            return False
+        if connection is None:
+            return True
+        ended = connection.closed_at
+        return ended is not None and time.time_ns() // 1000 - ended > USED_AGAIN
+
+    def _settle(self, name: str, connection: int | None, until: float) -> None:
+        self._settled[name] = connection, until
+        self._settled.move_to_end(name)
+        if len(self._settled) > MOST_SETTLED:
+            self._settled.popitem(last=False)
+
+    async def _is_announced(self) -> bool:
+        """Whether our queue, and so the store, is told of connections."""
+        now = self._clock()
+        if now - self._looked_at >= EXCHANGE_SECONDS:
+            self._looked_at = now
+            with contextlib.suppress(OutageError):  # what it said last is as good as anything
+                vhost = await self._broker.event_exchange()
+                self._is_on = vhost is not None and await self._broker.is_bound(vhost)
+        return self._is_on
+
+    async def _ask(self, names: set[str]) -> None:
+        """Store what the management API knows of these names."""
+        if not names:
+            return
+        try:
+            present = await self._broker.present()
+        except OutageError:
+            return
+        if wanted := [each for each in present if each.name in names]:
+            await self._connections.add(new_connections(wanted))
