@@ -42,6 +42,18 @@ class NoIntroductions:
         del names
         return {}
 
+    known = look_up
+
+    async def closed_since(self, vhost: str, since: int) -> Sequence[BrokerConnection]:
+        """None."""
+        del vhost, since
+        return ()
+
+    async def newest_closed(self, vhost: str) -> int:
+        """Never."""
+        del vhost
+        return 0
+
 
 class Introductions:
     """Looks connections up, for all traces of a process."""
@@ -72,6 +84,8 @@ class Introductions:
         A connection that was closed a while ago is the answer only when no newer one of its name
         is being announced. Raises `OutageError` if the store is away.
         """
+        if not names:
+            return {}
         found = dict(await self._connections.find(names))
         unsure = {name for name in names if self._is_unsure(name, found.get(name))}
         if not unsure:
@@ -83,6 +97,18 @@ class Introductions:
             if connection is None or connection.closed_at is not None:
                 self._settle(name, connection.id if connection else None, until)
         return found
+
+    async def known(self, names: Sequence[str]) -> Mapping[str, BrokerConnection]:
+        """The newest connection of each name that the store knows now."""
+        return await self._connections.find(names) if names else {}
+
+    async def closed_since(self, vhost: str, since: int) -> Sequence[BrokerConnection]:
+        """The connections to a virtual host that were closed at a time (µs) or later."""
+        return await self._connections.closed_since(vhost, since)
+
+    async def newest_closed(self, vhost: str) -> int:
+        """When the last of them was closed (µs), 0 if none was."""
+        return await self._connections.newest_closed(vhost)
 
     async def _wait_for(self, unsure: set[str], found: dict[str, BrokerConnection]) -> None:
         """Look again until each of these names has a connection that is beyond doubt."""
