@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
+from app.store import Store
+from app.traces.connectionwatch import ConnectionWatch
+from app.traces.pipeline import PipelineSettings
 from tests.clients.programs.role import TARGETS, Role
 from tests.clients.truth import Truth
-from tests.integration.conftest import service, settings, store, until
+from tests.integration.conftest import Service, store, until
 from tools.servers import Broker, Child, without_settings
 
-__all__ = ["pipeline", "service", "settings", "store"]
+__all__ = ["pipeline", "service", "settings", "store"]  # fixtures
 
 STOP_SECONDS = 20.0
 
@@ -90,3 +93,29 @@ def pipeline(rabbit: Broker, vhost: str, tmp_path: Path) -> Iterator[Pipeline]:
     pipeline = Pipeline(rabbit, vhost, folder)
     yield pipeline
     pipeline.close()
+
+
+@pytest.fixture
+def settings() -> PipelineSettings:
+    """All programs have this machine's address, whichever the broker sees."""
+    everywhere = ("0.0.0.0/0", "::/0")
+    return PipelineSettings(batch_seconds=0.02, check_seconds=0.5, shared_places=everywhere)
+
+
+@pytest.fixture
+async def service(
+    store: Store, rabbit: Broker, settings: PipelineSettings
+) -> AsyncIterator[Service]:
+    """The capturing half of the service, which is told who connects to the broker."""
+    service = Service(store, rabbit, settings)
+    watch = ConnectionWatch(store.connections, service.announcements)
+    watch.start()
+
+    async def is_told() -> bool:
+        return watch.snapshot().on
+
+    await until(is_told, "connections are announced")
+    yield service
+    await watch.stop()
+    await service.close()
+    rabbit.api("DELETE", "queues", "/", service.announcements.queue)

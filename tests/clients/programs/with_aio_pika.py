@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import aio_pika
 from aio_pika.abc import AbstractIncomingMessage
 
-from tests.clients.programs.role import Role
+from tests.clients.programs.role import WORK_SECONDS, Role
 
 
 async def main() -> None:
@@ -29,6 +29,7 @@ async def main() -> None:
         async with delivery.process():
             message = delivery.message_id
             assert message is not None
+            await asyncio.sleep(WORK_SECONDS)
             await publish(me.reactions(message), [message])
         me.diary.handled(message)
 

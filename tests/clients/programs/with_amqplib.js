@@ -3,6 +3,7 @@
 
 const fs = require('node:fs');
 const path = require('node:path');
+const { setTimeout } = require('node:timers/promises');
 const amqplib = require('../vendor/amqplib/channel_api.js');
 
 const program = process.env.PIPELINE_PROGRAM;
@@ -33,8 +34,9 @@ async function main() {
     await connection.close();
     return;
   }
-  await consuming.consume(program, (delivery) => {
+  await consuming.consume(program, async (delivery) => {
     const message = delivery.properties.messageId;
+    await setTimeout(10); // as the other programs: see WORK_SECONDS in role.py
     publish(message, [message]);
     consuming.ack(delivery);
     write({ handled: message });

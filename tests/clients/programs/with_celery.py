@@ -9,11 +9,12 @@ time (ETA). The truth is written by Celery's own signals, in whatever process pu
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from celery import Celery, Task, chain, chord, current_task, signals
 
-from tests.clients.programs.role import Role
+from tests.clients.programs.role import WORK_SECONDS, Role
 
 me = Role.from_environment()
 app = Celery("pipeline", broker=me.url, backend=f"file://{me.folder}")
@@ -21,9 +22,6 @@ app.conf.update(
     broker_transport_options={"client_properties": me.client_properties},
     broker_connection_retry_on_startup=True,
     result_chord_retry_interval=0.2,
-    # The header's tasks end in this worker too: what is joined through the store of results, and
-    # not by messages, is then joined within one program.
-    task_routes={"celery.chord_unlock": {"queue": "shipping"}},
 )
 
 
@@ -35,6 +33,11 @@ def _name(request: Any) -> str:
 def _published(headers: dict[str, Any], **_: Any) -> None:
     because = [_name(current_task.request)] if current_task else []
     me.diary.published(f"{headers['id']}/{headers['retries']}", because)
+
+
+@signals.task_prerun.connect
+def _work(**_: Any) -> None:
+    time.sleep(WORK_SECONDS)
 
 
 @signals.task_postrun.connect
@@ -70,9 +73,14 @@ def pack(self: Task, number: int) -> str:
     return _name(self.request)
 
 
-@app.task(bind=True, queue="billing")
+@app.task(bind=True, queue="shipping")
 def settle(self: Task, packed: list[str]) -> None:
-    """A chord's body: it gets the header's results, which are the names of its messages."""
+    """A chord's body: it gets the header's results, which are the names of its messages.
+
+    Its queue is that of `celery.chord_unlock` too, which publishes it. The header's tasks have the
+    same: what is joined through the store of results, and not by messages, is then joined within
+    one program.
+    """
     me.diary.joined(_name(self.request), packed)
 
 

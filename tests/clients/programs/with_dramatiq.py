@@ -10,13 +10,14 @@ truth is written by a middleware, in whatever thread publishes.
 from __future__ import annotations
 
 import threading
+import time
 from typing import Any
 
 import dramatiq
 from dramatiq.brokers.rabbitmq import RabbitmqBroker
 from dramatiq.middleware import CurrentMessage, Middleware, Pipelines, Retries
 
-from tests.clients.programs.role import Role
+from tests.clients.programs.role import WORK_SECONDS, Role
 
 me = Role.from_environment()
 
@@ -43,6 +44,7 @@ class Witness(Middleware):
 
     def before_process_message(self, broker: Any, message: Any) -> None:
         self._here.handling = _name(message)
+        time.sleep(WORK_SECONDS)
 
     def before_enqueue(self, broker: Any, message: Any, delay: int | None) -> None:
         waited = self._delayed.pop(self._wait(message), None) if delay is None else None

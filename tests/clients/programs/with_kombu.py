@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from typing import Any
 
 import kombu
 from kombu.mixins import ConsumerProducerMixin
 
-from tests.clients.programs.role import Role
+from tests.clients.programs.role import WORK_SECONDS, Role
 
 
 class Program(ConsumerProducerMixin):
@@ -26,6 +27,7 @@ class Program(ConsumerProducerMixin):
 
     def handle(self, delivery: Any) -> None:
         message = delivery.properties["message_id"]
+        time.sleep(WORK_SECONDS)
         self.publish(self.me.reactions(message), [message])
         delivery.ack()
         self.me.diary.handled(message)

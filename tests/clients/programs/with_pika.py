@@ -6,13 +6,14 @@ python -m tests.clients.programs.with_pika one|two
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterable
 
 import pika
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.spec import Basic
 
-from tests.clients.programs.role import Role
+from tests.clients.programs.role import WORK_SECONDS, Role
 
 
 def connect(me: Role) -> BlockingChannel:
@@ -41,6 +42,7 @@ def main(connections: str) -> None:
         body: bytes,
     ) -> None:
         message = properties.message_id
+        time.sleep(WORK_SECONDS)
         publish(me.reactions(message), [message])
         channel.basic_ack(method.delivery_tag)
         me.diary.handled(message)
