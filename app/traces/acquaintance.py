@@ -96,7 +96,7 @@ class Acquaintance:
         strangers = tracker.strangers(
             each.message.channel
             for each in messages
-            if not isinstance(each.message, Unreadable) and not self._stream.is_own(each.message)
+            if not isinstance(each.message, Unreadable)
         )
         if not strangers:
             return

@@ -29,8 +29,10 @@ EXCHANGE_SECONDS = 5.0
 # Its successor is announced and being stored.
 USED_AGAIN = 1_000_000  # µs
 SUCCESSOR_SECONDS = 0.25
-# What was waited for in vain is not waited for again for some time; and of how many that is known.
+# What was waited for in vain is not waited for again for some time, a successor for less; and of
+# how many that is known.
 FORGET_SECONDS = 60.0
+FORGET_SUCCESSOR_SECONDS = 5.0
 MOST_SETTLED = 20_000
 
 
@@ -91,11 +93,12 @@ class Introductions:
         if not unsure:
             return found
         await self._wait_for(unsure, found)
-        until = self._clock() + FORGET_SECONDS
         for name in unsure:
             connection = found.get(name)
-            if connection is None or connection.closed_at is not None:
-                self._settle(name, connection.id if connection else None, until)
+            if connection is None:
+                self._settle(name, None, FORGET_SECONDS)
+            elif connection.closed_at is not None:
+                self._settle(name, connection.id, FORGET_SUCCESSOR_SECONDS)
         return found
 
     async def known(self, names: Sequence[str]) -> Mapping[str, BrokerConnection]:
@@ -139,8 +142,8 @@ class Introductions:
         ended = connection.closed_at
         return ended is not None and time.time_ns() // 1000 - ended > USED_AGAIN
 
-    def _settle(self, name: str, connection: int | None, until: float) -> None:
-        self._settled[name] = connection, until
+    def _settle(self, name: str, connection: int | None, seconds: float) -> None:
+        self._settled[name] = connection, self._clock() + seconds
         self._settled.move_to_end(name)
         if len(self._settled) > MOST_SETTLED:
             self._settled.popitem(last=False)

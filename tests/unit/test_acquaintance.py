@@ -84,9 +84,6 @@ class World:
     async def ready_messages(self) -> int:
         return self.ready
 
-    def is_own(self, message: Record | Unreadable) -> bool:
-        return isinstance(message, Unreadable)
-
 
 async def test_one_client_s_connections_are_one_participant() -> None:
     world = World()
