@@ -31,6 +31,7 @@ class Library(NamedTuple):
     name: Name = message_id
     requests: int = 6
     declares: bool = False  # its programs declare their queues, with arguments of their own
+    names: bool = True  # its programs can name their connections
 
 
 def by_hand(module: str, *words: str, requests: int = 6) -> Library:
@@ -95,7 +96,7 @@ LIBRARIES = {
         declares=True,
     ),
     "amqplib": on_node("with_amqplib.js"),
-    "rabbitpy": by_hand("with_rabbitpy", requests=2),
+    "rabbitpy": by_hand("with_rabbitpy", requests=2)._replace(names=False),
 }
 
 
@@ -123,6 +124,9 @@ async def verdict_on(
 def assert_right(verdict: Verdict) -> None:
     assert verdict.failures == []
     assert verdict.missed == []
+
+
+def assert_told_apart(verdict: Verdict) -> None:
     assert verdict.confused == []
     assert {len(participants) for participants in verdict.participants.values()} == {1}
 
@@ -131,7 +135,24 @@ def assert_right(verdict: Verdict) -> None:
 async def test_every_true_pair_is_before_and_programs_are_told_apart(
     service: Service, pipeline: Pipeline, vhost: str, library: str
 ) -> None:
-    assert_right(await verdict_on(LIBRARIES[library], service, pipeline, vhost))
+    verdict = await verdict_on(LIBRARIES[library], service, pipeline, vhost)
+    assert_right(verdict)
+    if LIBRARIES[library].names:
+        assert_told_apart(verdict)
+
+
+@pytest.mark.parametrize("library", ["celery", "pika on two connections", "dramatiq"])
+async def test_without_names_what_is_missed_rests_on_assumed_participants(
+    service: Service, pipeline: Pipeline, vhost: str, library: str
+) -> None:
+    verdict = await verdict_on(LIBRARIES[library], service, pipeline, vhost, named=False)
+    assert verdict.failures == []
+    assert verdict.missed != []
+    trace = await service.store.traces.find(vhost)
+    assert trace is not None
+    stored = await service.store.participants.list(trace.id)
+    assumed = {each.participant for each in stored if each.assumed}
+    assert set().union(*verdict.participants.values()) <= assumed
 
 
 async def test_a_program_that_is_started_again_is_the_participant_that_it_was(
@@ -154,6 +175,7 @@ async def test_a_program_that_is_started_again_is_the_participant_that_it_was(
     verdict = judged(await service.events(vhost), truth, library.name)
     assert verdict.direct == 2 * 4 * library.requests
     assert_right(verdict)
+    assert_told_apart(verdict)
 
 
 @pytest.mark.parametrize("policy", ["connection", "channel"])
