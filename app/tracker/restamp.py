@@ -134,7 +134,7 @@ class Restamper:
         """The ids of causes whose new clocks are not at hand."""
         here = {event.id for event in events}
         causes = {event.cause for event in events if event.cause is not None}
-        return sorted(causes - here - self._recent.keys() - self._before.keys())
+        return sorted(causes - here - self._recent.keys())
 
     def stamp(
         self, events: Sequence[StoredEvent], known: Mapping[int, Reference]
