@@ -72,8 +72,7 @@ async def test_quiet_traffic_is_chosen_anew(world: World, client: httpx.AsyncCli
         ("/", {"quiet": ["queue:" + "x" * 301]}, 400),
         ("/", {"quiet": ["queue:a"] * 101}, 400),
         ("/", {"reset": True}, 400),
-        ("shop", {"participant": "host"}, 200),
-        ("ü", {"participant": "host"}, 404),
+        ("shop", {"participant": "host"}, 404),
         ("secret", {"participant": "host"}, 404),
     ],
 )
@@ -93,7 +92,6 @@ async def test_only_one_at_a_time_and_it_can_be_cancelled(
     first = await client.put(URL, params=SLASH, json={"participant": "host"}, headers=LATER)
     same = await client.put(URL, params=SLASH, json={"participant": "host"}, headers=LATER)
     other = await client.put(URL, params=SLASH, json={"participant": "user"}, headers=LATER)
-    elsewhere = await client.put(URL, params={"vhost": "shop"}, headers=LATER)
     cancelled = await client.delete("/itc_db/jobs/1")
     world.traces.may_pause.set()
     job = (await client.get("/itc_db/jobs/1")).json()
@@ -103,7 +101,6 @@ async def test_only_one_at_a_time_and_it_can_be_cancelled(
     assert (first.status_code, first.json()["kind"]) == (202, "restamp")
     assert (same.status_code, other.status_code) == (409, 409)
     assert other.json()["reason"] == "job 1, a restamp of /, has not ended"
-    assert elsewhere.status_code == 202
     assert (cancelled.status_code, job["state"]) == (204, "cancelled")
     assert trace is not None
     assert trace.policy == Policy.channel
