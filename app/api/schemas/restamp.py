@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.api.schemas.common import Model
-from app.api.schemas.traces import PolicyWord
+from app.api.schemas.traces import PolicyWord, QuietPattern
 from app.tracker.quiet import MOST
 
 
@@ -17,7 +17,7 @@ class RestampRequest(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     participant: PolicyWord | None = Field(default=None, description="Who counts as a participant.")
-    quiet: Annotated[list[str], Field(max_length=MOST)] | None = Field(
+    quiet: Annotated[list[QuietPattern], Field(max_length=MOST)] | None = Field(
         default=None,
         description="Traffic that joins no clocks, as `exchange:NAME` and `queue:NAME` with `*` "
         "for any characters; an empty list for none.",
