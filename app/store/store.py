@@ -21,6 +21,7 @@ from app.store.migrate import check_schema
 from app.store.participants import Participants
 from app.store.quarantine import Quarantine
 from app.store.queries import Events
+from app.store.restamps import Restamps
 from app.store.retention import Retention
 from app.store.traces import Traces
 from app.stored.lanes import Lane
@@ -49,6 +50,7 @@ class Store:
         self.connections = Connections(database)
         self.jobs = Jobs(database, clock)
         self.retention = Retention(database)
+        self.restamps = Restamps(database)
 
     @classmethod
     async def open(

@@ -356,6 +356,21 @@ async def test_old_events_are_archived_and_then_pruned(run: Command, world: Worl
     assert world.traces.through == [2]
 
 
+async def test_stored_events_are_restamped(run: Command) -> None:
+    done = await run("restamp", "/", "--participant", "user", "--quiet", "queue:audit")
+    nothing_quiet = await run("restamp", "/", "--quiet", "", "--json")
+    later = await run("restamp", "/", "--no-wait")
+    unknown, wrong = await run("restamp", "nowhere"), await run("restamp", "/", "--quiet", "audit")
+    reader = await run("restamp", "/", ITC_USER="watcher")
+
+    assert done.out == "/: 7 events restamped, with 3 participants by user\n"
+    assert "job 1: stamping" in done.err
+    assert (nothing_quiet.json["participant"], nothing_quiet.json["quiet"]) == ("user", [])
+    assert later.out == "3\n"
+    assert (unknown.code, wrong.code) == (Exit.not_found, Exit.usage)
+    assert reader.code == Exit.not_authorised
+
+
 async def test_who_sends_what_where_is_counted_and_shown(run: Command) -> None:
     nothing = await run("topology", "/")
     counted = await run("topology", "/", "--count")
