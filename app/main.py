@@ -198,6 +198,7 @@ def _pipeline(settings: Settings) -> PipelineSettings:
             handovers=settings.remembered_deliveries,
             reorder_window=_microseconds(settings.reorder_seconds),
             reorder_held=settings.reorder_held,
+            assumed=settings.assumed_participants,
         ),
         batch_events=settings.batch_events,
         batch_seconds=settings.batch_seconds,

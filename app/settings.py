@@ -181,6 +181,11 @@ class Settings(BaseSettings):
         description="Networks from which several programs connect under one address, as behind a "
         "proxy, comma separated: there a client's own name tells them apart. Loopback is one.",
     )
+    assumed_participants: Count = Field(
+        default=64,
+        description="Most participants of a trace that stand for connections without a name at a "
+        "shared place; beyond that they share one.",
+    )
     pending_copies: Count = Field(
         default=200_000,
         description="Most routed copies of a trace that wait for their delivery; "

@@ -20,6 +20,7 @@ import aio_pika
 import uvloop
 from aio_pika.abc import AbstractIncomingMessage
 
+from app.broker.announcements import Announcements
 from app.broker.consumer import Firehose
 from app.broker.management import ManagementApi
 from app.broker.source import TraceSource
@@ -30,8 +31,10 @@ from app.secret_url import SecretUrl
 from app.settings import Settings
 from app.store import Store, migrate
 from app.traces.feed import Feed
+from app.traces.introductions import Introductions
 from app.traces.pipeline import PipelineSettings
 from app.traces.registry import TraceRegistry
+from app.tracker import Policy
 
 PREFETCH = PipelineSettings().prefetch
 ACK_EVERY = 500
@@ -70,8 +73,10 @@ async def capture(
     account = SecretUrl(amqp_url)
     management = ManagementApi(management_url, account.user or "", account.password or "")
     firehose = Firehose(amqp_url, bounds=QueueBounds(1 << 40, (1 << 31) - 1), queue=queue)
-    registry = TraceRegistry(store, TraceSource(firehose, management), PipelineSettings())
-    await registry.start(vhost, None)
+    introductions = Introductions(store.connections, Announcements(amqp_url, management, queue))
+    source = TraceSource(firehose, management)
+    registry = TraceRegistry(store, source, PipelineSettings(), introductions=introductions)
+    await registry.start(vhost, Policy.channel)
     seconds = await _paced(registry.subscribe(), 0, count)
     await registry.shutdown(deadline=10)
     await management.close()
@@ -82,7 +87,7 @@ async def capture(
 async def spread(settings: Settings, vhosts: Sequence[str], count: int) -> float:
     """Run a trace of each virtual host until each has stored ``count`` events."""
     async with open_services(settings) as services:
-        await asyncio.gather(*(services.traces.start(vhost, None) for vhost in vhosts))
+        await asyncio.gather(*(services.traces.start(vhost, Policy.channel) for vhost in vhosts))
         total = count * len(vhosts)
         return await _paced(services.traces.subscribe(), total // 10, total)
 

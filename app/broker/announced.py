@@ -1,7 +1,7 @@
 """What the broker says of connections: on its event exchange, and in its management API.
 
 On the event exchange a client's own properties are Erlang terms as text, one for each property:
-``{<<"connection_name">>,longstr,<<"orders-0">>}`` (3.10.8). Whoever connects chooses their
+``{<<"connection_name">>,longstr,<<"orders-0">>}`` (3.10.8, 4.3.6). Whoever connects chooses their
 contents, and how much there is, so only what is looked for is read, from the beginning of a text,
 with bounds: nothing inside another value can pass for a property.
 """

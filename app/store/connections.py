@@ -84,6 +84,24 @@ class Connections(Subject):
         return found
 
     @reads
+    async def newest_closed(self, connection: AsyncConnection, vhost: str) -> int:
+        """When the last connection to a virtual host was closed (µs), 0 if none was."""
+        query = select(func.coalesce(func.max(_table.closed_at), 0)).where(_table.vhost == vhost)
+        return int((await connection.execute(query)).scalar_one())
+
+    @reads
+    async def closed_since(
+        self, connection: AsyncConnection, vhost: str, since: int
+    ) -> list[BrokerConnection]:
+        """The connections to a virtual host that were closed at a time (µs) or later."""
+        query = (
+            select(*_COLUMNS)
+            .where(_table.vhost == vhost, _table.closed_at >= since)
+            .order_by(_table.closed_at, _table.id)
+        )
+        return [BrokerConnection(*row) for row in (await connection.execute(query)).all()]
+
+    @reads
     async def named(
         self, connection: AsyncConnection, name: str, limit: int = 100
     ) -> list[BrokerConnection]:

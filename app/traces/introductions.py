@@ -29,8 +29,10 @@ EXCHANGE_SECONDS = 5.0
 # Its successor is announced and being stored.
 USED_AGAIN = 1_000_000  # µs
 SUCCESSOR_SECONDS = 0.25
-# What was waited for in vain is not waited for again for some time; and of how many that is known.
+# What was waited for in vain is not waited for again for some time, a successor for less; and of
+# how many that is known.
 FORGET_SECONDS = 60.0
+FORGET_SUCCESSOR_SECONDS = 5.0
 MOST_SETTLED = 20_000
 
 
@@ -41,6 +43,18 @@ class NoIntroductions:
         """Nothing."""
         del names
         return {}
+
+    known = look_up
+
+    async def closed_since(self, vhost: str, since: int) -> Sequence[BrokerConnection]:
+        """None."""
+        del vhost, since
+        return ()
+
+    async def newest_closed(self, vhost: str) -> int:
+        """Never."""
+        del vhost
+        return 0
 
 
 class Introductions:
@@ -72,17 +86,32 @@ class Introductions:
         A connection that was closed a while ago is the answer only when no newer one of its name
         is being announced. Raises `OutageError` if the store is away.
         """
+        if not names:
+            return {}
         found = dict(await self._connections.find(names))
         unsure = {name for name in names if self._is_unsure(name, found.get(name))}
         if not unsure:
             return found
         await self._wait_for(unsure, found)
-        until = self._clock() + FORGET_SECONDS
         for name in unsure:
             connection = found.get(name)
-            if connection is None or connection.closed_at is not None:
-                self._settle(name, connection.id if connection else None, until)
+            if connection is None:
+                self._settle(name, None, FORGET_SECONDS)
+            elif connection.closed_at is not None:
+                self._settle(name, connection.id, FORGET_SUCCESSOR_SECONDS)
         return found
+
+    async def known(self, names: Sequence[str]) -> Mapping[str, BrokerConnection]:
+        """The newest connection of each name that the store knows now."""
+        return await self._connections.find(names) if names else {}
+
+    async def closed_since(self, vhost: str, since: int) -> Sequence[BrokerConnection]:
+        """The connections to a virtual host that were closed at a time (µs) or later."""
+        return await self._connections.closed_since(vhost, since)
+
+    async def newest_closed(self, vhost: str) -> int:
+        """When the last of them was closed (µs), 0 if none was."""
+        return await self._connections.newest_closed(vhost)
 
     async def _wait_for(self, unsure: set[str], found: dict[str, BrokerConnection]) -> None:
         """Look again until each of these names has a connection that is beyond doubt."""
@@ -113,8 +142,8 @@ class Introductions:
         ended = connection.closed_at
         return ended is not None and time.time_ns() // 1000 - ended > USED_AGAIN
 
-    def _settle(self, name: str, connection: int | None, until: float) -> None:
-        self._settled[name] = connection, until
+    def _settle(self, name: str, connection: int | None, seconds: float) -> None:
+        self._settled[name] = connection, self._clock() + seconds
         self._settled.move_to_end(name)
         if len(self._settled) > MOST_SETTLED:
             self._settled.popitem(last=False)

@@ -13,6 +13,7 @@ import contextlib
 import time
 
 from app.errors import OutageError
+from app.traces.acquaintance import Acquaintance
 from app.traces.life import Standing
 from app.traces.monitor import Monitor
 from app.traces.pipeline import Ending, Pipeline
@@ -34,6 +35,9 @@ class Run:
         self._stream = stream
         self._ending = ending
         self._stamper = Stamper(recorder, stream)
+        self._acquaintance = Acquaintance(
+            pipeline.trace.vhost, recorder.tracker, pipeline.introductions, stream
+        )
         self._monitor = Monitor(pipeline, recorder, stream, ending)
         self._next_retention = time.monotonic()
 
@@ -68,6 +72,8 @@ class Run:
                 silent = not messages and await self._is_silent()
                 # Asked before the batch on its way is acknowledged, which may end the waiting.
                 is_empty = silent and not stream.waits
+                held_back = self._stamper.is_holding
+                await self._acquaintance.meet(messages, held_back=held_back)
                 async with self._pipeline.turn:
                     prepared = self._stamper.prepare(messages, silent)
                 if storing is not None:

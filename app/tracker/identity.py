@@ -135,6 +135,11 @@ class Identities:
         self._policy = policy
         self._places = places
 
+    @property
+    def show_names(self) -> bool:
+        """Whether a participant has a client's name, be it only to be shown."""
+        return self._policy not in (Policy.host, Policy.user)
+
     def is_by_name(self, channel: Channel) -> bool:
         """Whether the client's name decides."""
         if self._policy is not Policy.client or is_direct(channel):

@@ -118,8 +118,9 @@ class Participants:
         self._by_channel: dict[Channel, tuple[int, Participant]] = {}  # a channel's key and owner
         self._by_connection: defaultdict[str, list[Channel]] = defaultdict(list)
         self._by_key: dict[str, Participant] = {}
-        # Connections whose clients were asked for their names, as the policy then saw them.
-        self._introduced: dict[str, Identity] = {}
+        self._clients: dict[str, str | None] = {}  # connections' clients, as they were introduced
+        # Who acts on connections of which the client's name decides that.
+        self._decided: dict[str, Identity] = {}
         # Assumed ones whose connection has closed, by user and place: the next nameless connection
         # from there takes one up. That orders more than there may be, and never less.
         self._vacant: defaultdict[tuple[str, str | None], list[Identity]] = defaultdict(list)
@@ -148,7 +149,7 @@ class Participants:
         self,
         participants: list[tuple[ParticipantState, Stamp, int]],
         channels: list[ChannelState],
-        introduced: Mapping[str, Identity],
+        decided: Mapping[str, Identity],
     ) -> None:
         """Fill in from a checkpoint: (state, stamp and id of the last event) and channels."""
         by_number = {}
@@ -159,7 +160,7 @@ class Participants:
             self._know(known.channel, known.key, by_number[known.participant])
             if known.last_event_id is not None:
                 self._lasts.restore(known.key, known.last_event_id)
-        self._introduced.update(introduced)
+        self._decided.update(decided)
 
     def key_of(self, channel: Channel) -> str:
         """Return the key of the participant behind a channel, whether or not it acted yet."""
@@ -167,23 +168,30 @@ class Participants:
         return known[1].identity.key if known else self._identity_of(channel).key
 
     def is_stranger(self, channel: Channel) -> bool:
-        """Whether its client's name decides who acts there, and was not asked for yet."""
+        """Whether its client's name is part of who acts there, and was not asked for yet."""
         return (
             channel not in self._by_channel
-            and channel.connection not in self._introduced
-            and self._identities.is_by_name(channel)
+            and channel.connection not in self._clients
+            and channel.connection not in self._decided
+            and self._identities.show_names
         )
+
+    def is_by_name(self, channel: Channel) -> bool:
+        """Whether its client's name decides who acts there."""
+        return self._identities.is_by_name(channel)
 
     def introduce(self, channel: Channel, client: str | None) -> None:
         """Say how a connection's client names itself, if at all, before its first channel acts."""
-        identity = self._identities.of(channel, client)
-        if identity.assumed:
-            identity = self._assumed(channel, identity)
-        self._introduced[channel.connection] = identity
+        self._clients[channel.connection] = client
+        if self.is_by_name(channel):
+            identity = self._identities.of(channel, client)
+            if identity.assumed:
+                identity = self._assumed(channel, identity)
+            self._decided[channel.connection] = identity
 
-    def introduced(self, connections: Iterable[str]) -> dict[str, Identity]:
-        """Who acts on those connections that were introduced."""
-        return {name: self._introduced[name] for name in connections if name in self._introduced}
+    def decided(self, connections: Iterable[str]) -> dict[str, Identity]:
+        """Who acts on those connections of which a client's name has decided it."""
+        return {name: self._decided[name] for name in connections if name in self._decided}
 
     def ends_with(self, connection: str) -> bool:
         """Whether somebody else may act once this connection has closed, if it is known here."""
@@ -197,7 +205,7 @@ class Participants:
 
     def end(self, connection: str) -> None:
         """Note that a connection has closed: the next of that name is another."""
-        self._introduced.pop(connection, None)
+        self._forget(connection)
         for channel in self._by_connection.pop(connection, ()):
             known = self._by_channel.pop(channel, None)
             if known is None:
@@ -258,7 +266,7 @@ class Participants:
             self._know(channel, *known)
         for connection in before:
             if connection not in self._by_connection:
-                self._introduced.pop(connection, None)
+                self._forget(connection)
         return sorted(numbers)
 
     def changes(self) -> tuple[list[ChannelState], list[int], list[ParticipantState]]:
@@ -287,11 +295,15 @@ class Participants:
         self._by_connection[channel.connection].append(channel)
         return known
 
+    def _forget(self, connection: str) -> None:
+        self._clients.pop(connection, None)
+        self._decided.pop(connection, None)
+
     def _identity_of(self, channel: Channel) -> Identity:
-        introduced = self._introduced.get(channel.connection)
-        if introduced is not None and introduced.user == channel.user:
-            return introduced
-        identity = self._identities.of(channel)
+        decided = self._decided.get(channel.connection)
+        if decided is not None and decided.user == channel.user:
+            return decided
+        identity = self._identities.of(channel, self._clients.get(channel.connection))
         return self._another(identity) if identity.key in self._ended else identity
 
     def _assumed(self, channel: Channel, identity: Identity) -> Identity:
@@ -303,7 +315,7 @@ class Participants:
         if vacant:
             return vacant.pop()
         acting = {each.identity.key for each in self._by_key.values() if each.identity.assumed}
-        coming = {each.key for each in self._introduced.values() if each.assumed}
+        coming = {each.key for each in self._decided.values() if each.assumed}
         if identity.key not in acting and len(acting | coming) >= self._most_assumed:
             return self._identities.others(channel)
         return identity

@@ -67,8 +67,8 @@ class State(msgspec.Struct):
     next_copy: int
     totals: Totals
     held: list[Held]
-    # Who acts on connections that were introduced and of which all records are held.
-    introduced: dict[str, Identity] = {}
+    # Who acts on connections of which records are held, where a client's name decided that.
+    decided: dict[str, Identity] = {}
 
 
 encode_state = msgspec.msgpack.Encoder().encode
@@ -159,15 +159,19 @@ class Tracker:
         return events
 
     def strangers(self, channels: Iterable[Channel]) -> dict[str, Channel]:
-        """Those of whose clients the name decides who acts, and was not given yet, by connection.
+        """Those whose clients' names are shown and were not asked for yet, by connection.
 
-        Each is to be introduced before its first record is applied.
+        Each of which `is_by_name` is true is to be introduced before its first record is applied.
         """
         return {
             channel.connection: channel
             for channel in channels
             if self._participants.is_stranger(channel)
         }
+
+    def is_by_name(self, channel: Channel) -> bool:
+        """Whether the name of a channel's client decides who acts there."""
+        return self._participants.is_by_name(channel)
 
     def introduce(self, channel: Channel, client: str | None) -> None:
         """Say how the client behind a channel's connection names itself, None if not or unknown."""
@@ -183,8 +187,13 @@ class Tracker:
         return self._participants.connections
 
     def end(self, connection: str) -> None:
-        """Note that a connection has closed: the next one of that name is another."""
-        self._participants.end(connection)
+        """Note that a connection has closed: the next one of that name is another.
+
+        Not while something of it still waits for a publish: then the next one is taken for it.
+        """
+        held = self._window.records() if len(self._window) else ()
+        if all(each.record.channel.connection != connection for each in held):
+            self._participants.end(connection)
 
     def trace_replies(self, on: bool) -> None:
         """Say whether the broker traces the deliveries of direct replies; before 4.2 not."""
@@ -237,7 +246,7 @@ class Tracker:
                 next_copy=self._matcher.next_copy,
                 totals=self.totals(),
                 held=self._window.records(),
-                introduced=self._participants.introduced(
+                decided=self._participants.decided(
                     {held.record.channel.connection for held in self._window.records()}
                 ),
             )
@@ -257,7 +266,7 @@ class Tracker:
         )
         self._participants.next_participant = state.next_participant
         self._participants.next_channel_key = state.next_channel_key
-        self._participants.restore(restored.participants, restored.channels, state.introduced)
+        self._participants.restore(restored.participants, restored.channels, state.decided)
         self._replies.restore(restored.channels)
         for held in state.held:
             self._window.hold(self._participants.key_of(held.record.channel), held)

@@ -10,12 +10,14 @@ from typing import TypeVar
 
 import pytest
 
+from app.broker.announcements import Announcements
 from app.broker.consumer import Firehose
 from app.broker.management import ManagementApi
 from app.broker.source import TraceSource
 from app.broker.trace_queue import QueueBounds
 from app.store import Store, migrate
 from app.stored.filters import EventFilter
+from app.traces.introductions import Introductions
 from app.traces.pipeline import PipelineSettings
 from app.traces.registry import TraceRegistry
 from model.event import Event
@@ -50,7 +52,9 @@ class Service:
         self.management = ManagementApi(broker.management_url, broker.user, broker.password)
         firehose = Firehose(broker.amqp_url("/"), bounds=bounds)
         self.source = TraceSource(firehose, self.management)
-        self.registry = TraceRegistry(store, self.source, settings)
+        self.announcements = Announcements(broker.amqp_url("/"), self.management)
+        introductions = Introductions(store.connections, self.announcements)
+        self.registry = TraceRegistry(store, self.source, settings, introductions=introductions)
 
     async def events(self, vhost: str) -> list[Event]:
         """All stored events of a virtual host, oldest first."""

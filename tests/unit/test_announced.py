@@ -84,7 +84,7 @@ def test_its_end_is_announced() -> None:
 
 
 def test_a_client_of_mqtt_is_named_by_its_id() -> None:
-    """The first as 3.10.8 sends it; since 3.12 the id is among the client's properties."""
+    """The first as 3.10.8 sends it, the second as 4.3.6 does."""
     old = created(client_properties=[], variable_map='#{<<"client_id">> => <<"sensor-7">>}')
     new = created(client_properties=['{client_id,longstr,<<"sensor-7">>}'])
     assert opened(old).properties == opened(new).properties == {"client_id": "sensor-7"}

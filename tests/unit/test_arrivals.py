@@ -17,7 +17,7 @@ DELIVERY = Delivery(1, False, "publish.", b"", b"")
 
 async def arrivals(monkeypatch: pytest.MonkeyPatch, reads: list[tuple[int, int]]) -> list[int]:
     """Times of arrival in µs, for ``reads``: (time in µs, number of messages) each."""
-    connection: Any = SimpleNamespace(broker_name="ours", gate=Gate())
+    connection: Any = SimpleNamespace(broker_version=(4, 2), broker_name="ours", gate=Gate())
     nothing: Any = None
     stream = TraceStream(nothing, "itc.trace", connection, nothing, Reading(100), 0)
     for now, count in reads:

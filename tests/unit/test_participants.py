@@ -123,18 +123,23 @@ def test_a_program_that_consumes_and_publishes_on_two_connections_is_one_partici
     assert compare(events[0].stamp, events[2].stamp) is Relation.before
 
 
-def test_names_are_asked_for_only_where_they_decide() -> None:
+def test_names_decide_at_shared_places_and_are_shown_elsewhere() -> None:
     local, remote, direct = (
         channel("127.0.0.1:5000"),
         channel(),
         Channel("rabbit@a", "<rabbit@a.1.2.3>", 1, "shop"),
     )
-    client = Tracker(Policy.client, Bounds())
-    assert list(client.strangers([local, remote, direct])) == [local.connection]
-    client.introduce(local, "orders")
-    assert client.strangers([local]) == {}
-    for policy in set(Policy) - {Policy.client}:
-        assert Tracker(policy, Bounds()).strangers([local, remote, direct]) == {}
+    for policy in Policy:
+        tracker = Tracker(policy, Bounds())
+        strangers = tracker.strangers([local, remote, direct])
+        if policy in (Policy.host, Policy.user):
+            assert strangers == {}
+        else:
+            assert list(strangers.values()) == [local, remote, direct]
+        by_name = [where for where in strangers.values() if tracker.is_by_name(where)]
+        assert by_name == ([local] if policy is Policy.client else [])
+    tracker.introduce(local, "orders")
+    assert local.connection not in tracker.strangers([local])
 
 
 def test_reconnects_of_a_named_client_stay_one_participant() -> None:
