@@ -5,14 +5,17 @@
                       └─reject─▶ dead letters ──▶ auditor
     stock ──topic──▶ stock   (apart from all this, causing none of it)
 
-Each role has its own connection and channel, takes one message at a time (prefetch 1) and answers
-before it acknowledges: so what it publishes follows from what it received before, and from nothing
-that was still on its way.
+Each role takes one message at a time (prefetch 1) and answers before it acknowledges: so what it
+publishes follows from what it received before, and from nothing that was still on its way. As
+RabbitMQ advises, those that answer consume on one connection and publish on another; only the names
+of the connections say that they are one program. Beside all this every role tells all others that
+it is alive, as Celery's workers do: that must not make anything the cause of anything.
 """
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 from collections.abc import Callable
 from contextlib import AsyncExitStack
@@ -36,9 +39,13 @@ SHIPPING = "itc-demo.shipping"
 REPLIES = "itc-demo.shop.replies"
 DEAD = "itc-demo.orders.dead"
 STOCK = "itc-demo.stock"
-EXCHANGES = (ORDERS, ACCEPTED, REJECTED)
-QUEUES = (NEW_ORDERS, BILLING, SHIPPING, REPLIES, DEAD, STOCK)
 ROLES = ("shop", "orders", "billing", "shipping", "auditor", "stock")
+PUBLISHING_APART = ("orders", "billing", "shipping")  # with a second connection to publish on
+HEARTBEATS = "itc-demo.celeryev"  # fanout
+HEARD = {role: f"celeryev.itc-demo.{role}" for role in ROLES}  # quiet by default
+EXCHANGES = (ORDERS, ACCEPTED, REJECTED, HEARTBEATS)
+QUEUES = (NEW_ORDERS, BILLING, SHIPPING, REPLIES, DEAD, STOCK, *HEARD.values())
+HEARTBEAT_SECONDS = 0.2
 GOOD_ORDERS = 2
 CONNECT_SECONDS = 30
 
@@ -52,11 +59,14 @@ class Outcome:
 
 
 class Role:
-    """One participant: a name, a connection, a channel, and a note of all it does."""
+    """One participant: a name, channels to consume and to publish on, a note of all it does."""
 
-    def __init__(self, name: str, channel: AbstractChannel, history: History) -> None:
+    def __init__(
+        self, name: str, consuming: AbstractChannel, publishing: AbstractChannel, history: History
+    ) -> None:
         self.name = name
-        self._channel = channel
+        self._consuming = consuming
+        self._publishing = publishing
         self._history = history
         self.inbox: asyncio.Queue[tuple[Action, AbstractIncomingMessage]] = asyncio.Queue()
 
@@ -70,16 +80,16 @@ class Role:
         )
         action = self._history.published(self.name, exchange, payload)
         target = (
-            await self._channel.get_exchange(exchange, ensure=False)
+            await self._publishing.get_exchange(exchange, ensure=False)
             if exchange
-            else self._channel.default_exchange
+            else self._publishing.default_exchange
         )
         await target.publish(message, routing_key)
         return action
 
     async def listen(self, queue: str) -> None:
         """Have a queue's messages put into the inbox, noted but not acknowledged."""
-        source = await self._channel.get_queue(queue, ensure=False)
+        source = await self._consuming.get_queue(queue, ensure=False)
 
         async def note(message: AbstractIncomingMessage) -> None:
             action = self._history.received(
@@ -89,10 +99,24 @@ class Role:
 
         await source.consume(note)
 
+    async def live(self) -> None:
+        """Tell everybody that this role is alive, and hear the same of all; none of it is noted."""
+        heard = await self._consuming.get_queue(HEARD[self.name], ensure=False)
+        await heard.consume(_ignore, no_ack=True)
+        everybody = await self._publishing.get_exchange(HEARTBEATS, ensure=False)
+        for beat in itertools.count(1):
+            content = {"type": "worker-heartbeat", "hostname": self.name, "clock": beat}
+            await everybody.publish(aio_pika.Message(json.dumps(content).encode()), "")
+            await asyncio.sleep(HEARTBEAT_SECONDS)
+
     async def take(self) -> tuple[Action, dict[str, object], AbstractIncomingMessage]:
         """Wait for the next message: its note, its content, and the message to acknowledge."""
         action, message = await self.inbox.get()
         return action, json.loads(message.body), message
+
+
+async def _ignore(message: AbstractIncomingMessage) -> None:
+    del message
 
 
 class Pipeline:
@@ -109,19 +133,26 @@ class Pipeline:
         self._stack = AsyncExitStack()
         self._roles: dict[str, Role] = {}
 
-    def connection_name(self, role: str) -> str:
-        """Return the name of a role's connection in the management interface."""
-        return f"itc-demo {self._run} {role}"
+    @property
+    def connections(self) -> dict[str, str]:
+        """The roles by what their connections are called: `orders.publisher-1001` → `orders`."""
+        names = {f"{role}-{self._run}": role for role in ROLES}
+        return names | {f"{role}.publisher-{self._run}": role for role in PUBLISHING_APART}
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
-            channel = await self._channel(stack, self._admin_url, f"itc-demo {self._run} set-up")
+            channel = await self._channel(stack, self._admin_url, f"itc-demo set-up-{self._run}")
             await remove(channel)
             stack.push_async_callback(remove, channel)
             await declare(channel)
-            for name in ROLES:
-                channel = await self._channel(stack, self._url_of(name), self.connection_name(name))
-                self._roles[name] = Role(name, channel, self.history)
+            channels = {
+                name: await self._channel(stack, self._url_of(role), name)
+                for name, role in self.connections.items()
+            }
+            for role in ROLES:
+                consuming = channels[f"{role}-{self._run}"]
+                publishing = channels.get(f"{role}.publisher-{self._run}", consuming)
+                self._roles[role] = Role(role, consuming, publishing, self.history)
             self._stack = stack.pop_all()
         return self
 
@@ -141,6 +172,7 @@ class Pipeline:
                 group.create_task(self._accept_orders(role["orders"])),
                 group.create_task(self._answer(role["billing"], BILLING, "invoice")),
                 group.create_task(self._answer(role["shipping"], SHIPPING, "parcel")),
+                *(group.create_task(each.live()) for each in role.values()),
             ]
             counting = group.create_task(self._count_stock(role["stock"]))
             audit = group.create_task(self._audit(role["auditor"]))
@@ -216,6 +248,7 @@ async def declare(channel: AbstractChannel) -> None:
     orders = await channel.declare_exchange(ORDERS, kinds.TOPIC, durable=True)
     accepted = await channel.declare_exchange(ACCEPTED, kinds.FANOUT, durable=True)
     rejected = await channel.declare_exchange(REJECTED, kinds.FANOUT, durable=True)
+    heartbeats = await channel.declare_exchange(HEARTBEATS, kinds.FANOUT, durable=True)
     arguments: dict[str, FieldTable] = {NEW_ORDERS: {"x-dead-letter-exchange": REJECTED}}
     queues = {
         name: await channel.declare_queue(name, durable=True, arguments=arguments.get(name))
@@ -226,6 +259,8 @@ async def declare(channel: AbstractChannel) -> None:
     await queues[BILLING].bind(accepted)
     await queues[SHIPPING].bind(accepted)
     await queues[DEAD].bind(rejected)
+    for queue in HEARD.values():
+        await queues[queue].bind(heartbeats)
 
 
 async def remove(channel: AbstractChannel) -> None:
