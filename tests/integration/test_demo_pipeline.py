@@ -13,7 +13,7 @@ async def test_the_pipeline_does_what_it_says_and_leaves_nothing_behind(
     rabbit: Broker, vhost: str
 ) -> None:
     url = rabbit.amqp_url(vhost)
-    async with Pipeline(lambda role: url, url, "test") as pipeline:
+    async with Pipeline(lambda role: url, url, "test", heartbeats=True) as pipeline:
         roles = await asyncio.to_thread(connections, rabbit, pipeline.connections)
         assert sorted(roles.values()) == sorted([*ROLES, *PUBLISHING_APART])
         queues = await asyncio.to_thread(rabbit.api, "GET", "queues", vhost)

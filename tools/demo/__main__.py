@@ -81,7 +81,12 @@ async def _drive(stage: Stage, feed: EventFeed) -> tuple[Recorded, Outcome]:
     try:
         async with (
             asyncio.timeout(WORKLOAD_SECONDS),
-            Pipeline(stage.url_of, stage.broker.amqp_url(stage.vhost), stage.run_name) as pipeline,
+            Pipeline(
+                stage.url_of,
+                stage.broker.amqp_url(stage.vhost),
+                stage.run_name,
+                heartbeats=True,
+            ) as pipeline,
         ):
             roles = await asyncio.to_thread(connections, stage.broker, pipeline.connections)
             outcome = await pipeline.run()

@@ -8,14 +8,13 @@
 Each role takes one message at a time (prefetch 1) and answers before it acknowledges: so what it
 publishes follows from what it received before, and from nothing that was still on its way. As
 RabbitMQ advises, those that answer consume on one connection and publish on another; only the names
-of the connections say that they are one program. Beside all this every role tells all others that
-it is alive, as Celery's workers do: that must not make anything the cause of anything.
+of the connections say that they are one program. In between every role tells all others that it is
+alive, as Celery's workers do: that must not make anything the cause of anything.
 """
 
 from __future__ import annotations
 
 import asyncio
-import itertools
 import json
 from collections.abc import Callable
 from contextlib import AsyncExitStack
@@ -45,7 +44,6 @@ HEARTBEATS = "itc-demo.celeryev"  # fanout
 HEARD = {role: f"celeryev.itc-demo.{role}" for role in ROLES}  # quiet by default
 EXCHANGES = (ORDERS, ACCEPTED, REJECTED, HEARTBEATS)
 QUEUES = (NEW_ORDERS, BILLING, SHIPPING, REPLIES, DEAD, STOCK, *HEARD.values())
-HEARTBEAT_SECONDS = 0.2
 GOOD_ORDERS = 2
 CONNECT_SECONDS = 30
 
@@ -69,6 +67,7 @@ class Role:
         self._publishing = publishing
         self._history = history
         self.inbox: asyncio.Queue[tuple[Action, AbstractIncomingMessage]] = asyncio.Queue()
+        self.heard = asyncio.Semaphore(0)
 
     async def publish(
         self, exchange: str, routing_key: str, content: dict[str, object], reply_to: str = ""
@@ -99,15 +98,22 @@ class Role:
 
         await source.consume(note)
 
-    async def live(self) -> None:
-        """Tell everybody that this role is alive, and hear the same of all; none of it is noted."""
-        heard = await self._consuming.get_queue(HEARD[self.name], ensure=False)
-        await heard.consume(_ignore, no_ack=True)
+    async def hear(self) -> None:
+        """Listen to everybody's heartbeats, of which nothing is noted."""
+        source = await self._consuming.get_queue(HEARD[self.name], ensure=False)
+
+        async def count(message: AbstractIncomingMessage) -> None:
+            self.heard.release()
+
+        await source.consume(count, no_ack=True)
+
+    async def beat(self) -> None:
+        """Tell everybody that this role is alive, and wait until all have said so."""
         everybody = await self._publishing.get_exchange(HEARTBEATS, ensure=False)
-        for beat in itertools.count(1):
-            content = {"type": "worker-heartbeat", "hostname": self.name, "clock": beat}
-            await everybody.publish(aio_pika.Message(json.dumps(content).encode()), "")
-            await asyncio.sleep(HEARTBEAT_SECONDS)
+        content = {"type": "worker-heartbeat", "hostname": self.name}
+        await everybody.publish(aio_pika.Message(json.dumps(content).encode()), "")
+        for _ in ROLES:
+            await self.heard.acquire()
 
     async def take(self) -> tuple[Action, dict[str, object], AbstractIncomingMessage]:
         """Wait for the next message: its note, its content, and the message to acknowledge."""
@@ -115,21 +121,26 @@ class Role:
         return action, json.loads(message.body), message
 
 
-async def _ignore(message: AbstractIncomingMessage) -> None:
-    del message
-
-
 class Pipeline:
     """The roles on a broker. Use it as an asynchronous context manager, then `run` it once.
 
     ``url_of`` gives a role's AMQP address. ``run_name`` marks this run's connections and messages.
+    With ``heartbeats`` all roles send one between the orders.
     """
 
-    def __init__(self, url_of: Callable[[str], str], admin_url: str, run_name: str) -> None:
+    def __init__(
+        self,
+        url_of: Callable[[str], str],
+        admin_url: str,
+        run_name: str,
+        *,
+        heartbeats: bool = False,
+    ) -> None:
         self.history = History()
         self._url_of = url_of
         self._admin_url = admin_url
         self._run = run_name
+        self._heartbeats = heartbeats
         self._stack = AsyncExitStack()
         self._roles: dict[str, Role] = {}
 
@@ -172,7 +183,6 @@ class Pipeline:
                 group.create_task(self._accept_orders(role["orders"])),
                 group.create_task(self._answer(role["billing"], BILLING, "invoice")),
                 group.create_task(self._answer(role["shipping"], SHIPPING, "parcel")),
-                *(group.create_task(each.live()) for each in role.values()),
             ]
             counting = group.create_task(self._count_stock(role["stock"]))
             audit = group.create_task(self._audit(role["auditor"]))
@@ -204,9 +214,15 @@ class Pipeline:
             for _ in ("invoice", "parcel"):
                 _, _, reply = await shop.take()
                 await reply.ack()
+            if self._heartbeats and number < GOOD_ORDERS:
+                await self._all_beat()
         poison = self._order(GOOD_ORDERS + 1, item="atlas", copies=-1)
         await shop.publish(ORDERS, "order.new", poison, reply_to=REPLIES)
         return placed[0]
+
+    async def _all_beat(self) -> None:
+        await asyncio.gather(*(role.hear() for role in self._roles.values()))
+        await asyncio.gather(*(role.beat() for role in self._roles.values()))
 
     async def _accept_orders(self, orders: Role) -> None:
         await orders.listen(NEW_ORDERS)

@@ -56,7 +56,7 @@ export class Model {
       const index = this.length;
       this.write(index, event);
       this.length += 1;
-      this.cause[index] = event.cause ? this.indexOf(event.cause) : NONE;
+      this.cause[index] = this.causeId[index] ? this.indexOf(this.causeId[index]) : NONE;
       this.before[index] = this.lastOf.get(event.participant) ?? NONE;
       this.lastOf.set(event.participant, index);
     }
