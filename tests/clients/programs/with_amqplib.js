@@ -1,0 +1,46 @@
+// A program on amqplib (Node): one connection, a channel to consume and one to publish on.
+'use strict';
+
+const fs = require('node:fs');
+const path = require('node:path');
+const { setTimeout } = require('node:timers/promises');
+const amqplib = require('../vendor/amqplib/channel_api.js');
+
+const program = process.env.PIPELINE_PROGRAM;
+const connectionName = process.env.PIPELINE_CONNECTION_NAME;
+const requests = Number(process.env.PIPELINE_REQUESTS);
+const diary = path.join(process.env.PIPELINE_FOLDER, `${program}.jsonl`);
+const targets = JSON.parse(process.argv[2])[program];
+
+const write = (line) => fs.appendFileSync(diary, `${JSON.stringify(line)}\n`);
+
+async function main() {
+  const clientProperties = connectionName ? { connection_name: connectionName } : {};
+  const connection = await amqplib.connect(process.env.PIPELINE_URL, { clientProperties });
+  const consuming = await connection.createChannel();
+  const publishing = await connection.createChannel();
+
+  const publish = (message, because) => {
+    for (const target of targets) {
+      const messageId = `${message}>${target}`;
+      publishing.sendToQueue(target, Buffer.from('{}'), { messageId });
+      write({ published: messageId, because });
+    }
+  };
+
+  if (program === 'front') {
+    for (let number = 0; number < requests; number += 1) publish(`${process.pid}.${number}`, []);
+    await publishing.close();
+    await connection.close();
+    return;
+  }
+  await consuming.consume(program, async (delivery) => {
+    const message = delivery.properties.messageId;
+    await setTimeout(10); // as the other programs: see WORK_SECONDS in role.py
+    publish(message, [message]);
+    consuming.ack(delivery);
+    write({ handled: message });
+  });
+}
+
+main();
