@@ -46,6 +46,8 @@ EXCHANGES = (ORDERS, ACCEPTED, REJECTED, HEARTBEATS)
 QUEUES = (NEW_ORDERS, BILLING, SHIPPING, REPLIES, DEAD, STOCK, *HEARD.values())
 GOOD_ORDERS = 2
 CONNECT_SECONDS = 30
+# Broker and service see two connections in no particular order if nobody works in between.
+WORK_SECONDS = 0.02
 
 
 @dataclass(frozen=True)
@@ -231,6 +233,7 @@ class Pipeline:
             if int(str(order["copies"])) < 1:
                 await message.reject(requeue=False)
                 continue
+            await asyncio.sleep(WORK_SECONDS)
             accepted = {**order, "accepted": True, "reply_to": message.reply_to}
             await orders.publish(ACCEPTED, "", accepted)
             await message.ack()
@@ -239,6 +242,7 @@ class Pipeline:
         await service.listen(queue)
         while True:
             _, order, message = await service.take()
+            await asyncio.sleep(WORK_SECONDS)
             reply = {"order": order["order"], what: f"{what} for {order['order']}"}
             await service.publish("", str(order["reply_to"]), reply)
             await message.ack()
