@@ -8,6 +8,7 @@ from collections.abc import Callable
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from app.store.aliases import Aliases
 from app.store.batches import Batches, Bounds
 from app.store.causality import Causality
 from app.store.checkpoints import Checkpoints
@@ -47,6 +48,7 @@ class Store:
         self.causality = Causality(database)
         self.deliveries = Deliveries(database)
         self.participants = Participants(database)
+        self.aliases = Aliases(database)
         self.connections = Connections(database)
         self.jobs = Jobs(database, clock)
         self.retention = Retention(database)

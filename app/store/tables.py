@@ -82,6 +82,16 @@ participants = Table(
     Index(None, "trace_id", "last_event_id"),
 )
 
+# Names that people give to participants. They outlive the participants' rows: whoever comes back,
+# or is found again by a restamp, has the same key.
+aliases = Table(
+    "aliases",
+    metadata,
+    Column("trace_id", Integer, ForeignKey("traces.id"), primary_key=True),
+    Column("key", Text, primary_key=True),
+    Column("alias", Text, nullable=False),
+)
+
 channels = Table(
     "channels",
     metadata,
@@ -255,6 +265,7 @@ connections = Table(
 )
 
 __all__ = [
+    "aliases",
     "blocks",
     "channels",
     "connections",

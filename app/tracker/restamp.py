@@ -170,7 +170,7 @@ class Restamper:
             pool=participants.pool.dump(),
             next_participant=participants.next_participant + offset,
             totals=msgspec.structs.replace(old.totals, participants=len(alive)),
-            introduced=participants.introduced(
+            decided=participants.decided(
                 {held.record.channel.connection for held in old.held}
             ),
         )
