@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import delete, func, select, update
+from sqlalchemy import and_, delete, func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import ConflictError, NotFoundError
 from app.store import tables
-from app.store.subject import Subject, writes
+from app.store.subject import Subject, reads, writes
 from app.tracker.identity import Identity, Policy
 
 MOST = 1_000  # of one trace
 CHUNK = 500  # keys in one query: both databases bound a query's parameters
+
+# Policies under which a client's name is shown.
+_SHOWING = (Policy.client, Policy.connection, Policy.channel)
 
 _who = tables.participants.c
 _given = tables.aliases.c
@@ -61,11 +64,74 @@ class Aliases(Subject):
         )
         for each, user, place, client, assumed, policy in (await connection.execute(query)).all():
             who = Identity.stored(key, user, place, client, assumed, Policy(policy))
-            await connection.execute(
-                update(tables.participants)
-                .where(_who.trace_id == trace_id, _who.number == each)
-                .values(name=who.label(each))
+            await _call(connection, trace_id, each, name=who.label(each))
+
+    async def learn(self, trace_id: int) -> int:
+        """Name participants after their clients, where those became known later; returns how many.
+
+        Only where the client's name is shown, and does not decide who acts.
+        """
+        found = await self._known_later(trace_id)
+        if found:
+            await self._name(trace_id, found)
+        return len(found)
+
+    @reads
+    async def _known_later(
+        self, connection: AsyncConnection, trace_id: int
+    ) -> Sequence[tuple[int, Identity]]:
+        query = (
+            select(_who.number, _who.key, _who.user, _who.place, tables.traces.c.policy)
+            .add_columns(func.max(tables.connections.c.client))
+            .join(tables.traces, tables.traces.c.id == _who.trace_id)
+            .join(
+                tables.channels,
+                and_(
+                    tables.channels.c.trace_id == _who.trace_id,
+                    tables.channels.c.participant == _who.number,
+                ),
             )
+            .join(
+                tables.connections,
+                and_(
+                    tables.connections.c.name == tables.channels.c.connection,
+                    tables.connections.c.user == tables.channels.c.user,
+                ),
+            )
+            .where(
+                _who.trace_id == trace_id,
+                _who.client.is_(None),
+                ~_who.assumed,
+                tables.traces.c.policy.in_(_SHOWING),
+                tables.connections.c.client.is_not(None),
+            )
+            .group_by(_who.number, _who.key, _who.user, _who.place, tables.traces.c.policy)
+            .limit(MOST)
+        )
+        return [
+            (number, Identity.stored(key, user, place, client, False, Policy(policy)))
+            for number, key, user, place, policy, client in await connection.execute(query)
+        ]
+
+    @writes
+    async def _name(
+        self,
+        connection: AsyncConnection,
+        trace_id: int,
+        known: Sequence[tuple[int, Identity]],
+    ) -> None:
+        for number, who in known:
+            new = {"key": who.key, "name": who.label(number)}
+            await with_aliases(connection, trace_id, [new])
+            await _call(connection, trace_id, number, name=new["name"], client=who.client or "")
+
+
+async def _call(connection: AsyncConnection, trace_id: int, number: int, **values: str) -> None:
+    await connection.execute(
+        update(tables.participants)
+        .where(_who.trace_id == trace_id, _who.number == number)
+        .values(**values)
+    )
 
 
 async def with_aliases(

@@ -71,6 +71,8 @@ class Monitor:
                 # Without the management API nothing is known of tracing; the next check may tell.
                 with contextlib.suppress(OutageError):
                     await self._check()
+                with contextlib.suppress(OutageError):  # the next time will do
+                    await self._pipeline.store.aliases.learn(self._pipeline.trace.id)
 
     async def _check(self) -> None:
         if self._ending.when_empty:  # tracing is off on purpose

@@ -142,6 +142,12 @@ class Pruning(Protocol):
     async def prune(self, plan: PrunePlan, checkpoint: Checkpoint) -> None: ...
 
 
+class Aliases(Protocol):
+    """What participants are called (`app.store.aliases`)."""
+
+    async def learn(self, trace_id: int) -> int: ...
+
+
 class TraceStore(Protocol):
     """The store as far as traces use it (`app.store.Store`)."""
 
@@ -159,6 +165,8 @@ class TraceStore(Protocol):
     def events(self) -> Events: ...
     @property
     def retention(self) -> Pruning: ...
+    @property
+    def aliases(self) -> Aliases: ...
 
 
 class RestampStore(Protocol):

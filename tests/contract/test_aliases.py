@@ -88,6 +88,35 @@ async def test_there_are_so_many_aliases_and_no_more(
     await store.aliases.give(trace_id, 3, "Service 3")
 
 
+@pytest.mark.parametrize(
+    ("policy", "name"),
+    [
+        (Policy.connection, "orders (shop@127.0.0.1) #1"),
+        (Policy.channel, "orders (shop@127.0.0.1) #1"),
+        (Policy.host, "shop@127.0.0.1"),
+        (Policy.user, "shop"),
+        (Policy.client, "shop@127.0.0.1 #1"),  # assumed: its name would have decided who it is
+    ],
+)
+async def test_a_client_s_name_that_is_known_later_is_shown_from_then_on(
+    store: Store, policy: Policy, name: str
+) -> None:
+    trace_id = (await store.traces.create("/", policy)).id
+    history = History(seed=1, policy=policy)
+    await store.batches.append(trace_id, history.batch(60))
+    assert await store.aliases.learn(trace_id) == 0
+    seen = next(each.record.channel for each in history.events if each.participant == 1)
+    opened = NewConnection(
+        seen.node, seen.connection, "/", seen.user, "orders", "orders-1", None, 1
+    )
+    await store.connections.add([opened])
+    await store.aliases.learn(trace_id)
+    assert (await names(store, trace_id))[1] == name.replace("shop", seen.user)
+    assert await store.aliases.learn(trace_id) == 0
+    await store.batches.append(trace_id, history.batch(60))
+    assert (await names(store, trace_id))[1] == name.replace("shop", seen.user)
+
+
 async def test_programs_that_are_one_participant_are_counted(store: Store) -> None:
     trace_id = (await store.traces.create("/", "user")).id
     history = History(seed=1, policy=Policy.user)
