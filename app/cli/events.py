@@ -15,7 +15,7 @@ from model.event import SHOWN
 from model.sound import MOST_QUIET
 
 # The fields that have a width in a terminal; what is longest comes last.
-_LAST = "participant"
+_LAST = "participant_name"
 _FIELDS = sorted(
     (field for field in SHOWN.values() if field.shown.width), key=lambda field: field.name == _LAST
 )
@@ -34,6 +34,9 @@ def events(
     exchange: Annotated[str | None, typer.Option(help="Through this exchange.")] = None,
     queue: Annotated[str | None, typer.Option(help="From or to this queue.")] = None,
     connection: Annotated[str | None, typer.Option(help="On this connection.")] = None,
+    participant: Annotated[
+        str | None, typer.Option(help="Of this participant: its name, or its number.")
+    ] = None,
     broker_user: Annotated[
         str | None, typer.Option("--by", help="By this user of the broker.")
     ] = None,
@@ -60,6 +63,7 @@ def events(
         "exchange": exchange,
         "queue": queue,
         "connection": connection,
+        "participant" if (participant or "").isdigit() else "participant_name": participant,
         "user": broker_user,
         "routing_key": routing_key,
         "match": match,
@@ -101,9 +105,6 @@ def _new_events(
 _CELLS: dict[str, Callable[[dict[str, Any]], str]] = {
     "exchange": lambda event: event["exchange"] or "(default)",
     "queue": lambda event: event["queue"] or ",".join(event["routed_queues"] or ()),
-    "participant": lambda event: (
-        f"{event['participant']} {event['user']} {event['connection']} ({event['channel']})"
-    ),
 }
 
 

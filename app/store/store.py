@@ -8,6 +8,7 @@ from collections.abc import Callable
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from app.store.aliases import Aliases
 from app.store.batches import Batches, Bounds
 from app.store.causality import Causality
 from app.store.checkpoints import Checkpoints
@@ -21,6 +22,7 @@ from app.store.migrate import check_schema
 from app.store.participants import Participants
 from app.store.quarantine import Quarantine
 from app.store.queries import Events
+from app.store.restamps import Restamps
 from app.store.retention import Retention
 from app.store.traces import Traces
 from app.stored.lanes import Lane
@@ -46,9 +48,11 @@ class Store:
         self.causality = Causality(database)
         self.deliveries = Deliveries(database)
         self.participants = Participants(database)
+        self.aliases = Aliases(database)
         self.connections = Connections(database)
         self.jobs = Jobs(database, clock)
         self.retention = Retention(database)
+        self.restamps = Restamps(database)
 
     @classmethod
     async def open(

@@ -82,6 +82,16 @@ participants = Table(
     Index(None, "trace_id", "last_event_id"),
 )
 
+# Names that people give to participants. They outlive the participants' rows: whoever comes back,
+# or is found again by a restamp, has the same key.
+aliases = Table(
+    "aliases",
+    metadata,
+    Column("trace_id", Integer, ForeignKey("traces.id"), primary_key=True),
+    Column("key", Text, primary_key=True),
+    Column("alias", Text, nullable=False),
+)
+
 channels = Table(
     "channels",
     metadata,
@@ -197,11 +207,26 @@ quarantine = Table(
     Index(None, "trace_id", "id"),
 )
 
+# New stamps of a trace's events, while it is restamped; whatever else is here is left over.
+# Participants are numbered from 1: they get their numbers in the trace when they take their place.
+restamped = Table(
+    "restamped",
+    metadata,
+    Column("event_id", BigId, primary_key=True, autoincrement=False),
+    Column("trace_id", Integer, nullable=False),
+    Column("participant", Integer, nullable=False),
+    Column("seq", BigInteger, nullable=False),
+    Column("lamport", BigInteger, nullable=False),
+    Column("height", BigInteger, nullable=False),
+    Column("clock", LargeBinary, nullable=False),
+    Column("quiet", Boolean, nullable=False),
+)
+
 jobs = Table(
     "jobs",
     metadata,
     Column("id", Integer, primary_key=True),
-    Column("kind", Text, nullable=False),  # chain | archive | topology
+    Column("kind", Text, nullable=False),  # chain | archive | topology | restamp
     Column("state", Text, nullable=False),  # queued | running | succeeded | failed | cancelled
     Column("vhost", Text, nullable=False),
     Column("request", Text, nullable=False),  # JSON
@@ -240,6 +265,7 @@ connections = Table(
 )
 
 __all__ = [
+    "aliases",
     "blocks",
     "channels",
     "connections",
@@ -251,5 +277,6 @@ __all__ = [
     "metadata",
     "participants",
     "quarantine",
+    "restamped",
     "traces",
 ]

@@ -79,7 +79,8 @@ class UnreadableCheckpointError(ValueError):
     """A checkpoint's state is nothing that a tracker has given."""
 
 
-def _read(state: bytes) -> State:
+def read_state(state: bytes) -> State:
+    """Read a checkpoint's state; raises `UnreadableCheckpointError`."""
     try:
         return _decode(state)
     except msgspec.MsgspecError as error:
@@ -238,7 +239,7 @@ class Tracker:
 
         Raises `UnreadableCheckpointError`, as restoring does.
         """
-        return _read(state).totals if state else Totals(Counters(), 0, 0)
+        return read_state(state).totals if state else Totals(Counters(), 0, 0)
 
     def _state(self) -> bytes:
         return encode_state(
@@ -256,7 +257,7 @@ class Tracker:
         )
 
     def _restore(self, restored: Restored) -> None:
-        state = _read(restored.state)
+        state = read_state(restored.state)
         self.counters = state.totals.counters
         self._matcher.copies_dropped = self.counters.copies_dropped
         self._matcher.restore(state.next_copy, restored.copies, restored.handovers)

@@ -111,6 +111,26 @@ async def test_events_are_listed_oldest_first(run: Command) -> None:
     assert [json.loads(line)["id"] for line in lines.out.splitlines()] == [6, 7]
 
 
+async def test_participants_are_listed_and_named(run: Command) -> None:
+    named = await run("alias", "/", 2, "Billing, Berlin")
+    listed = await run("participants", "/")
+    theirs = await run("events", "--participant", "Billing, Berlin")
+    by_number = await run("events", "--participant", "2")
+    removed = await run("alias", "/", 2, "--remove")
+    as_json = await run("participants", "/", "-n", 3, "--json")
+
+    assert (named.code, named.out) == (0, "participant 2 is now called Billing, Berlin\n")
+    assert re.search(r"^2 +Billing, Berlin +1 +1 +1", listed.out, re.MULTILINE)
+    assert [line.split()[0] for line in theirs.out.splitlines()] == ["EVENT", "2", "3"]
+    assert theirs.out == by_number.out
+    assert theirs.out.count("Billing, Berlin") == 2
+    assert "->" not in listed.out + theirs.out
+    assert removed.out == "participant 2 has its own name again\n"
+    assert [one["name"] for one in as_json.json if one["participant"] == 2] == [
+        "billing@10.0.0.2 #2"
+    ]
+
+
 async def test_events_are_followed(world: World, tmp_path: Path) -> None:
     async with served(world.app(), world.settings) as url:
         process = await start("events", "-f", "-n", 1, "--json", env=environment(url), cwd=tmp_path)
@@ -140,6 +160,11 @@ async def test_events_are_followed(world: World, tmp_path: Path) -> None:
         (("jobs", "show", 99), Exit.not_found, "no job has the number 99"),
         (("trace", "start", "nowhere"), Exit.not_found, "no such virtual host"),
         (("prune", "/"), Exit.usage, "how many events to keep"),
+        (("alias", "/", 1), Exit.usage, "either a name or --remove"),
+        (("alias", "/", 1, "x", "--remove"), Exit.usage, "either a name or --remove"),
+        (("alias", "/", 1, "x" * 300), Exit.usage, "at most 100 characters"),
+        (("alias", "/", 99, "x"), Exit.not_found, "no participant has the number 99"),
+        (("participants", "nowhere"), Exit.not_found, "no such trace"),
         (("nonsense",), Exit.usage, "No such command"),
     ],
 )
@@ -354,6 +379,21 @@ async def test_old_events_are_archived_and_then_pruned(run: Command, world: Worl
     assert unbounded.code == Exit.usage
     assert pruned.code == 0
     assert world.traces.through == [2]
+
+
+async def test_stored_events_are_restamped(run: Command) -> None:
+    done = await run("restamp", "/", "--participant", "user", "--quiet", "queue:audit")
+    nothing_quiet = await run("restamp", "/", "--quiet", "", "--json")
+    later = await run("restamp", "/", "--no-wait")
+    unknown, wrong = await run("restamp", "nowhere"), await run("restamp", "/", "--quiet", "audit")
+    reader = await run("restamp", "/", ITC_USER="watcher")
+
+    assert done.out == "/: 7 events restamped, with 3 participants by user\n"
+    assert "job 1: stamping" in done.err
+    assert (nothing_quiet.json["participant"], nothing_quiet.json["quiet"]) == ("user", [])
+    assert later.out == "3\n"
+    assert (unknown.code, wrong.code) == (Exit.not_found, Exit.usage)
+    assert reader.code == Exit.not_authorised
 
 
 async def test_who_sends_what_where_is_counted_and_shown(run: Command) -> None:

@@ -54,8 +54,8 @@ function Summary({ id }) {
   if (error) return html`<p class="soft">${error.status === 404 ? `There is no event #${id}.` : error.reason}</p>`;
   if (!data) return html`<p class="soft">Loading …</p>`;
   return html`<div class="drawer-line"><${TypeMark} type=${data.type} /><bdi class="cut">${about(data)}</bdi></div>
-    <p class="soft small">${dateTime(data.recorded_at)} · user <${Value}>${data.user}<//> ·
-      participant ${data.participant} · Lamport ${data.lamport}</p>`;
+    <p class="soft small">${dateTime(data.recorded_at)} · <${Value}>${data.participant_name}<//> ·
+      Lamport ${data.lamport}</p>`;
 }
 
 /** The relation as a small space-time sketch. */
