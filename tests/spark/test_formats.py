@@ -66,6 +66,9 @@ def expected(history: History, event_id: int) -> dict[str, Any]:
         "match": Match(row["match"]).name,
         "cause": row["cause_id"],
         "participant": row["participant"],
+        "participant_name": "user{0} 127.0.0.1:{0} -> 127.0.0.1:5672 (1)".format(
+            row["participant"]
+        ),
         "seq": row["seq"],
         "lamport": row["lamport"],
         "recorded_at": f"2026-01-01T12:00:{at // 1_000_000 % 60:02d}.{at % 1_000_000:06d}Z",
@@ -74,6 +77,7 @@ def expected(history: History, event_id: int) -> dict[str, Any]:
         "routing_keys": json.loads(row["routing_keys"]),
         "routed_queues": row["routed_queues"] and json.loads(row["routed_queues"]),
         "redelivered": row["redelivered"],
+        "quiet": row["quiet"],
         "node": "rabbit@localhost",
         "connection": f"127.0.0.1:{row['participant']} -> 127.0.0.1:5672",
         "channel": 1,
