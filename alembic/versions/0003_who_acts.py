@@ -1,4 +1,4 @@
-"""Who acts: participants' users, places and clients; quiet traffic; direct replies."""
+"""Who acts: participants' users, places, clients and aliases; quiet traffic; direct replies."""
 
 from __future__ import annotations
 
@@ -35,10 +35,27 @@ def upgrade() -> None:
     for table, columns in _new().items():
         for column in columns:
             op.add_column(table, column)
+    op.create_table(
+        "aliases",
+        sa.Column("trace_id", sa.Integer(), nullable=False),
+        sa.Column("key", sa.Text(), nullable=False),
+        sa.Column("alias", sa.Text(), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["trace_id"], ["traces.id"], name=op.f("fk_aliases_trace_id_traces")
+        ),
+        sa.PrimaryKeyConstraint("trace_id", "key", name=op.f("pk_aliases")),
+    )
     op.execute(
         "UPDATE participants SET published = (SELECT count(*) FROM events WHERE"
         " events.trace_id = participants.trace_id AND events.participant = participants.number"
         " AND events.type = 0)"
+    )
+    op.create_index(
+        "ix_events_quiet",
+        "events",
+        ["trace_id", "id"],
+        sqlite_where=sa.text("quiet"),
+        postgresql_where=sa.text("quiet"),
     )
     # Places are not taken out of connections' names here: `rabbitmq-itc restamp` does it.
     op.execute(
@@ -53,6 +70,8 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
+    op.drop_index("ix_events_quiet", "events")
+    op.drop_table("aliases")
     for table, columns in _new().items():
         for column in columns:
             op.drop_column(table, column.name)

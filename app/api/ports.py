@@ -17,6 +17,7 @@ from app.stored.quarantine import Quarantined
 from app.stored.traces import Trace
 from model.event import EVERYTHING, Event, Large
 from model.gaps import Gap
+from model.sound import Soundness
 
 
 class BrokerUser(Protocol):
@@ -91,6 +92,12 @@ class Gaps(Protocol):
     async def between(self, trace_id: int, a: int, b: int) -> Sequence[Gap]: ...
 
 
+class Doubts(Protocol):
+    """What is known of the traces' soundness (`app.store.doubts`)."""
+
+    async def between(self, trace_id: int, a: int, b: int) -> Soundness: ...
+
+
 class Traces(Protocol):
     """The stored traces, including those that are not running (`app.store.traces`)."""
 
@@ -104,6 +111,13 @@ class Participants(Protocol):
         self, trace_id: int, *, before: int | None, limit: int
     ) -> Sequence[Participant]: ...
     async def vector(self, event: Event) -> Sequence[VectorEntry]: ...
+
+
+class Aliases(Protocol):
+    """The names that people give to participants (`app.store.aliases`)."""
+
+    async def give(self, trace_id: int, number: int, alias: str) -> None: ...
+    async def take_back(self, trace_id: int, number: int) -> None: ...
 
 
 class Quarantine(Protocol):
@@ -126,8 +140,12 @@ class Store(Protocol):
     @property
     def gaps(self) -> Gaps: ...
     @property
+    def doubts(self) -> Doubts: ...
+    @property
     def traces(self) -> Traces: ...
     @property
     def participants(self) -> Participants: ...
+    @property
+    def aliases(self) -> Aliases: ...
     @property
     def quarantine(self) -> Quarantine: ...

@@ -12,6 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import NotFoundError
 from app.store import quarantine, rows, tables
+from app.store.aliases import with_aliases
 from app.store.engine import Database, Dialect
 from app.store.subject import Subject, writes
 from app.stored.batches import Batch
@@ -198,19 +199,19 @@ async def _store_participants(
         return
     # A participant that changed has an event in this batch: nothing else changes it.
     last = {event.participant: event.reference.id for event in stored}
-    first = {event.participant: event.reference.id for event in reversed(stored)}
-    await connection.execute(
-        _upsert_participants(dialect),
-        [
-            {
-                **msgspec.structs.asdict(state),
-                "trace_id": trace_id,
-                "first_event_id": first[state.number],
-                "last_event_id": last[state.number],
-            }
-            for state in changes.participants
-        ],
-    )
+    first = {event.participant: event for event in reversed(stored)}
+    values = [
+        {
+            **msgspec.structs.asdict(state),
+            "trace_id": trace_id,
+            "first_event_id": first[state.number].reference.id,
+            "last_event_id": last[state.number],
+        }
+        for state in changes.participants
+    ]
+    new = [each for each in values if first[each["number"]].seq == 1]
+    await with_aliases(connection, trace_id, new)
+    await connection.execute(_upsert_participants(dialect), values)
 
 
 @functools.lru_cache(maxsize=MOST_DIALECTS)

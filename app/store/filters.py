@@ -23,6 +23,7 @@ def conditions(asked: EventFilter, dialect: Dialect) -> list[ColumnElement[bool]
         *_plain(asked),
         *_names(asked),
         *_channel(asked),
+        *_participant_name(asked),
         *_routing_key(asked, dialect),
         *_anywhere(asked, dialect),
     ]
@@ -64,6 +65,16 @@ def _channel(asked: EventFilter) -> Iterator[ColumnElement[bool]]:
             tables.channels.c.number == tables.events.c.channel,
         )
         yield exists().where(its_own, *met)
+
+
+def _participant_name(asked: EventFilter) -> Iterator[ColumnElement[bool]]:
+    if asked.participant_name is not None:
+        its_own = and_(
+            tables.participants.c.trace_id == tables.events.c.trace_id,
+            tables.participants.c.number == tables.events.c.participant,
+        )
+        name = _is(tables.participants.c.name, asked.participant_name, asked.use_regex)
+        yield exists().where(its_own, name)
 
 
 def _routing_key(asked: EventFilter, dialect: Dialect) -> Iterator[ColumnElement[bool]]:

@@ -5,16 +5,30 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
-from sqlalchemy import BigInteger, ColumnElement, Integer, and_, column, select, values
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Integer,
+    and_,
+    column,
+    select,
+    values,
+)
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store import tables
 from app.store.subject import Subject, reads
 from app.stored.participants import Participant, ParticipantChannel, VectorEntry
+from app.tracker.identity import named
 from model.event import Event
 
 # How many participants one query looks up: both databases bound a query's parameters.
 CHUNK = 500
+
+SEVERAL = (
+    "{} processes act here, at once or one after the other, and nothing tells them apart: "
+    "they are one participant"
+)
 
 _IDENTITY = ("name", "user", "place", "client", "assumed", "key")
 
@@ -99,8 +113,10 @@ class Participants(Subject):
         if before is not None:
             query = query.where(tables.participants.c.last_event_id < before)
         rows = (await connection.execute(query)).all()
-        through = await _channels(connection, trace_id, [row[1] for row in rows])
-        return [Participant(*[*row, through[row[1]]]) for row in rows]
+        numbers = [row[1] for row in rows]
+        through = await _channels(connection, trace_id, numbers)
+        programs = await _programs(connection, trace_id, numbers)
+        return [Participant(*[*row, *_seen(through[row[1]], programs[row[1]])]) for row in rows]
 
 
 async def _channels(
@@ -120,6 +136,45 @@ async def _channels(
         for number, *shown in await connection.execute(query):
             found[number].append(ParticipantChannel(*shown))
     return found
+
+
+async def _programs(
+    connection: AsyncConnection, trace_id: int, numbers: list[int]
+) -> defaultdict[int, set[str]]:
+    """The processes behind each participant, by what its connections' clients say."""
+    found: defaultdict[int, set[str]] = defaultdict(set)
+    who, acts, known = tables.participants.c, tables.channels.c, tables.connections.c
+    its_own = and_(acts.trace_id == who.trace_id, acts.participant == who.number)
+    behind = and_(known.name == acts.connection, known.node == acts.node, known.user == acts.user)
+    for start in range(0, len(numbers), CHUNK):
+        query = (
+            select(
+                *(who.number, who.key, who.user, who.place, who.client, known.process),
+                known.client.label("other"),
+            )
+            .join(tables.channels, its_own)
+            .join(tables.connections, behind)
+            .where(
+                who.trace_id == trace_id,
+                who.number.in_(numbers[start : start + CHUNK]),
+                known.process.is_not(None),
+            )
+            .distinct()
+        )
+        for row in await connection.execute(query):
+            # A connection's name is used again: where clients' names decide, by somebody else.
+            is_by_name = row.client and row.key == named(row.client, row.user, row.place)
+            if not is_by_name or row.other == row.client:
+                found[row.number].add(row.process)
+    return found
+
+
+def _seen(
+    channels: list[ParticipantChannel], programs: set[str]
+) -> tuple[int, int, str | None, list[ParticipantChannel]]:
+    connections = len({(each.node, each.connection) for each in channels})
+    note = SEVERAL.format(len(programs)) if len(programs) > 1 else None
+    return connections, len(programs), note, channels
 
 
 async def _heights(connection: AsyncConnection, event: Event) -> list[tuple[int, int]]:

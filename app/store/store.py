@@ -8,11 +8,13 @@ from collections.abc import Callable
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from app.store.aliases import Aliases
 from app.store.batches import Batches, Bounds
 from app.store.causality import Causality
 from app.store.checkpoints import Checkpoints
 from app.store.connections import Connections
 from app.store.deliveries import Deliveries
+from app.store.doubts import Doubts
 from app.store.engine import Database
 from app.store.gaps import Gaps
 from app.store.jobs import Jobs
@@ -40,11 +42,13 @@ class Store:
         self.batches = Batches(database, bounds)
         self.checkpoints = Checkpoints(database)
         self.gaps = Gaps(database)
+        self.doubts = Doubts(database)
         self.quarantine = Quarantine(database)
         self.events = Events(database)
         self.causality = Causality(database)
         self.deliveries = Deliveries(database)
         self.participants = Participants(database)
+        self.aliases = Aliases(database)
         self.connections = Connections(database)
         self.jobs = Jobs(database, clock)
         self.retention = Retention(database)

@@ -25,6 +25,7 @@ from sqlalchemy import (
     SmallInteger,
     Table,
     Text,
+    text,
 )
 from sqlalchemy.types import TypeEngine
 
@@ -79,6 +80,16 @@ participants = Table(
     Column("first_event_id", BigInteger, nullable=False),
     Column("last_event_id", BigInteger, nullable=False),
     Index(None, "trace_id", "last_event_id"),
+)
+
+# Names that people give to participants. They outlive the participants' rows: whoever comes back,
+# or is found again by a restamp, has the same key.
+aliases = Table(
+    "aliases",
+    metadata,
+    Column("trace_id", Integer, ForeignKey("traces.id"), primary_key=True),
+    Column("key", Text, primary_key=True),
+    Column("alias", Text, nullable=False),
 )
 
 channels = Table(
@@ -136,6 +147,14 @@ events = Table(
     Index(None, "trace_id", "participant", "height", unique=True),
     Index(None, "trace_id", "id"),
     Index(None, "cause_id"),
+    # The few that are of quiet traffic, to count those of a span.
+    Index(
+        "ix_events_quiet",
+        "trace_id",
+        "id",
+        sqlite_where=text("quiet"),
+        postgresql_where=text("quiet"),
+    ),
 )
 
 # The times of each 4096 consecutive ids: they turn "since" and "until" into bounds of ids. Times
@@ -246,6 +265,7 @@ connections = Table(
 )
 
 __all__ = [
+    "aliases",
     "blocks",
     "channels",
     "connections",

@@ -14,7 +14,8 @@ class EventFilter(msgspec.Struct, frozen=True, kw_only=True):
     ``participant`` the number within its trace. Times in µs: from ``since`` on, before ``until``.
     ``routing_key`` asks for one of the event's keys, ``q`` for a part of the exchange's or the
     queue's name, of a routing key or of the stored payload. With ``use_regex`` exchange, queue,
-    connection, user and routing_key are regular expressions (RE2's), found anywhere in the name.
+    connection, user, participant_name and routing_key are regular expressions (RE2's), found
+    anywhere in the name.
     """
 
     vhosts: frozenset[str] | None = None
@@ -28,6 +29,7 @@ class EventFilter(msgspec.Struct, frozen=True, kw_only=True):
     user: str | None = None
     routing_key: str | None = None
     participant: int | None = None
+    participant_name: str | None = None
     redelivered: bool | None = None
     since: int | None = None
     until: int | None = None

@@ -4,6 +4,22 @@ from __future__ import annotations
 
 import msgspec
 
+LONGEST_ALIAS = 100  # characters
+
+
+def check_alias(alias: str) -> str:
+    """An alias without white space around it; raises `ValueError`."""
+    alias = alias.strip()
+    if not alias:
+        raise ValueError("an alias has at least one character")
+    if len(alias) > LONGEST_ALIAS:
+        raise ValueError(f"an alias has at most {LONGEST_ALIAS} characters, not {len(alias)}")
+    if not alias.isprintable():
+        raise ValueError("an alias has no control characters, nor any that cannot be seen")
+    if alias.isdigit():
+        raise ValueError("an alias of digits alone would be taken for a participant's number")
+    return alias
+
 
 class ParticipantChannel(msgspec.Struct, frozen=True):
     """A channel that a participant acted through."""
@@ -18,7 +34,8 @@ class Participant(msgspec.Struct, frozen=True):
     """A participant. ``events`` is how many of its events are stored now.
 
     ``published`` and ``received`` count since the trace began; the fields from ``name`` to ``key``
-    are those of `app.tracker.identity`.
+    are those of `app.tracker.identity`. ``connections`` is how many ``channels`` are on,
+    ``programs`` how many process ids the clients on these named.
     """
 
     vhost: str
@@ -36,6 +53,9 @@ class Participant(msgspec.Struct, frozen=True):
     lamport: int
     first_event_id: int
     last_event_id: int
+    connections: int
+    programs: int
+    note: str | None
     channels: list[ParticipantChannel]
 
 

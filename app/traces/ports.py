@@ -16,6 +16,7 @@ from app.traces.status import Snapshot
 from app.tracker import Channel, Checkpoint, Record, Reference, Restored, Unreadable
 from app.tracker.restamp import Incarnation, NewStamp, Restamped, StoredEvent
 from model.gaps import Gap
+from model.sound import Doubt
 
 
 class TraceMessage(Protocol):
@@ -114,6 +115,12 @@ class Gaps(Protocol):
     async def newest(self, trace_id: int) -> Sequence[Gap]: ...
 
 
+class Doubts(Protocol):
+    """What is known of the traces' soundness (`app.store.doubts`)."""
+
+    async def of_trace(self, trace_id: int) -> Sequence[Doubt]: ...
+
+
 class Events(Protocol):
     """The stored events (`app.store.queries`)."""
 
@@ -146,6 +153,8 @@ class TraceStore(Protocol):
     def checkpoints(self) -> Checkpoints: ...
     @property
     def gaps(self) -> Gaps: ...
+    @property
+    def doubts(self) -> Doubts: ...
     @property
     def events(self) -> Events: ...
     @property

@@ -311,6 +311,7 @@ class TraceRegistry:
             lag=now.lag,
             work=now.work,
             gaps=[*await self._store.gaps.newest(trace.id)],
+            doubts=[*map(str, await self._store.doubts.of_trace(trace.id))],
         )
 
     def _lock(self, vhost: str) -> asyncio.Lock:

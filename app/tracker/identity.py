@@ -53,11 +53,29 @@ class Identity(msgspec.Struct, frozen=True):
     assumed: bool = False
     is_one_of_many: bool = False  # whether others may have the same user, place and client
 
+    @classmethod
+    def stored(
+        cls,
+        key: str,
+        user: str,
+        place: str | None,
+        client: str | None,
+        assumed: bool,
+        policy: Policy,
+    ) -> Identity:
+        """One that was made by this policy, from what is stored of it."""
+        return cls(key, user, place, client, assumed, assumed or policy.is_finer_than_clients)
+
     def label(self, number: int) -> str:
         """What people read: the client's name, user and place."""
         who = self.user if self.place is None else f"{self.user}@{self.place}"
         named = who if self.client is None else f"{self.client} ({who})"
         return f"{named} #{number}" if self.is_one_of_many else named
+
+
+def named(client: str, user: str, place: str | None) -> str:
+    """The key of a participant that its client's name tells from others at a shared place."""
+    return f"{client!r} of {user!r} at {place}"
 
 
 class Places:
@@ -144,7 +162,7 @@ class Identities:
             shown = None if self._policy is Policy.host else client
             return Identity(f"{user!r} at {place}", user, place, shown)
         if self._policy is Policy.client and client is not None:
-            return Identity(f"{client!r} of {user!r} at {place}", user, place, client)
+            return Identity(named(client, user, place), user, place, client)
         key = f"{user} {channel.connection} {channel.node}"
         if self._policy is Policy.channel:
             key = f"{user} {channel.connection} ({channel.number}) {channel.node}"

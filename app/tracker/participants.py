@@ -90,13 +90,8 @@ class Participant:
         cls, state: ParticipantState, stamp: Stamp, last_event_id: int, policy: Policy
     ) -> Participant:
         """Rebuild from a checkpoint."""
-        who = Identity(
-            state.key,
-            state.user,
-            state.place,
-            state.client,
-            state.assumed,
-            is_one_of_many=state.assumed or policy.is_finer_than_clients,
+        who = Identity.stored(
+            state.key, state.user, state.place, state.client, state.assumed, policy
         )
         self = cls(state.number, who, state.interval, state.base)
         self.stamp, self.seq, self.published = stamp, state.seq, state.published

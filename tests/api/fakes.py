@@ -233,6 +233,8 @@ class FakeSpark:
 
     def __init__(self) -> None:
         self.relation = "before"
+        self.doubts: list[str] = []
+        self.quiet = 0
         self.go = asyncio.Event()
         self.go.set()
         self.running = asyncio.Event()
@@ -266,6 +268,9 @@ class FakeSpark:
             "plan": {"form": "ranges", "reason": "few participants"},
             "gaps": [],
             "complete": True,
+            "sound": not self.doubts,
+            "doubts": self.doubts,
+            "quiet": self.quiet,
             "file": None,
             "events": 0,
             "participants": 0,

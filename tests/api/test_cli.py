@@ -19,7 +19,7 @@ from app.cli.exits import Exit
 from app.cli.output import printable
 from app.errors import OutageError
 from tests.api.conftest import World, make_world, served
-from tests.api.story import ALONE, AUDITED, INVOICED, ORDERED, SHOP, publish
+from tests.api.story import ALONE, AUDITED, INVOICED, ORDERED, SHOP, UNSOUND, publish
 from tools.servers import without_settings
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "cli.md"
@@ -111,6 +111,26 @@ async def test_events_are_listed_oldest_first(run: Command) -> None:
     assert [json.loads(line)["id"] for line in lines.out.splitlines()] == [6, 7]
 
 
+async def test_participants_are_listed_and_named(run: Command) -> None:
+    named = await run("alias", "/", 2, "Billing, Berlin")
+    listed = await run("participants", "/")
+    theirs = await run("events", "--participant", "Billing, Berlin")
+    by_number = await run("events", "--participant", "2")
+    removed = await run("alias", "/", 2, "--remove")
+    as_json = await run("participants", "/", "-n", 3, "--json")
+
+    assert (named.code, named.out) == (0, "participant 2 is now called Billing, Berlin\n")
+    assert re.search(r"^2 +Billing, Berlin +1 +1 +1", listed.out, re.MULTILINE)
+    assert [line.split()[0] for line in theirs.out.splitlines()] == ["EVENT", "2", "3"]
+    assert theirs.out == by_number.out
+    assert theirs.out.count("Billing, Berlin") == 2
+    assert "->" not in listed.out + theirs.out
+    assert removed.out == "participant 2 has its own name again\n"
+    assert [one["name"] for one in as_json.json if one["participant"] == 2] == [
+        "billing@10.0.0.2 #2"
+    ]
+
+
 async def test_events_are_followed(world: World, tmp_path: Path) -> None:
     async with served(world.app(), world.settings) as url:
         process = await start("events", "-f", "-n", 1, "--json", env=environment(url), cwd=tmp_path)
@@ -140,6 +160,11 @@ async def test_events_are_followed(world: World, tmp_path: Path) -> None:
         (("jobs", "show", 99), Exit.not_found, "no job has the number 99"),
         (("trace", "start", "nowhere"), Exit.not_found, "no such virtual host"),
         (("prune", "/"), Exit.usage, "how many events to keep"),
+        (("alias", "/", 1), Exit.usage, "either a name or --remove"),
+        (("alias", "/", 1, "x", "--remove"), Exit.usage, "either a name or --remove"),
+        (("alias", "/", 1, "x" * 300), Exit.usage, "at most 100 characters"),
+        (("alias", "/", 99, "x"), Exit.not_found, "no participant has the number 99"),
+        (("participants", "nowhere"), Exit.not_found, "no such trace"),
         (("nonsense",), Exit.usage, "No such command"),
     ],
 )
@@ -294,6 +319,35 @@ async def test_an_incomplete_answer_ends_with_7_on_request(run: Command, world: 
 
     assert (await run("compare", INVOICED, AUDITED)).code == Exit.concurrent
     assert (await run("compare", INVOICED, AUDITED, "--require-complete")).code == Exit.incomplete
+
+
+async def test_an_unsound_answer_ends_with_8_on_request(run: Command, world: World) -> None:
+    await world.tell(*UNSOUND)
+
+    asked = await run("compare", INVOICED, AUDITED)
+    strict = await run("compare", INVOICED, AUDITED, "--require-complete", "--require-sound")
+    walked = await run("compare", INVOICED, AUDITED, "--require-complete")
+
+    sentence, doubt = asked.out.splitlines()
+    assert sentence.endswith("there may be a path that was not recorded")
+    assert doubt.startswith("NOT SOUND: participants are channels, and 2 of 4 ")
+    assert (asked.code, strict.code, walked.code) == (Exit.concurrent, Exit.unsound, 3)
+
+
+async def test_a_sound_answer_may_be_required(run: Command) -> None:
+    ended = await run("compare", INVOICED, AUDITED, "--require-complete", "--require-sound")
+    assert ended.code == Exit.concurrent
+
+
+async def test_an_unsound_chain_ends_with_8_on_request(run: Command, world: World) -> None:
+    world.spark.doubts, world.spark.quiet = ["participants are channels"], 1_000
+    ended = await run("chain", ORDERED, INVOICED, "--require-sound")
+
+    assert ended.code == Exit.unsound
+    assert ended.out.splitlines()[-2:] == [
+        "NOT SOUND: participants are channels",
+        "quiet traffic in between, which is not followed: at least 1000 event(s)",
+    ]
 
 
 async def test_old_events_are_pruned(run: Command, world: World) -> None:

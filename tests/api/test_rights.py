@@ -21,6 +21,7 @@ SAME = "same"  # the answer is the same for everybody
 # (method, route) → (a request, the right it needs, what a user without the virtual host gets)
 TRACE = "/itc_db/{vhost}/undefined/undefined/undefined"
 CHAIN = "/itc_db/undefined/{from}/{to}/{file}"
+ALIAS = "/itc_db/participants/{vhost}/{participant}"
 ROUTES: dict[tuple[str, str], tuple[str, str, int | str]] = {
     ("PUT", TRACE): ("/itc_db/%2F/undefined/undefined/undefined", WRITE, 404),
     ("GET", TRACE): ("/itc_db/%2F/undefined/undefined/undefined", READ, 404),
@@ -28,6 +29,8 @@ ROUTES: dict[tuple[str, str], tuple[str, str, int | str]] = {
     ("GET", "/itc_db/traces"): ("/itc_db/traces", READ, LISTS),
     ("DELETE", "/itc_db"): ("/itc_db?vhost=/&keep_events=3&dry_run=true", WRITE, 404),
     ("GET", "/itc_db/participants"): ("/itc_db/participants?vhost=/", READ, 404),
+    ("PUT", ALIAS): ("/itc_db/participants/%2F/1", WRITE, 404),
+    ("DELETE", ALIAS): ("/itc_db/participants/%2F/1", WRITE, 404),
     ("GET", "/itc_db/quarantine"): ("/itc_db/quarantine", READ, LISTS),
     ("GET", "/itc_db"): ("/itc_db", READ, LISTS),
     ("GET", "/itc_db/events/{event_id}"): ("/itc_db/events/1", READ, 404),
@@ -72,6 +75,8 @@ SUCCESS = {
     ("DELETE", TRACE): 204,
     ("PUT", CHAIN): 201,
     ("PUT", "/itc_db/topology"): 201,
+    ("PUT", ALIAS): 400,  # it says no alias
+    ("DELETE", ALIAS): 404,  # it has no alias
     ("DELETE", CHAIN): 204,
     ("PUT", "/itc_db/restamp"): 409,  # it has an archive
     ("DELETE", "/itc_db/jobs/{job_id}"): 409,  # it has ended

@@ -67,6 +67,7 @@ def matches(filter: EventFilter, told: Told) -> bool:
         "queue": [queue],
         "connection": [record.channel.connection],
         "user": [record.channel.user],
+        "participant_name": [f"{record.channel.user}@127.0.0.1 #{event.participant}"],
         "routing_key": record.routing_keys,
     }
     plain = {
@@ -130,6 +131,9 @@ FILTERS = [
     EventFilter(participant=3, vhost="/"),
     EventFilter(participant=2**70),
     EventFilter(participant=-1),
+    EventFilter(participant_name="shop@127.0.0.1 #1"),
+    EventFilter(participant_name="robot@127.0.0.1 #2", vhost="other"),
+    EventFilter(participant_name="shop@127.0.0.1"),
     EventFilter(redelivered=True),
     EventFilter(redelivered=False),
     EventFilter(since=MIDDLE),

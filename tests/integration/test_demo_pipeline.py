@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from tools.demo.judge import connections
-from tools.demo.pipeline import QUEUES, ROLES, Pipeline
+from tools.demo.pipeline import PUBLISHING_APART, QUEUES, ROLES, Pipeline
 from tools.servers import Broker
 
 
@@ -13,10 +13,9 @@ async def test_the_pipeline_does_what_it_says_and_leaves_nothing_behind(
     rabbit: Broker, vhost: str
 ) -> None:
     url = rabbit.amqp_url(vhost)
-    async with Pipeline(lambda role: url, url, "test") as pipeline:
-        names = {role: pipeline.connection_name(role) for role in ROLES}
-        roles = await asyncio.to_thread(connections, rabbit, names)
-        assert sorted(roles.values()) == sorted(ROLES)
+    async with Pipeline(lambda role: url, url, "test", heartbeats=True) as pipeline:
+        roles = await asyncio.to_thread(connections, rabbit, pipeline.connections)
+        assert sorted(roles.values()) == sorted([*ROLES, *PUBLISHING_APART])
         queues = await asyncio.to_thread(rabbit.api, "GET", "queues", vhost)
         assert sorted(queue["name"] for queue in queues) == sorted(QUEUES)
         outcome = await pipeline.run()

@@ -33,6 +33,7 @@ def event(number: int, action: Action, cause: int | None = None) -> dict[str, ob
         "queue": action.queue,
         "payload": action.payload,
         "cause": cause,
+        "quiet": False,
     }
 
 
@@ -82,8 +83,18 @@ def test_a_missing_a_foreign_and_a_repeated_event_are_faults() -> None:
     assert judge.faults_of([*exported, noise], chain) == [
         f"it should not hold: {history.actions[1]}"
     ]
-    assert judge.faults_of([*exported, {"id": 99}], chain) == ["it should not hold: event 99"]
+    assert judge.faults_of([*exported, {"id": 99, "quiet": False}], chain) == [
+        "it should not hold: event 99"
+    ]
     assert judge.faults_of([*exported, exported[0]], chain) == ["it holds an event twice"]
+
+
+def test_heartbeats_are_no_faults() -> None:
+    history = small_history()
+    judge = recorded(history)
+    chain = history.chain(history.actions[0], history.actions[-1])
+    exported = [judge.events[action] for action in chain]
+    assert judge.faults_of([*exported, {"id": 99, "quiet": True}], chain) == []
 
 
 def test_a_delivery_matched_to_another_publish_is_found() -> None:

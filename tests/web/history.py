@@ -60,7 +60,11 @@ class Participant(NamedTuple):
 
     @property
     def name(self) -> str:
-        return f"{self.connection} ({self.channel})"
+        return f"{self.user}@{self.place} #{self.number}"
+
+    @property
+    def place(self) -> str:
+        return self.connection.partition(":")[0]
 
 
 SERVICES = ("shop", "billing", "stock", "mailer", "auditor")

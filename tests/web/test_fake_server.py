@@ -30,6 +30,8 @@ CHAIN = "/itc_db/undefined/{a}/{b}/chain.jsonl"
 # What the page never asks for.
 NOT_FAKED = {
     "DELETE /itc_db",
+    "PUT /itc_db/participants/{vhost}/{participant}",
+    "DELETE /itc_db/participants/{vhost}/{participant}",
     "PUT /itc_db/archive",
     "GET /itc_db/archive",
     "GET /metrics",

@@ -84,6 +84,27 @@ def test_past_future_and_chain_are_those_of_the_history(
         )
 
 
+@pytest.mark.parametrize("side", ["append", "prepend"])
+def test_a_quiet_delivery_joins_nothing(demo: Server, open_page: OpenPage, side: str) -> None:
+    page = open_page(demo)
+    found = run(
+        page,
+        """
+        const events = await page("after=0");
+        const quiet = events.find((event) => event.cause);
+        const model = new Model();
+        model[argument](events.map((event) => ({ ...event, quiet: event === quiet })));
+        const loud = events.find((event) => event.cause && event !== quiet);
+        return [quiet, loud].map(({ id }) => {
+          const index = model.indexOf(id);
+          return [model.cause[index] !== NONE, model.describe(index).cause !== null];
+        });
+        """,
+        side,
+    )
+    assert found == [[False, False], [True, True]]
+
+
 @pytest.mark.parametrize("kind", ["lamport", "time"])
 def test_every_arrow_that_touches_the_window_is_found(
     demo: Server, open_page: OpenPage, kind: str

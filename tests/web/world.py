@@ -63,8 +63,10 @@ class Trace:
         self.policy = "channel"
         self.last_error: str | None = None
         self.gaps: list[dict[str, Any]] = []
+        self.doubts: list[str] = []
         self.rate = 0.0
         self.counters: Counter[str] = Counter()
+        self.published: Counter[int] = Counter()  # by participant
         self.first: dict[int, Event] = {}  # by participant, as `last`
         self.last: dict[int, Event] = {}
 
@@ -72,6 +74,7 @@ class Trace:
         """Count an event, so that no answer has to go through a million of them."""
         self.counters["received" if event.received else "published"] += 1
         self.counters[event.match] += 1
+        self.published[event.participant] += not event.received
         self.first.setdefault(event.participant, event)
         self.last[event.participant] = event
 
@@ -128,13 +131,15 @@ class World:
             "vhost": vhost,
             "state": trace.state,
             "participant": trace.policy,
+            "quiet": ["exchange:celeryev"],
             "waiting_for": "the broker" if trace.state == "waiting" else None,
             "last_error": trace.last_error,
             "wanted": trace.state in {"running", "waiting", "starting"},
             "created_at": iso(history.START),
             "restarts": 4 if trace.state == "failed" else 0,
             "counters": {name: counts[name] for name in names}
-            | {"quarantined": len(self.quarantine), "copies_dropped": 0},
+            | {"quarantined": len(self.quarantine), "copies_dropped": 0}
+            | {"untraced": 0, "quiet": 0},
             "events": counts["published"] + counts["received"],
             "participants": len(trace.last),
             "pending_copies": len(trace.simulation.pending),
@@ -142,6 +147,8 @@ class World:
             "rate": trace.rate if trace.state == "running" else 0.0,
             "lag": 0 if trace.state == "running" else None,
             "gaps": trace.gaps,
+            "sound": not trace.doubts,
+            "doubts": trace.doubts,
         }
 
     def participants_json(self, vhost: str) -> list[dict[str, Any]]:
@@ -155,11 +162,21 @@ class World:
             "vhost": last.vhost,
             "participant": who.number,
             "name": who.name,
+            "user": who.user,
+            "place": who.place,
+            "client": None,
+            "assumed": False,
+            "key": f"{who.user} {who.connection} ({who.channel}) {who.node}",
+            "published": trace.published[who.number],
+            "received": last.seq - trace.published[who.number],
             "interval": who.interval,
             "events": last.seq,
             "lamport": last.lamport,
             "first_event_id": trace.first[who.number].id,
             "last_event_id": last.id,
+            "connections": 1,
+            "programs": 0,
+            "note": None,
             "channels": [
                 {
                     "node": who.node,
@@ -186,6 +203,7 @@ class World:
             "match": event.match,
             "cause": event.cause or None,
             "participant": event.participant,
+            "participant_name": who.name,
             "seq": event.seq,
             "lamport": event.lamport,
             "recorded_at": iso(event.at),
@@ -194,6 +212,7 @@ class World:
             "routing_keys": [event.key],
             "routed_queues": list(event.routed) if event.routed is not None else None,
             "redelivered": event.redelivered,
+            "quiet": False,
             "node": who.node,
             "connection": who.connection,
             "channel": who.channel,
@@ -253,16 +272,25 @@ class World:
             "equal": "they are the same event",
             "concurrent": f"neither of events {a.id} and {b.id} could have influenced the other",
         }
-        low, high = sorted((a.id, b.id))
-        gaps = [g for g in self.traces[a.vhost].gaps if low <= g["after_event_id"] < high]
         return {
             "a": a.id,
             "b": b.id,
             "vhost": a.vhost,
             "relation": relation,
             "sentence": words[relation],
+            **self.certainty_json(a.vhost, a.id, b.id),
+        }
+
+    def certainty_json(self, vhost: str, a: int, b: int) -> dict[str, Any]:
+        trace = self.traces[vhost]
+        low, high = sorted((a, b))
+        gaps = [g for g in trace.gaps if low <= g["after_event_id"] < high]
+        return {
             "complete": not gaps,
             "gaps": gaps,
+            "sound": not trace.doubts,
+            "doubts": trace.doubts,
+            "quiet": 0,
         }
 
     def deliveries_json(self, event: Event) -> dict[str, Any]:
@@ -326,6 +354,7 @@ class World:
             "queue": lambda e: e.queue,
             "match": lambda e: e.match,
             "participant": lambda e: str(e.participant),
+            "participant_name": lambda e: self.who(e).name,
             "routing_key": lambda e: e.key,
             "redelivered": lambda e: str(e.redelivered).lower(),
             "user": lambda e: self.who(e).user,

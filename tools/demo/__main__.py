@@ -15,9 +15,9 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from tools.demo.client import EventFeed
+from tools.demo.client import Event, EventFeed
 from tools.demo.judge import Recorded, connections, listed
-from tools.demo.pipeline import GOOD_ORDERS, ROLES, Outcome, Pipeline
+from tools.demo.pipeline import GOOD_ORDERS, Outcome, Pipeline
 from tools.demo.show import Printer
 from tools.demo.stage import CHECKOUT, Stage, raised
 from tools.servers import ServerError, wait_until
@@ -81,10 +81,14 @@ async def _drive(stage: Stage, feed: EventFeed) -> tuple[Recorded, Outcome]:
     try:
         async with (
             asyncio.timeout(WORKLOAD_SECONDS),
-            Pipeline(stage.url_of, stage.broker.amqp_url(stage.vhost), stage.run_name) as pipeline,
+            Pipeline(
+                stage.url_of,
+                stage.broker.amqp_url(stage.vhost),
+                stage.run_name,
+                heartbeats=True,
+            ) as pipeline,
         ):
-            names = {role: pipeline.connection_name(role) for role in ROLES}
-            roles = await asyncio.to_thread(connections, stage.broker, names)
+            roles = await asyncio.to_thread(connections, stage.broker, pipeline.connections)
             outcome = await pipeline.run()
     except TimeoutError as error:
         raise ServerError(f"the workload did not end within {WORKLOAD_SECONDS:g} s") from error
@@ -106,7 +110,7 @@ def _show_chain(stage: Stage, printer: Printer, recorded: Recorded, outcome: Out
     printer.line()
     printer.chain(exported, recorded)
     faults = _faults(recorded, outcome, summary, exported)
-    printer.line(_verdict(recorded, summary, faults))
+    printer.line(_verdict(recorded, exported, summary, faults))
     printer.line()
     printer.farewell(stage, summary)
     printer.line()
@@ -136,12 +140,16 @@ def _faults(
     return faults
 
 
-def _verdict(recorded: Recorded, summary: dict[str, Any], faults: list[str]) -> str:
+def _verdict(
+    recorded: Recorded, exported: list[Event], summary: dict[str, Any], faults: list[str]
+) -> str:
     if faults:
         return "WRONG:" + "".join(f"\n  - {fault}" for fault in faults)
+    heartbeats = sum(event["quiet"] for event in exported)
     return (
-        f"Right: of {len(recorded.history)} recorded actions exactly the {summary['events']} "
-        f"expected, of {summary['participants']} participants; "
+        f"Right: of {len(recorded.history)} recorded actions exactly the "
+        f"{len(exported) - heartbeats} expected, of {summary['participants']} participants, "
+        f"and {heartbeats} heartbeats that joined nothing; "
         f"the job took {summary['seconds']['total']:.1f} s."
     )
 

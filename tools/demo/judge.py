@@ -15,17 +15,16 @@ CONNECTION_SECONDS = 30.0
 
 
 def connections(broker: Broker, names: Mapping[str, str]) -> dict[str, str]:
-    """Return each connection's role by the broker's name for it; ``names`` are the clients' own.
+    """Return each connection's role by the broker's name for it, given those by the clients' own.
 
     A trace message names a connection by its two addresses alone; only the management API knows
     what the client calls itself.
     """
-    role_of = {name: role for role, name in names.items()}
     found: dict[str, str] = {}
 
     def all_listed() -> bool:
         for connection in broker.api("GET", "connections"):
-            role = role_of.get(connection.get("user_provided_name", ""))
+            role = names.get(connection.get("user_provided_name", ""))
             if role is not None:
                 found[connection["name"]] = role
         return len(found) == len(names)
@@ -76,7 +75,12 @@ class Recorded:
         ]
 
     def faults_of(self, exported: Iterable[Event], expected: Iterable[Action]) -> list[str]:
-        """Compare an export with the actions it should hold; one sentence per fault."""
+        """Compare an export with the actions it should hold; one sentence per fault.
+
+        Heartbeats of those who took part are in it, too: they are actions of theirs, and led to
+        nothing.
+        """
+        exported = [event for event in exported if not event["quiet"]]
         ids = [int(event["id"]) for event in exported]
         wanted = {int(self.events[action]["id"]): action for action in expected}
         known = {int(event["id"]): action for action, event in self.events.items()}

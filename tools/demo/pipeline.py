@@ -5,9 +5,11 @@
                       └─reject─▶ dead letters ──▶ auditor
     stock ──topic──▶ stock   (apart from all this, causing none of it)
 
-Each role has its own connection and channel, takes one message at a time (prefetch 1) and answers
-before it acknowledges: so what it publishes follows from what it received before, and from nothing
-that was still on its way.
+Each role takes one message at a time (prefetch 1) and answers before it acknowledges: so what it
+publishes follows from what it received before, and from nothing that was still on its way. As
+RabbitMQ advises, those that answer consume on one connection and publish on another; only the names
+of the connections say that they are one program. In between every role tells all others that it is
+alive, as Celery's workers do: that must not make anything the cause of anything.
 """
 
 from __future__ import annotations
@@ -36,11 +38,16 @@ SHIPPING = "itc-demo.shipping"
 REPLIES = "itc-demo.shop.replies"
 DEAD = "itc-demo.orders.dead"
 STOCK = "itc-demo.stock"
-EXCHANGES = (ORDERS, ACCEPTED, REJECTED)
-QUEUES = (NEW_ORDERS, BILLING, SHIPPING, REPLIES, DEAD, STOCK)
 ROLES = ("shop", "orders", "billing", "shipping", "auditor", "stock")
+PUBLISHING_APART = ("orders", "billing", "shipping")  # with a second connection to publish on
+HEARTBEATS = "itc-demo.celeryev"  # fanout
+HEARD = {role: f"celeryev.itc-demo.{role}" for role in ROLES}  # quiet by default
+EXCHANGES = (ORDERS, ACCEPTED, REJECTED, HEARTBEATS)
+QUEUES = (NEW_ORDERS, BILLING, SHIPPING, REPLIES, DEAD, STOCK, *HEARD.values())
 GOOD_ORDERS = 2
 CONNECT_SECONDS = 30
+# Broker and service see two connections in no particular order if nobody works in between.
+WORK_SECONDS = 0.02
 
 
 @dataclass(frozen=True)
@@ -52,13 +59,17 @@ class Outcome:
 
 
 class Role:
-    """One participant: a name, a connection, a channel, and a note of all it does."""
+    """One participant: a name, channels to consume and to publish on, a note of all it does."""
 
-    def __init__(self, name: str, channel: AbstractChannel, history: History) -> None:
+    def __init__(
+        self, name: str, consuming: AbstractChannel, publishing: AbstractChannel, history: History
+    ) -> None:
         self.name = name
-        self._channel = channel
+        self._consuming = consuming
+        self._publishing = publishing
         self._history = history
         self.inbox: asyncio.Queue[tuple[Action, AbstractIncomingMessage]] = asyncio.Queue()
+        self.heard = asyncio.Semaphore(0)
 
     async def publish(
         self, exchange: str, routing_key: str, content: dict[str, object], reply_to: str = ""
@@ -70,16 +81,16 @@ class Role:
         )
         action = self._history.published(self.name, exchange, payload)
         target = (
-            await self._channel.get_exchange(exchange, ensure=False)
+            await self._publishing.get_exchange(exchange, ensure=False)
             if exchange
-            else self._channel.default_exchange
+            else self._publishing.default_exchange
         )
         await target.publish(message, routing_key)
         return action
 
     async def listen(self, queue: str) -> None:
         """Have a queue's messages put into the inbox, noted but not acknowledged."""
-        source = await self._channel.get_queue(queue, ensure=False)
+        source = await self._consuming.get_queue(queue, ensure=False)
 
         async def note(message: AbstractIncomingMessage) -> None:
             action = self._history.received(
@@ -88,6 +99,23 @@ class Role:
             self.inbox.put_nowait((action, message))
 
         await source.consume(note)
+
+    async def hear(self) -> None:
+        """Listen to everybody's heartbeats, of which nothing is noted."""
+        source = await self._consuming.get_queue(HEARD[self.name], ensure=False)
+
+        async def count(message: AbstractIncomingMessage) -> None:
+            self.heard.release()
+
+        await source.consume(count, no_ack=True)
+
+    async def beat(self) -> None:
+        """Tell everybody that this role is alive, and wait until all have said so."""
+        everybody = await self._publishing.get_exchange(HEARTBEATS, ensure=False)
+        content = {"type": "worker-heartbeat", "hostname": self.name}
+        await everybody.publish(aio_pika.Message(json.dumps(content).encode()), "")
+        for _ in ROLES:
+            await self.heard.acquire()
 
     async def take(self) -> tuple[Action, dict[str, object], AbstractIncomingMessage]:
         """Wait for the next message: its note, its content, and the message to acknowledge."""
@@ -99,29 +127,45 @@ class Pipeline:
     """The roles on a broker. Use it as an asynchronous context manager, then `run` it once.
 
     ``url_of`` gives a role's AMQP address. ``run_name`` marks this run's connections and messages.
+    With ``heartbeats`` all roles send one between the orders.
     """
 
-    def __init__(self, url_of: Callable[[str], str], admin_url: str, run_name: str) -> None:
+    def __init__(
+        self,
+        url_of: Callable[[str], str],
+        admin_url: str,
+        run_name: str,
+        *,
+        heartbeats: bool = False,
+    ) -> None:
         self.history = History()
         self._url_of = url_of
         self._admin_url = admin_url
         self._run = run_name
+        self._heartbeats = heartbeats
         self._stack = AsyncExitStack()
         self._roles: dict[str, Role] = {}
 
-    def connection_name(self, role: str) -> str:
-        """Return the name of a role's connection in the management interface."""
-        return f"itc-demo {self._run} {role}"
+    @property
+    def connections(self) -> dict[str, str]:
+        """The roles by what their connections are called: `orders.publisher-1001` → `orders`."""
+        names = {f"{role}-{self._run}": role for role in ROLES}
+        return names | {f"{role}.publisher-{self._run}": role for role in PUBLISHING_APART}
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
-            channel = await self._channel(stack, self._admin_url, f"itc-demo {self._run} set-up")
+            channel = await self._channel(stack, self._admin_url, f"itc-demo set-up-{self._run}")
             await remove(channel)
             stack.push_async_callback(remove, channel)
             await declare(channel)
-            for name in ROLES:
-                channel = await self._channel(stack, self._url_of(name), self.connection_name(name))
-                self._roles[name] = Role(name, channel, self.history)
+            channels = {
+                name: await self._channel(stack, self._url_of(role), name)
+                for name, role in self.connections.items()
+            }
+            for role in ROLES:
+                consuming = channels[f"{role}-{self._run}"]
+                publishing = channels.get(f"{role}.publisher-{self._run}", consuming)
+                self._roles[role] = Role(role, consuming, publishing, self.history)
             self._stack = stack.pop_all()
         return self
 
@@ -172,9 +216,15 @@ class Pipeline:
             for _ in ("invoice", "parcel"):
                 _, _, reply = await shop.take()
                 await reply.ack()
+            if self._heartbeats and number < GOOD_ORDERS:
+                await self._all_beat()
         poison = self._order(GOOD_ORDERS + 1, item="atlas", copies=-1)
         await shop.publish(ORDERS, "order.new", poison, reply_to=REPLIES)
         return placed[0]
+
+    async def _all_beat(self) -> None:
+        await asyncio.gather(*(role.hear() for role in self._roles.values()))
+        await asyncio.gather(*(role.beat() for role in self._roles.values()))
 
     async def _accept_orders(self, orders: Role) -> None:
         await orders.listen(NEW_ORDERS)
@@ -183,6 +233,7 @@ class Pipeline:
             if int(str(order["copies"])) < 1:
                 await message.reject(requeue=False)
                 continue
+            await asyncio.sleep(WORK_SECONDS)
             accepted = {**order, "accepted": True, "reply_to": message.reply_to}
             await orders.publish(ACCEPTED, "", accepted)
             await message.ack()
@@ -191,6 +242,7 @@ class Pipeline:
         await service.listen(queue)
         while True:
             _, order, message = await service.take()
+            await asyncio.sleep(WORK_SECONDS)
             reply = {"order": order["order"], what: f"{what} for {order['order']}"}
             await service.publish("", str(order["reply_to"]), reply)
             await message.ack()
@@ -216,6 +268,7 @@ async def declare(channel: AbstractChannel) -> None:
     orders = await channel.declare_exchange(ORDERS, kinds.TOPIC, durable=True)
     accepted = await channel.declare_exchange(ACCEPTED, kinds.FANOUT, durable=True)
     rejected = await channel.declare_exchange(REJECTED, kinds.FANOUT, durable=True)
+    heartbeats = await channel.declare_exchange(HEARTBEATS, kinds.FANOUT, durable=True)
     arguments: dict[str, FieldTable] = {NEW_ORDERS: {"x-dead-letter-exchange": REJECTED}}
     queues = {
         name: await channel.declare_queue(name, durable=True, arguments=arguments.get(name))
@@ -226,6 +279,8 @@ async def declare(channel: AbstractChannel) -> None:
     await queues[BILLING].bind(accepted)
     await queues[SHIPPING].bind(accepted)
     await queues[DEAD].bind(rejected)
+    for queue in HEARD.values():
+        await queues[queue].bind(heartbeats)
 
 
 async def remove(channel: AbstractChannel) -> None:

@@ -41,12 +41,13 @@ class Printer:
         for heading in ("event", "Lamport", "participant", "type", "exchange or queue", "stamp"):
             right = heading in ("event", "Lamport")
             table.add_column(heading, justify="right" if right else "left", overflow="fold")
+        exported = [event for event in exported if not event["quiet"]]
         for event in exported:
             table.add_row(*(Text(cell) for cell in _cells(event, recorded)))
         self._console.print(table)
-        for connection in dict.fromkeys(event["connection"] for event in exported):
+        for connection, name in {e["connection"]: e["participant_name"] for e in exported}.items():
             role = recorded.roles.get(connection, "?")
-            self.line(f"  {role:<10} {connection}")
+            self.line(f"  {role:<10} {name:<40} {connection}")
 
     def farewell(self, stage: Stage, summary: dict[str, Any]) -> None:
         """Say where everything is and what to try."""

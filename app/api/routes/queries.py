@@ -87,6 +87,7 @@ class Filter(BaseModel):
     user: Text | None = Field(None, description="By this user of the broker.")
     routing_key: Text | None = Field(None, description="With this routing key.")
     participant: Number | None = Field(None, description="Of this participant of its trace.")
+    participant_name: Text | None = Field(None, description="Of the participants of this name.")
     match: MatchWord | None = Field(None, description="Matched in this way.")
     redelivered: bool | None = Field(
         None, description="Flagged as redelivered by the broker, or not."
@@ -98,8 +99,8 @@ class Filter(BaseModel):
     )
     use_regex: bool = Field(
         False,
-        description="Treat exchange, queue, connection, user and routing_key as regular "
-        "expressions (RE2) that match anywhere in the name.",
+        description="Treat exchange, queue, connection, user, participant_name and routing_key "
+        "as regular expressions (RE2) that match anywhere in the name.",
     )
 
     def filter_for(self, user: User) -> EventFilter:
@@ -116,6 +117,7 @@ class Filter(BaseModel):
             user=self.user,
             routing_key=self.routing_key,
             participant=self.participant,
+            participant_name=self.participant_name,
             redelivered=self.redelivered,
             since=None if self.since is None else microseconds_of(self.since),
             until=None if self.until is None else microseconds_of(self.until),

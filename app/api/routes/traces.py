@@ -10,14 +10,14 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from app.api.openapi import READING, READING_ONE, WITH_BODY, WRITING, example
 from app.api.parameters import Name, Text
 from app.api.routes.archive import archived_through
-from app.api.routes.bodies import json_body, optional_body
+from app.api.routes.bodies import body_of, json_body, optional_body
 from app.api.routes.queries import OfVhost
-from app.api.schemas.participants import ParticipantInfo
+from app.api.schemas.participants import AliasRequest, ParticipantInfo
 from app.api.schemas.traces import PruneResult, Quarantined, Trace, TraceRequest
 from app.api.services import Parts, Services
 from app.api.signin.auth import Reader, User, Writer
 from app.api.views import json_answer, quarantined_view
-from app.errors import NotFoundError
+from app.errors import BadRequestError, NotFoundError
 from app.stored.participants import Participant
 from app.traces.status import TraceStatus
 
@@ -131,11 +131,45 @@ async def list_participants(
     limit: Limit = 1_000,
 ) -> Sequence[Participant]:
     """Who took part in a virtual host's trace, those with the newest events first."""
+    trace_id = await _trace_id(vhost, user, parts)
+    return await parts.store.participants.list(trace_id, before=before, limit=limit)
+
+
+ONE_PARTICIPANT = "/itc_db/participants/{vhost}/{participant}"
+
+Number = Annotated[int, Path(ge=1, le=2**31 - 1, description="A participant's number.")]
+
+
+@router.put(
+    ONE_PARTICIPANT,
+    status_code=204,
+    responses={**WRITING, **WITH_BODY},
+    openapi_extra=body_of(AliasRequest),
+)
+async def give_alias(
+    vhost: Vhost, participant: Number, user: Writer, parts: Parts, request: Request
+) -> None:
+    """Give a participant a name that is shown instead of its own."""
+    trace_id = await _trace_id(vhost, user, parts)
+    wish = await json_body(request, AliasRequest)
+    if wish is None:
+        raise BadRequestError('the body says the alias: {"alias": "Orders"}')
+    await parts.store.aliases.give(trace_id, participant, wish.alias)
+
+
+@router.delete(ONE_PARTICIPANT, status_code=204, responses=WRITING)
+async def take_alias_back(vhost: Vhost, participant: Number, user: Writer, parts: Parts) -> None:
+    """Have a participant shown by its own name again."""
+    trace_id = await _trace_id(vhost, user, parts)
+    await parts.store.aliases.take_back(trace_id, participant)
+
+
+async def _trace_id(vhost: str, user: User, parts: Services) -> int:
     user.must_see(vhost, "trace")
     trace = await parts.store.traces.find(vhost)
     if trace is None:
         raise NotFoundError("no such trace")
-    return await parts.store.participants.list(trace.id, before=before, limit=limit)
+    return trace.id
 
 
 @router.get("/itc_db/quarantine", response_model=list[Quarantined], responses=READING_ONE)

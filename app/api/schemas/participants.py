@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from app.api.schemas.common import Model
+from app.stored.participants import LONGEST_ALIAS, check_alias
 
 
 class Channel(Model):
@@ -36,4 +39,19 @@ class ParticipantInfo(Model):
     lamport: int
     first_event_id: int
     last_event_id: int
+    connections: int = Field(description="How many connections `channels` are on.")
+    programs: int = Field(
+        description="How many processes these connections' clients named; 0 if none is known."
+    )
+    note: str | None = Field(description="What to know of it, in a sentence.")
     channels: list[Channel]
+
+
+class AliasRequest(BaseModel):
+    """What to call a participant."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    alias: Annotated[str, AfterValidator(check_alias)] = Field(
+        description=f"At most {LONGEST_ALIAS} characters, none of them a control character."
+    )

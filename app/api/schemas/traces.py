@@ -53,6 +53,8 @@ class Trace(Model):
     rate: float
     lag: int | None
     gaps: list[Gap]
+    sound: bool = Field(description="Whether participants are those who act, as far as is seen.")
+    doubts: list[str] = Field(description="Why it is not sound, a sentence each.")
 
 
 class TraceRequest(BaseModel):

@@ -49,16 +49,17 @@ async function ofAll(names, signal) {
 }
 
 function Row({ who }) {
-  const users = [...new Set(who.channels.map((channel) => channel.user))];
-  const filter = { vhost: who.vhost, participant: String(who.participant) };
+  const filter = { vhost: who.vhost, participant_name: who.name };
   return html`<tr>
     <td class="number">${who.participant}</td>
-    <td class="name"><a href=${href("events", filter)}><${Value}>${who.name}<//></a></td>
-    <td><${Value}>${users.join(", ")}<//></td>
+    <td class="name"><a href=${href("events", filter)}><${Value}>${who.name}<//></a>
+      ${who.assumed && html` <span class="badge warn" title="Its client gives no name">assumed</span>`}
+      ${who.note && html` <span class="badge warn" title=${who.note}>${who.programs} processes</span>`}</td>
+    <td><${Value}>${who.user}<//></td>
     <td><${Value}>${who.vhost}<//></td>
     <td><code>${who.interval === "" ? "whole" : visible(who.interval)}</code></td>
     <td class="number">${count(who.events)}</td>
     <td class="number">${count(who.lamport)}</td>
-    <td class="number"><a href=${href("events", { ...filter, participant: null, event: String(who.last_event_id), at: String(who.last_event_id) })}>#${who.last_event_id}</a></td>
+    <td class="number"><a href=${href("events", { vhost: who.vhost, event: String(who.last_event_id), at: String(who.last_event_id) })}>#${who.last_event_id}</a></td>
   </tr>`;
 }

@@ -1,7 +1,7 @@
-// What counts as a participant of a trace is chosen at its first start and cannot change later.
+// Who counts as a participant, and what is quiet, is chosen at a trace's first start.
 import { useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
-import { count, dateTime } from "../core/format.js";
+import { count, dateTime, visible } from "../core/format.js";
 import { vhost } from "../core/route.js";
 import { mayWrite, user } from "../core/session.js";
 import { traces } from "../core/traces.js";
@@ -10,9 +10,11 @@ import { Panel } from "../ui/panel.js";
 import { TraceButton } from "../ui/trace-button.js";
 
 const POLICIES = [
-  ["channel", "Channel"],
-  ["connection", "Connection"],
-  ["user", "User"],
+  ["client", "A program: user and place, and its own name where several share a place."],
+  ["host", "A user at a place: all programs there act as one."],
+  ["user", "A user, wherever it connects from."],
+  ["connection", "A connection: only if each consumes and publishes on the same one."],
+  ["channel", "A channel: only if each consumes and publishes on the same one."],
 ];
 
 export function TraceSettings() {
@@ -22,7 +24,7 @@ export function TraceSettings() {
     .filter((name) => !vhost.value || name === vhost.value)
     .sort();
   return html`<${Panel} title="Trace settings" flush
-    note="a participant is a channel, a connection or a user; fixed once there are events">
+    note="who counts as a participant, and what joins no clocks">
     <div class="list-scroll" tabindex="0" role="group" aria-label="Trace settings">
       <table class="list">
         <thead><tr><th>Virtual host</th><th>State</th><th>Participant</th><th>Created</th>
@@ -36,15 +38,17 @@ export function TraceSettings() {
 }
 
 function Row({ vhost: name, trace }) {
-  const [policy, setPolicy] = useState("channel");
+  const [policy, setPolicy] = useState("client");
+  const [quiet, setQuiet] = useState("");
+  const wish = { participant: policy, quiet: quiet.trim() ? quiet.trim().split(/\s+/) : undefined };
   return html`<tr>
     <td class="name"><${Value}>${name}<//></td>
     <td>${trace ? html`<${StateMark} state=${trace.state} />` : html`<span class="badge">not traced</span>`}</td>
     <td>${trace
-      ? trace.participant
+      ? html`<span title=${`quiet: ${visible(trace.quiet.join(" "))}`}>${trace.participant}</span>`
       : html`<select class="select" value=${policy} disabled=${!mayWrite.value}
           aria-label="What counts as a participant" onChange=${(e) => setPolicy(e.currentTarget.value)}>
-          ${POLICIES.map(([value, label]) => html`<option key=${value} value=${value}>${label}</option>`)}
+          ${POLICIES.map(([value]) => html`<option key=${value}>${value}</option>`)}
         </select>`}</td>
     ${trace
       ? html`<td class="tabular">${dateTime(trace.created_at)}</td>
@@ -53,7 +57,10 @@ function Row({ vhost: name, trace }) {
           <td class="number">${count(trace.counters.dead_lettered)}</td>
           <td class="number">${count(trace.counters.quarantined)}</td>
           <td class="number">${count(trace.pending_copies)}</td>`
-      : html`<td colspan="6"></td>`}
-    <td class="end"><${TraceButton} vhost=${name} state=${trace?.state} participant=${trace ? null : policy} /></td>
+      : html`<td colspan="6" class="soft small">${POLICIES.find(([value]) => value === policy)[1]}
+          <input class="input" aria-label="Quiet traffic" disabled=${!mayWrite.value} value=${quiet}
+            placeholder="Quiet traffic, such as queue:audit.*; Celery's control traffic by default"
+            onInput=${(e) => setQuiet(e.currentTarget.value)} /></td>`}
+    <td class="end"><${TraceButton} vhost=${name} state=${trace?.state} wish=${trace ? undefined : wish} /></td>
   </tr>`;
 }

@@ -33,7 +33,7 @@ function Step({ event, index, end }) {
       <span class="number">#${event.id}</span>
       <${TypeMark} type=${event.type} />
       <bdi class="cut">${about(event)}</bdi>
-      <span class="cut wide soft"><${Value}>${event.user}<//> · participant ${event.participant}</span>
+      <span class="cut wide soft"><${Value}>${event.participant_name}<//></span>
       <span class="faint end wide">${event.recorded_at ? time(event.recorded_at) : ""}</span>
     </a>
   </li>`;

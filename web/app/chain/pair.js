@@ -15,7 +15,7 @@ export function Pair({ a, b, answer }) {
       ${answer &&
       html`<${RelationSign} relation=${answer.relation} />
         <p class="pair-word">${relationWord(answer.relation)}</p>
-        <p class="soft small">${relationMeaning(answer.relation)}</p>`}
+        <p class="soft small">${relationMeaning(answer)}</p>`}
       ${(a || b) &&
       html`<button class="button small" onClick=${() => patch({ a: b, b: a, job: null })}>
         <${Icon} name="swap" />Swap</button>`}
@@ -54,8 +54,8 @@ function Summary({ id }) {
   if (error) return html`<p class="soft">${error.status === 404 ? `There is no event #${id}.` : error.reason}</p>`;
   if (!data) return html`<p class="soft">Loading …</p>`;
   return html`<div class="drawer-line"><${TypeMark} type=${data.type} /><bdi class="cut">${about(data)}</bdi></div>
-    <p class="soft small">${dateTime(data.recorded_at)} · user <${Value}>${data.user}<//> ·
-      participant ${data.participant} · Lamport ${data.lamport}</p>`;
+    <p class="soft small">${dateTime(data.recorded_at)} · <${Value}>${data.participant_name}<//> ·
+      Lamport ${data.lamport}</p>`;
 }
 
 /** The relation as a small space-time sketch. */

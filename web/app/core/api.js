@@ -76,10 +76,10 @@ async function getJson(url, signal) {
 export const api = {
   whoami: (signal) => getJson(path("whoami"), signal),
   traces: (signal) => getJson(path("traces"), signal),
-  startTrace: (vhost, participant) =>
+  startTrace: (vhost, wish) =>
     request(path(vhost, "undefined", "undefined", "undefined"), {
       method: "PUT",
-      body: participant ? { participant } : undefined,
+      body: wish,
     }),
   stopTrace: (vhost) =>
     request(path(vhost, "undefined", "undefined", "undefined"), { method: "DELETE" }),

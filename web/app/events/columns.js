@@ -20,6 +20,7 @@ const LAYOUT = {
   routing_keys: { width: 9, grow: true },
   queue: { width: 8, grow: true, text: queueText, needs: ["routed_queues"] },
   user: { width: 6.5 },
+  participant_name: { width: 10, grow: true },
   participant: { width: 6 },
   seq: { width: 5 },
   lamport: { width: 5.5 },
@@ -79,7 +80,7 @@ export const resetColumns = () => (eventColumns.value = null);
 
 /** What to ask the API for: only the fields of these columns. */
 export function requestFor(columns) {
-  const fields = new Set(["id", "vhost", "type"]);
+  const fields = new Set(["id", "vhost", "type", "quiet"]);
   for (const { name, needs = [] } of columns) [name, ...needs].forEach((f) => fields.add(f));
   return {
     columns: [...fields].join(","),

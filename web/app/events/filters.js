@@ -12,6 +12,7 @@ export const FIELDS = [
   ["queue", "name"],
   ["routing_key", "one of the keys"],
   ["user", "user name"],
+  ["participant_name", "name"],
   ["participant", "number"],
   ["connection", "ip:port -> ip:port"],
   ["channel", "number"],
@@ -69,7 +70,7 @@ export function FilterBox() {
     <input class="input" id="event-filter" type="text" autocomplete="off" spellcheck=${false}
       aria-label="Filter events" placeholder="Filter: text, or queue:billing type:received"
       value=${text} onInput=${(e) => setText(e.currentTarget.value)} />
-    <label class="check" title="Treat exchange, queue, connection, user and routing key as regular expressions">
+    <label class="check" title="Treat exchange, queue, connection, user, participant name and routing key as regular expressions">
       <input type="checkbox" checked=${route.value.params.regex === "on"}
         onChange=${(e) => patch({ regex: e.currentTarget.checked ? "on" : null })} />Regex
     </label>

@@ -93,7 +93,7 @@ function Row({ event, index, columns, open, active, pin, gap, onActivate }) {
   useEffect(() => {
     if (active && document.activeElement?.closest(".rows")) link.current?.focus({ preventScroll: true });
   }, [active]);
-  const classes = ["row", open && "open", active && "active", gap && "after-gap"].filter(Boolean);
+  const classes = ["row", open && "open", active && "active", gap && "after-gap", event.quiet && "muted"].filter(Boolean);
   return html`<tr class=${classes.join(" ")} aria-rowindex=${index + 2}
     onClick=${(e) => !e.target.closest("a") && onActivate(index, true)}>
     ${columns.map((column) =>

@@ -124,7 +124,7 @@ export function Tip({ stage: { scene, model, hovered } }) {
     <div class="drawer-line"><strong>#${event.id}</strong><${TypeMark} type=${event.type} />
       ${event.type === "received" && html`<${MatchMark} match=${event.match} />`}</div>
     <div class="cut"><bdi>${event.text}</bdi></div>
-    <div class="soft small">Lamport ${event.lamport} · participant ${event.participant} · ${dateTime(event.at / 1000)}</div>
+    <div class="soft small">Lamport ${event.lamport} · <bdi>${event.who}</bdi> · ${dateTime(event.at / 1000)}</div>
   </div>`;
 }
 
@@ -138,14 +138,14 @@ export function ViewList({ stage: { scene, model, drawn } }) {
   const word = (i) => (!marks ? "–" : chainLit && !marks[i] ? "outside" : WORDS[marks[i]]);
   return html`<div class="view-list" tabindex="0" role="region" aria-label="Events in view">
     <table class="list">
-      <thead><tr><th>Event</th><th class="number">Lamport</th><th class="number">Participant</th><th>Type</th>
+      <thead><tr><th>Event</th><th class="number">Lamport</th><th>Participant</th><th>Type</th>
         <th>What</th><th class="number">Cause</th><th>Match</th><th>Relation</th></tr></thead>
       <tbody>${scene.inView(MOST_LISTED).map((i) => {
         const event = model.describe(i);
         return html`<tr key=${event.id}>
           <td><a href=${hrefHere({ event: String(event.id) })}>#${event.id}</a></td>
           <td class="number">${event.lamport}</td>
-          <td class="number">${event.participant}</td>
+          <td class="cut" title=${event.who}><bdi>${event.who}</bdi></td>
           <td><${TypeMark} type=${event.type} /></td>
           <td class="name cut"><bdi>${event.text}</bdi></td>
           <td class="number">${event.cause ? `#${event.cause}` : "–"}</td>

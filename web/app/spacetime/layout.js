@@ -129,7 +129,7 @@ export function placeOf({ y, order }, row, low = 0, high = order.length) {
 
 export const GROUPINGS = [
   ["user", "User"],
-  ["connection", "Connection"],
+  ["place", "Place"],
   ["none", "Nothing"],
 ];
 
@@ -165,15 +165,14 @@ export function arrange(participants, seen, grouping, collapsed) {
 
 function groupOf(who, grouping) {
   if (grouping === "none") return "";
-  const values = new Set((who?.channels ?? []).map((channel) => channel[grouping]));
-  if (values.size === 0) return "unknown";
-  return values.size === 1 ? [...values][0] : "several";
+  return who?.[grouping] ?? "unknown";
 }
 
 function lane({ number, who }, grouping) {
-  const user = who?.channels[0]?.user;
-  const label = grouping === "none" && user ? `${number} ${user}` : String(number);
-  return { label, title: who ? `Participant ${number}: ${who.name}` : `Participant ${number}` };
+  const title = who?.name ?? `Participant ${number}`;
+  const known = `${who?.user}@`;
+  const short = grouping === "user" && title.startsWith(known) ? title.slice(known.length) : title;
+  return { label: who ? short : String(number), title };
 }
 
 /** The lane of each participant number as a flat array, for the painter's inner loop. */

@@ -4,13 +4,13 @@
 // What is loaded is always one unbroken span of ids of one virtual host. Id order is a linear
 // extension of happens-before, so every path between two loaded events runs through loaded ones:
 // what is computed here about two loaded events is exact.
-import { toMicros } from "../core/format.js";
+import { toMicros, visible } from "../core/format.js";
 import { lowerBound } from "../core/search.js";
 import { about } from "../ui/marks.js";
 
 export const NONE = -1;
 
-const MATCHES = ["none", "routed", "redelivered", "dead_lettered", "unmatched"];
+const MATCHES = ["none", "routed", "redelivered", "dead_lettered", "unmatched", "untraced"];
 export const MATCH = Object.fromEntries(MATCHES.map((name, number) => [name, number]));
 
 const COLUMNS = {
@@ -24,11 +24,12 @@ const COLUMNS = {
   received: Uint8Array,
   match: Uint8Array,
   label: Int32Array, // index into `labels`
+  who: Int32Array, // index of the participant's name there
 };
 
 /** The fields of the API that the columns are made of. */
 export const FIELDS =
-  "id,vhost,type,match,cause,participant,lamport,recorded_at,exchange,queue,routing_keys";
+  "id,vhost,type,match,cause,participant,participant_name,lamport,recorded_at,exchange,queue,routing_keys,quiet";
 
 export class Model {
   constructor() {
@@ -55,7 +56,7 @@ export class Model {
       const index = this.length;
       this.write(index, event);
       this.length += 1;
-      this.cause[index] = event.cause ? this.indexOf(event.cause) : NONE;
+      this.cause[index] = this.causeId[index] ? this.indexOf(this.causeId[index]) : NONE;
       this.before[index] = this.lastOf.get(event.participant) ?? NONE;
       this.lastOf.set(event.participant, index);
     }
@@ -93,13 +94,14 @@ export class Model {
 
   write(index, event) {
     this.id[index] = event.id;
-    this.causeId[index] = event.cause ?? 0;
+    this.causeId[index] = (!event.quiet && event.cause) || 0; // quiet traffic joins nothing
     this.participant[index] = event.participant;
     this.lamport[index] = event.lamport;
     this.at[index] = toMicros(event.recorded_at);
     this.received[index] = event.type === "received" ? 1 : 0;
     this.match[index] = MATCH[event.match] ?? 0;
     this.label[index] = this.labelNumber(about(event));
+    this.who[index] = this.labelNumber(visible(event.participant_name));
   }
 
   // Many events share few labels.
@@ -140,6 +142,7 @@ export class Model {
       match: MATCHES[this.match[index]],
       cause: this.causeId[index] || null,
       participant: this.participant[index],
+      who: this.labels[this.who[index]],
       lamport: this.lamport[index],
       at: this.at[index],
       text: this.labels[this.label[index]],

@@ -3,7 +3,7 @@ import { plural, rate, toMicros } from "../core/format.js";
 
 export const COLUMNS = ["publishers", "exchanges", "queues", "receivers"];
 export const FIELDS =
-  "id,type,match,cause,participant,user,recorded_at,exchange,queue,routed_queues";
+  "id,type,match,cause,participant_name,user,recorded_at,exchange,queue,routed_queues";
 
 /**
  * `{nodes: {publishers: Map, …}, links: [Map, Map, Map], seconds, events}`. A node is {key, count,
@@ -17,7 +17,7 @@ export function flowsOf(events, by) {
     seconds: 0,
     events: events.length,
   };
-  const who = by === "user" ? (e) => e.user : (e) => `${e.participant} ${e.user}`;
+  const who = (e) => (by === "user" ? e.user : e.participant_name);
   const publishedAt = new Map();
   let first = Infinity;
   let last = -Infinity;

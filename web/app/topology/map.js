@@ -66,7 +66,7 @@ function Node({ node, column, place, flows, vhost, by, period, onLit }) {
 function filterFor(column, { key }, vhost, by) {
   if (column === 1) return { vhost, exchange: key };
   if (column === 2) return { vhost, queue: key };
-  const who = by === "user" ? { user: key } : { participant: key.split(" ")[0] };
+  const who = by === "user" ? { user: key } : { participant_name: key };
   return { vhost, type: column === 0 ? "published" : "received", ...who };
 }
 

@@ -10,7 +10,7 @@ import { Icon } from "./icons.js";
 const RUNNING = new Set(["starting", "running", "waiting"]);
 const isRunning = (state) => RUNNING.has(state);
 
-export function TraceButton({ vhost, state, participant, main = false }) {
+export function TraceButton({ vhost, state, wish, main = false }) {
   const [busy, setBusy] = useState(false);
   const running = isRunning(state);
 
@@ -19,7 +19,7 @@ export function TraceButton({ vhost, state, participant, main = false }) {
     setBusy(true);
     const name = visible(vhost);
     if (running) await attempt(() => api.stopTrace(vhost), `The trace of ${name} is stopping.`);
-    else await attempt(() => api.startTrace(vhost, participant), `The trace of ${name} is starting.`);
+    else await attempt(() => api.startTrace(vhost, wish), `The trace of ${name} is starting.`);
     await reloadTraces();
     setBusy(false);
   };

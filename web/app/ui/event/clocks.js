@@ -30,7 +30,7 @@ function Vector({ event, vector }) {
     ${vector.map(
       ({ participant, name, events }) => html`<li key=${participant}
         class=${participant === event.participant ? "own" : ""}>
-        <bdi class="cut" title=${visible(name)}>${participant} · ${visible(name)}</bdi>
+        <bdi class="cut" title=${visible(name)}>${visible(name)}</bdi>
         <span class="bar"><i style=${{ width: `${(100 * events) / most}%` }}></i></span>
         <span class="end">${count(events)}</span>
       </li>`,

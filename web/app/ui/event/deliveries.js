@@ -26,7 +26,7 @@ function Fate({ fate }) {
     ${fate.deliveries.map(
       (event) => html`<a class="relative" key=${event.id} href=${hrefHere({ event: String(event.id) })}>
         <span class="number">#${event.id}</span><span></span>
-        <span class="cut">to <${Value}>${event.user}<//> <span class="faint">participant ${event.participant}</span>
+        <span class="cut">to <${Value}>${event.participant_name}<//>
           ${event.match !== "routed" && html` <${MatchMark} match=${event.match} />`}</span>
         <span class="faint small">${time(event.recorded_at)}</span>
       </a>`,

@@ -29,6 +29,7 @@ export function EventDrawer({ id }) {
         <h2>#${id}</h2>
         ${event && html`<${TypeMark} type=${event.type} />`}
         ${event?.type === "received" && html`<${MatchMark} match=${event.match} />`}
+        ${event?.quiet && html`<span class="badge" title="Quiet traffic joins no clocks">quiet</span>`}
         <button class="button quiet icon close" aria-label="Close the event (Esc)"
           onClick=${() => patch({ event: null })}><${Icon} name="close" /></button>
       </div>
@@ -95,7 +96,7 @@ function Facts({ event }) {
       <dd><a href=${filter({ queue: event.queue })}><${Value}>${event.queue}<//></a></dd>`}
     ${event.type === "received" && html`<dt>Cause</dt><dd><${Cause} event=${event} /></dd>`}
     <dt>Participant</dt>
-    <dd><a href=${filter({ participant: String(event.participant) })}>${event.participant}</a>
+    <dd><a href=${filter({ participant: String(event.participant) })}><${Value}>${event.participant_name}<//></a>
       <span class="faint"> · its event ${event.seq}</span></dd>
     <dt>User</dt><dd><a href=${filter({ user: event.user })}><${Value}>${event.user}<//></a></dd>
     <dt>Connection</dt><dd><${Value}>${event.connection}<//><span class="faint"> · channel ${event.channel}</span></dd>
