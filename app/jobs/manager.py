@@ -122,10 +122,10 @@ class JobManager:
         if self._stopping:
             raise OutageError("the service is being stopped; ask again when it is back")
         async with self._submitting:  # two callers at once must not both find none
-            if request.is_alone:
-                self._check_alone(request)
             if (same := self.doing(request)) is not None:
                 return same
+            if request.is_alone:
+                self._check_alone(request)
             self._queue.check_room()
             job = await self._store.create(request.kind, request.vhost, request.shown)
             live = _Live(request, job)

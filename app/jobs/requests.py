@@ -24,7 +24,7 @@ class JobRequest(msgspec.Struct, frozen=True):
         shown: the request as ``GET /itc_db/jobs`` shows it. Two requests of one kind that show
         the same are the same request.
         work: what the worker gets.
-        is_alone: whether it is refused while its virtual host has an unfinished one of its kind.
+        is_alone: whether it is refused while its virtual host has another of its kind.
         finish: turns the worker's result into the job's.
     """
 

@@ -121,12 +121,12 @@ class Restamps(Subject):
         its, wanted = tables.connections.c, sorted(names)
         for start in range(0, len(wanted), CHUNK):
             query = (
-                select(its.name, its.opened_at, its.client)
+                select(its.name, its.opened_at, its.user, its.client)
                 .where(its.name.in_(wanted[start : start + CHUNK]))
                 .order_by(its.opened_at, its.id)
             )
-            for name, opened_at, client in await connection.execute(query):
-                found[name].append(Incarnation(opened_at, client))
+            for name, *values in await connection.execute(query):
+                found[name].append(Incarnation(*values))
         return found
 
     @reads

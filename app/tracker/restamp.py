@@ -80,9 +80,10 @@ class Restamped(msgspec.Struct, frozen=True):
 
 
 class Incarnation(msgspec.Struct, frozen=True):
-    """A connection of a name that others may have had before: since when (µs), and its client."""
+    """A connection of a name that others may have had before: since when (µs), and whose."""
 
     opened_at: int
+    user: str
     client: str | None
 
 
@@ -241,15 +242,16 @@ class Restamper:
 
     def _introduce(self, channel: Channel, at: int) -> None:
         if self._participants.is_stranger(channel):
-            self._participants.introduce(channel, self._client(channel.connection, at))
+            self._participants.introduce(channel, self._client(channel, at))
 
-    def _client(self, connection: str, at: int) -> str | None:
-        """The name of the client that had the connection at a time (µs)."""
-        known = self._clients.get(connection, ())
+    def _client(self, channel: Channel, at: int) -> str | None:
+        """The name of the client that had a channel's connection at a time (µs)."""
+        known = self._clients.get(channel.connection, ())
         if not known:
             return None
         opened = [each.opened_at for each in known]
-        return known[max(0, bisect_right(opened, at + CLOCKS_DIFFER) - 1)].client
+        then = known[max(0, bisect_right(opened, at + CLOCKS_DIFFER) - 1)]
+        return then.client if then.user == channel.user else None
 
 
 def _record(event: StoredEvent, channel: Channel) -> Record:

@@ -16,7 +16,7 @@ from app.stored.filters import EventFilter
 from app.stored.restamps import Rules
 from app.traces import restamping
 from app.traces.restamping import Outcome, Restamping
-from app.tracker import Bounds, Checkpoint, Places, Policy, Quiet, Tracker
+from app.tracker import Bounds, Channel, Checkpoint, Places, Policy, Quiet, Tracker
 from app.tracker.events import StampedEvent
 from model.event import Event
 from model.jobs import Progress
@@ -32,19 +32,22 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(restamping, "FEW", 20)
 
 
-def client_of(connection: str) -> str | None:
-    return CLIENTS.get(int(connection.split(" ")[0][-1]))
+def client_of(channel: Channel) -> str | None:
+    """The client's name as the broker tells it, of connections that it says are the shop's."""
+    if channel.user != "shop":
+        return None
+    return CLIENTS.get(int(channel.connection.split(" ")[0][-1]))
 
 
 async def told(store: Store, seed: int, policy: Policy = Policy.channel) -> History:
     """A trace's history, of which the broker has told who is connected."""
     history = History(seed=seed, channels=8, policy=policy)
-    names = sorted({channel.connection for channel in history.channels})
+    clients = {channel.connection: client_of(channel) for channel in history.channels[::2]}
     await store.connections.add(
         [
             NewConnection("rabbit@0", name, "/", "shop", client, None, None, opened_at=1)
-            for name in names
-            if (client := client_of(name)) is not None
+            for name, client in clients.items()
+            if client is not None
         ]
     )
     return history
@@ -70,8 +73,8 @@ def told_by(policy: Policy, events: list[StampedEvent]) -> list[StampedEvent]:
     tracker = Tracker(policy, Bounds(), quiet=Quiet(QUIET), places=Places())
     found = []
     for event in events:
-        for name, channel in tracker.strangers([event.record.channel]).items():
-            tracker.introduce(channel, client_of(name))
+        for channel in tracker.strangers([event.record.channel]).values():
+            tracker.introduce(channel, client_of(channel))
         found += tracker.apply(event.record, event.recorded_at)
     return found
 
@@ -143,8 +146,8 @@ async def test_the_trace_goes_on_as_if_it_had_always_had_the_rules(
     for _ in range(5):
         stamped: list[StampedEvent] = []
         for event in history.batch(30).events:
-            for name, channel in tracker.strangers([event.record.channel]).items():
-                tracker.introduce(channel, client_of(name))
+            for channel in tracker.strangers([event.record.channel]).values():
+                tracker.introduce(channel, client_of(channel))
             stamped += tracker.apply(event.record, event.recorded_at)
         await store.batches.append(trace_id, Batch(stamped, tracker.checkpoint(), b""))
 

@@ -81,7 +81,8 @@ def tracked(
     events: list[StampedEvent] = []
     for now, record in enumerate(records):
         for connection, channel in tracker.strangers([record.channel]).items():
-            tracker.introduce(channel, CONNECTIONS.get(connection))
+            known = channel.user == "shop"
+            tracker.introduce(channel, CONNECTIONS.get(connection) if known else None)
         for event in tracker.apply(record, now):
             event.reference.id = len(events) + 1
             events.append(event)
@@ -132,7 +133,7 @@ def restamped(
 
 
 def _incarnations(client: str | None) -> list[Incarnation]:
-    return [Incarnation(-10_000_000, client)]
+    return [Incarnation(-10_000_000, "shop", client)]
 
 
 def dots(new: Sequence[NewStamp], outcome: Restamped) -> dict[int, tuple[Stamp, str, int]]:
@@ -248,7 +249,7 @@ def test_a_name_that_was_used_again_is_another_connection_with_the_client_of_its
         event.reference.id = len(events)
     restamper = Restamper(Policy.client, Quiet(()), Places(), assumed=64)
     assert restamper.meet([(1, channel), (2, channel)]) == [channel.connection]
-    clients = [Incarnation(9_000_000, "orders"), Incarnation(19_000_000, "billing")]
+    clients = [Incarnation(9_000_000, "shop", "orders"), Incarnation(19_000_000, "shop", "billing")]
     restamper.introduce({channel.connection: clients})
     restamper.stamp(stored(events), {})
     outcome = restamper.end(tracker.checkpoint().state, 1)
