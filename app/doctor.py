@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import re
 import shutil
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
 from platform import python_version
@@ -29,6 +29,7 @@ from app.settings import Settings
 from app.store import Store, schema_state
 from app.stored.traces import Trace
 from app.version import program_version
+from model.sound import Doubt
 
 TRACE_EXCHANGE = "amq.rabbitmq.trace"
 LEAST_FREE_BYTES = 2**30
@@ -161,10 +162,12 @@ async def _traces(settings: Settings, management: ManagementApi) -> AsyncIterato
         return  # another check has said why
     try:
         traces = [trace for trace in await store.traces.list() if trace.wanted]
+        doubts = [await store.doubts.of_trace(trace.id) for trace in traces]
     finally:
         await store.close()
-    for trace in traces:
+    for trace, its_own in zip(traces, doubts, strict=True):
         yield await _trace(trace, settings, management)
+        yield _participants(trace, its_own)
 
 
 def capturing_user(settings: Settings) -> str:
@@ -213,6 +216,15 @@ async def _connections(settings: Settings, management: ManagementApi) -> Finding
         advice = f"rabbitmqctl set_permissions -p {vhost} {user} … gives {user} its rights"
         return Finding("connections", False, found, advice)
     return Finding("connections", True, f"announced in the virtual host {vhost}")
+
+
+def _participants(trace: Trace, doubts: Sequence[Doubt]) -> Finding:
+    """Whether the trace's participants are those who act."""
+    subject = f"participants of {trace.vhost}"
+    if not doubts:
+        return Finding(subject, True, f"one for each {trace.policy}, no sign that it does not fit")
+    found = "; ".join(doubt.found for doubt in doubts)
+    return Finding(subject, False, found, "; ".join(doubt.remedy for doubt in doubts))
 
 
 async def _wrong_queue(

@@ -26,10 +26,15 @@ from app.broker.trace_queue import QueueBounds
 from app.jobs.archives import Archives
 from app.jobs.exports import Exports
 from app.jobs.manager import JobManager
+from app.jobs.ports import Report
 from app.jobs.process import SparkProcess
+from app.jobs.restamps import KIND as RESTAMP
+from app.jobs.restamps import RestampProcess
+from app.jobs.runners import Runners
 from app.jobs.topologies import Topologies
 from app.settings import Settings
 from app.store import Store, migrate
+from app.stored.restamps import Rules
 from app.stored.traces import Trace
 from app.traces.connectionwatch import ConnectionWatch
 from app.traces.feed import Feed
@@ -37,6 +42,7 @@ from app.traces.introductions import Introductions
 from app.traces.pipeline import PipelineSettings
 from app.traces.processes import TraceProcesses
 from app.traces.registry import TraceRegistry
+from app.traces.restamping import Restamping
 from app.traces.retention import Retention
 from app.traces.running import RunningTrace
 from app.tracker import Bounds
@@ -64,8 +70,9 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         stack.push_async_callback(management.close)
         watch = _watch_connections(stack, settings, store, management)
         registry = await _registry(stack, settings, store, management)
-        exports = _exports(settings)
-        jobs = _jobs(settings, store)
+        exports, archives = _exports(settings), Archives(settings.archives)
+        await store.restamps.clear()  # what a killed one left
+        jobs = _jobs(settings, store, registry, archives)
         await asyncio.to_thread(exports.sweep)
         await jobs.start()
         stack.push_async_callback(jobs.stop)
@@ -87,7 +94,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             jobs=jobs,
             exports=exports,
             topologies=Topologies(settings.data_dir.absolute() / "topologies"),
-            archives=Archives(settings.archives),
+            archives=archives,
             readiness=Readiness(database=store.ping, broker=management.vhosts),
         )
 
@@ -135,6 +142,25 @@ async def open_capture(settings: Settings) -> AsyncIterator[Callable[[Trace, Fee
         yield lambda trace, feed: RunningTrace(
             trace, store, source, feed, pipeline, turn, introductions
         )
+
+
+@asynccontextmanager
+async def open_restamping(
+    settings: Settings, trace_id: int, rules: Rules, report: Report
+) -> AsyncIterator[Restamping]:
+    """Open what a process that restamps a trace needs."""
+    store = await _open_store(settings)
+    try:
+        yield Restamping(
+            store.restamps,
+            trace_id,
+            rules,
+            report,
+            shared_places=settings.shared_places,
+            assumed=_pipeline(settings).bounds.assumed,
+        )
+    finally:
+        await store.close()
 
 
 def web_folder() -> Path | None:
@@ -227,7 +253,9 @@ def _searches(settings: Settings, store: Store) -> Searches:
     )
 
 
-def _jobs(settings: Settings, store: Store) -> JobManager:
+def _jobs(
+    settings: Settings, store: Store, registry: TraceRegistry, archives: Archives
+) -> JobManager:
     remote, secret = settings.spark_remote, settings.spark_secret
     spark = SparkProcess(
         settings.database.reveal(),
@@ -236,9 +264,10 @@ def _jobs(settings: Settings, store: Store) -> JobManager:
         memory=settings.spark_memory,
         secret=secret.get_secret_value() if secret else None,
     )
+    restamps = RestampProcess(msgspec.json.encode(settings.portable()), registry.paused, archives)
     return JobManager(
         store.jobs,
-        spark,
+        Runners(spark, {RESTAMP: restamps}),
         queue_limit=settings.job_queue,
         idle_seconds=settings.spark_idle_seconds,
         history=settings.job_history,

@@ -3,6 +3,7 @@
     words.py     the words of an event: its types, its matches
     event.py     an event's fields: where each is stored, how it is shown, what it means
     gaps.py      gaps, and the one rule for which of them an answer spans
+    sound.py     doubts about who acts, and the one rule for which of them an answer has
     times.py     times as text
     payloads.py  payloads as text
     blocks.py    which ids' times the store notes together

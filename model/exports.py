@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from model.gaps import Gap
+from model.sound import Soundness
 
 DEFAULT = "jsonl"
 
@@ -83,6 +84,7 @@ class ChainSummary:
     format: str
     plan: dict[str, str]
     gaps: Sequence[Gap]
+    soundness: Soundness
     file: str | None = None
     events: int = 0
     participants: int = 0
@@ -94,8 +96,15 @@ class ChainSummary:
         """The API's chain summary, except for what only the service knows."""
         values = asdict(self)
         ends = {"from": values.pop("from_id"), "to": values.pop("to_id")}
+        del values["soundness"]
         gaps = [gap.to_json() for gap in self.gaps]
-        return {**ends, **values, "gaps": gaps, "complete": not gaps}
+        return {
+            **ends,
+            **values,
+            "gaps": gaps,
+            "complete": not gaps,
+            **self.soundness.to_json(),
+        }
 
     def facts(self) -> dict[str, Any]:
         """What an export may say of its chain: what is known before the first event is read."""
@@ -103,7 +112,10 @@ class ChainSummary:
         return {name: known[name] for name in FACTS}
 
 
-FACTS = ("from", "to", "vhost", "relation", "complete", "gaps")
+FACTS = (
+    *("from", "to", "vhost", "relation"),
+    *("complete", "gaps", "sound", "doubts", "quiet"),
+)
 
 
 @dataclass(frozen=True)

@@ -77,6 +77,9 @@ def run(spark: SparkSession, request: ArchiveRequest, report: Report = silent) -
             )
         newest = history.newest_until(trace, last_id)
         gaps = {gap.id: gap for gap in (*archive.gaps, *history.gaps(trace, 0, last_id))}
+        found = (*archive.assumed, *history.assumed(trace, 0, last_id))
+        assumed = {each.number: each for each in found}
+        misfit = history.misfit(trace)
     if newest is None or newest[0] != last_id:
         raise JobError(
             Problem.failed,
@@ -88,6 +91,8 @@ def run(spark: SparkSession, request: ArchiveRequest, report: Report = silent) -
         until=newest[1],
         parts=archive.parts + parts,
         gaps=tuple(gaps.values()),
+        assumed=tuple(assumed.values()),
+        misfit=misfit if misfit and misfit.apart else archive.misfit,
     )
     whole.save()
     return _summary(request, whole, parts)

@@ -19,6 +19,7 @@ import pyarrow.dataset as ds
 
 from model.gaps import Gap
 from model.jobs import Problem
+from model.sound import Assumed, Misfit
 from spark_jobs.columns import FLAG, arrow_schema
 from spark_jobs.errors import JobError
 from spark_jobs.export import write_file
@@ -42,7 +43,8 @@ class Part:
 class Archive:
     """One virtual host's archive; small, and travels to executors.
 
-    It holds the events up to the id ``through``, which was recorded at ``until`` (µs).
+    It holds the events up to the id ``through``, which was recorded at ``until`` (µs), and what was
+    known then of gaps and of soundness.
     """
 
     folder: Path
@@ -52,6 +54,8 @@ class Archive:
     until: int = 0
     parts: tuple[Part, ...] = ()
     gaps: tuple[Gap, ...] = ()
+    assumed: tuple[Assumed, ...] = ()
+    misfit: Misfit | None = None
 
     @classmethod
     def at(cls, root: Path, vhost: str, trace: int) -> Archive:
@@ -74,6 +78,8 @@ class Archive:
             manifest["until"],
             tuple(Part(**part) for part in manifest["parts"]),
             tuple(Gap(**gap) for gap in manifest["gaps"]),
+            tuple(Assumed(**each) for each in manifest.get("assumed", ())),
+            Misfit(**manifest["misfit"]) if manifest.get("misfit") else None,
         )
 
     @classmethod

@@ -119,6 +119,7 @@ class _Job:
             format=self._request.format.name,
             plan={"form": found.form, "reason": found.reason},
             gaps=found.gaps,
+            soundness=found.soundness,
             events=found.events,
             participants=len(found.ranges),
         )

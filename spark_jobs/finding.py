@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from itc import Relation
 from model.gaps import Gap
 from model.jobs import Problem
+from model.sound import Soundness, doubts_of
 from spark_jobs.database import Database
 from spark_jobs.errors import JobError
 from spark_jobs.executors import scan, tasks_at_a_time
@@ -32,6 +33,7 @@ class Found:
         relation: of the request's ``from`` to its ``to``.
         form: how the chain was found; ``reason`` says why in this way.
         gaps: in which parts of it may be missing.
+        soundness: whether there may be more of it between participants, and what was quiet.
         ranges: its events by participant; empty if the two events are concurrent.
         slices: what to read it in, by id.
         names: looks up the names and intervals of its participants.
@@ -44,6 +46,7 @@ class Found:
     form: str
     reason: str
     gaps: Sequence[Gap]
+    soundness: Soundness
     ranges: Sequence[Range]
     slices: Sequence[Slice]
     names: Callable[[], Mapping[int, tuple[str, str]]]
@@ -77,12 +80,18 @@ def find_stored(
         form=plan.form,
         reason=plan.reason,
         gaps=history.gaps(trace, plan.start.id, plan.end.id),
+        soundness=_soundness(history, trace, plan.start.id, plan.end.id),
         ranges=ranges,
         slices=cut(history, trace, ranges, tasks_at_a_time(spark)) if ranges else [],
         names=lambda: history.names(trace, arrays.participants.tolist()),
         heights=lambda: by_participant(arrays.participants, *history.members(trace, arrays)[1:]),
         check=lambda: _check_not_pruned(history, plan),
     )
+
+
+def _soundness(history: History, trace: int, first_id: int, last_id: int) -> Soundness:
+    doubts = doubts_of(history.assumed(trace, first_id, last_id), history.misfit(trace))
+    return Soundness(doubts, history.quiet(trace, first_id, last_id))
 
 
 def by_participant(numbers: Iterable[int], participants: Longs, heights: Longs) -> dict[int, Longs]:

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from itc import Relation
 from model.jobs import Problem
+from model.sound import MOST_QUIET, Soundness, doubts_of
 from spark_jobs.archived import Archive
 from spark_jobs.database import Database
 from spark_jobs.errors import JobError
@@ -40,7 +41,7 @@ def find_archived(
     """The chain between two events of one trace, the earlier of which is archived."""
     first_id, last_id = sorted(ends)
     meter.enter("following", 2.0)
-    span = _span(archive, database, first_id, last_id)
+    span, quiet = _span(archive, database, first_id, last_id)
     chain = chain_of(span)
     ranges = ranges_of(span, chain)
     relation = Relation.before if ends[0] == first_id else Relation.after
@@ -51,6 +52,7 @@ def find_archived(
         form="links",
         reason=REASON,
         gaps=[gap for gap in gaps.values() if gap.spanned_by(first_id, last_id)],
+        soundness=_soundness(archive, history, first_id, last_id, quiet),
         ranges=ranges,
         slices=list(_slices(archive, span, chain, tasks)),
         names=lambda: _names(archive, history, ranges),
@@ -59,8 +61,24 @@ def find_archived(
     )
 
 
-def _span(archive: Archive, database: Database, first_id: int, last_id: int) -> Span:
-    """Everything from the first event to the last, from the archive and then from the store."""
+def _soundness(
+    archive: Archive, history: History, first_id: int, last_id: int, quiet: int
+) -> Soundness:
+    """From the store, and from when it was archived: since then participants may have gone."""
+    stored = history.assumed(archive.trace, first_id, last_id)
+    known = [each for each in archive.assumed if each.is_within(first_id, last_id)]
+    assumed = {each.number: each for each in (*known, *stored)}
+    misfit = history.misfit(archive.trace)
+    if misfit is None or not misfit.apart:
+        misfit = archive.misfit
+    return Soundness(doubts_of([*assumed.values()], misfit), min(quiet, MOST_QUIET))
+
+
+def _span(archive: Archive, database: Database, first_id: int, last_id: int) -> tuple[Span, int]:
+    """Everything from the first event to the last, from the archive and then from the store.
+
+    And how many of these events are of quiet traffic.
+    """
     columns = (*COLUMNS, "quiet")
     archived = archive.read(columns, first_id, min(last_id, archive.through))
     live: Iterator[pa.RecordBatch] = iter(())
@@ -79,9 +97,11 @@ def _span(archive: Archive, database: Database, first_id: int, last_id: int) -> 
             )
     table = pa.Table.from_batches(batches)
     # Quiet traffic joins no clocks.
-    causes = pc.if_else(table.column("quiet"), None, table.column("cause_id")).fill_null(0)
+    quiet = table.column("quiet")
+    causes = pc.if_else(quiet, None, table.column("cause_id")).fill_null(0)
     table = table.set_column(table.column_names.index("cause_id"), "cause_id", causes)
-    return Span(*(table.column(name).to_numpy() for name in COLUMNS))
+    span = Span(*(table.column(name).to_numpy() for name in COLUMNS))
+    return span, pc.sum(quiet).as_py() or 0
 
 
 def _slices(archive: Archive, span: Span, chain: Flags, tasks: int) -> Iterator[Slice]:

@@ -18,6 +18,7 @@ import pyarrow as pa
 from model.blocks import ids_of
 from model.gaps import Gap, spanned_sql
 from model.jobs import Problem
+from model.sound import Assumed, Client, Misfit, assumed_sql, clients_sql, misfit_of, quiet_sql
 from spark_jobs.database import Connection
 from spark_jobs.errors import JobError
 from spark_jobs.ranges import Dot, Longs, Mark, Ranges
@@ -232,6 +233,20 @@ class History:
             " ORDER BY after_event_id, id"
         )
         return [Gap(**{name: _or_none(value) for name, value in row.items()}) for row in rows]
+
+    def assumed(self, trace: int, first_id: int, last_id: int) -> list[Assumed]:
+        """The assumed participants in an answer's span."""
+        return [
+            Assumed(**row) for row in self._connection.rows(assumed_sql(trace, first_id, last_id))
+        ]
+
+    def misfit(self, trace: int) -> Misfit | None:
+        """How a trace's policy does not fit, if it may not."""
+        return misfit_of([Client(**row) for row in self._connection.rows(clients_sql(trace))])
+
+    def quiet(self, trace: int, first_id: int, last_id: int) -> int:
+        """How many events of a span are of quiet traffic, counted up to `MOST_QUIET`."""
+        return int(self._connection.rows(quiet_sql(trace, first_id, last_id))[0]["quiet"])
 
     def row_bytes(self, trace: int, first_id: int, last_id: int) -> int:
         """About how many bytes a row of the span has, estimated from a few."""

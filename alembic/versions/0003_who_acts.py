@@ -50,6 +50,13 @@ def upgrade() -> None:
         " events.trace_id = participants.trace_id AND events.participant = participants.number"
         " AND events.type = 0)"
     )
+    op.create_index(
+        "ix_events_quiet",
+        "events",
+        ["trace_id", "id"],
+        sqlite_where=sa.text("quiet"),
+        postgresql_where=sa.text("quiet"),
+    )
     # Places are not taken out of connections' names here: `rabbitmq-itc restamp` does it.
     op.execute(
         'UPDATE participants SET "user" = coalesce((SELECT "user" FROM channels'
@@ -63,6 +70,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
+    op.drop_index("ix_events_quiet", "events")
     op.drop_table("aliases")
     for table, columns in _new().items():
         for column in columns:

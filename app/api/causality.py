@@ -11,6 +11,7 @@ from app.stored.deliveries import Fate
 from itc import Relation, compare
 from model.event import Event, Large
 from model.gaps import Gap
+from model.sound import Soundness
 
 CLOCK_ALONE: Large = frozenset({"clock"})
 
@@ -20,27 +21,46 @@ _SENTENCES = {
     Relation.equal: "event {a} is event {b}",
     Relation.concurrent: "events {a} and {b} are concurrent: neither can have influenced the other",
 }
-_CAVEAT = "; but messages may be missing between them, so there may be a path that was not recorded"
+_AS_KNOWN = (
+    "events {a} and {b} are concurrent as far as is known, but {why},"
+    " so there may be a path that was not recorded"
+)
+_MISSING = "messages may be missing between them"
+_DOUBTFUL = "some participants may be parts of one program"
 
 
-def comparison(a: Event, b: Event, gaps: Sequence[Gap]) -> dict[str, Any]:
-    """How two events are related; raises `BadRequestError` for two virtual hosts."""
+def of_one_trace(a: Event, b: Event) -> int:
+    """The trace of two events; raises `BadRequestError` if they are of two."""
     if a.trace_id != b.trace_id:
         raise BadRequestError(
             "these events are of two virtual hosts, whose clocks cannot be compared"
         )
+    return a.trace_id
+
+
+def comparison(a: Event, b: Event, gaps: Sequence[Gap], soundness: Soundness) -> dict[str, Any]:
+    """How two events of one trace are related."""
     relation = compare(a.stamp, b.stamp)
-    sentence = _SENTENCES[relation].format(a=a.id, b=b.id)
-    if gaps and relation is Relation.concurrent:
-        sentence += _CAVEAT
+    sentence = _SENTENCES[relation]
+    whys = [_MISSING] * bool(gaps) + [_DOUBTFUL] * bool(soundness.doubts)
+    if whys and relation is Relation.concurrent:
+        sentence = _AS_KNOWN
     return {
         "a": a.id,
         "b": b.id,
         "vhost": a.vhost,
         "relation": relation.value,
-        "sentence": sentence,
+        "sentence": sentence.format(a=a.id, b=b.id, why=" and ".join(whys)),
+        **certainty(gaps, soundness),
+    }
+
+
+def certainty(gaps: Sequence[Gap], soundness: Soundness) -> dict[str, Any]:
+    """How far an answer is to be relied on."""
+    return {
         "complete": not gaps,
         "gaps": [gap.to_json() for gap in gaps],
+        **soundness.to_json(),
     }
 
 

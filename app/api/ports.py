@@ -17,6 +17,7 @@ from app.stored.quarantine import Quarantined
 from app.stored.traces import Trace
 from model.event import EVERYTHING, Event, Large
 from model.gaps import Gap
+from model.sound import Soundness
 
 
 class BrokerUser(Protocol):
@@ -91,6 +92,12 @@ class Gaps(Protocol):
     async def between(self, trace_id: int, a: int, b: int) -> Sequence[Gap]: ...
 
 
+class Doubts(Protocol):
+    """What is known of the traces' soundness (`app.store.doubts`)."""
+
+    async def between(self, trace_id: int, a: int, b: int) -> Soundness: ...
+
+
 class Traces(Protocol):
     """The stored traces, including those that are not running (`app.store.traces`)."""
 
@@ -132,6 +139,8 @@ class Store(Protocol):
     def deliveries(self) -> Deliveries: ...
     @property
     def gaps(self) -> Gaps: ...
+    @property
+    def doubts(self) -> Doubts: ...
     @property
     def traces(self) -> Traces: ...
     @property

@@ -11,7 +11,17 @@ import sys
 
 import typer
 
-from app.cli import chains, events, jobs, local, participants, retention, topology, traces
+from app.cli import (
+    chains,
+    events,
+    jobs,
+    local,
+    participants,
+    restamp,
+    retention,
+    topology,
+    traces,
+)
 from app.cli.exits import CommandError, Exit
 from app.cli.options import Version
 from app.cli.output import complain
@@ -30,7 +40,17 @@ def program(version: Version = False) -> None:
     """Did this message cause that one, and through which events?"""
 
 
-for module in (local, traces, participants, events, chains, jobs, retention, topology):
+for module in (
+    local,
+    traces,
+    participants,
+    events,
+    chains,
+    jobs,
+    retention,
+    topology,
+    restamp,
+):
     module.add_to(app)
 
 

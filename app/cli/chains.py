@@ -11,10 +11,10 @@ import httpx
 import typer
 
 from app.cli.client import Client, segment
-from app.cli.events import end_by_relation
+from app.cli.events import end_by_relation, say_caveats
 from app.cli.exits import CommandError, Exit
 from app.cli.following import followed, say_job, submit
-from app.cli.options import Json, RequireComplete, Url, User, Wait
+from app.cli.options import Json, RequireComplete, RequireSound, Url, User, Wait
 from app.cli.output import as_json, say, table
 
 export = typer.Typer(help="The files that chains were written to.", no_args_is_help=True)
@@ -47,6 +47,7 @@ def chain(
     wait: Wait = True,
     output: Output = None,
     require_complete: RequireComplete = False,
+    require_sound: RequireSound = False,
     json: Json = False,
     url: Url = None,
     user: User = None,
@@ -69,18 +70,20 @@ def chain(
         _say_summary(summary)
     if output is not None and summary["file"]:
         _download(client, path, output)
-    return end_by_relation(summary, require_complete)
+    return end_by_relation(summary, require_complete, require_sound)
 
 
 def _say_summary(summary: dict[str, Any]) -> None:
     if summary["relation"] == "concurrent":
-        say(f"events {summary['from']} and {summary['to']} are concurrent: no chain")
-        return
+        known = "" if summary["complete"] and summary["sound"] else " as far as is known"
+        say(f"events {summary['from']} and {summary['to']} are concurrent{known}: no chain")
+        return say_caveats(summary)
     say(
         f"{summary['events']} events of {summary['participants']} participants, "
         f"{'complete' if summary['complete'] else 'INCOMPLETE: it spans a gap'}, "
         f"{summary['bytes']} bytes in {summary['location']}"
     )
+    return say_caveats(summary)
 
 
 @export.command("list")

@@ -9,9 +9,10 @@ import typer
 
 from app.cli.client import Client
 from app.cli.exits import CommandError, Exit
-from app.cli.options import Json, RequireComplete, Url, User
+from app.cli.options import Json, RequireComplete, RequireSound, Url, User
 from app.cli.output import as_json, out, printable, say, table
 from model.event import SHOWN
+from model.sound import MOST_QUIET
 
 # The fields that have a width in a terminal; what is longest comes last.
 _LAST = "participant_name"
@@ -132,6 +133,7 @@ def compare(
     a: Annotated[int, typer.Argument(min=1, help="An event's id.")],
     b: Annotated[int, typer.Argument(min=1, help="Another's.")],
     require_complete: RequireComplete = False,
+    require_sound: RequireSound = False,
     json: Json = False,
     url: Url = None,
     user: User = None,
@@ -142,15 +144,30 @@ def compare(
         as_json(answer)
     else:
         say(printable(answer["sentence"]))
-    end_by_relation(answer, require_complete)
+        say_caveats(answer)
+    end_by_relation(answer, require_complete, require_sound)
 
 
-def end_by_relation(answer: dict[str, Any], require_complete: bool) -> None:
+def say_caveats(answer: dict[str, Any]) -> None:
+    """Why an answer is not sound, a line each, and what quiet traffic it leaves out."""
+    for doubt in answer["doubts"]:
+        say(f"NOT SOUND: {printable(doubt)}")
+    if quiet := answer["quiet"]:
+        least = "at least " if quiet == MOST_QUIET else ""
+        say(f"quiet traffic in between, which is not followed: {least}{quiet} event(s)")
+
+
+def end_by_relation(answer: dict[str, Any], require_complete: bool, require_sound: bool) -> None:
     """The exit code of an answer about two events."""
     if require_complete and not answer["complete"]:
         raise CommandError(
             Exit.incomplete,
             f"the answer spans {len(answer['gaps'])} gap(s): messages may be missing",
+        )
+    if require_sound and not answer["sound"]:
+        raise CommandError(
+            Exit.unsound,
+            f"{len(answer['doubts'])} doubt(s): some participants may be parts of one program",
         )
     if answer["relation"] == "concurrent":
         raise typer.Exit(Exit.concurrent)

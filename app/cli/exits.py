@@ -16,6 +16,7 @@ class Exit(enum.IntEnum):
     not_authorised = 5  # no credentials, wrong ones, or too few rights
     unavailable = 6  # the service, the broker or the database cannot be reached
     incomplete = 7  # with --require-complete: the answer spans a gap
+    unsound = 8  # with --require-sound: participants may be parts of one program
 
 
 class CommandError(Exception):

@@ -14,11 +14,13 @@ _POLL_SECONDS = 1.0
 _ENDED = ("succeeded", "failed", "cancelled")
 
 
-def submit(client: Client, path: str, **parameters: Any) -> dict[str, Any]:
+def submit(
+    client: Client, path: str, body: dict[str, Any] | None = None, **parameters: Any
+) -> dict[str, Any]:
     """Ask for a job; returns it as it stands. Parameters that are None are left out."""
     chosen = {name: value for name, value in parameters.items() if value is not None}
     headers = {"prefer": "respond-async"}
-    job: dict[str, Any] = client.send("PUT", path, params=chosen, headers=headers).json()
+    job: dict[str, Any] = client.send("PUT", path, params=chosen, headers=headers, json=body).json()
     return job
 
 

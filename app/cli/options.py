@@ -45,3 +45,9 @@ RequireComplete = Annotated[
     bool,
     typer.Option("--require-complete", help="Exit with 7 if the answer spans a gap."),
 ]
+RequireSound = Annotated[
+    bool,
+    typer.Option(
+        "--require-sound", help="Exit with 8 if participants may be parts of one program."
+    ),
+]

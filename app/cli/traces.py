@@ -80,6 +80,13 @@ def list_(url: Url = None, user: User = None, json: Json = False) -> None:
         raise typer.Exit(Exit.failure)
 
 
+def _remark(one: dict[str, Any]) -> str:
+    if one["state"] == "failed":
+        return str(one["last_error"])
+    doubtful = "" if one["sound"] else "not sound: see rabbitmq-itc doctor"
+    return one["waiting_for"] or doubtful
+
+
 def _show(traces: list[dict[str, Any]]) -> None:
     table(
         ("VHOST", "STATE", "EVENTS", "RATE/S", "LAG", "UNMATCHED", "GAPS", "REMARK"),
@@ -92,7 +99,7 @@ def _show(traces: list[dict[str, Any]]) -> None:
                 "?" if one["lag"] is None else one["lag"],
                 one["counters"]["unmatched"],
                 len(one["gaps"]),
-                one["last_error"] if one["state"] == "failed" else one["waiting_for"] or "",
+                _remark(one),
             )
             for one in traces
         ),

@@ -116,11 +116,14 @@ class JobManager:
     async def submit(self, request: JobRequest) -> Job:
         """Submit a job; returns the unfinished one for the same request if there is one.
 
-        Raises `TooManyRequestsError` if too many are waiting.
+        Raises `TooManyRequestsError` if too many are waiting, `ConflictError` for one that is to be
+        alone and is not.
         """
         if self._stopping:
             raise OutageError("the service is being stopped; ask again when it is back")
         async with self._submitting:  # two callers at once must not both find none
+            if request.is_alone:
+                self._check_alone(request)
             if (same := self.doing(request)) is not None:
                 return same
             self._queue.check_room()
@@ -137,6 +140,13 @@ class JobManager:
             if live.request.key == request.key and not live.has_ended:
                 return live.job
         return None
+
+    def _check_alone(self, request: JobRequest) -> None:
+        for live in self._live.values():
+            if live.request.kind == request.kind and live.request.vhost == request.vhost:
+                raise ConflictError(
+                    f"job {live.job.id}, a {request.kind} of {request.vhost}, has not ended"
+                )
 
     async def job(self, job_id: int) -> Job:
         """A job as it is now; raises `NotFoundError`."""

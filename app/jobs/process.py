@@ -180,7 +180,7 @@ class SparkProcess:
     async def _until_ready(self) -> None:
         while (answer := await self._answer()).say != "ready":
             if answer.say == "error":
-                raise _error(answer)
+                raise error_of(answer)
 
     async def _until_done(self, job_id: int, report: Report) -> Json:
         while True:
@@ -192,7 +192,7 @@ class SparkProcess:
             if answer.say == "error":
                 if answer.leaving:  # before the next job is sent to a process that ends
                     await self._give_up()
-                raise _error(answer)
+                raise error_of(answer)
             report(Progress(answer.stage, answer.percent, answer.rows_read, answer.rows_written))
 
     async def _cancel(self, job_id: int) -> None:
@@ -254,5 +254,6 @@ class SparkProcess:
             log.debug("spark: %s", line)
 
 
-def _error(answer: Answer) -> ItcError:
+def error_of(answer: Answer) -> ItcError:
+    """The error that an answer tells of."""
     return ERRORS.get(answer.problem, JobFailedError)(answer.reason)

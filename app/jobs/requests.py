@@ -18,12 +18,13 @@ class JobRequest(msgspec.Struct, frozen=True):
     """A job that somebody asks for.
 
     Attributes:
-        kind: what the worker runs: ``chain``, ``topology`` or ``archive``.
-        vhost: whose events it reads; decides who may see it.
+        kind: ``chain``, ``topology``, ``archive`` or ``restamp``; the runner's part for it runs it.
+        vhost: whose events it is about; decides who may see it.
         owner: the user who asks; waiting jobs are taken in turns between users.
         shown: the request as ``GET /itc_db/jobs`` shows it. Two requests of one kind that show
         the same are the same request.
         work: what the worker gets.
+        is_alone: whether it is refused while its virtual host has an unfinished one of its kind.
         finish: turns the worker's result into the job's.
     """
 
@@ -32,6 +33,7 @@ class JobRequest(msgspec.Struct, frozen=True):
     owner: str
     shown: Json
     work: Json
+    is_alone: bool = False
     finish: Callable[[Json], Json] = unchanged
 
     @property

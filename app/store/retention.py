@@ -165,6 +165,12 @@ async def _remove_participants(connection: AsyncConnection, trace_id: int, befor
         )
     )
     gone = await connection.execute(delete(tables.participants).where(*ended))
+    await note_first_events(connection, trace_id, before_id)
+    return gone.rowcount
+
+
+async def note_first_events(connection: AsyncConnection, trace_id: int, before_id: int) -> None:
+    """Note the first events that participants still have, if theirs were before an id."""
     first = (
         select(tables.events.c.id)
         .where(
@@ -183,7 +189,6 @@ async def _remove_participants(connection: AsyncConnection, trace_id: int, befor
         )
         .values(first_event_id=first)
     )
-    return gone.rowcount
 
 
 def _prefix(trace_id: int, before_id: int) -> tuple[ColumnElement[bool], ...]:

@@ -14,6 +14,7 @@ from app.store.causality import Causality
 from app.store.checkpoints import Checkpoints
 from app.store.connections import Connections
 from app.store.deliveries import Deliveries
+from app.store.doubts import Doubts
 from app.store.engine import Database
 from app.store.gaps import Gaps
 from app.store.jobs import Jobs
@@ -21,6 +22,7 @@ from app.store.migrate import check_schema
 from app.store.participants import Participants
 from app.store.quarantine import Quarantine
 from app.store.queries import Events
+from app.store.restamps import Restamps
 from app.store.retention import Retention
 from app.store.traces import Traces
 from app.stored.lanes import Lane
@@ -40,6 +42,7 @@ class Store:
         self.batches = Batches(database, bounds)
         self.checkpoints = Checkpoints(database)
         self.gaps = Gaps(database)
+        self.doubts = Doubts(database)
         self.quarantine = Quarantine(database)
         self.events = Events(database)
         self.causality = Causality(database)
@@ -49,6 +52,7 @@ class Store:
         self.connections = Connections(database)
         self.jobs = Jobs(database, clock)
         self.retention = Retention(database)
+        self.restamps = Restamps(database)
 
     @classmethod
     async def open(

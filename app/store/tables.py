@@ -25,6 +25,7 @@ from sqlalchemy import (
     SmallInteger,
     Table,
     Text,
+    text,
 )
 from sqlalchemy.types import TypeEngine
 
@@ -146,6 +147,14 @@ events = Table(
     Index(None, "trace_id", "participant", "height", unique=True),
     Index(None, "trace_id", "id"),
     Index(None, "cause_id"),
+    # The few that are of quiet traffic, to count those of a span.
+    Index(
+        "ix_events_quiet",
+        "trace_id",
+        "id",
+        sqlite_where=text("quiet"),
+        postgresql_where=text("quiet"),
+    ),
 )
 
 # The times of each 4096 consecutive ids: they turn "since" and "until" into bounds of ids. Times
@@ -198,11 +207,26 @@ quarantine = Table(
     Index(None, "trace_id", "id"),
 )
 
+# New stamps of a trace's events, while it is restamped; whatever else is here is left over.
+# Participants are numbered from 1: they get their numbers in the trace when they take their place.
+restamped = Table(
+    "restamped",
+    metadata,
+    Column("event_id", BigId, primary_key=True, autoincrement=False),
+    Column("trace_id", Integer, nullable=False),
+    Column("participant", Integer, nullable=False),
+    Column("seq", BigInteger, nullable=False),
+    Column("lamport", BigInteger, nullable=False),
+    Column("height", BigInteger, nullable=False),
+    Column("clock", LargeBinary, nullable=False),
+    Column("quiet", Boolean, nullable=False),
+)
+
 jobs = Table(
     "jobs",
     metadata,
     Column("id", Integer, primary_key=True),
-    Column("kind", Text, nullable=False),  # chain | archive | topology
+    Column("kind", Text, nullable=False),  # chain | archive | topology | restamp
     Column("state", Text, nullable=False),  # queued | running | succeeded | failed | cancelled
     Column("vhost", Text, nullable=False),
     Column("request", Text, nullable=False),  # JSON
@@ -253,5 +277,6 @@ __all__ = [
     "metadata",
     "participants",
     "quarantine",
+    "restamped",
     "traces",
 ]

@@ -8,11 +8,15 @@ from typing import Protocol
 
 from app.stored.batches import Batch
 from app.stored.connections import BrokerConnection, ClosedConnection, NewConnection
+from app.stored.restamps import Progress as Moved
+from app.stored.restamps import Rules, Standing
 from app.stored.retention import PrunePlan
 from app.stored.traces import Trace
 from app.traces.status import Snapshot
-from app.tracker import Checkpoint, Record, Restored, Unreadable
+from app.tracker import Channel, Checkpoint, Record, Reference, Restored, Unreadable
+from app.tracker.restamp import Incarnation, NewStamp, Restamped, StoredEvent
 from model.gaps import Gap
+from model.sound import Doubt
 
 
 class TraceMessage(Protocol):
@@ -111,6 +115,12 @@ class Gaps(Protocol):
     async def newest(self, trace_id: int) -> Sequence[Gap]: ...
 
 
+class Doubts(Protocol):
+    """What is known of the traces' soundness (`app.store.doubts`)."""
+
+    async def of_trace(self, trace_id: int) -> Sequence[Doubt]: ...
+
+
 class Events(Protocol):
     """The stored events (`app.store.queries`)."""
 
@@ -144,9 +154,26 @@ class TraceStore(Protocol):
     @property
     def gaps(self) -> Gaps: ...
     @property
+    def doubts(self) -> Doubts: ...
+    @property
     def events(self) -> Events: ...
     @property
     def retention(self) -> Pruning: ...
+
+
+class RestampStore(Protocol):
+    """Where new stamps are put aside (`app.store.restamps`)."""
+
+    async def clear(self) -> None: ...
+    async def standing(self, trace_id: int) -> Standing: ...
+    async def events(self, trace_id: int, *, after: int, limit: int) -> Sequence[StoredEvent]: ...
+    async def channels(self, trace_id: int, *, after: int) -> Sequence[tuple[int, Channel]]: ...
+    async def incarnations(self, names: Collection[str]) -> Mapping[str, Sequence[Incarnation]]: ...
+    async def clocks(self, trace_id: int, ids: Sequence[int]) -> Mapping[int, Reference]: ...
+    async def put_aside(self, trace_id: int, stamps: Sequence[NewStamp]) -> None: ...
+    async def swap(
+        self, trace_id: int, rules: Rules, standing: Standing, new: Restamped, report: Moved
+    ) -> None: ...
 
 
 class Opened(Protocol):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 
 import msgspec
@@ -27,6 +27,7 @@ from app.traces.recorder import unreadable_checkpoint
 from app.traces.retention import Pruned, Retention, preview, retain
 from app.traces.running import RunningTrace
 from app.traces.status import Snapshot, TraceStatus
+from app.traces.supervisor import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS
 from app.tracker import (
     Checkpoint,
     Counters,
@@ -196,6 +197,7 @@ class TraceRegistry:
         if dry_run:
             return await preview(self._store.retention, trace.id, retention)
         async with self._lock(vhost):
+            trace = await self._known(vhost)  # by the rules that it has now
             present = self._running.get(vhost)
             if present is None or not present.is_alive:
                 return await self._retain(trace, retention)
@@ -204,6 +206,27 @@ class TraceRegistry:
                 return await self._retain(trace, retention)
             finally:
                 self._run(trace)
+
+    @contextlib.asynccontextmanager
+    async def paused(self, vhost: str) -> AsyncIterator[None]:
+        """Have a trace pause, and then go on from what is stored, perhaps by other rules.
+
+        Its queue keeps collecting. Raises `NotFoundError` if there never was such a trace,
+        `OutageError` if it does not pause in time.
+        """
+        async with self._lock(vhost):
+            await self._known(vhost)
+            present = self._running.get(vhost)
+            if present is None or not present.is_alive:
+                yield
+                return
+            await present.end(drain=False, deadline=DRAIN_SECONDS)
+            try:
+                if present.is_alive:
+                    raise OutageError(f"the trace of {vhost!r} did not pause in time; ask again")
+                yield
+            finally:
+                self._run(await self._known_at_last(vhost))
 
     async def status(self, vhost: str) -> TraceStatus:
         """Describe one trace; raises `NotFoundError` if there never was one."""
@@ -223,12 +246,12 @@ class TraceRegistry:
         retention = self._settings.retention
         while True:
             with contextlib.suppress(OutageError):
-                for trace in await self._store.traces.list():
-                    async with self._lock(trace.vhost):
-                        present = self._running.get(trace.vhost)
+                for vhost in [trace.vhost for trace in await self._store.traces.list()]:
+                    async with self._lock(vhost):
+                        present = self._running.get(vhost)
                         if present is None or not present.is_alive:
                             with contextlib.suppress(CheckpointError):  # the trace's state says so
-                                await self._retain(trace, retention)
+                                await self._retain(await self._known(vhost), retention)
             await asyncio.sleep(retention.check_seconds)
 
     async def _retain(self, trace: Trace, retention: Retention) -> Pruned:
@@ -248,6 +271,16 @@ class TraceRegistry:
         if trace is None:
             raise NotFoundError(f"virtual host {vhost!r} was never traced")
         return trace
+
+    async def _known_at_last(self, vhost: str) -> Trace:
+        """The trace as it is stored now; waits while the store is away."""
+        pause = FIRST_PAUSE_SECONDS
+        while True:
+            try:
+                return await self._known(vhost)
+            except OutageError:
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
 
     async def _describe(self, trace: Trace) -> TraceStatus:
         running = self._running.get(trace.vhost)
@@ -278,6 +311,7 @@ class TraceRegistry:
             lag=now.lag,
             work=now.work,
             gaps=[*await self._store.gaps.newest(trace.id)],
+            doubts=[*map(str, await self._store.doubts.of_trace(trace.id))],
         )
 
     def _lock(self, vhost: str) -> asyncio.Lock:

@@ -69,9 +69,15 @@ class TraceStatus(msgspec.Struct, frozen=True):
     rate: float
     lag: int | None
     gaps: list[Gap]
+    doubts: list[str] = []  # why its answers may not be sound
     work: Work = msgspec.field(default_factory=Work)
 
     @property
     def participant(self) -> str:
         """The policy, as the API calls it: what counts as a participant."""
         return self.policy
+
+    @property
+    def sound(self) -> bool:
+        """Whether participants are those who act, as far as is seen."""
+        return not self.doubts

@@ -37,27 +37,33 @@ class Quiet:
         if len(patterns) > MOST:
             raise ValueError(f"there are more than {MOST} patterns")
         self.patterns = tuple(patterns)
-        self._exchanges, self._queues = (_compiled(kind, patterns) for kind in KINDS)
-        self._known: tuple[dict[str, bool], dict[str, bool]] = ({}, {})
+        self._exchanges, self._queues = (_Verdicts(_compiled(kind, patterns)) for kind in KINDS)
 
     def covers(self, record: Record) -> bool:
         """Whether a message went through a quiet exchange, or to quiet queues alone."""
         if not self.patterns:
             return False
-        if self._is_quiet(0, self._exchanges, record.exchange):
+        if self._exchanges[record.exchange]:
             return True
         if isinstance(record, Deliver):
-            return self._is_quiet(1, self._queues, record.queue)
-        queues = record.routed_queues
-        return bool(queues) and all(self._is_quiet(1, self._queues, queue) for queue in queues)
+            return self._queues[record.queue]
+        for queue in record.routed_queues:
+            if not self._queues[queue]:
+                return False
+        return bool(record.routed_queues)
 
-    def _is_quiet(self, kind: int, pattern: re.Pattern[str], name: str) -> bool:
-        known = self._known[kind]
-        verdict = known.get(name)
-        if verdict is None:
-            if len(known) >= _REMEMBERED:
-                known.clear()
-            verdict = known[name] = pattern.fullmatch(name) is not None
+
+class _Verdicts(dict[str, bool]):
+    """Whether a pattern covers a name, found out once for each name."""
+
+    def __init__(self, pattern: re.Pattern[str]) -> None:
+        super().__init__()
+        self._pattern = pattern
+
+    def __missing__(self, name: str) -> bool:
+        if len(self) >= _REMEMBERED:
+            self.clear()
+        verdict = self[name] = self._pattern.fullmatch(name) is not None
         return verdict
 
 

@@ -58,19 +58,30 @@ class Replies:
             self._remember(name, publish.channel)
             self._new.append((channel_key, name))
 
-    def with_delivery(self, record: Record) -> tuple[Record, ...]:
-        """A record, and behind a direct reply the delivery that is not traced."""
-        if self.are_traced or isinstance(record, Deliver) or record.exchange:
-            return (record,)
+    def direct_reply(self, record: Record) -> Publish | None:
+        """A publish as one to the queue that stands for whoever asked, if its delivery is untraced.
+
+        None for anything else.
+        """
+        if self.are_traced or record.exchange or not self._waiting or isinstance(record, Deliver):
+            return None
         name = record.routing_keys[0] if record.routing_keys else ""
-        asked = self._waiting.get(name) if is_reply(name) else None
-        if asked is None:
-            return (record,)
-        publish = msgspec.structs.replace(record, routed_queues=(name,))
-        delivery = Deliver(
-            asked, record.exchange, record.routing_keys, name, False, record.properties, record.body
+        if name not in self._waiting:
+            return None
+        return msgspec.structs.replace(record, routed_queues=(name,))
+
+    def delivery_of(self, reply: Publish) -> Deliver:
+        """The delivery of what `direct_reply` returned."""
+        (name,) = reply.routed_queues
+        return Deliver(
+            self._waiting[name],
+            reply.exchange,
+            reply.routing_keys,
+            name,
+            False,
+            reply.properties,
+            reply.body,
         )
-        return publish, delivery
 
     def _remember(self, name: str, channel: Channel) -> None:
         if len(self._waiting) >= MOST:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx
+import msgspec
 import pytest
 from fastapi import FastAPI
 
@@ -23,6 +24,8 @@ from app.api.tail import Tail
 from app.jobs.archives import Archives
 from app.jobs.exports import Exports
 from app.jobs.manager import JobManager
+from app.jobs.restamps import RestampProcess
+from app.jobs.runners import Runners
 from app.jobs.topologies import Topologies
 from app.server import Server, bind, configuration
 from app.settings import Settings
@@ -67,7 +70,13 @@ class World:
             self.subscribers = Subscribers(self.settings.live_subscribers)
             self.tellers = await tell_story(store)
             self.traces.feed.advance(await store.events.last_id())
-            jobs = JobManager(store.jobs, self.spark, queue_limit=self.settings.job_queue)
+            restamps = RestampProcess(
+                msgspec.json.encode(self.settings.portable()),
+                self.traces.paused,
+                Archives(self.settings.archives),
+            )
+            runner = Runners(self.spark, {"restamp": restamps})
+            jobs = JobManager(store.jobs, runner, queue_limit=self.settings.job_queue)
             await jobs.start()
             budget = ByteBudget(self.settings.answers_max_bytes)
             self.searches = searches = Searches(

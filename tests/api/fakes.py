@@ -6,7 +6,8 @@ import asyncio
 import base64
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -130,13 +131,18 @@ class WatchedFeed(Feed):
 
 @dataclass
 class FakeTraces:
-    """Traces that are only remembered."""
+    """Traces that are only remembered, and pause once ``may_pause`` is set, as it is at first."""
 
     vhosts: frozenset[str]
     running: dict[str, TraceStatus] = field(default_factory=dict)
     pruned: list[tuple[str, int | None, float | None, bool]] = field(default_factory=list)
     through: list[int | None] = field(default_factory=list)
+    pauses: list[str] = field(default_factory=list)
+    may_pause: asyncio.Event = field(default_factory=asyncio.Event)
     feed: WatchedFeed = field(default_factory=WatchedFeed)
+
+    def __post_init__(self) -> None:
+        self.may_pause.set()
 
     async def start(
         self, vhost: str, policy: str | None, quiet: Sequence[str] | None = None
@@ -177,6 +183,12 @@ class FakeTraces:
     async def remove(self, vhost: str, retention: Retention) -> Pruned:
         """What pruning comes to."""
         return Pruned(3, 1)
+
+    @asynccontextmanager
+    async def paused(self, vhost: str) -> AsyncIterator[None]:
+        self.pauses.append(vhost)
+        await self.may_pause.wait()
+        yield
 
     async def status(self, vhost: str) -> TraceStatus:
         if vhost not in self.running:
@@ -221,6 +233,8 @@ class FakeSpark:
 
     def __init__(self) -> None:
         self.relation = "before"
+        self.doubts: list[str] = []
+        self.quiet = 0
         self.go = asyncio.Event()
         self.go.set()
         self.running = asyncio.Event()
@@ -254,6 +268,9 @@ class FakeSpark:
             "plan": {"form": "ranges", "reason": "few participants"},
             "gaps": [],
             "complete": True,
+            "sound": not self.doubts,
+            "doubts": self.doubts,
+            "quiet": self.quiet,
             "file": None,
             "events": 0,
             "participants": 0,

@@ -13,6 +13,7 @@ START = 1_767_323_045_000_000  # 2026-01-02T03:04:05Z
 STEP = 1_000_000
 
 SHOP = Channel("rabbit@one", "10.0.0.1:1 -> 10.0.0.9:5672", 1, "shop")
+OTHER_SHOP = Channel("rabbit@one", "10.0.0.1:2 -> 10.0.0.9:5672", 1, "shop")
 BILLING = Channel("rabbit@one", "10.0.0.2:1 -> 10.0.0.9:5672", 1, "billing")
 AUDIT = Channel("rabbit@one", "10.0.0.3:1 -> 10.0.0.9:5672", 1, "audit")
 
@@ -42,6 +43,9 @@ ORDER: Sequence[Record] = (
     publish(SHOP, "picture", body=b"\xff\xfe\x00"),
     deliver(AUDIT, "unseen", "audit", b"?"),
 )
+
+# The shop has received on another channel than it publishes on: one program, two participants.
+UNSOUND: Sequence[Record] = (deliver(OTHER_SHOP, "unseen", "billing", b"?"),)
 
 OTHER: Sequence[Record] = (publish(SHOP, "order.new", "billing"),)
 

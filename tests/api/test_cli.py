@@ -19,7 +19,7 @@ from app.cli.exits import Exit
 from app.cli.output import printable
 from app.errors import OutageError
 from tests.api.conftest import World, make_world, served
-from tests.api.story import ALONE, AUDITED, INVOICED, ORDERED, SHOP, publish
+from tests.api.story import ALONE, AUDITED, INVOICED, ORDERED, SHOP, UNSOUND, publish
 from tools.servers import without_settings
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "cli.md"
@@ -321,6 +321,35 @@ async def test_an_incomplete_answer_ends_with_7_on_request(run: Command, world: 
     assert (await run("compare", INVOICED, AUDITED, "--require-complete")).code == Exit.incomplete
 
 
+async def test_an_unsound_answer_ends_with_8_on_request(run: Command, world: World) -> None:
+    await world.tell(*UNSOUND)
+
+    asked = await run("compare", INVOICED, AUDITED)
+    strict = await run("compare", INVOICED, AUDITED, "--require-complete", "--require-sound")
+    walked = await run("compare", INVOICED, AUDITED, "--require-complete")
+
+    sentence, doubt = asked.out.splitlines()
+    assert sentence.endswith("there may be a path that was not recorded")
+    assert doubt.startswith("NOT SOUND: participants are channels, and 2 of 4 ")
+    assert (asked.code, strict.code, walked.code) == (Exit.concurrent, Exit.unsound, 3)
+
+
+async def test_a_sound_answer_may_be_required(run: Command) -> None:
+    ended = await run("compare", INVOICED, AUDITED, "--require-complete", "--require-sound")
+    assert ended.code == Exit.concurrent
+
+
+async def test_an_unsound_chain_ends_with_8_on_request(run: Command, world: World) -> None:
+    world.spark.doubts, world.spark.quiet = ["participants are channels"], 1_000
+    ended = await run("chain", ORDERED, INVOICED, "--require-sound")
+
+    assert ended.code == Exit.unsound
+    assert ended.out.splitlines()[-2:] == [
+        "NOT SOUND: participants are channels",
+        "quiet traffic in between, which is not followed: at least 1000 event(s)",
+    ]
+
+
 async def test_old_events_are_pruned(run: Command, world: World) -> None:
     await run("trace", "start", "/")
     preview = await run("prune", "/", "--keep-events", 4, "--dry-run")
@@ -350,6 +379,21 @@ async def test_old_events_are_archived_and_then_pruned(run: Command, world: Worl
     assert unbounded.code == Exit.usage
     assert pruned.code == 0
     assert world.traces.through == [2]
+
+
+async def test_stored_events_are_restamped(run: Command) -> None:
+    done = await run("restamp", "/", "--participant", "user", "--quiet", "queue:audit")
+    nothing_quiet = await run("restamp", "/", "--quiet", "", "--json")
+    later = await run("restamp", "/", "--no-wait")
+    unknown, wrong = await run("restamp", "nowhere"), await run("restamp", "/", "--quiet", "audit")
+    reader = await run("restamp", "/", ITC_USER="watcher")
+
+    assert done.out == "/: 7 events restamped, with 3 participants by user\n"
+    assert "job 1: stamping" in done.err
+    assert (nothing_quiet.json["participant"], nothing_quiet.json["quiet"]) == ("user", [])
+    assert later.out == "3\n"
+    assert (unknown.code, wrong.code) == (Exit.not_found, Exit.usage)
+    assert reader.code == Exit.not_authorised
 
 
 async def test_who_sends_what_where_is_counted_and_shown(run: Command) -> None:

@@ -14,6 +14,7 @@ from app.broker.management import ManagementApi, Permissions
 from app.doctor import Finding, examine, missing_rights
 from app.settings import Settings
 from app.store import Store, migrate
+from tests.api.story import ORDER, UNSOUND, Teller
 from tools.servers import Broker
 
 
@@ -71,6 +72,23 @@ async def test_what_a_trace_lacks_is_reported(rabbit: Broker, vhost: str, tmp_pa
     assert off.found.startswith("tracing is off on ")
     assert not unable.well
     assert unable.found == "no right to configure itc.trace"
+
+
+async def test_participants_that_do_not_fit_are_named_with_the_policy_that_does(
+    rabbit: Broker, vhost: str, tmp_path: Path
+) -> None:
+    settings = settings_for(rabbit, tmp_path)
+    await trace(settings, vhost)
+    fitting = (await findings(settings))[f"participants of {vhost}"]
+    store = await Store.open(settings.database.reveal())
+    await Teller(store, vhost).tell((*ORDER, *UNSOUND))
+    await store.close()
+    unfit = (await findings(settings))[f"participants of {vhost}"]
+
+    assert (fitting.well, fitting.advice) == (True, "")
+    assert not unfit.well
+    assert unfit.found.startswith("participants are channels, and 2 of 4 publishes are by channels")
+    assert unfit.advice == f"rabbitmq-itc restamp {vhost} --participant client sees it"
 
 
 async def test_an_account_signs_in_where_it_may_and_need_not_enter_the_default_virtual_host(

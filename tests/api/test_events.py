@@ -22,6 +22,7 @@ from tests.api.story import (
     ORDERED,
     SHOP,
     STRAY,
+    UNSOUND,
     publish,
 )
 
@@ -357,6 +358,39 @@ async def test_an_answer_that_spans_a_gap_says_so(world: World) -> None:
         }
     ]
     assert beside["complete"] is True
+
+
+async def test_an_answer_that_is_not_sound_says_so_and_claims_less(world: World) -> None:
+    async with connected(world.app(), auth=("admin", "secret")) as client:
+        await world.tell(*UNSOUND)
+        apart = (await client.get(f"/itc_db/compare/{INVOICED}/{AUDITED}")).json()
+        ordered = (await client.get(f"/itc_db/compare/{ORDERED}/{INVOICED}")).json()
+
+    assert (apart["complete"], apart["sound"], apart["quiet"]) == (True, False, 0)
+    [doubt] = apart["doubts"]
+    assert doubt.startswith("participants are channels, and 2 of 4 publishes are by channels")
+    assert apart["sentence"] == (
+        "events 3 and 5 are concurrent as far as is known, but some participants may be parts of"
+        " one program, so there may be a path that was not recorded"
+    )
+    assert ordered["sound"] is False
+    assert "as far as is known" not in ordered["sentence"]
+
+
+@pytest.mark.parametrize(("side", "complete"), [("causes", True), ("effects", False)])
+async def test_causes_and_effects_say_how_far_they_are_to_be_relied_on(
+    world: World, side: str, complete: bool
+) -> None:
+    async with connected(world.app(), auth=("admin", "secret")) as client:
+        trace = await world.store.traces.find("/")
+        await world.store.gaps.open(trace.id, after_event_id=5, since=5, reason="tracing was off")
+        sound = (await client.get(f"/itc_db/events/{INVOICED}/{side}")).json()
+        await world.tell(*UNSOUND)
+        unsound = (await client.get(f"/itc_db/events/{INVOICED}/{side}")).json()
+
+    assert (sound["complete"], len(sound["gaps"])) == (complete, 0 if complete else 1)
+    assert (sound["sound"], sound["doubts"], sound["quiet"]) == (True, [], 0)
+    assert (unsound["sound"], len(unsound["doubts"])) == (False, 1)
 
 
 async def test_events_of_two_virtual_hosts_have_no_relation(world: World) -> None:

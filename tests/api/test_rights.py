@@ -53,6 +53,7 @@ ROUTES: dict[tuple[str, str], tuple[str, str, int | str]] = {
     ("GET", "/itc_db/topology"): ("/itc_db/topology?vhost=/", READ, 404),
     ("PUT", "/itc_db/archive"): ("/itc_db/archive?vhost=/&keep_days=1", WRITE, 404),
     ("GET", "/itc_db/archive"): ("/itc_db/archive?vhost=/", READ, 404),
+    ("PUT", "/itc_db/restamp"): ("/itc_db/restamp?vhost=/", WRITE, 404),
     ("GET", "/itc_db/whoami"): ("/itc_db/whoami", READ, LISTS),
     ("GET", "/metrics"): ("/metrics", READ, LISTS),
     ("GET", "/health/live"): ("/health/live", OPEN, LISTS),
@@ -77,6 +78,7 @@ SUCCESS = {
     ("PUT", ALIAS): 400,  # it says no alias
     ("DELETE", ALIAS): 404,  # it has no alias
     ("DELETE", CHAIN): 204,
+    ("PUT", "/itc_db/restamp"): 409,  # it has an archive
     ("DELETE", "/itc_db/jobs/{job_id}"): 409,  # it has ended
 }
 

@@ -97,6 +97,7 @@ class History:
                 "routing_keys": '["order.new"]',
                 "routed_queues": '["work"]',
                 "redelivered": False,
+                "quiet": False,
                 "fingerprint": b"",
                 "properties": '{"headers":{}}',
                 "payload": f"payload of {event_id}".encode(),
@@ -155,6 +156,7 @@ class History:
             "id": trace,
             "vhost": vhost(trace),
             "policy": "channel",
+            "quiet": "[]",
             "wanted": True,
             "created_at": NOON,
             "events": len(ids),
@@ -163,10 +165,17 @@ class History:
 
     def _participant(self, trace: int, actor: Actor) -> dict[str, Any]:
         last = self.rows[actor.events[-1] - 1]
+        name = f"user{actor.number} 127.0.0.1:{actor.number} -> 127.0.0.1:5672 (1)"
         return {
             "trace_id": trace,
             "number": actor.number,
-            "name": f"user{actor.number} 127.0.0.1:{actor.number} -> 127.0.0.1:5672 (1)",
+            "key": name,
+            "name": name,
+            "user": f"user{actor.number}",
+            "place": "127.0.0.1",
+            "client": None,
+            "assumed": False,
+            "published": sum(self.rows[event - 1]["type"] == 0 for event in actor.events),
             "interval": actor.interval,
             "seq": last["seq"],
             "lamport": last["lamport"],

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from model.exports import FORMATS, ChainSummary
 from model.jobs import Problem, Progress
+from model.sound import Assumed, Misfit, Soundness, doubts_of
 from spark_jobs.archived import Archive
 from spark_jobs.chain import ChainRequest, run
 from spark_jobs.database import Database
@@ -166,6 +167,36 @@ def test_the_file_is_the_one_of_before_archiving(
         request = ChainRequest(database, first, last, target, FORMATS[format], archives=archives)
         digests.add(run(spark, request).sha256)
     assert len(digests) == 1
+
+
+def test_an_archive_remembers_what_made_answers_doubtful(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """The participants that showed it are gone; what was quiet is counted in both parts."""
+    history = History()
+    consumer, publisher = history.join(), history.join()
+    history.receive(consumer, None)
+    for each in range(30):
+        history.publish(publisher, quiet=each in (3, 25))
+    url = history.write(tmp_path / "store.db")
+    with sqlite3.connect(tmp_path / "store.db") as connection:
+        connection.execute("UPDATE participants SET user = 'shop'")
+        connection.execute("UPDATE participants SET assumed = 1, name = 'me' WHERE number = 1")
+        connection.execute("UPDATE participants SET last_event_id = 2 WHERE number = 1")
+    archive(spark, url, tmp_path / "archives", history.rows[20]["recorded_at"])
+    prune(tmp_path / "store.db", 20)
+
+    misfit = Misfit("/", "channel", 30, 30)
+    told = {}
+    for first in (2, 3):
+        request = ChainRequest(
+            Database.from_url(url), first, 31, tmp_path / "chain.jsonl", FORMATS["jsonl"],
+            archives=tmp_path / "archives",
+        )  # fmt: skip
+        told[first] = run(spark, request).soundness
+
+    assert told[2] == Soundness(doubts_of([Assumed(1, "me", 1, 2)], misfit), 2)
+    assert told[3] == Soundness(doubts_of([], misfit), 2)
 
 
 def test_a_chain_within_the_archive(pruned: Pruned, export: Export) -> None:

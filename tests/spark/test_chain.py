@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from app.cli.exits import EXIT_OF_STATUS, Exit
 from model.exports import FORMATS, ChainSummary, manifest_of
 from model.jobs import Problem, Progress
+from model.sound import Assumed, Misfit, doubts_of
 from spark_jobs import slices
 from spark_jobs.chain import CONCURRENT, EXIT_CODES, ChainRequest, main, run
 from spark_jobs.database import Database
@@ -140,6 +141,30 @@ def test_gaps_between_the_ends_make_the_answer_incomplete(
     )
     manifest = json.loads(manifest_of(tmp_path / "exports" / "2-20.jsonl").read_text())
     assert manifest["complete"] is whole
+
+
+def test_doubts_and_quiet_events_are_said_as_the_service_says_them(
+    export: Exported, tmp_path: Path
+) -> None:
+    history = History()
+    consumer, publisher = history.join(), history.join()
+    for _ in range(3):
+        history.publish(publisher, quiet=True)
+    history.receive(consumer, 1)
+    for each in range(17):
+        history.publish(publisher, quiet=each < 2)
+    url = history.write(tmp_path / "doubts.db")
+    with sqlite3.connect(tmp_path / "doubts.db") as connection:
+        connection.execute("UPDATE participants SET user = 'shop'")
+        connection.execute("UPDATE participants SET assumed = 1, name = 'me' WHERE number = 1")
+    misfit = str(*doubts_of([], Misfit("/", "channel", 20, 20)))
+    assumed = str(*doubts_of([Assumed(1, "me", 4, 4)], None))
+
+    for first, doubts, quiet in ((5, [misfit], 2), (2, [misfit, assumed], 4)):
+        answer = export(url, first, 20).to_json()
+        manifest = json.loads(manifest_of(tmp_path / "exports" / f"{first}-20.jsonl").read_text())
+        for said in (answer, manifest):
+            assert (said["sound"], said["doubts"], said["quiet"]) == (False, doubts, quiet)
 
 
 def at(stage: str, action: Callable[[], None]) -> Report:

@@ -108,6 +108,9 @@ def test_json_holds_the_summary_and_the_events(export: Export, stored: Stored) -
         "relation": "before",
         "complete": True,
         "gaps": [],
+        "sound": True,
+        "doubts": [],
+        "quiet": 0,
     }
 
 

@@ -211,11 +211,14 @@ class Handler(BaseHTTPRequestHandler):
     def relatives(self, event: Event, side: str, limit: int) -> None:
         events = self.world.events
         if side == "causes":
-            ids = sorted(history.past(events, event) - {event.id}, reverse=True)
+            ids, towards = sorted(history.past(events, event) - {event.id}, reverse=True), 1
         else:
             ids = sorted(history.future(events[: event.id + 20_000], event) - {event.id})
+            towards = len(events)
         items = [self.world.event_json(events[i - 1], payload=False) for i in ids[:limit]]
-        self.json({"event": event.id, "items": items, "truncated": len(ids) > limit})
+        certainty = self.world.certainty_json(event.vhost, event.id, towards)
+        answer = {"event": event.id, "items": items, "truncated": len(ids) > limit}
+        self.json(answer | certainty)
 
     def job(self, number: int, rest: list[str]) -> None:
         job = self.world.jobs.get(number)

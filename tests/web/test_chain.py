@@ -113,6 +113,20 @@ def test_a_chain_across_a_gap_says_that_it_may_not_be_complete(
     expect(page.get_by_text("Not complete.")).to_be_visible()
 
 
+def test_an_answer_that_is_not_sound_says_why_and_claims_less(
+    serve: Callable[[World], Server], open_page: OpenPage
+) -> None:
+    world = demo_world(800)
+    world.traces["/"].doubts.append("2 participants are connections that give no name")
+    a, b = concurrent_pair(world)
+    page = open_page(serve(world), f"#/chain?a={a}&b={b}&event={b}")
+    expect(page.get_by_role("status").filter(has_text="Not sound.")).to_contain_text("give no name")
+    expect(page.get_by_text("As far as is known, neither influenced")).to_be_visible()
+    expect(page.get_by_text("concurrent as far as is known: no message")).to_be_visible()
+    drawer = page.get_by_role("complementary")
+    expect(drawer.get_by_text("Not sound. 2 participants")).to_have_count(2)
+
+
 def test_an_invalid_file_name_cannot_be_sent(demo: Server, open_page: OpenPage) -> None:
     a, b = cause_and_effect(demo.world)
     page = open_page(demo, f"#/chain?a={a}&b={b}")

@@ -63,6 +63,7 @@ class Trace:
         self.policy = "channel"
         self.last_error: str | None = None
         self.gaps: list[dict[str, Any]] = []
+        self.doubts: list[str] = []
         self.rate = 0.0
         self.counters: Counter[str] = Counter()
         self.published: Counter[int] = Counter()  # by participant
@@ -146,6 +147,8 @@ class World:
             "rate": trace.rate if trace.state == "running" else 0.0,
             "lag": 0 if trace.state == "running" else None,
             "gaps": trace.gaps,
+            "sound": not trace.doubts,
+            "doubts": trace.doubts,
         }
 
     def participants_json(self, vhost: str) -> list[dict[str, Any]]:
@@ -269,16 +272,25 @@ class World:
             "equal": "they are the same event",
             "concurrent": f"neither of events {a.id} and {b.id} could have influenced the other",
         }
-        low, high = sorted((a.id, b.id))
-        gaps = [g for g in self.traces[a.vhost].gaps if low <= g["after_event_id"] < high]
         return {
             "a": a.id,
             "b": b.id,
             "vhost": a.vhost,
             "relation": relation,
             "sentence": words[relation],
+            **self.certainty_json(a.vhost, a.id, b.id),
+        }
+
+    def certainty_json(self, vhost: str, a: int, b: int) -> dict[str, Any]:
+        trace = self.traces[vhost]
+        low, high = sorted((a, b))
+        gaps = [g for g in trace.gaps if low <= g["after_event_id"] < high]
+        return {
             "complete": not gaps,
             "gaps": gaps,
+            "sound": not trace.doubts,
+            "doubts": trace.doubts,
+            "quiet": 0,
         }
 
     def deliveries_json(self, event: Event) -> dict[str, Any]:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
 from app.api.answers import Heavy, encoded_answer, events_answer
-from app.api.causality import CLOCK_ALONE, comparison, deliveries_view
+from app.api.causality import (
+    CLOCK_ALONE,
+    certainty,
+    comparison,
+    deliveries_view,
+    of_one_trace,
+)
 from app.api.openapi import READING, READING_ONE, example
 from app.api.ports import Events
 from app.api.rights import check_rights
@@ -24,8 +31,12 @@ from app.errors import NotFoundError
 from app.stored.causality import Walk
 from app.stored.pages import Sort
 from model.event import EVERYTHING, NOTHING_LARGE, Event, Large
+from model.gaps import Gap
+from model.sound import Soundness
 
 router = APIRouter(tags=["events"])
+
+_FIRST, _LAST = 1, 2**63 - 1  # no trace begins before, or goes on after
 
 EventId = Annotated[
     int, Path(ge=1, le=2**63 - 1, description="An event's id.", openapi_examples=example(1))
@@ -118,11 +129,11 @@ async def get_causes(
     event_id: EventId, walk: Annotated[WalkQuery, Query()], user: Reader, parts: Parts
 ) -> Response:
     """What happened before an event, nearest first."""
-    await visible_event(parts.store.events, event_id, user, NOTHING_LARGE)
+    event = await visible_event(parts.store.events, event_id, user, NOTHING_LARGE)
     limit = min(walk.limit, parts.settings.walk_limit_max)
     async with parts.searches.for_walk(user.name, limit):
         found = await parts.store.causality.causes(event_id, limit, walk.large)
-    return _walk_answer(event_id, found, walk, parts)
+    return await _walk_answer(event, _FIRST, found, walk, parts)
 
 
 @router.get("/itc_db/events/{event_id}/effects", response_model=EventWalk, responses=READING_ONE)
@@ -130,17 +141,24 @@ async def get_effects(
     event_id: EventId, walk: Annotated[WalkQuery, Query()], user: Reader, parts: Parts
 ) -> Response:
     """What happened after an event, nearest first."""
-    await visible_event(parts.store.events, event_id, user, NOTHING_LARGE)
+    event = await visible_event(parts.store.events, event_id, user, NOTHING_LARGE)
     limit = min(walk.limit, parts.settings.walk_limit_max)
     async with parts.searches.for_walk(user.name, limit):
         found = await parts.store.causality.effects(event_id, limit, walk.large)
-    return _walk_answer(event_id, found, walk, parts)
+    return await _walk_answer(event, _LAST, found, walk, parts)
 
 
-def _walk_answer(event_id: int, found: Walk, walk: WalkQuery, parts: Services) -> Response:
+async def _walk_answer(
+    event: Event, towards: int, found: Walk, walk: WalkQuery, parts: Services
+) -> Response:
     heavy = Heavy(found.heavy, walk.chosen, walk.large)
     items = heavy.views(found.items)
-    view = {"event": event_id, "items": items, "truncated": found.truncated}
+    view = {
+        "event": event.id,
+        "items": items,
+        "truncated": found.truncated,
+        **certainty(*await _spanned(event.trace_id, event.id, towards, parts)),
+    }
     return _events_answer(view, heavy, parts)
 
 
@@ -162,8 +180,16 @@ async def compare_events(a: EventId, b: OtherId, user: Reader, parts: Parts) -> 
     """How two events are related, in a word and in a sentence."""
     one = await visible_event(parts.store.events, a, user, CLOCK_ALONE)
     other = await visible_event(parts.store.events, b, user, CLOCK_ALONE)
-    gaps = await parts.store.gaps.between(one.trace_id, a, b)
-    return json_answer(comparison(one, other, gaps))
+    spanned = await _spanned(of_one_trace(one, other), a, b, parts)
+    return json_answer(comparison(one, other, *spanned))
+
+
+async def _spanned(
+    trace_id: int, a: int, b: int, parts: Services
+) -> tuple[Sequence[Gap], Soundness]:
+    """What there is to say of the span of an answer."""
+    gaps = await parts.store.gaps.between(trace_id, a, b)
+    return gaps, await parts.store.doubts.between(trace_id, a, b)
 
 
 async def visible_event(

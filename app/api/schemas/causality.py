@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from app.api.schemas.common import Gap, Model, names_of
+from app.api.schemas.common import Certainty, Model, names_of
 from app.api.schemas.events import Event, EventColumns
 from app.stored.deliveries import CopyState
 from itc import Relation
@@ -13,7 +13,7 @@ RelationWord = Annotated[str, names_of(Relation)]
 CopyStateWord = Annotated[str, names_of(CopyState)]
 
 
-class EventWalk(Model):
+class EventWalk(Certainty):
     """Causes or effects of an event, nearest first."""
 
     event: int
@@ -41,7 +41,7 @@ class Deliveries(Model):
     queues: list[QueueFate]
 
 
-class Comparison(Model):
+class Comparison(Certainty):
     """How two events are related."""
 
     a: int
@@ -49,5 +49,3 @@ class Comparison(Model):
     vhost: str
     relation: RelationWord
     sentence: str
-    complete: bool
-    gaps: list[Gap]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.api.schemas.causality import RelationWord
-from app.api.schemas.common import Gap, Model, Time
+from app.api.schemas.common import Certainty, Model, Time
 
 
 class Plan(BaseModel):
@@ -17,7 +17,7 @@ class Plan(BaseModel):
     reason: str
 
 
-class ChainSummary(BaseModel):
+class ChainSummary(Certainty):
     """The answer of a chain job."""
 
     model_config = ConfigDict(populate_by_name=True, extra="allow")
@@ -34,8 +34,6 @@ class ChainSummary(BaseModel):
     participants: int
     bytes: int
     sha256: str | None
-    complete: bool
-    gaps: list[Gap]
     plan: Plan | None
     seconds: dict[str, float]
 

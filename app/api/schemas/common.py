@@ -15,6 +15,7 @@ from pydantic import (
 )
 from pydantic_core import core_schema
 
+from model.sound import MOST_QUIET
 from model.times import iso_time
 
 
@@ -54,3 +55,15 @@ class Gap(Model):
     since: Time
     until: Time | None
     reason: str
+
+
+class Certainty(BaseModel):
+    """How far an answer is to be relied on."""
+
+    complete: bool
+    gaps: list[Gap]
+    sound: bool = Field(description="Whether participants are those who act, as far as is seen.")
+    doubts: list[str] = Field(description="Why it is not sound, a sentence each.")
+    quiet: int = Field(
+        description=f"Events of quiet traffic in its span, counted up to {MOST_QUIET}."
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
 from app.api.schemas.common import Gap, Model, Time, names_of
 from app.traces.life import TraceState
@@ -13,6 +13,10 @@ from app.tracker.quiet import MOST
 
 TraceStateWord = Annotated[str, names_of(TraceState)]
 PolicyWord = Annotated[str, names_of(Policy)]
+# What it says is for clients to know beforehand; a pattern at fault is named by `Quiet`.
+QuietPattern = Annotated[
+    str, WithJsonSchema({"type": "string", "pattern": r"^(exchange|queue):[^\u0000]{1,300}$"})
+]
 
 
 class Counters(Model):
@@ -49,6 +53,8 @@ class Trace(Model):
     rate: float
     lag: int | None
     gaps: list[Gap]
+    sound: bool = Field(description="Whether participants are those who act, as far as is seen.")
+    doubts: list[str] = Field(description="Why it is not sound, a sentence each.")
 
 
 class TraceRequest(BaseModel):
@@ -59,7 +65,7 @@ class TraceRequest(BaseModel):
     participant: PolicyWord | None = Field(
         default=None, description="Who counts as a participant; `client` for a new trace."
     )
-    quiet: Annotated[list[str], Field(max_length=MOST)] | None = Field(
+    quiet: Annotated[list[QuietPattern], Field(max_length=MOST)] | None = Field(
         default=None,
         description="Traffic that joins no clocks, as `exchange:NAME` and `queue:NAME` with `*` "
         "for any characters; Celery's and kombu's control traffic for a new trace.",

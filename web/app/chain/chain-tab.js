@@ -2,8 +2,9 @@ import { html } from "../core/html.js";
 import { api } from "../core/api.js";
 import { useResource } from "../core/resource.js";
 import { href, openEvent, pinnedA, pinnedB } from "../core/route.js";
+import { Caveats, isSure } from "../ui/caveats.js";
 import { EventDrawer } from "../ui/event/drawer.js";
-import { Alert, Empty, Failure, Panel, pending } from "../ui/panel.js";
+import { Empty, Failure, Panel, pending } from "../ui/panel.js";
 import { ExportsTable } from "../ui/exports-table.js";
 import { Icon } from "../ui/icons.js";
 import { ChainJob } from "./chain-job.js";
@@ -41,17 +42,9 @@ function Compared({ a, b }) {
   return html`
     <${Pair} a=${a} b=${b} answer=${data} />
     ${error && html`<${Failure} error=${error} onRetry=${loaded.reload} />`}
-    ${data && !data.complete && html`<${Incomplete} gaps=${data.gaps} />`}
+    ${data && html`<${Caveats} answer=${data} />`}
     ${!data && !error && pending(loaded, "the relation")}
     ${data && html`<${ChainPanel} a=${a} b=${b} answer=${data} />`}`;
-}
-
-function Incomplete({ gaps }) {
-  return html`<${Alert} tone="warn"
-    action=${html`<a class="button small" href=${href("overview")}>Show the gaps</a>`}>
-    <strong>Not complete.</strong> ${gaps.length === 1 ? "A gap lies" : `${gaps.length} gaps lie`} between
-    these events: trace messages may have been lost there, and with them signs of influence.
-  <//>`;
 }
 
 function ChainPanel({ a, b, answer }) {
@@ -59,8 +52,8 @@ function ChainPanel({ a, b, answer }) {
     return html`<${Panel} title="Chain"><${Empty} title="There is no chain between them"
       actions=${html`<a class="button" href=${href("space-time", { event: a })}>
         <${Icon} name="diagram" />See them in space-time</a>`}>
-      The two are concurrent: no message and no participant carries anything from one to the other.
-      If both failed, they failed independently, or from a common cause before them or outside the
+      The two are concurrent${isSure(answer) ? "" : " as far as is known"}: no message and no
+      participant carries anything from one to the other. If both failed, they failed independently, or from a common cause before them or outside the
       broker.<//><//>`;
   }
   if (answer.relation === "equal") {

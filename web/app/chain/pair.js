@@ -15,7 +15,7 @@ export function Pair({ a, b, answer }) {
       ${answer &&
       html`<${RelationSign} relation=${answer.relation} />
         <p class="pair-word">${relationWord(answer.relation)}</p>
-        <p class="soft small">${relationMeaning(answer.relation)}</p>`}
+        <p class="soft small">${relationMeaning(answer)}</p>`}
       ${(a || b) &&
       html`<button class="button small" onClick=${() => patch({ a: b, b: a, job: null })}>
         <${Icon} name="swap" />Swap</button>`}

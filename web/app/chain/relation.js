@@ -1,4 +1,6 @@
 // The four relations in words.
+import { isSure } from "../ui/caveats.js";
+
 const WORDS = {
   before: ["happened before", "A could have influenced B."],
   after: ["happened after", "B could have influenced A."],
@@ -7,4 +9,7 @@ const WORDS = {
 };
 
 export const relationWord = (relation) => WORDS[relation]?.[0] ?? relation;
-export const relationMeaning = (relation) => WORDS[relation]?.[1] ?? "";
+export const relationMeaning = (answer) =>
+  answer.relation === "concurrent" && !isSure(answer)
+    ? "As far as is known, neither influenced the other."
+    : (WORDS[answer.relation]?.[1] ?? "");

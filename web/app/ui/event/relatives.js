@@ -5,6 +5,7 @@ import { api } from "../../core/api.js";
 import { time } from "../../core/format.js";
 import { useResource } from "../../core/resource.js";
 import { hrefHere } from "../../core/route.js";
+import { Footnotes } from "../caveats.js";
 import { about, TypeMark } from "../marks.js";
 import { pending } from "../panel.js";
 
@@ -27,6 +28,7 @@ export function Relatives({ event, side }) {
     (step + 1 < STEPS.length
       ? html`<button class="button small quiet flush-start" onClick=${() => setStep(step + 1)}>Show more</button>`
       : html`<p class="small soft">Only the nearest ${limit} are shown.</p>`)}
+    ${data && html`<${Footnotes} answer=${data} />`}
   </section>`;
 }
 

@@ -1,0 +1,59 @@
+"""``restamp``: other rules of who acts, for the events that are stored."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from app.cli.client import Client
+from app.cli.following import followed, say_job, submit
+from app.cli.options import Json, Url, User, Vhost, Wait
+from app.cli.output import as_json, printable, say
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(restamp)
+
+
+def restamp(
+    vhost: Vhost,
+    participant: Annotated[
+        str | None,
+        typer.Option(
+            help="Who counts as a participant: client, host, user, connection or channel; as "
+            "it is if left out."
+        ),
+    ] = None,
+    quiet: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Traffic that joins no clocks: exchange:NAME or queue:NAME, with * for any "
+            "characters. May be given several times; '' for none; as it is if left out."
+        ),
+    ] = None,
+    wait: Wait = True,
+    json: Json = False,
+    url: Url = None,
+    user: User = None,
+) -> None:
+    """Stamp the stored events of a virtual host anew, by other rules or by those it has.
+
+    The trace goes on, and pauses at the end. Events keep their ids and causes.
+    """
+    wish: dict[str, object] = {} if participant is None else {"participant": participant}
+    if quiet:
+        wish["quiet"] = [pattern for pattern in quiet if pattern]
+    client = Client.from_environment(url, user)
+    job = submit(client, "/itc_db/restamp", wish or None, vhost=vhost)
+    if not wait:
+        return say_job(job, json)
+    summary = followed(client, job)
+    if json:
+        return as_json(summary)
+    assumed = f", {summary['assumed']} of them assumed" if summary["assumed"] else ""
+    return say(
+        f"{printable(vhost)}: {summary['events']} events restamped, with"
+        f" {summary['participants']} participants by {summary['participant']}{assumed}"
+    )

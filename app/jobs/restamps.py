@@ -1,0 +1,122 @@
+"""Restamping as a job, in a process of its own, which ends with it.
+
+The process puts the new stamps aside while the trace runs on. When it has caught up, the trace
+pauses, the process does the rest and has the new take the place of the old in one transaction, and
+the trace goes on by the new rules. A process that is killed leaves the old, or has left the new.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+
+import msgspec
+
+from app.children import Child
+from app.environment import needed
+from app.errors import ConflictError, NotFoundError, OutageError
+from app.jobs.archives import Archives
+from app.jobs.ports import Report
+from app.jobs.process import Answer, error_of
+from app.jobs.requests import JobRequest
+from app.stored.jobs import Json
+from model.jobs import Progress
+
+KIND = "restamp"
+MODULE = "app.restamp_process"
+LINE_BYTES = 1 << 20
+
+
+class RestampProcess:
+    """Runs the jobs that restamp.
+
+    Args:
+        settings: the service's, as one line of JSON, for the process's stdin.
+        pause: has a virtual host's trace pause meanwhile.
+        archives: what is archived cannot be restamped.
+        command: what to start; tests start something else.
+    """
+
+    def __init__(
+        self,
+        settings: bytes,
+        pause: Callable[[str], AbstractAsyncContextManager[None]],
+        archives: Archives,
+        command: Sequence[str] = (sys.executable, "-m", MODULE),
+    ) -> None:
+        self._settings = settings
+        self._pause = pause
+        self._archives = archives
+        self._command = command
+
+    async def run(self, job_id: int, kind: str, work: Json, report: Report) -> Json:
+        """Run one job to its end, and return its result; cancelling kills its process.
+
+        Raises an `ItcError` whose text says why it failed.
+        """
+        del job_id, kind
+        await asyncio.to_thread(check_not_archived, self._archives, work["vhost"])
+        child = await Child.start(
+            self._command, Answer, line_bytes=LINE_BYTES, environment=needed(os.environ)
+        )
+        try:
+            return await self._attend(child, work, report)
+        finally:
+            await child.kill()
+
+    async def _attend(self, child: Child[Answer], work: Json, report: Report) -> Json:
+        began = time.monotonic()
+        for line in (msgspec.Raw(self._settings), work):
+            child.write(line)
+        await _until("caught up", child, report, "nothing has changed, so ask again")
+        replayed = time.monotonic()
+        async with self._pause(work["vhost"]):
+            child.write({"do": "finish"})
+            done = await _until("done", child, report, "it has either the old stamps or the new")
+        seconds = {"replay": replayed - began, "pause": time.monotonic() - replayed}
+        with contextlib.suppress(OutageError):  # the next one tidies up too
+            await _until("tidy", child, report, "it is restamped")
+        return {**done.result, "seconds": {name: round(each, 3) for name, each in seconds.items()}}
+
+
+def restamp_request(
+    vhost: str, trace_id: int, policy: str, quiet: Sequence[str], owner: str
+) -> JobRequest:
+    """The job that restamps a virtual host's trace by these rules."""
+    shown: Json = {"vhost": vhost, "participant": policy, "quiet": list(quiet)}
+    return JobRequest(
+        kind=KIND,
+        vhost=vhost,
+        owner=owner,
+        shown=shown,
+        work={**shown, "trace_id": trace_id},
+        is_alone=True,
+    )
+
+
+def check_not_archived(archives: Archives, vhost: str) -> None:
+    """Raise `ConflictError` if anything of a virtual host is archived. Blocks on the disk."""
+    try:
+        archives.get(vhost)
+    except NotFoundError:
+        return
+    raise ConflictError(
+        f"events of {vhost} are archived, and would keep their old stamps: "
+        "a trace with an archive cannot be restamped"
+    )
+
+
+async def _until(say: str, child: Child[Answer], report: Report, otherwise: str) -> Answer:
+    """What the process says then; ``otherwise`` is how the trace is if the process dies before."""
+    while (answer := await child.read()) is not None:
+        if answer.say == "error":
+            raise error_of(answer)
+        if answer.say == say:
+            return answer
+        report(Progress(answer.stage, answer.percent, answer.rows_read, answer.rows_written))
+    raise OutageError(f"the process that restamps the trace died: {otherwise}")

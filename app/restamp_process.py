@@ -1,0 +1,88 @@
+"""A process that restamps one trace: ``python -m app.restamp_process``.
+
+Reads its settings from the first line of stdin, what to do from the second, and when the trace
+pauses a third; says on stdout how far it is (see `app.jobs.restamps`). It ends when its stdin
+does, whatever it is about: then nobody holds the trace any more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from typing import Any
+
+import msgspec
+import uvloop
+
+from app.errors import ItcError
+from app.garbage import tune_garbage_collection
+from app.main import open_restamping
+from app.settings import Settings
+from app.stored.restamps import Rules
+from model.jobs import Progress
+
+
+class Order(msgspec.Struct, frozen=True):
+    """What to restamp, and by which rules."""
+
+    vhost: str
+    trace_id: int
+    participant: str
+    quiet: tuple[str, ...]
+
+
+async def _restamp(order: Order, settings: Settings, paused: asyncio.Event) -> None:
+    rules = Rules(order.participant, order.quiet)
+    async with open_restamping(settings, order.trace_id, rules, _tell) as restamping:
+        await restamping.catch_up()
+        _say("caught up")
+        await paused.wait()
+        outcome = await restamping.finish()
+        shown = {"vhost": order.vhost, "participant": order.participant, "quiet": order.quiet}
+        _say("done", result={**shown, **msgspec.to_builtins(outcome)})
+        await restamping.tidy()
+        _say("tidy")
+
+
+def _tell(progress: Progress) -> None:
+    _say("progress", **msgspec.to_builtins(progress))
+
+
+def _say(word: str, **more: Any) -> None:
+    sys.stdout.buffer.write(msgspec.json.encode({"say": word, **more}) + b"\n")
+    sys.stdout.buffer.flush()
+
+
+async def _watch(orders: asyncio.StreamReader, paused: asyncio.Event) -> None:
+    """Wait for the pause, and then for the end of stdin, at which the process ends at once."""
+    if await orders.readline():
+        paused.set()
+        await orders.read()
+    os._exit(1)
+
+
+async def _main() -> None:
+    orders = asyncio.StreamReader(limit=1 << 20)
+    loop = asyncio.get_running_loop()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(orders), sys.stdin)
+    settings = Settings.model_validate(msgspec.json.decode(await orders.readline()))
+    order = msgspec.json.decode(await orders.readline(), type=Order)
+    paused = asyncio.Event()
+    watching = asyncio.create_task(_watch(orders, paused))
+    try:
+        await _restamp(order, settings, paused)
+    except ItcError as error:
+        _say("error", reason=str(error))
+    finally:
+        watching.cancel()
+
+
+def main() -> None:
+    """Run until it is done, or stdin ends."""
+    tune_garbage_collection()
+    uvloop.run(_main())
+
+
+if __name__ == "__main__":
+    main()

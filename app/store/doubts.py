@@ -1,0 +1,44 @@
+"""Whether participants are those who act, and how much quiet traffic there was."""
+
+from __future__ import annotations
+
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from app.store.events import MAX_ID
+from app.store.subject import Subject, reads
+from model.sound import (
+    Assumed,
+    Client,
+    Doubt,
+    Soundness,
+    assumed_sql,
+    clients_sql,
+    doubts_of,
+    misfit_of,
+    quiet_sql,
+)
+
+
+class Doubts(Subject):
+    """What is known of the soundness of all traces."""
+
+    @reads
+    async def between(
+        self, connection: AsyncConnection, trace_id: int, a: int, b: int
+    ) -> Soundness:
+        """That of an answer about the events from one to the other, in either order."""
+        quiet = (await connection.execute(text(quiet_sql(trace_id, a, b)))).scalar_one()
+        return Soundness(await _doubts(connection, trace_id, a, b), quiet)
+
+    @reads
+    async def of_trace(self, connection: AsyncConnection, trace_id: int) -> tuple[Doubt, ...]:
+        """The doubts about a whole trace."""
+        return await _doubts(connection, trace_id, 0, MAX_ID)
+
+
+async def _doubts(connection: AsyncConnection, trace_id: int, a: int, b: int) -> tuple[Doubt, ...]:
+    found = await connection.execute(text(assumed_sql(trace_id, a, b)))
+    assumed = [Assumed(*row) for row in found]
+    clients = await connection.execute(text(clients_sql(trace_id)))
+    return doubts_of(assumed, misfit_of([Client(*row) for row in clients]))

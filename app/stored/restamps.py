@@ -1,0 +1,28 @@
+"""What a trace is restamped by, and how far it is when that ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import msgspec
+
+
+class Rules(msgspec.Struct, frozen=True):
+    """Who counts as a participant (`app.tracker.Policy`), and which traffic is quiet."""
+
+    policy: str
+    quiet: tuple[str, ...]
+
+
+class Standing(msgspec.Struct, frozen=True):
+    """A trace's first and last event (0: none), how many it has, and its checkpoint's state."""
+
+    first_id: int
+    last_id: int
+    events: int
+    state: bytes | None
+
+
+# Told how many events are done.
+Progress: TypeAlias = Callable[[int], None]

@@ -1,0 +1,121 @@
+"""Restamping a trace: new stamps are put aside while it runs on, and swapped in while it pauses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from app.errors import CheckpointError
+from app.stored.restamps import Rules, Standing
+from app.traces.ports import RestampStore
+from app.tracker import Places, Policy, Quiet, UnreadableCheckpointError
+from app.tracker.restamp import Restamper, StoredEvent
+from model.jobs import Progress
+
+CHUNK = 2_000
+# So few events behind, the rest may wait for the pause.
+FEW = 5_000
+# Of 100 %: the rest is the swap.
+REPLAY_PERCENT = 75.0
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """What a restamped trace has: events, participants, and how many of these are assumed."""
+
+    events: int
+    participants: int
+    assumed: int
+
+
+class Restamping:
+    """Restamps one trace by other rules."""
+
+    def __init__(
+        self,
+        store: RestampStore,
+        trace_id: int,
+        rules: Rules,
+        report: Callable[[Progress], None],
+        *,
+        shared_places: Sequence[str] = (),
+        assumed: int,
+    ) -> None:
+        self._store = store
+        self._trace_id = trace_id
+        self._rules = rules
+        self._report = report
+        self._restamper = Restamper(
+            Policy(rules.policy), Quiet(rules.quiet), Places(shared_places), assumed=assumed
+        )
+        self._last_id = self._last_key = self._done = 0
+
+    async def catch_up(self) -> None:
+        """Put new stamps aside until few events have none, or no fewer than a lap before."""
+        await self._store.clear()
+        behind = None
+        while True:
+            done = self._done
+            await self._replay()
+            lap = self._done - done
+            if lap <= FEW or (behind is not None and lap > behind / 2):
+                return
+            behind = lap
+
+    async def finish(self) -> Outcome:
+        """Stamp the rest of a trace that pauses, and have the new take the place of the old.
+
+        Raises `CheckpointError` if the trace's checkpoint cannot be read.
+        """
+        await self._replay()
+        standing = await self._store.standing(self._trace_id)
+        try:
+            await self._introduce(self._restamper.waiting(standing.state))
+            new = self._restamper.end(standing.state, standing.first_id)
+        except UnreadableCheckpointError as error:
+            raise CheckpointError(
+                "the checkpoint of the trace cannot be read: first rabbitmq-itc trace reset"
+            ) from error
+        await self._store.swap(
+            self._trace_id, self._rules, standing, new, lambda moved: self._moved(standing, moved)
+        )
+        assumed = sum(each.state.assumed for each in new.participants)
+        return Outcome(standing.events, len(new.participants), assumed)
+
+    async def tidy(self) -> None:
+        """Remove what was put aside."""
+        await self._store.clear()
+
+    async def _replay(self) -> None:
+        """Stamp what is stored by now."""
+        standing = await self._store.standing(self._trace_id)
+        while self._last_id < standing.last_id and (events := await self._next()):
+            wanted = self._restamper.wanted(events)
+            known = await self._store.clocks(self._trace_id, wanted) if wanted else {}
+            await self._store.put_aside(self._trace_id, self._restamper.stamp(events, known))
+            self._last_id, self._done = events[-1].id, self._done + len(events)
+            share = min(1.0, self._done / max(standing.events, 1))
+            self._say("stamping", REPLAY_PERCENT * share)
+
+    async def _next(self) -> Sequence[StoredEvent]:
+        """The next events, with all of their channels known."""
+        while True:
+            events = await self._store.events(self._trace_id, after=self._last_id, limit=CHUNK)
+            if self._restamper.has_met(events):
+                return events
+            # Newer than these events, so that theirs are among them; unless retention came between.
+            channels = await self._store.channels(self._trace_id, after=self._last_key)
+            if channels:
+                self._last_key = channels[-1][0]
+                await self._introduce(self._restamper.meet(channels))
+
+    async def _introduce(self, names: Sequence[str]) -> None:
+        if names:
+            self._restamper.introduce(await self._store.incarnations(names))
+
+    def _moved(self, standing: Standing, moved: int) -> None:
+        share = moved / max(standing.events, 1)
+        self._say("swapping", REPLAY_PERCENT + (100.0 - REPLAY_PERCENT) * share, moved)
+
+    def _say(self, stage: str, percent: float, written: int = 0) -> None:
+        self._report(Progress(stage, round(percent, 1), self._done, written))

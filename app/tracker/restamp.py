@@ -1,0 +1,272 @@
+"""Stored events stamped anew, by other rules of who acts and of what is quiet.
+
+Nothing is matched again: causes, matches and types stay as they are stored. Ids are a linear
+extension of happens-before, so events are taken in the order of their ids; a received event whose
+cause is no longer stored joins nothing.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from app.tracker.events import ParticipantState, Reference
+from app.tracker.identity import Places, Policy
+from app.tracker.participants import Participant, Participants
+from app.tracker.quiet import Quiet
+from app.tracker.records import Channel, Deliver, Publish, Record
+from app.tracker.tracker import encode_state, read_state
+from model.words import EventType
+
+# The broker's clock and ours differ, and ours says when a trace message arrived.
+CLOCKS_DIFFER = 1_000_000  # µs
+
+
+class StoredEvent(msgspec.Struct, frozen=True):
+    """What of an event its stamp depends on; ``cause`` is the id of the one that it received."""
+
+    id: int
+    type: int
+    channel_key: int
+    recorded_at: int
+    exchange: str
+    queue: str | None
+    routed_queues: tuple[str, ...]
+    cause: int | None
+    quiet: bool
+
+
+class NewStamp(msgspec.Struct, frozen=True):
+    """An event's new stamp; participants are numbered from 1 until the end."""
+
+    event_id: int
+    participant: int
+    seq: int
+    lamport: int
+    height: int
+    clock: bytes
+    quiet: bool
+
+
+class NewChannel(msgspec.Struct, frozen=True):
+    """Whose a channel is now. The last event's id is None where the channel is all that acts."""
+
+    key: int
+    participant: int
+    last_event_id: int | None
+
+
+class NewParticipant(msgspec.Struct, frozen=True):
+    """A participant, and its first and last events; the first may be gone by now."""
+
+    state: ParticipantState
+    first_event_id: int
+    last_event_id: int
+
+
+class Restamped(msgspec.Struct, frozen=True):
+    """All that takes the place of a trace's old stamps.
+
+    The participants of the new stamps have ``offset`` added to their numbers. ``state`` is the
+    checkpoint's, None where there is none yet.
+    """
+
+    offset: int
+    state: bytes | None
+    participants: list[NewParticipant]
+    channels: list[NewChannel]
+
+
+class Incarnation(msgspec.Struct, frozen=True):
+    """A connection of a name that others may have had before: since when (µs), and its client."""
+
+    opened_at: int
+    client: str | None
+
+
+class Restamper:
+    """Stamps the stored events of one trace."""
+
+    def __init__(self, policy: Policy, quiet: Quiet, places: Places, *, assumed: int) -> None:
+        """Have at most ``assumed`` participants for connections of which nothing is known."""
+        self._policy = policy
+        self._quiet = quiet
+        self._participants = Participants(policy, places, assumed=assumed)
+        self._channels: dict[int, Channel] = {}
+        self._clients: dict[str, Sequence[Incarnation]] = {}
+        # By the channel's stored key: the key here, and who acts.
+        self._acting: dict[int, tuple[int, Participant]] = {}
+        self._owner: dict[Channel, int] = {}  # the stored key of those that acted last
+        self._last: dict[int, int] = {}  # a stored channel's last event
+        self._first: dict[int, int] = {}  # a participant's first event
+        # Events of this chunk and the one before, whose clocks are likely to be joined.
+        self._recent: dict[int, Reference] = {}
+        self._before: dict[int, Reference] = {}
+        self._quiet_before = self._quiet_now = 0
+
+    def meet(self, channels: Iterable[tuple[int, Channel]]) -> list[str]:
+        """Take in channels by their stored keys; returns connections to `introduce` before."""
+        new = dict(channels)
+        self._channels |= new
+        connections = {channel.connection: None for channel in new.values()}
+        return [name for name in connections if name not in self._clients]
+
+    def waiting(self, state: bytes | None) -> list[str]:
+        """Connections of the records that a checkpoint holds, to `introduce` before the end.
+
+        Raises `UnreadableCheckpointError`.
+        """
+        held = read_state(state).held if state else []
+        names = {each.record.channel.connection for each in held}
+        return sorted(names - self._clients.keys())
+
+    def introduce(self, clients: Mapping[str, Sequence[Incarnation]]) -> None:
+        """Say which clients' connections had a name, the oldest first."""
+        self._clients.update(clients)
+
+    def has_met(self, events: Iterable[StoredEvent]) -> bool:
+        """Whether the channels of all these events are known."""
+        return all(event.channel_key in self._channels for event in events)
+
+    def wanted(self, events: Sequence[StoredEvent]) -> list[int]:
+        """The ids of causes whose new clocks are not at hand."""
+        here = {event.id for event in events}
+        causes = {event.cause for event in events if event.cause is not None}
+        return sorted(causes - here - self._recent.keys())
+
+    def stamp(
+        self, events: Sequence[StoredEvent], known: Mapping[int, Reference]
+    ) -> list[NewStamp]:
+        """Stamp the next events; ``known`` are the new clocks of what is `wanted` of them."""
+        self._before, self._recent = self._recent, {}
+        stamps = [self._stamp(event, known) for event in events]
+        self._participants.changes()  # nobody else takes them, and they would grow
+        return stamps
+
+    def end(self, state: bytes | None, first_id: int) -> Restamped:
+        """What takes the place of the old, once the last stored event is stamped.
+
+        ``state`` is that of the trace's checkpoint; retention may meanwhile have removed what is
+        before ``first_id``. Raises `UnreadableCheckpointError`.
+        """
+        participants = self._participants
+        participants.retire_before(first_id)
+        if state is None:
+            return Restamped(0, None, [], [])
+        old = read_state(state)
+        offset = old.next_participant - 1
+        alive = {
+            participant.number: participant
+            for _, participant in self._acting.values()
+            if _last_id(participant) >= first_id
+        }
+        for held in old.held:
+            self._introduce(held.record.channel, held.at)
+        old.totals.counters.quiet += self._quiet_now - self._quiet_before
+        new = msgspec.structs.replace(
+            old,
+            pool=participants.pool.dump(),
+            next_participant=participants.next_participant + offset,
+            totals=msgspec.structs.replace(old.totals, participants=len(alive)),
+            decided=participants.decided(
+                {held.record.channel.connection for held in old.held}
+            ),
+        )
+        return Restamped(
+            offset=offset,
+            state=encode_state(new),
+            participants=[
+                NewParticipant(
+                    _numbered(participant, offset),
+                    self._first[number],
+                    _last_id(participant),
+                )
+                for number, participant in sorted(alive.items())
+            ],
+            channels=[
+                NewChannel(
+                    key,
+                    participant.number + offset,
+                    None if self._policy is Policy.channel else self._last[key],
+                )
+                for key, (_, participant) in self._acting.items()
+                if self._last[key] >= first_id
+            ],
+        )
+
+    def _stamp(self, event: StoredEvent, known: Mapping[int, Reference]) -> NewStamp:
+        key, participant = self._who(event)
+        quiet = self._quiet.covers(_record(event, self._channels[event.channel_key]))
+        self._quiet_before += event.quiet
+        self._quiet_now += quiet
+        cause = None
+        if event.cause is not None and not quiet:
+            cause = (
+                self._recent.get(event.cause)
+                or self._before.get(event.cause)
+                or known.get(event.cause)
+            )
+        reference = self._participants.advance(key, participant, cause)
+        reference.id = event.id
+        participant.published += event.type == EventType.published
+        self._recent[event.id] = reference
+        self._last[event.channel_key] = event.id
+        self._first.setdefault(participant.number, event.id)
+        return NewStamp(
+            event.id,
+            participant.number,
+            participant.seq,
+            participant.lamport,
+            participant.height,
+            reference.packed,
+            quiet,
+        )
+
+    def _who(self, event: StoredEvent) -> tuple[int, Participant]:
+        """Who acts on an event's channel; its first event decides."""
+        acting = self._acting.get(event.channel_key)
+        if acting is None:
+            channel = self._channels[event.channel_key]
+            if channel in self._owner:  # a channel of that name had ended: so had its connection
+                self._end(channel.connection)
+            self._introduce(channel, event.recorded_at)
+            self._owner[channel] = event.channel_key
+            acting = self._acting[event.channel_key] = self._participants.acting(channel)
+        return acting
+
+    def _end(self, connection: str) -> None:
+        self._participants.end(connection)
+        for channel in [each for each in self._owner if each.connection == connection]:
+            del self._owner[channel]
+
+    def _introduce(self, channel: Channel, at: int) -> None:
+        if self._participants.is_stranger(channel):
+            self._participants.introduce(channel, self._client(channel.connection, at))
+
+    def _client(self, connection: str, at: int) -> str | None:
+        """The name of the client that had the connection at a time (µs)."""
+        known = self._clients.get(connection, ())
+        if not known:
+            return None
+        opened = [each.opened_at for each in known]
+        return known[max(0, bisect_right(opened, at + CLOCKS_DIFFER) - 1)].client
+
+
+def _record(event: StoredEvent, channel: Channel) -> Record:
+    """As much of the record as quiet traffic is told by."""
+    if event.queue is None:
+        return Publish(channel, event.exchange, (), event.routed_queues, {}, b"")
+    return Deliver(channel, event.exchange, (), event.queue, False, {}, b"")
+
+
+def _last_id(participant: Participant) -> int:
+    last = participant.last
+    return (last.id if last else None) or 0
+
+
+def _numbered(participant: Participant, offset: int) -> ParticipantState:
+    number = participant.number + offset
+    name = participant.identity.label(number)
+    return msgspec.structs.replace(participant.state(), number=number, name=name)

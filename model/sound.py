@@ -1,0 +1,200 @@
+"""Soundness: whether participants are those who act, as far as it can be seen.
+
+A participant that is finer than its program makes a delivery and the reaction to it look
+concurrent. That is seen in two ways: in participants that were assumed, and in participants that
+publish and never receive, where others of their client receive. Service and Spark ask with the
+same queries and say the same sentences.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+MOST_QUIET = 1_000
+"""Quiet events of an answer's span are counted up to this many."""
+
+NAMED = 3
+FINE = ("connection", "channel")
+"""The policies that may take one program for several participants."""
+
+
+@dataclass(frozen=True, slots=True)
+class Assumed:
+    """A participant that is taken for a program of its own, and may be a part of another."""
+
+    number: int
+    name: str
+    first_event_id: int
+    last_event_id: int
+
+    def is_within(self, a: int, b: int) -> bool:
+        """Whether an answer about the events from one to the other, in either order, is about it.
+
+        By the span of its events, though none of these need lie between the two.
+        """
+        first, last = sorted((a, b))
+        return self.last_event_id >= first and self.first_event_id <= last
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """The participants of one user, place and client's name (empty: none is known).
+
+    Of their ``publishes``, ``alone`` are by those that never received; ``receives``: another has.
+    """
+
+    vhost: str
+    policy: str
+    user: str
+    place: str
+    client: str
+    publishes: int
+    alone: int
+    receives: int
+
+
+@dataclass(frozen=True, slots=True)
+class Misfit:
+    """A policy that is too fine for a trace's clients.
+
+    Of ``publishes``, ``apart`` are by participants that never received, of clients that receive as
+    other participants.
+    """
+
+    vhost: str
+    policy: str
+    publishes: int
+    apart: int
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """Why an answer is not sound, and what to do about it; ``str()`` is the sentence for both."""
+
+    found: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"{self.found}; {self.remedy}"
+
+
+@dataclass(frozen=True, slots=True)
+class Soundness:
+    """What an answer says of its span beside gaps: doubts, and how many quiet events it holds."""
+
+    doubts: tuple[Doubt, ...] = ()
+    quiet: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        """As the API and exports show it."""
+        return {
+            "sound": not self.doubts,
+            "doubts": [str(doubt) for doubt in self.doubts],
+            "quiet": self.quiet,
+        }
+
+
+def doubts_of(assumed: Sequence[Assumed], misfit: Misfit | None) -> tuple[Doubt, ...]:
+    """The doubts about an answer, by the assumed participants of its span and its trace's policy.
+
+    One publish that is ``apart`` is enough.
+    """
+    found = []
+    if misfit is not None and misfit.apart:
+        found.append(_of_misfit(misfit))
+    if assumed:
+        found.append(_of_assumed(assumed))
+    return tuple(found)
+
+
+def _of_misfit(misfit: Misfit) -> Doubt:
+    verb = "is" if misfit.apart == 1 else "are"
+    return Doubt(
+        f"participants are {misfit.policy}s, and {misfit.apart} of {misfit.publishes} publishes"
+        f" {verb} by {misfit.policy}s that received nothing, of clients that receive on others:"
+        " what led to them is not seen",
+        f"rabbitmq-itc restamp {shlex.quote(misfit.vhost)} --participant client sees it",
+    )
+
+
+def _of_assumed(assumed: Sequence[Assumed]) -> Doubt:
+    names = [each.name for each in assumed[:NAMED]]
+    if len(assumed) > NAMED:
+        names.append(f"{len(assumed) - NAMED} more")
+    listed = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+    if len(assumed) == 1:
+        said = "1 participant is a connection that gives no name, at a place that several"
+        part = "it may be a part"
+    else:
+        said = f"{len(assumed)} participants are connections that give no name, at places that"
+        said += " several"
+        part = "each may be a part"
+    return Doubt(
+        f"{said} programs share ({listed}): {part} of another participant",
+        "connections that give their client's name tell them apart",
+    )
+
+
+def assumed_sql(trace_id: int, a: int, b: int) -> str:
+    """The query for `Assumed`s, `Assumed.is_within`; a test holds one to the other."""
+    first, last = sorted((int(a), int(b)))
+    return (
+        "SELECT number, name, first_event_id, last_event_id FROM participants"
+        f" WHERE trace_id = {int(trace_id)} AND assumed"
+        f" AND last_event_id >= {first} AND first_event_id <= {last} ORDER BY number"
+    )
+
+
+def misfit_of(clients: Sequence[Client]) -> Misfit | None:
+    """How a trace's policy does not fit, if it is one that may not.
+
+    Of a client with a name at loopback, only participants of the same name count, and those without
+    one, which may be of any; elsewhere all of its user and place are one client.
+    """
+    if not clients:
+        return None
+    receiving = [each for each in clients if each.receives]
+    known = {(each.user, each.place) for each in receiving}
+    known_by_name = {(each.user, each.place, each.client) for each in receiving}
+    apart = 0
+    for each in clients:
+        if each.client and _is_loopback(each.place):
+            receives = any(
+                (each.user, each.place, name) in known_by_name for name in (each.client, "")
+            )
+        else:
+            receives = (each.user, each.place) in known
+        apart += each.alone if receives else 0
+    publishes = sum(each.publishes for each in clients)
+    return Misfit(clients[0].vhost, clients[0].policy, publishes, apart)
+
+
+def _is_loopback(place: str) -> bool:
+    return place == "::1" or place.startswith("127.")
+
+
+def clients_sql(trace_id: int) -> str:
+    """The query for a trace's `Client`s; no rows where its policy is not among `FINE`."""
+    fine = ", ".join(f"'{policy}'" for policy in FINE)
+    return f"""
+SELECT t.vhost, t.policy,
+  p."user", coalesce(p.place, '') AS place, coalesce(p.client, '') AS client,
+  CAST(sum(p.published) AS BIGINT) AS publishes,
+  CAST(sum(CASE WHEN p.published = p.seq THEN p.published ELSE 0 END) AS BIGINT) AS alone,
+  max(CASE WHEN p.published < p.seq THEN 1 ELSE 0 END) AS receives
+FROM traces AS t CROSS JOIN participants AS p
+WHERE t.id = {int(trace_id)} AND t.policy IN ({fine}) AND p.trace_id = t.id
+GROUP BY t.vhost, t.policy, p."user", p.place, p.client
+"""
+
+
+def quiet_sql(trace_id: int, a: int, b: int) -> str:
+    """The query for the number of quiet events from one to the other, counted to `MOST_QUIET`."""
+    first, last = sorted((int(a), int(b)))
+    return (
+        f"SELECT count(*) AS quiet FROM (SELECT id FROM events WHERE trace_id = {int(trace_id)}"
+        f" AND quiet AND id BETWEEN {first} AND {last} LIMIT {MOST_QUIET}) AS counted"
+    )

@@ -1,0 +1,129 @@
+"""Restamping over HTTP, by a real process on a real store."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from app.api.schemas.restamp import RestampSummary
+from app.tracker import Policy
+from tests.api.conftest import World
+from tests.api.story import BILLED, ORDERED, STRAY
+
+URL = "/itc_db/restamp"
+SLASH = {"vhost": "/"}
+LATER = {"prefer": "respond-async"}
+
+
+async def test_stored_events_get_other_participants(
+    world: World, client: httpx.AsyncClient
+) -> None:
+    before = (await client.get("/itc_db", params=SLASH)).json()
+    answer = await client.put(URL, params=SLASH, json={"participant": "host"})
+    summary = RestampSummary.model_validate(answer.json())
+    after = (await client.get("/itc_db", params=SLASH)).json()
+    people = (await client.get("/itc_db/participants", params=SLASH)).json()
+    relation = (await client.get(f"/itc_db/compare/{ORDERED}/{BILLED}")).json()["relation"]
+    trace = await world.store.traces.find("/")
+
+    assert answer.status_code == 200
+    assert (summary.events, summary.participants, summary.assumed) == (STRAY, 3, 0)
+    assert world.traces.pauses == ["/"]
+    assert trace is not None
+    assert (trace.policy, trace.events) == ("host", STRAY)
+    assert {person["name"] for person in people} == {
+        "shop@10.0.0.1",
+        "billing@10.0.0.2",
+        "audit@10.0.0.3",
+    }
+    assert relation == "before"
+    kept = ("id", "cause", "match", "payload_bytes")
+    assert [[event[name] for name in kept] for event in after] == [
+        [event[name] for name in kept] for event in before
+    ]
+
+
+async def test_without_a_body_the_rules_stay(world: World, client: httpx.AsyncClient) -> None:
+    answer = await client.put(URL, params=SLASH)
+
+    assert answer.status_code == 200
+    trace = await world.store.traces.find("/")
+    assert trace is not None
+    assert (answer.json()["participant"], answer.json()["quiet"]) == (
+        trace.policy,
+        list(trace.quiet),
+    )
+
+
+async def test_quiet_traffic_is_chosen_anew(world: World, client: httpx.AsyncClient) -> None:
+    answer = await client.put(URL, params=SLASH, json={"quiet": ["exchange:orders"]})
+    event = (await client.get(f"/itc_db/events/{BILLED}")).json()
+    relation = (await client.get(f"/itc_db/compare/{ORDERED}/{BILLED}")).json()["relation"]
+
+    assert answer.json()["quiet"] == ["exchange:orders"]
+    assert (event["quiet"], event["cause"], relation) == (True, ORDERED, "concurrent")
+
+
+@pytest.mark.parametrize(
+    ("vhost", "body", "status"),
+    [
+        ("/", {"participant": "queue"}, 400),
+        ("/", {"quiet": ["audit"]}, 400),
+        ("/", {"quiet": ["queue:" + "x" * 301]}, 400),
+        ("/", {"quiet": ["queue:a"] * 101}, 400),
+        ("/", {"reset": True}, 400),
+        ("shop", {"participant": "host"}, 404),
+        ("secret", {"participant": "host"}, 404),
+    ],
+)
+async def test_what_cannot_be_is_refused(
+    world: World, client: httpx.AsyncClient, vhost: str, body: dict[str, object], status: int
+) -> None:
+    answer = await client.put(URL, params={"vhost": vhost}, json=body)
+
+    assert answer.status_code == status
+    assert world.spark.runs == 0
+
+
+async def test_only_one_at_a_time_and_it_can_be_cancelled(
+    world: World, client: httpx.AsyncClient
+) -> None:
+    world.traces.may_pause.clear()
+    first = await client.put(URL, params=SLASH, json={"participant": "host"}, headers=LATER)
+    same = await client.put(URL, params=SLASH, json={"participant": "host"}, headers=LATER)
+    other = await client.put(URL, params=SLASH, json={"participant": "user"}, headers=LATER)
+    cancelled = await client.delete("/itc_db/jobs/1")
+    world.traces.may_pause.set()
+    job = (await client.get("/itc_db/jobs/1")).json()
+    trace = await world.store.traces.find("/")
+    again = await client.put(URL, params=SLASH, json={"participant": "user"})
+
+    assert (first.status_code, first.json()["kind"]) == (202, "restamp")
+    assert (same.status_code, other.status_code) == (409, 409)
+    assert other.json()["reason"] == "job 1, a restamp of /, has not ended"
+    assert (cancelled.status_code, job["state"]) == (204, "cancelled")
+    assert trace is not None
+    assert trace.policy == Policy.channel
+    assert again.json()["participant"] == "user"
+
+
+async def test_what_is_archived_is_not_restamped(client: httpx.AsyncClient) -> None:
+    await client.put("/itc_db/archive", params={"vhost": "/", "keep_days": 7})
+    answer = await client.put(URL, params=SLASH, json={"participant": "host"})
+
+    assert answer.status_code == 409
+    assert "archive" in answer.json()["reason"]
+
+
+async def test_a_checkpoint_that_cannot_be_read_fails_the_job(
+    world: World, client: httpx.AsyncClient
+) -> None:
+    await world.store.batches.database.write(
+        lambda connection: connection.exec_driver_sql(
+            "UPDATE traces SET checkpoint = x'00' WHERE vhost = '/'"
+        )
+    )
+    answer = await client.put(URL, params=SLASH, json={"participant": "host"})
+
+    assert answer.status_code == 500
+    assert "rabbitmq-itc trace reset" in answer.json()["reason"]

@@ -1,0 +1,42 @@
+"""Restamps a trace by user, says when a moment has come, and goes no further."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+
+from app.store import Store, restamps
+from app.stored.restamps import Rules
+from app.traces import restamping
+from app.tracker import Policy
+from model.jobs import Progress
+
+MOMENT = sys.argv[2]
+
+
+def _look(progress: Progress) -> None:
+    if progress.stage == MOMENT and progress.percent > 20:
+        print(MOMENT, flush=True)
+        time.sleep(600)
+
+
+async def _hang(*_: object) -> None:
+    print(MOMENT, flush=True)
+    await asyncio.Event().wait()
+
+
+async def _main() -> None:
+    restamping.CHUNK = 7
+    store = await Store.open(os.environ["ITC_DATABASE_URL"])
+    if MOMENT == "before the commit":
+        restamps.note_first_events = _hang
+    rules = Rules(Policy.user, ("queue:audit",))
+    work = restamping.Restamping(store.restamps, int(sys.argv[1]), rules, _look, assumed=64)
+    await work.catch_up()
+    await work.finish()
+    await _hang()
+
+
+asyncio.run(_main())

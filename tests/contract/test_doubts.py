@@ -1,0 +1,149 @@
+"""What the store and the jobs find of an answer's soundness, on both databases."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import pytest
+from sqlalchemy import insert, text
+
+from app.store import Store
+from app.store.migrate import connected
+from app.store.tables import events, participants, traces
+from app.tracker import Policy
+from model.sound import MOST_QUIET, Assumed, Misfit, quiet_sql
+from spark_jobs.database import Database
+from spark_jobs.history import History as Jobs
+from tests.contract.history import History
+
+# A client (user, place, name), and how much one of its participants published and received.
+Actor: TypeAlias = tuple[tuple[str, str | None, str | None], int, int]
+
+SHOP = ("shop", "10.0.0.7", None)
+NAMED = ("shop", "127.0.0.1", "orders")
+OTHER = ("shop", "127.0.0.1", "billing")
+NAMELESS = ("shop", "127.0.0.1", None)
+ELSEWHERE = ("shop", "10.0.0.8", None)
+OLD = ("shop", None, None)
+
+
+async def made(database_url: str, policy: str, *actors: Actor) -> None:
+    """A trace whose participants, from number 1, are (client, publishes, deliveries)."""
+    async with connected(database_url) as connection:
+        await connection.execute(
+            insert(traces).values(
+                id=7, vhost="/", policy=policy, quiet="[]", wanted=True, created_at=0, events=1,
+                last_event_id=1,
+            )
+        )  # fmt: skip
+        for number, ((user, place, client), published, received) in enumerate(actors, 1):
+            await connection.execute(
+                insert(participants).values(
+                    trace_id=7, number=number, key=str(number), name=f"{user} #{number}",
+                    user=user, place=place, client=client, assumed=policy == "client",
+                    interval=f"{number:b}", seq=published + received, published=published,
+                    lamport=1, height=1, base=0, first_event_id=10 * number,
+                    last_event_id=10 * number + 5,
+                )
+            )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("policy", "actors", "apart"),
+    [
+        ("channel", [(SHOP, 3, 0), (SHOP, 0, 4)], 3),
+        ("connection", [(SHOP, 3, 0), (SHOP, 0, 4)], 3),
+        ("channel", [(SHOP, 3, 1), (SHOP, 0, 4)], 0),
+        ("channel", [(SHOP, 3, 0), (SHOP, 5, 1), (SHOP, 2, 0)], 5),
+        ("channel", [(SHOP, 3, 0), (SHOP, 4, 0)], 0),  # a client that only publishes
+        ("channel", [(SHOP, 3, 0), (ELSEWHERE, 0, 4)], 0),
+        ("channel", [(SHOP, 3, 0), (("robot", "10.0.0.7", None), 0, 4)], 0),
+        ("channel", [(NAMED, 3, 0), (NAMED, 0, 4)], 3),
+        ("channel", [(NAMED, 3, 0), (OTHER, 0, 4)], 0),  # two programs at loopback
+        ("channel", [(("shop", "::1", "a"), 3, 0), (("shop", "::1", "b"), 0, 4)], 0),
+        ("channel", [(NAMED, 3, 0), (NAMELESS, 0, 4)], 3),  # nobody knows
+        ("channel", [(NAMELESS, 3, 0), (OTHER, 0, 4)], 3),
+        ("channel", [(("shop", "10.0.0.7", "a"), 3, 0), (("shop", "10.0.0.7", "b"), 0, 4)], 3),
+        ("channel", [(OLD, 3, 0), (OLD, 0, 4)], 3),
+        ("channel", [(OLD, 3, 0), (SHOP, 0, 4)], 0),
+    ],
+)
+async def test_publishes_apart_from_what_their_client_receives_are_counted(
+    database_url: str, policy: str, actors: list[Actor], apart: int
+) -> None:
+    await made(database_url, policy, *actors)
+    with Database.from_url(database_url).connect() as connection:
+        found = Jobs(connection).misfit(7)
+    assert found == Misfit("/", policy, sum(actor[1] for actor in actors), apart)
+    store = await Store.open(database_url)
+    assert bool(await store.doubts.of_trace(7)) is bool(apart)
+    await store.close()
+
+
+@pytest.mark.parametrize("policy", ["client", "host", "user"])
+async def test_no_other_policy_is_too_fine(database_url: str, policy: str) -> None:
+    await made(database_url, policy, (SHOP, 3, 0), (SHOP, 0, 4))
+    with Database.from_url(database_url).connect() as connection:
+        assert Jobs(connection).misfit(7) is None
+
+
+async def test_assumed_participants_are_those_of_the_span(database_url: str) -> None:
+    await made(database_url, "client", *[(NAMELESS, 1, 1)] * 4)
+    every = [Assumed(n, f"shop #{n}", 10 * n, 10 * n + 5) for n in range(1, 5)]
+    store = await Store.open(database_url)
+    with Database.from_url(database_url).connect() as connection:
+        for a in range(5, 50, 5):
+            for b in range(5, 50, 5):
+                within = [each for each in every if each.is_within(a, b)]
+                assert Jobs(connection).assumed(7, a, b) == within
+                answer = await store.doubts.between(7, a, b)
+                assert [doubt.found[:1] for doubt in answer.doubts] == (
+                    [str(len(within))] if within else []
+                )
+    await store.close()
+
+
+async def test_what_is_said_of_a_real_history_is_the_same_on_both_sides(
+    store: Store, database_url: str
+) -> None:
+    trace = await store.traces.create("/", Policy.channel)
+    written = History(seed=3)
+    ids = await store.batches.append(trace.id, written.batch(200))
+    half = ids[len(ids) // 2]
+    async with connected(database_url) as connection:
+        await connection.execute(
+            text("UPDATE events SET quiet = :yes WHERE id > :half"), {"yes": True, "half": half}
+        )
+    answer = await store.doubts.between(trace.id, ids[-1], ids[0])
+    assert answer.quiet == len(ids) - len(ids) // 2 - 1
+    assert (await store.doubts.between(trace.id, ids[0], half)).quiet == 0
+    with Database.from_url(database_url).connect() as connection:
+        jobs = Jobs(connection)
+        assert jobs.quiet(trace.id, ids[0], ids[-1]) == answer.quiet
+        assert jobs.quiet(trace.id, ids[0], half) == 0
+        assert jobs.assumed(trace.id, ids[0], ids[-1]) == []
+
+
+async def test_quiet_events_are_counted_to_a_bound_from_their_own_index(
+    store: Store, database_url: str
+) -> None:
+    trace = await store.traces.create("/", Policy.channel)
+    await store.batches.append(trace.id, History(seed=3).batch(5))
+    names = ", ".join(f'"{each.name}"' for each in events.columns)
+    changed = {"id": "e.id + n.k", "height": "e.height + 1000 + n.k", "quiet": "(1 = 1)"}
+    values = ", ".join(changed.get(each.name, f'e."{each.name}"') for each in events.columns)
+    count = MOST_QUIET + 500
+    async with connected(database_url) as connection:
+        await connection.execute(
+            text(
+                f"INSERT INTO events ({names}) WITH RECURSIVE n (k) AS (SELECT 100 UNION ALL"
+                f" SELECT k + 1 FROM n WHERE k < {count + 99})"
+                f" SELECT {values} FROM events e CROSS JOIN n WHERE e.id = 1"
+            )
+        )
+        query = quiet_sql(trace.id, 1, 10**9)
+        if connection.dialect.name == "sqlite":
+            plan = await connection.execute(text(f"EXPLAIN QUERY PLAN {query}"))
+            assert "ix_events_quiet" in str(plan.all())
+    assert (await store.doubts.between(trace.id, 1, 10**9)).quiet == MOST_QUIET
+    assert (await store.doubts.between(trace.id, 1, 110)).quiet == 10

@@ -1,0 +1,272 @@
+"""Restamping against trackers that had the rules from the beginning."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.tracker import (
+    Bounds,
+    Channel,
+    Deliver,
+    Places,
+    Policy,
+    Publish,
+    Quiet,
+    Record,
+    Reference,
+    Restored,
+    StampedEvent,
+    Tracker,
+    UnreadableCheckpointError,
+)
+from app.tracker.restamp import Incarnation, NewStamp, Restamped, Restamper, StoredEvent
+from itc import Stamp, unpack
+
+# Two programs on this machine, one of them with two connections; a nameless one; two hosts.
+CONNECTIONS = {
+    "127.0.0.1:4001 -> 127.0.0.1:5672": "orders",
+    "127.0.0.1:4002 -> 127.0.0.1:5672": "orders",
+    "127.0.0.1:4003 -> 127.0.0.1:5672": "billing",
+    "127.0.0.1:4004 -> 127.0.0.1:5672": None,
+    "10.0.0.7:4001 -> 10.0.0.1:5672": None,
+    "10.0.0.8:4001 -> 10.0.0.1:5672": "audit",
+}
+CHANNELS = [
+    Channel("rabbit@test", connection, number, user)
+    for connection in CONNECTIONS
+    for number, user in ((1, "shop"), (2, "shop"))
+] + [Channel("rabbit@test", "10.0.0.7:4009 -> 10.0.0.1:5672", 1, "robot")]
+QUEUES = ("red", "blue", "noise.1")
+QUIET = ("queue:noise.*",)
+
+channels = st.sampled_from(CHANNELS)
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[Record]:
+    """Publishes, and deliveries of them, some again."""
+    records: list[Record] = []
+    waiting: deque[tuple[str, Publish]] = deque()
+    for number in range(draw(st.integers(1, 40))):
+        if waiting and draw(st.booleans()):
+            queue, publish = waiting.popleft()
+            again = draw(st.integers(0, 4)) == 0
+            records.append(_delivery(draw(channels), queue, publish))
+            if again:
+                records.append(_delivery(draw(channels), queue, publish, redelivered=True))
+        else:
+            queues = draw(st.lists(st.sampled_from(QUEUES), unique=True, max_size=2))
+            properties = {"message_id": str(number)}
+            publish = Publish(draw(channels), "x", ("key",), tuple(queues), properties, b"")
+            records.append(publish)
+            waiting += [(queue, publish) for queue in queues]
+    return records
+
+
+def _delivery(channel: Channel, queue: str, publish: Publish, redelivered: bool = False) -> Deliver:
+    return Deliver(channel, "x", ("key",), queue, redelivered, publish.properties, b"")
+
+
+def tracked(
+    records: Sequence[Record], policy: Policy, quiet: Sequence[str]
+) -> tuple[list[StampedEvent], Tracker]:
+    """What a tracker makes of them that has these rules."""
+    tracker = Tracker(policy, Bounds(), quiet=Quiet(quiet), places=Places())
+    events: list[StampedEvent] = []
+    for now, record in enumerate(records):
+        for connection, channel in tracker.strangers([record.channel]).items():
+            tracker.introduce(channel, CONNECTIONS.get(connection))
+        for event in tracker.apply(record, now):
+            event.reference.id = len(events) + 1
+            events.append(event)
+    return events, tracker
+
+
+def stored(events: Sequence[StampedEvent]) -> list[StoredEvent]:
+    return [
+        StoredEvent(
+            id=event.reference.id or 0,
+            type=event.record.event_type,
+            channel_key=event.channel_key,
+            recorded_at=event.recorded_at,
+            exchange=event.record.exchange,
+            queue=event.record.queue,
+            routed_queues=event.record.routed_queues or (),
+            cause=event.cause.id if event.cause else None,
+            quiet=event.quiet,
+        )
+        for event in events
+    ]
+
+
+def restamped(
+    events: Sequence[StampedEvent],
+    state: bytes,
+    policy: Policy,
+    quiet: Sequence[str],
+    chunk: int = 7,
+    first_id: int = 1,
+) -> tuple[list[NewStamp], Restamped]:
+    """The new stamps, made in chunks."""
+    restamper = Restamper(policy, Quiet(quiet), Places(), assumed=Bounds().assumed)
+    names = restamper.meet({event.channel_key: event.record.channel for event in events}.items())
+    restamper.introduce({name: _incarnations(CONNECTIONS.get(name)) for name in names})
+    new: list[NewStamp] = []
+    aside: dict[int, Reference] = {}
+    rows = stored(events)
+    for start in range(0, len(rows), chunk):
+        some = rows[start : start + chunk]
+        known: Mapping[int, Reference] = {
+            event_id: aside[event_id] for event_id in restamper.wanted(some) if event_id in aside
+        }
+        for stamp in restamper.stamp(some, known):
+            aside[stamp.event_id] = Reference(None, stamp.clock, stamp.lamport, stamp.event_id)
+            new.append(stamp)
+    return new, restamper.end(state, first_id)
+
+
+def _incarnations(client: str | None) -> list[Incarnation]:
+    return [Incarnation(-10_000_000, client)]
+
+
+def dots(new: Sequence[NewStamp], outcome: Restamped) -> dict[int, tuple[Stamp, str, int]]:
+    """Each event's clock, interval and height."""
+    intervals = {each.state.number: each.state.interval for each in outcome.participants}
+    found = {}
+    for stamp in new:
+        interval = intervals[stamp.participant + outcome.offset]
+        found[stamp.event_id] = (unpack(stamp.clock, interval), interval, stamp.height)
+    return found
+
+
+@given(histories(), st.sampled_from(Policy), st.sampled_from(Policy), st.booleans())
+def test_the_new_stamps_say_what_a_tracker_with_the_new_rules_says(
+    records: list[Record], before: Policy, after: Policy, gets_quiet: bool
+) -> None:
+    rules = ((), QUIET) if gets_quiet else (QUIET, ())
+    events, tracker = tracked(records, before, rules[0])
+    wanted, other = tracked(records, after, rules[1])
+    new, outcome = restamped(events, tracker.checkpoint().state, after, rules[1])
+
+    assert [(stamp.event_id, stamp.seq, stamp.lamport, stamp.quiet) for stamp in new] == [
+        (event.reference.id, event.seq, event.lamport, event.quiet) for event in wanted
+    ]
+    found = dots(new, outcome)
+    for earlier in wanted:
+        _, interval, height = found[earlier.reference.id or 0]
+        for later in wanted:
+            clock, _, _ = found[later.reference.id or 0]
+            is_known = clock.height_at(interval) >= height
+            assert is_known is (later.stamp.height_at(earlier.stamp.interval) >= earlier.height)
+    whose = {stamp.event_id: stamp.participant for stamp in new}
+    assert [whose[event.reference.id or 0] for event in wanted] == [
+        event.participant for event in wanted
+    ]
+    states = [each.state for each in outcome.participants]
+    assert [state.key for state in states] == [
+        state.key for state in sorted(other.checkpoint().participants, key=lambda s: s.number)
+    ]
+    assert min(state.number for state in states) > max(event.participant for event in events)
+
+
+@given(histories(), st.sampled_from(Policy), st.sampled_from(Policy))
+def test_a_tracker_goes_on_from_the_new_state(
+    records: list[Record], before: Policy, after: Policy
+) -> None:
+    events, tracker = tracked(records, before, ())
+    checkpoint = tracker.checkpoint()
+    new, outcome = restamped(events, checkpoint.state, after, QUIET)
+    clocks = {stamp.event_id: stamp.clock for stamp in new}
+    by_key = {event.channel_key: event.record.channel for event in events}
+    known = {state.key: state for state in checkpoint.channels}
+    restored = Restored(
+        state=outcome.state or b"",
+        channels=[
+            msgspec.structs.replace(
+                known[each.key], participant=each.participant, last_event_id=each.last_event_id
+            )
+            for each in outcome.channels
+        ],
+        participants=[
+            (
+                each.state,
+                unpack(clocks[each.last_event_id], each.state.interval),
+                each.last_event_id,
+            )
+            for each in outcome.participants
+        ],
+        copies=[],
+        handovers=[],
+    )
+    assert by_key.keys() == {each.key for each in outcome.channels}
+    follower = Tracker(after, Bounds(), restored, quiet=Quiet(QUIET))
+    assert follower.participants == len(outcome.participants)
+    totals = Tracker.stored_totals(outcome.state)
+    assert totals.counters.quiet == sum(stamp.quiet for stamp in new)
+    assert totals.counters.published == tracker.counters.published
+    last = {stamp.participant + outcome.offset: stamp for stamp in new}
+    seen = set()
+    for channel in by_key.values():
+        (event,) = follower.apply(Publish(channel, "x", ("key",), (), {}, b""), 10_000)
+        number = event.participant
+        assert event.height > last[number].height
+        if number not in seen:
+            assert event.seq == last[number].seq + 1
+        seen.add(number)
+
+
+def test_who_has_no_events_left_gives_back_its_interval() -> None:
+    records: list[Record] = [Publish(channel, "x", ("key",), (), {}, b"") for channel in CHANNELS]
+    events, tracker = tracked(records, Policy.channel, ())
+    _, outcome = restamped(events, tracker.checkpoint().state, Policy.channel, (), first_id=11)
+    assert len(outcome.participants) == len(outcome.channels) == len(CHANNELS) - 10
+    assert Tracker.stored_totals(outcome.state).participants == len(CHANNELS) - 10
+
+
+def test_a_cause_that_is_gone_joins_nothing() -> None:
+    publish = Publish(CHANNELS[0], "x", ("key",), ("red",), {"message_id": "1"}, b"")
+    records: list[Record] = [publish, _delivery(CHANNELS[4], "red", publish)]
+    events, tracker = tracked(records, Policy.channel, ())
+    (stamp,), _ = restamped(events[1:], tracker.checkpoint().state, Policy.host, (), first_id=2)
+    assert (stamp.seq, stamp.lamport) == (1, 1)
+
+
+def test_a_name_that_was_used_again_is_another_connection_with_the_client_of_its_time() -> None:
+    tracker = Tracker(Policy.connection, Bounds())
+    channel = CHANNELS[0]
+    events: list[StampedEvent] = []
+    for at in (10_000_000, 20_000_000):
+        (event,) = tracker.apply(Publish(channel, "x", ("key",), (), {}, b""), at)
+        tracker.end(channel.connection)
+        events.append(event)
+        event.reference.id = len(events)
+    restamper = Restamper(Policy.client, Quiet(()), Places(), assumed=64)
+    assert restamper.meet([(1, channel), (2, channel)]) == [channel.connection]
+    clients = [Incarnation(9_000_000, "orders"), Incarnation(19_000_000, "billing")]
+    restamper.introduce({channel.connection: clients})
+    restamper.stamp(stored(events), {})
+    outcome = restamper.end(tracker.checkpoint().state, 1)
+    assert [each.state.name for each in outcome.participants] == [
+        "orders (shop@127.0.0.1)",
+        "billing (shop@127.0.0.1)",
+    ]
+
+
+def test_a_state_that_cannot_be_read_is_refused() -> None:
+    restamper = Restamper(Policy.client, Quiet(()), Places(), assumed=64)
+    with pytest.raises(UnreadableCheckpointError):
+        restamper.waiting(b"nonsense")
+    with pytest.raises(UnreadableCheckpointError):
+        restamper.end(b"nonsense", 1)
+
+
+def test_a_trace_without_events_gets_no_state() -> None:
+    restamper = Restamper(Policy.client, Quiet(()), Places(), assumed=64)
+    assert restamper.waiting(None) == []
+    assert restamper.end(None, 0) == Restamped(0, None, [], [])

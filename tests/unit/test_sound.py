@@ -1,0 +1,89 @@
+"""When an answer is not sound, and what it says then."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.tracker import Policy
+from model.sound import FINE, Assumed, Client, Doubt, Misfit, Soundness, doubts_of, misfit_of
+
+
+def assumed(*numbers: int) -> list[Assumed]:
+    return [Assumed(number, f"shop@127.0.0.1 #{number}", 10, 20) for number in numbers]
+
+
+def sentences(participants: list[Assumed], misfit: Misfit | None = None) -> list[str]:
+    return [str(doubt) for doubt in doubts_of(participants, misfit)]
+
+
+def test_the_fine_policies_are_those_that_the_tracker_takes_for_such() -> None:
+    assert {policy for policy in Policy if policy.is_finer_than_clients} == set(FINE)
+
+
+def test_nothing_seen_is_no_doubt() -> None:
+    assert doubts_of([], None) == ()
+    assert doubts_of([], Misfit("/", "channel", 40, 0)) == ()
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "within"),
+    [(1, 9, False), (1, 10, True), (12, 13, True), (13, 12, True), (20, 99, True), (21, 99, False)],
+)
+def test_an_assumed_participant_counts_where_its_span_overlaps(
+    a: int, b: int, within: bool
+) -> None:
+    assert assumed(1)[0].is_within(a, b) is within
+
+
+@pytest.mark.parametrize(
+    ("numbers", "said"),
+    [
+        ((5,), "(shop@127.0.0.1 #5): it may be a part of another participant; "),
+        ((5, 6), "(shop@127.0.0.1 #5 and shop@127.0.0.1 #6): each may be a part "),
+        (
+            (5, 6, 7, 8, 9),
+            "(shop@127.0.0.1 #5, shop@127.0.0.1 #6, shop@127.0.0.1 #7 and 2 more): each may ",
+        ),
+    ],
+)
+def test_assumed_participants_are_named_up_to_three(numbers: tuple[int, ...], said: str) -> None:
+    [doubt] = sentences(assumed(*numbers))
+    assert doubt.startswith(f"{len(numbers)} participant")
+    assert said in doubt
+
+
+def test_a_policy_that_does_not_fit_is_named_with_the_one_that_does() -> None:
+    assert sentences([], Misfit("/", "channel", 40, 12)) == [
+        "participants are channels, and 12 of 40 publishes are by channels that received nothing,"
+        " of clients that receive on others: what led to them is not seen;"
+        " rabbitmq-itc restamp / --participant client sees it"
+    ]
+
+
+def test_one_publish_apart_is_enough() -> None:
+    clients = [
+        Client("/", "channel", "shop", "10.0.0.7", "", publishes=9, alone=1, receives=1),
+        Client("/", "channel", "shop", "10.0.0.8", "", publishes=7, alone=7, receives=0),
+    ]
+    assert misfit_of(clients) == Misfit("/", "channel", 16, 1)
+    assert len(doubts_of([], misfit_of(clients))) == 1
+    assert doubts_of([], misfit_of(clients[1:])) == ()
+    assert misfit_of([]) is None
+
+
+def test_the_command_can_be_pasted_whatever_the_virtual_host_is_called() -> None:
+    [doubt] = doubts_of([], Misfit("a b; rm", "connection", 1, 1))
+    assert doubt.remedy == "rabbitmq-itc restamp 'a b; rm' --participant client sees it"
+
+
+def test_both_kinds_of_doubt_are_said() -> None:
+    assert len(doubts_of(assumed(1), Misfit("/", "channel", 2, 1))) == 2
+
+
+def test_an_answer_is_sound_without_doubts_whatever_was_quiet() -> None:
+    assert Soundness(quiet=3).to_json() == {"sound": True, "doubts": [], "quiet": 3}
+    assert Soundness((Doubt("so", "do"),)).to_json() == {
+        "sound": False,
+        "doubts": ["so; do"],
+        "quiet": 0,
+    }
