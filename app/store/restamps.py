@@ -15,6 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import ConflictError
 from app.store import tables
+from app.store.aliases import with_aliases
 from app.store.retention import note_first_events
 from app.store.subject import Subject, reads, writes
 from app.stored.restamps import Progress, Rules, Standing
@@ -230,18 +231,17 @@ async def _replace_participants(connection: AsyncConnection, trace_id: int, new:
     )
     if not new.participants:
         return
-    await connection.execute(
-        insert(tables.participants),
-        [
-            {
-                **msgspec.structs.asdict(each.state),
-                "trace_id": trace_id,
-                "first_event_id": each.first_event_id,
-                "last_event_id": each.last_event_id,
-            }
-            for each in new.participants
-        ],
-    )
+    values = [
+        {
+            **msgspec.structs.asdict(each.state),
+            "trace_id": trace_id,
+            "first_event_id": each.first_event_id,
+            "last_event_id": each.last_event_id,
+        }
+        for each in new.participants
+    ]
+    await with_aliases(connection, trace_id, values)
+    await connection.execute(insert(tables.participants), values)
 
 
 async def _replace_channels(connection: AsyncConnection, trace_id: int, new: Restamped) -> None:

@@ -170,9 +170,7 @@ class Restamper:
             pool=participants.pool.dump(),
             next_participant=participants.next_participant + offset,
             totals=msgspec.structs.replace(old.totals, participants=len(alive)),
-            decided=participants.decided(
-                {held.record.channel.connection for held in old.held}
-            ),
+            decided=participants.decided({held.record.channel.connection for held in old.held}),
         )
         return Restamped(
             offset=offset,
