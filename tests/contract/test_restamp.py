@@ -162,6 +162,18 @@ async def test_what_was_restamped_can_be_restamped_back(store: Store, trace_id: 
     assert_relations(await all_events(store), told_by(Policy.channel, history.events))
 
 
+async def test_an_alias_is_there_again_with_its_participant(store: Store, trace_id: int) -> None:
+    history = await told(store, seed=4)
+    await store.batches.append(trace_id, history.batch(100))
+    named = (await store.participants.list(trace_id))[0]
+    await store.aliases.give(trace_id, named.participant, "Orders")
+    await restamp(store, trace_id, Policy.user)
+    assert "Orders" not in {each.name for each in await store.participants.list(trace_id)}
+    await restamp(store, trace_id, Policy.channel)
+    again = [each.key for each in await store.participants.list(trace_id) if each.name == "Orders"]
+    assert again == [named.key]
+
+
 async def test_retention_may_remove_the_beginning_before_and_meanwhile(
     store: Store, trace_id: int
 ) -> None:

@@ -58,7 +58,7 @@ function Row({ vhost: name, trace }) {
           <td class="number">${count(trace.counters.quarantined)}</td>
           <td class="number">${count(trace.pending_copies)}</td>`
       : html`<td colspan="6" class="soft small">${POLICIES.find(([value]) => value === policy)[1]}
-          <input class="input" aria-label="Quiet traffic" disabled=${!mayWrite.value} value=${quiet}
+          <input class="input" style=${{ display: "block", width: "100%" }} aria-label="Quiet traffic" disabled=${!mayWrite.value} value=${quiet}
             placeholder="Quiet traffic, such as queue:audit.*; Celery's control traffic by default"
             onInput=${(e) => setQuiet(e.currentTarget.value)} /></td>`}
     <td class="end"><${TraceButton} vhost=${name} state=${trace?.state} wish=${trace ? undefined : wish} /></td>

@@ -1,0 +1,70 @@
+"""Who acts, as the page says it: names, how a trace tells them apart, what is quiet."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+from playwright.sync_api import Route, expect
+
+from tests.web.conftest import OpenPage
+from tests.web.fake_server import Server
+from tests.web.world import World, demo_world
+
+SHOP = "shop@10.0.0.10 #1"
+
+
+def test_a_participant_is_found_by_its_name(demo: Server, open_page: OpenPage) -> None:
+    page = open_page(demo, "#/admin?vhost=%2F")
+    page.get_by_role("link", name=SHOP).click()
+    expect(page.locator(".filter")).to_contain_text(SHOP)
+    expect(page.locator("tr.row").first).to_contain_text(SHOP)
+    expect(page.locator("tr.row", has_not_text=SHOP)).to_have_count(0)
+
+
+def test_a_lane_is_called_by_what_tells_it_from_others_of_its_group(
+    demo: Server, open_page: OpenPage
+) -> None:
+    page = open_page(demo, "#/space-time?vhost=%2F")
+    label = page.locator(".lane-label").first
+    expect(label).to_have_text("10.0.0.10 #1")
+    expect(label).to_have_attribute("title", SHOP)
+    page.get_by_label("Group by").select_option("none")
+    expect(label).to_have_text(SHOP)
+
+
+def test_a_trace_is_started_with_a_policy_and_what_is_quiet(
+    serve: Callable[[World], Server], open_page: OpenPage
+) -> None:
+    page = open_page(serve(demo_world(20)), "#/admin?vhost=empty")
+    policy = page.get_by_role("combobox").filter(has_text="client").last
+    expect(policy.locator("option")).to_have_text(
+        ["client", "host", "user", "connection", "channel"]
+    )
+    expect(page.get_by_text("A program: user and place")).to_be_visible()
+    policy.select_option("host")
+    expect(page.get_by_text("A user at a place")).to_be_visible()
+    page.get_by_label("Quiet traffic").fill(" queue:audit.*  exchange:ticks ")
+    with page.expect_request(lambda request: request.method == "PUT") as asked:
+        page.get_by_role("button", name="Start the trace of empty").click()
+    assert json.loads(asked.value.post_data or "") == {
+        "participant": "host",
+        "quiet": ["queue:audit.*", "exchange:ticks"],
+    }
+
+
+def test_quiet_events_are_muted_and_said_to_be_quiet(demo: Server, open_page: OpenPage) -> None:
+    page = open_page(demo, "#/overview")
+
+    def quieten(route: Route) -> None:
+        answer = route.fetch()
+        found = answer.json()
+        for event in found if isinstance(found, list) else [found]:
+            event["quiet"] = True
+        route.fulfill(response=answer, json=found)
+
+    page.route("**/itc_db?*", quieten)
+    page.route("**/itc_db/events/*", quieten)
+    page.goto(f"{demo.url}/#/events?live=off&vhost=%2F")
+    page.locator("tr.row.muted a").first.click()
+    expect(page.locator(".drawer .badge", has_text="quiet")).to_be_visible()
