@@ -26,6 +26,7 @@ class Verdict(NamedTuple):
     absent: list[str]  # messages without a stored publish, or without a delivery for each handling
     strange: list[str]  # stored messages that no program knows
     participants: dict[str, set[int]]  # program -> the participants that acted for it
+    ids: dict[str, int]  # message -> the event of its publish
 
     @property
     def recall(self) -> float:
@@ -74,6 +75,7 @@ def judged(events: Sequence[Event], truth: Truth, name: Name) -> Verdict:
         [each for each in truth.publisher if not _is_whole(truth, each, publishes, deliveries)],
         sorted(stored - truth.publisher.keys()),
         _participants(truth, publishes, deliveries),
+        {message: event.id for message, event in publishes.items()},
     )
 
 

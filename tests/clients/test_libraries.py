@@ -141,18 +141,24 @@ async def test_every_true_pair_is_before_and_programs_are_told_apart(
         assert_told_apart(verdict)
 
 
+async def all_missed_are_doubted(service: Service, vhost: str, verdict: Verdict) -> None:
+    """Every answer that calls a true pair concurrent says that it is not sound."""
+    trace = await service.store.traces.find(vhost)
+    assert trace is not None
+    for pair in verdict.missed:
+        cause, effect = (verdict.ids[message] for message in pair)
+        soundness = await service.store.doubts.between(trace.id, cause, effect)
+        assert soundness.doubts, pair
+
+
 @pytest.mark.parametrize("library", ["celery", "pika on two connections", "dramatiq"])
-async def test_without_names_what_is_missed_rests_on_assumed_participants(
+async def test_without_names_every_answer_that_misses_says_that_it_is_not_sound(
     service: Service, pipeline: Pipeline, vhost: str, library: str
 ) -> None:
     verdict = await verdict_on(LIBRARIES[library], service, pipeline, vhost, named=False)
     assert verdict.failures == []
     assert verdict.missed != []
-    trace = await service.store.traces.find(vhost)
-    assert trace is not None
-    stored = await service.store.participants.list(trace.id)
-    assumed = {each.participant for each in stored if each.assumed}
-    assert set().union(*verdict.participants.values()) <= assumed
+    await all_missed_are_doubted(service, vhost, verdict)
 
 
 async def test_a_program_that_is_started_again_is_the_participant_that_it_was(
@@ -186,3 +192,4 @@ async def test_a_policy_that_does_not_fit_misses_what_programs_caused(
     verdict = await verdict_on(library, service, pipeline, vhost, policy)
     assert verdict.failures == []
     assert verdict.recall == 0
+    await all_missed_are_doubted(service, vhost, verdict)
