@@ -124,6 +124,7 @@ class Participants:
         # Assumed ones whose connection has closed, by user and place: the next nameless connection
         # from there takes one up. That orders more than there may be, and never less.
         self._vacant: defaultdict[tuple[str, str | None], list[Identity]] = defaultdict(list)
+        self._assumed_keys: set[str] = set()
         self._ended: set[str] = set()  # keys that belong to connections that have closed
         self.next_participant = 1
         self.next_channel_key = 1
@@ -161,6 +162,8 @@ class Participants:
             if known.last_event_id is not None:
                 self._lasts.restore(known.key, known.last_event_id)
         self._decided.update(decided)
+        assumed = (*(each.identity for each in self._by_key.values()), *decided.values())
+        self._assumed_keys = {each.key for each in assumed if each.assumed}
 
     def key_of(self, channel: Channel) -> str:
         """Return the key of the participant behind a channel, whether or not it acted yet."""
@@ -187,6 +190,7 @@ class Participants:
             identity = self._identities.of(channel, client)
             if identity.assumed:
                 identity = self._assumed(channel, identity)
+                self._assumed_keys.add(identity.key)
             self._decided[channel.connection] = identity
 
     def decided(self, connections: Iterable[str]) -> dict[str, Identity]:
@@ -250,6 +254,7 @@ class Participants:
         for participant in gone:
             del self._by_key[participant.identity.key]
             self._ended.discard(participant.identity.key)
+            self._assumed_keys.discard(participant.identity.key)
             self._pool.give_back(participant.interval, participant.height)
         if gone:
             self._ground = self._pool.ground()
@@ -314,9 +319,9 @@ class Participants:
             return identity
         if vacant:
             return vacant.pop()
-        acting = {each.identity.key for each in self._by_key.values() if each.identity.assumed}
-        coming = {each.key for each in self._decided.values() if each.assumed}
-        if identity.key not in acting and len(acting | coming) >= self._most_assumed:
+        if identity.key not in self._assumed_keys and (
+            len(self._assumed_keys) >= self._most_assumed
+        ):
             return self._identities.others(channel)
         return identity
 
