@@ -92,7 +92,7 @@ def run(spark: SparkSession, request: ArchiveRequest, report: Report = silent) -
         parts=archive.parts + parts,
         gaps=tuple(gaps.values()),
         assumed=tuple(assumed.values()),
-        misfit=misfit if misfit and misfit.apart else archive.misfit,
+        misfit=misfit or archive.misfit,
     )
     whole.save()
     return _summary(request, whole, parts)

@@ -68,9 +68,7 @@ def _soundness(
     stored = history.assumed(archive.trace, first_id, last_id)
     known = [each for each in archive.assumed if each.is_within(first_id, last_id)]
     assumed = {each.number: each for each in (*known, *stored)}
-    misfit = history.misfit(archive.trace)
-    if misfit is None or not misfit.apart:
-        misfit = archive.misfit
+    misfit = history.misfit(archive.trace) or archive.misfit
     return Soundness(doubts_of([*assumed.values()], misfit), min(quiet, MOST_QUIET))
 
 

@@ -22,7 +22,6 @@ def test_the_fine_policies_are_those_that_the_tracker_takes_for_such() -> None:
 
 def test_nothing_seen_is_no_doubt() -> None:
     assert doubts_of([], None) == ()
-    assert doubts_of([], Misfit("/", "channel", 40, 0)) == ()
 
 
 @pytest.mark.parametrize(
@@ -69,6 +68,32 @@ def test_one_publish_apart_is_enough() -> None:
     assert len(doubts_of([], misfit_of(clients))) == 1
     assert doubts_of([], misfit_of(clients[1:])) == ()
     assert misfit_of([]) is None
+
+
+@pytest.mark.parametrize("policy", ["client", "host", "user"])
+@pytest.mark.parametrize(
+    ("publishes", "alone", "receives", "apart"),
+    [
+        (100, 100, 1, 100),  # whoever receives never publishes
+        (100, 93, 1, 93),
+        (100, 90, 1, 0),
+        (100, 50, 1, 0),
+        (100, 100, 0, 0),  # nobody has received anything yet
+        (49, 49, 1, 0),  # too few to say
+    ],
+)
+def test_where_hardly_anybody_who_publishes_receives_no_policy_is_sure(
+    policy: str, publishes: int, alone: int, receives: int, apart: int
+) -> None:
+    clients = [
+        Client("/", policy, "shop", "10.0.0.7", "", publishes, alone, 0),
+        Client("/", policy, "shop", "10.0.0.8", "", 0, 0, receives),
+    ]
+    misfit = misfit_of(clients)
+    assert misfit == (Misfit("/", policy, publishes, apart) if apart else None)
+    said = sentences([], misfit)
+    assert len(said) == bool(apart)
+    assert all(one.startswith(f"{apart} of 100 publishes are by participants") for one in said)
 
 
 def test_the_command_can_be_pasted_whatever_the_virtual_host_is_called() -> None:
