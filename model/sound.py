@@ -102,7 +102,7 @@ class Soundness:
 
 
 def doubts_of(assumed: Sequence[Assumed], misfit: Misfit | None) -> tuple[Doubt, ...]:
-    """The doubts about an answer, by the assumed participants of its span and its trace's policy."""
+    """The doubts about an answer, by its span's assumed participants and its trace's policy."""
     found = []
     if misfit is not None:
         found.append(_of_misfit(misfit))

@@ -74,7 +74,8 @@ async def test_publishes_apart_from_what_their_client_receives_are_counted(
     await made(database_url, policy, *actors)
     with Database.from_url(database_url).connect() as connection:
         found = Jobs(connection).misfit(7)
-    assert found == Misfit("/", policy, sum(actor[1] for actor in actors), apart)
+    publishes = sum(actor[1] for actor in actors)
+    assert found == (Misfit("/", policy, publishes, apart) if apart else None)
     store = await Store.open(database_url)
     assert bool(await store.doubts.of_trace(7)) is bool(apart)
     await store.close()
