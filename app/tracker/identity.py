@@ -87,7 +87,7 @@ class Places:
         self._known: dict[str, bool] = {}
 
     def is_shared(self, place: str) -> bool:
-        """Whether several programs may act from there; also if it is no address at all."""
+        """Whether several programs may act from there."""
         known = self._known.get(place)
         if known is None:
             if len(self._known) >= _REMEMBERED:
@@ -98,8 +98,8 @@ class Places:
     def _look(self, place: str) -> bool:
         try:
             address = ipaddress.ip_address(place)
-        except ValueError:
-            return True
+        except ValueError:  # a host's name
+            return place == "localhost" or place.endswith(".localhost")
         return address.is_loopback or any(address in network for network in self._shared)
 
 
@@ -114,16 +114,19 @@ def is_direct(channel: Channel) -> bool:
 def place_of(channel: Channel) -> str:
     """The address that a channel's connection comes from, as the PROXY protocol has it if used.
 
-    That of one made within the broker is the node. The connection's name, if it is none of these.
+    A host's name, where the broker looks those up; of one made within the broker, the node. If it is
+    none of these, the connection's own name.
     """
     if is_direct(channel):
         return channel.node
-    peer = channel.connection.partition(" -> ")[0]
+    peer, arrow, _ = channel.connection.partition(" -> ")
     host = peer.rpartition(":")[0].strip("[]")
+    if not arrow or not host:
+        return channel.connection
     try:
         address = ipaddress.ip_address(host)
     except ValueError:
-        return channel.connection
+        return host
     mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
     return str(mapped or address)
 
@@ -144,7 +147,8 @@ class Identities:
         """Whether the client's name decides."""
         if self._policy is not Policy.client or is_direct(channel):
             return False
-        return self._places.is_shared(place_of(channel))
+        place = place_of(channel)
+        return place == channel.connection or self._places.is_shared(place)
 
     def is_by_connection(self, channel: Channel) -> bool:
         """Whether somebody else may act there once the connection has closed."""

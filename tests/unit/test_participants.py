@@ -48,6 +48,9 @@ def acts(tracker: Tracker, where: Channel, client: str | None = None) -> int:
         ("10.0.0.7:5000 -> 10.0.0.1:5672", "10.0.0.7"),
         ("[2001:db8::7]:5000 -> [2001:db8::1]:5672", "2001:db8::7"),
         ("2001:db8:0::7:5000 -> x", "2001:db8::7"),
+        ("orders.example.com:4000 -> mq:5672", "orders.example.com"),  # reverse_dns_lookups
+        ("10.0.0.7:5000", "10.0.0.7:5000"),
+        (" -> ", " -> "),
         ("[::ffff:10.0.0.7]:5000 -> [::]:5672", "10.0.0.7"),
         ("<rabbit@a.1697.0.1>", "rabbit@a"),
         ("no address at all", "no address at all"),
@@ -76,7 +79,9 @@ def test_any_connection_s_name_has_a_place(connection: str) -> None:
         (("10.0.0.7",), "10.0.0.7", True),
         (("2001:db8::/32",), "2001:db8::7", True),
         (("2001:db8::/32",), "10.0.0.7", False),
-        ((), "somewhere", True),
+        ((), "localhost", True),
+        ((), "a.localhost", True),
+        ((), "orders.example.com", False),
     ],
 )
 def test_loopback_and_networks_that_are_named_are_shared(
@@ -140,6 +145,20 @@ def test_names_decide_at_shared_places_and_are_shown_elsewhere() -> None:
         assert by_name == ([local] if policy is Policy.client else [])
     tracker.introduce(local, "orders")
     assert local.connection not in tracker.strangers([local])
+
+
+def test_a_connection_that_tells_no_place_is_known_by_its_client_s_name() -> None:
+    tracker = Tracker(Policy.client, Bounds())
+    strange = Channel("rabbit@a", "no peer", 1, "shop")
+    assert tracker.is_by_name(strange)
+    acts(tracker, strange)
+    acts(tracker, channel("orders.example.com:4000"))
+    acts(tracker, channel("orders.example.com:4001"))
+    states = tracker.checkpoint().participants
+    assert [(state.name, state.assumed) for state in states] == [
+        ("shop #1", True),
+        ("shop@orders.example.com", False),
+    ]
 
 
 def test_reconnects_of_a_named_client_stay_one_participant() -> None:
