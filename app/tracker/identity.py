@@ -114,8 +114,8 @@ def is_direct(channel: Channel) -> bool:
 def place_of(channel: Channel) -> str:
     """The address that a channel's connection comes from, as the PROXY protocol has it if used.
 
-    A host's name, where the broker looks those up; of one made within the broker, the node. If it is
-    none of these, the connection's own name.
+    A host's name, where the broker looks those up; of one made within the broker, the node. If it
+    is none of these, the connection's own name.
     """
     if is_direct(channel):
         return channel.node
