@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
+import shlex
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
@@ -71,6 +72,7 @@ _ADVICE = {
     "amqp": "is ITC_AMQP_URL right, and has its user rights in any virtual host?",
     "store": "is ITC_DATABASE_URL right, and is the database running?",
     "connections": "check the user and password in ITC_AMQP_URL or ITC_MANAGEMENT_URL",
+    "trace": "is RabbitMQ running, and is the virtual host there (rabbitmqctl list_vhosts)?",
     "java": "install a Java 17 runtime (Debian: openjdk-17-jre-headless), or set JAVA_HOME",
 }
 
@@ -104,7 +106,8 @@ async def _account(settings: Settings, management: ManagementApi) -> Finding:
     user = await management.own_user()
     if "administrator" in user.tags:
         return Finding("account", True, f"{user.name} is an administrator")
-    advice = f"only an administrator switches tracing: rabbitmqctl set_user_tags {user.name} …"
+    command = ("rabbitmqctl", "set_user_tags", user.name, *sorted(user.tags), "administrator")
+    advice = f"only an administrator switches tracing: {shlex.join(command)}"
     return Finding("account", False, f"{user.name} is tagged {sorted(user.tags)}", advice)
 
 
@@ -177,16 +180,14 @@ def capturing_user(settings: Settings) -> str:
 
 async def _trace(trace: Trace, settings: Settings, management: ManagementApi) -> Finding:
     subject = f"trace of {trace.vhost}"
+    user, queue = capturing_user(settings), settings.trace_queue
     try:
-        permissions = await management.permissions(trace.vhost, capturing_user(settings))
         states = await management.tracing(trace.vhost)
+        if lack := await _lack_of_rights(trace.vhost, user, management, queue, TRACE_EXCHANGE):
+            return Finding(subject, False, *lack)
         wrong = await _wrong_queue(trace.vhost, settings, management)
     except ItcError as error:
-        advice = f"rabbitmqctl set_permissions -p {trace.vhost} … gives the account its rights"
-        return Finding(subject, False, str(error), advice)
-    missing = missing_rights(permissions, settings.trace_queue)
-    if missing:
-        return Finding(subject, False, f"no right to {', '.join(missing)}", "set its permissions")
+        return Finding(subject, False, str(error), _ADVICE["trace"])
     if wrong:
         return Finding(subject, False, *wrong)
     off = sorted(node for node, on in states.items() if not on)
@@ -203,19 +204,15 @@ async def _connections(settings: Settings, management: ManagementApi) -> Finding
         return Finding(
             "connections",
             False,
-            "not announced: programs at one address cannot be told apart by their names at once",
+            "not announced: programs at a shared address cannot be told apart by name at once",
             "rabbitmq-plugins enable rabbitmq_event_exchange",
         )
     user, queue = capturing_user(settings), announcements_queue(settings.trace_queue)
-    try:
-        missing = missing_rights(await management.permissions(vhost, user), queue, EVENT_EXCHANGE)
-    except NotFoundError:
-        missing = ["enter it"]
-    if missing:
-        found = f"announced in the virtual host {vhost}, but no right to {', '.join(missing)}"
-        advice = f"rabbitmqctl set_permissions -p {vhost} {user} … gives {user} its rights"
-        return Finding("connections", False, found, advice)
-    return Finding("connections", True, f"announced in the virtual host {vhost}")
+    announced = f"announced in the virtual host {vhost}"
+    if lack := await _lack_of_rights(vhost, user, management, queue, EVENT_EXCHANGE):
+        found, advice = lack
+        return Finding("connections", False, f"{announced}, but {found}", advice)
+    return Finding("connections", True, announced)
 
 
 def _participants(trace: Trace, doubts: Sequence[Doubt]) -> Finding:
@@ -247,6 +244,32 @@ async def _wrong_queue(
     if not is_bound:
         return f"the queue {name} is not bound", "a running service binds it: is it running?"
     return None
+
+
+async def _lack_of_rights(
+    vhost: str, user: str, management: ManagementApi, queue: str, exchange: str
+) -> tuple[str, str] | None:
+    """What an account lacks for a queue of ours on an exchange, and the command that gives it."""
+    try:
+        permissions = await management.permissions(vhost, user)
+        missing = missing_rights(permissions, queue, exchange)
+    except NotFoundError:
+        permissions, missing = Permissions("", "", ""), ["enter it"]
+    if not missing:
+        return None
+    patterns = (
+        _extended(permissions.configure, queue),
+        _extended(permissions.write, queue),
+        _extended(permissions.read, queue, exchange),
+    )
+    command = shlex.join(("rabbitmqctl", "set_permissions", "-p", vhost, user, *patterns))
+    return f"no right to {', '.join(missing)}", command
+
+
+def _extended(pattern: str, *names: str) -> str:
+    """The pattern, and beside it the names that it does not permit yet."""
+    more = (f"^{re.escape(name)}$" for name in names if not _permits(pattern, name))
+    return "|".join(filter(None, (pattern, *more)))
 
 
 def missing_rights(

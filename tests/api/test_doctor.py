@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import socket
 from collections.abc import Iterator
 from importlib.metadata import version
@@ -72,6 +73,19 @@ async def test_what_a_trace_lacks_is_reported(rabbit: Broker, vhost: str, tmp_pa
     assert off.found.startswith("tracing is off on ")
     assert not unable.well
     assert unable.found == "no right to configure itc.trace"
+    patterns = r"'^other$|^itc\.trace$' '.*' '.*'"
+    assert unable.advice == f"rabbitmqctl set_permissions -p {vhost} {rabbit.user} {patterns}"
+
+
+async def test_a_virtual_host_that_is_gone_is_not_taken_for_a_lack_of_rights(
+    rabbit: Broker, tmp_path: Path
+) -> None:
+    settings = settings_for(rabbit, tmp_path)
+    await trace(settings, "gone for good")
+    found = (await findings(settings))["trace of gone for good"]
+
+    assert not found.well
+    assert "list_vhosts" in found.advice
 
 
 async def test_participants_that_do_not_fit_are_named_with_the_policy_that_does(
@@ -121,10 +135,17 @@ async def test_the_rights_that_count_are_those_of_the_account_that_consumes(
 ) -> None:
     settings = settings_for(rabbit, tmp_path, **capturing)
     await trace(settings, vhost)
+    nowhere = (await findings(settings))[f"trace of {vhost}"]
     rabbit.permit("capturer", vhost, read="^itc")
     found = (await findings(settings))[f"trace of {vhost}"]
 
+    assert nowhere.found == "no right to enter it"
+    assert shlex.split(nowhere.advice) == [
+        *("rabbitmqctl", "set_permissions", "-p", vhost, "capturer"),
+        *(r"^itc\.trace$", r"^itc\.trace$", r"^itc\.trace$|^amq\.rabbitmq\.trace$"),
+    ]
     assert (found.well, found.found) == (False, "no right to read amq.rabbitmq.trace")
+    assert found.advice.endswith(r" '.*' '.*' '^itc|^amq\.rabbitmq\.trace$'")
 
 
 async def test_rights_to_be_told_of_connections_are_reported(
@@ -136,7 +157,12 @@ async def test_rights_to_be_told_of_connections_are_reported(
     there = (await findings(settings))["connections"]
 
     assert nowhere.found == "announced in the virtual host /, but no right to enter it"
-    assert nowhere.advice.startswith("rabbitmqctl set_permissions -p / capturer ")
+    queue = r"^itc\.trace\.connections$"
+    assert shlex.split(nowhere.advice) == [
+        *("rabbitmqctl", "set_permissions", "-p", "/", "capturer"),
+        *(queue, queue, queue + r"|^amq\.rabbitmq\.event$"),
+    ]
+    assert there.advice.endswith(r" '^itc' '^itc' '^itc|^amq\.rabbitmq\.event$'")
     assert there.found.endswith("but no right to read amq.rabbitmq.event")
 
 
@@ -169,7 +195,9 @@ async def test_an_account_that_is_no_administrator_is_found(rabbit: Broker, tmp_
         rabbit.delete_user("watcher")
 
     assert found["account"].found == "watcher is tagged ['monitoring']"
-    assert "set_user_tags" in found["account"].advice
+    assert found["account"].advice.endswith(
+        "rabbitmqctl set_user_tags watcher monitoring administrator"
+    )
 
 
 async def test_each_thing_that_is_away_has_its_own_line_and_no_password(tmp_path: Path) -> None:

@@ -41,16 +41,16 @@ class Installation:
             base_url=self.url, auth=(self.broker.user, self.broker.password), timeout=30
         )
 
-    def traced(self, vhost: str) -> None:
+    def traced(self, vhost: str, **wish: object) -> None:
         """Start the trace of a virtual host, and wait until it runs."""
         path = trace_path(vhost)
         with self.http as http:
-            http.put(path).raise_for_status()
+            http.put(path, json=wish).raise_for_status()
             wait_until(lambda: http.get(path).json()["state"] == "running", 60, "the trace")
 
-    def with_orders(self, vhost: str, run_name: str) -> None:
-        """Trace a virtual host, and have the demo's orders run through it."""
-        self.traced(vhost)
+    def with_orders(self, vhost: str, run_name: str, **wish: object) -> None:
+        """Trace a virtual host, as wished, and have the demo's orders run through it."""
+        self.traced(vhost, **wish)
         asyncio.run(_orders(self.broker.amqp_url(vhost), run_name))
         with self.http as http:
             path = trace_path(vhost)

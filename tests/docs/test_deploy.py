@@ -11,6 +11,7 @@ import pytest
 
 from tests.docs.conftest import Installation
 from tests.docs.documents import CHECKOUT
+from tools.demo.pipeline import DEAD
 
 DEPLOY = CHECKOUT / "deploy"
 UNITS = [*DEPLOY.glob("*.service"), *DEPLOY.glob("*.timer")]
@@ -53,6 +54,28 @@ def test_each_dead_letter_is_exported_once(
     text = (tmp_path / "chains" / name).read_text()
     assert [line.count("1003-3") for line in text.splitlines()] == [1, 1]
     assert again.stdout == ""
+
+
+def test_quiet_dead_letters_are_passed_over(
+    installation: Installation, traceable: str, tmp_path: Path
+) -> None:
+    installation.with_orders(traceable, "1004", quiet=[f"queue:{DEAD}"])
+    done = installation.run(f"export-chains {traceable} chains", tmp_path, traceable)
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert [path.name for path in (tmp_path / "chains").iterdir()] == [".position"]
+
+
+def test_chains_that_are_not_sound_are_exported_and_named(
+    installation: Installation, traceable: str, tmp_path: Path
+) -> None:
+    installation.with_orders(traceable, "1005", participant="connection")
+    done = installation.run(f"export-chains {traceable} chains", tmp_path, traceable)
+
+    [file] = (tmp_path / "chains").glob("*.jsonl")
+    assert done.returncode == 8, done.stderr
+    assert f"{file.name} is not sound\n" in done.stderr
+    assert (tmp_path / "chains" / ".position").read_text() == f"{file.stem.split('-')[-1]}\n"
 
 
 def test_an_export_that_nobody_answers_ends_with_the_code_for_that(

@@ -25,6 +25,17 @@ _COMMAND = re.compile(
 every_document = pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
 
 
+def test_no_file_holds_the_marks_of_a_merge() -> None:
+    marks, elsewhere = "^(<<<<<<<|=======|>>>>>>>)( |$)", ":(exclude,glob)**/vendor/**"
+    searched = subprocess.run(
+        ["git", "grep", "-nIE", marks, "--", ".", elsewhere],
+        cwd=CHECKOUT,
+        capture_output=True,
+        text=True,
+    )
+    assert (searched.returncode, searched.stdout) == (1, ""), searched.stderr
+
+
 @every_document
 def test_links_lead_somewhere(document: Path) -> None:
     dead = []
