@@ -76,8 +76,13 @@ class RestampProcess:
         await _until("caught up", child, report, "nothing has changed, so ask again")
         replayed = time.monotonic()
         async with self._pause(work["vhost"]):
-            child.write({"do": "finish"})
-            done = await _until("done", child, report, "it has either the old stamps or the new")
+            try:
+                child.write({"do": "finish"})
+                otherwise = "it has either the old stamps or the new"
+                done = await _until("done", child, report, otherwise)
+            except BaseException:
+                await child.kill()  # before the trace goes on: or the new could come after that
+                raise
         seconds = {"replay": replayed - began, "pause": time.monotonic() - replayed}
         with contextlib.suppress(OutageError):  # the next one tidies up too
             await _until("tidy", child, report, "it is restamped")

@@ -84,10 +84,17 @@ class Connections(Subject):
         return found
 
     @reads
-    async def newest_closed(self, connection: AsyncConnection, vhost: str) -> int:
-        """When the last connection to a virtual host was closed (µs), 0 if none was."""
-        query = select(func.coalesce(func.max(_table.closed_at), 0)).where(_table.vhost == vhost)
-        return int((await connection.execute(query)).scalar_one())
+    async def owners(
+        self, connection: AsyncConnection, names: Collection[str], since: int
+    ) -> list[BrokerConnection]:
+        """The connections of these names that were open at a time (µs) or later."""
+        found: list[BrokerConnection] = []
+        for some in _chunks(sorted(set(names))):
+            query = select(*_COLUMNS).where(
+                _table.name.in_(some), or_(_table.closed_at.is_(None), _table.closed_at >= since)
+            )
+            found += [BrokerConnection(*row) for row in (await connection.execute(query)).all()]
+        return found
 
     @reads
     async def closed_since(

@@ -1,23 +1,42 @@
 """Acquaints a run's tracker with who is behind connections, before it stamps what they did.
 
-The broker says when a connection closed, and has no order between that and the firehose. What was
-queued when we heard of it may still be the closed connection's, so it ends only once all of that is
-stamped. Too late is harmless: two connections of one name are then one participant, which orders
-more than there may be, and never less.
+A connection's name is used again: the broker says when one closed and when the next opened, but has
+no order between that and the firehose. So the run keeps a **horizon**: every message that it stamps
+from now on was traced then or later. It follows the clock as closely as the trace queue is empty.
+
+- A connection that closed before the horizon has ended; whoever acts under its name is the next.
+- Where programs of different names had one since the horizon, a message may be either's. Until the
+  horizon has passed that, what acts there is assumed, and answers about it say so.
 """
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
 
+import msgspec
+
+from app.errors import OutageError
+from app.stored.connections import BrokerConnection
 from app.traces.ports import Introducer, Stream, TraceMessage
 from app.tracker import Tracker, Unreadable
 
 # Announcements of connections that closed at about the same time may be stored in any order (µs).
-OVERLAP = 60 * 1_000_000
+OVERLAP = 10_000_000
+# How far the broker's clock may be off ours, and how old an empty queue's last message (µs).
+SKEW = 2_000_000
 HEAR_SECONDS = 0.25
+MEASURE_SECONDS = 1.0
+REVIEW_SECONDS = 10.0
+
+
+class _Measure(msgspec.Struct, frozen=True):
+    """At ``at`` (µs), all that was traced before was among the first ``due`` messages."""
+
+    at: int
+    due: int
 
 
 class Acquaintance:
@@ -30,66 +49,118 @@ class Acquaintance:
         introductions: Introducer,
         stream: Stream,
         *,
-        clock: Callable[[], float] = time.monotonic,
+        recorded_at: int,
+        clock: Callable[[], float] = time.time,
     ) -> None:
-        self._clock = clock
+        """Begin with what the trace queue holds, all traced at ``recorded_at`` (µs) or later."""
         self._vhost = vhost
         self._tracker = tracker
         self._introductions = introductions
         self._stream = stream
+        self._clock = clock
         self._processed = 0  # trace messages that were handed out before the present ones
-        self._heard: dict[int, int] = {}  # closed connections: id, and when (µs)
-        self._introduced: dict[str, int] = {}  # the id of the connection that has a name now
-        self._since: int | None = None
-        self._next_hearing = float("-inf")
-        # Names of closed connections, each with how many messages come before its end.
-        self._ending: deque[tuple[int, str, int]] = deque()
+        now = self._now()
+        self._horizon = now if stream.queue_is_new else min(recorded_at, now)
+        self._measuring: asyncio.Task[_Measure | None] | None = None
+        self._measure: _Measure | None = None
+        self._next_hearing = self._next_measure = self._next_review = 0
+        self._since = 0
+        self._heard: dict[int, int] = {}  # ids of closed connections, and when they closed (µs)
+        # When connections closed under whose names the tracker still knows somebody (µs).
+        self._closed: dict[str, int] = {}
 
     async def meet(self, messages: Sequence[TraceMessage], *, held_back: bool = False) -> None:
         """Say who is behind the messages that are stamped next.
 
         ``held_back`` says that some before them are not stamped yet. Raises `OutageError` if the
-        store or the broker is away.
+        store is away.
         """
+        now = self._now()
         if not messages:
+            if self._stream.remark is None and not held_back:  # so there were none
+                self._horizon = max(self._horizon, now - SKEW)
             return
-        if self._clock() >= self._next_hearing:
-            self._next_hearing = self._clock() + HEAR_SECONDS
-            await self._hear(len(messages))
+        self._advance(now)
+        if now >= self._next_hearing:
+            self._next_hearing = now + int(HEAR_SECONDS * 1_000_000)
+            await self._hear(now)
         if not held_back:
             self._end()
         await self._introduce(messages)
         self._processed += len(messages)
 
-    async def _hear(self, at_hand: int) -> None:
-        """Ask what was closed since."""
-        if self._since is None:
-            # What a tracker has known since before a restart may have closed meanwhile.
-            known = await self._introductions.known(self._tracker.connections)
-            closed = [each for each in known.values() if each.closed_at is not None]
-            newest = await self._introductions.newest_closed(self._vhost)
-            self._since = max(newest - OVERLAP, 0)
+    async def close(self) -> None:
+        """Ask nothing more."""
+        if self._measuring is not None:
+            self._measuring.cancel()
+            await asyncio.gather(self._measuring, return_exceptions=True)
+
+    def _now(self) -> int:
+        return int(self._clock() * 1_000_000)
+
+    def _advance(self, now: int) -> None:
+        """Move the horizon on, where what was queued at a time is stamped."""
+        if self._measuring is not None and self._measuring.done():
+            self._measure, self._measuring = self._measuring.result(), None
+        if self._measure is not None and self._measure.due <= self._processed:
+            self._horizon, self._measure = max(self._horizon, self._measure.at), None
+        if self._measure is None and self._measuring is None and now >= self._next_measure:
+            self._next_measure = now + int(MEASURE_SECONDS * 1_000_000)
+            # The answer comes behind what is being sent to us, so nobody may wait for it here.
+            self._measuring = asyncio.create_task(self._ask_queue())
+
+    async def _ask_queue(self) -> _Measure | None:
+        at = self._now()
+        try:
+            ready = await self._stream.ready_messages()
+        except OutageError:  # the consumer reports it
+            return None
+        # What was sent to us meanwhile is not ready any more, and is in the buffer or processed.
+        return _Measure(at, self._processed + self._stream.buffered + ready)
+
+    async def _hear(self, now: int) -> None:
+        """Ask which connections closed, and look at those on which somebody else may act."""
+        if now >= self._next_review:  # the first time, and for what is announced late
+            self._next_review = now + int(REVIEW_SECONDS * 1_000_000)
+            self._since = self._since or now - OVERLAP
+            suspects: Collection[str] = {*self._tracker.connections, *self._closed}
         else:
-            closed = list(await self._introductions.closed_since(self._vhost, self._since))
-        new = [each for each in closed if each.id not in self._heard]
-        for each in closed:
-            self._heard[each.id] = each.closed_at or 0
-        if new:
-            self._since = max(self._since, max(self._heard.values()) - OVERLAP)
-            since = self._since
-            self._heard = {one: at for one, at in self._heard.items() if at >= since}
-        ending = [each for each in new if self._tracker.ends_with(each.name)]
-        if ending:
-            queued = self._stream.buffered + await self._stream.ready_messages()
-            due = self._processed + at_hand + queued
-            self._ending.extend((due, each.name, each.id) for each in ending)
+            closed = await self._introductions.closed_since(self._vhost, self._since)
+            self._since = now - OVERLAP
+            for each in closed:
+                if each.id not in self._heard and self._tracker.ends_with(each.name):
+                    self._note_end(each)
+            self._heard = {each.id: each.closed_at or 0 for each in closed}
+            suspects = self._closed
+        if not suspects:
+            return
+        for name, owners in (await self._owners(suspects)).items():
+            for each in owners:
+                self._note_end(each)
+            for user, client in self._tracker.clients_on(name).items():
+                theirs = [each for each in owners if each.user == user]
+                if theirs and _client_of(theirs) != client:
+                    self._tracker.end(name)  # and introduced again, as what it may be
+                    break
+
+    def _note_end(self, connection: BrokerConnection) -> None:
+        if connection.closed_at is not None:
+            name = connection.name
+            self._closed[name] = max(self._closed.get(name, 0), connection.closed_at)
 
     def _end(self) -> None:
-        while self._ending and self._ending[0][0] <= self._processed:
-            _, name, connection = self._ending.popleft()
-            if self._introduced.get(name, connection) <= connection:
-                self._tracker.end(name)
-                self._introduced.pop(name, None)
+        """End what closed before the horizon."""
+        over = [name for name, at in self._closed.items() if at + SKEW < self._horizon]
+        for name in over:
+            if self._tracker.end(name):
+                del self._closed[name]
+
+    async def _owners(self, names: Collection[str]) -> Mapping[str, list[BrokerConnection]]:
+        """The connections of each name that messages to be stamped may be of."""
+        owners: defaultdict[str, list[BrokerConnection]] = defaultdict(list)
+        for each in await self._introductions.owners(sorted(names), self._horizon - SKEW):
+            owners[each.name].append(each)
+        return owners
 
     async def _introduce(self, messages: Sequence[TraceMessage]) -> None:
         tracker = self._tracker
@@ -98,16 +169,24 @@ class Acquaintance:
         )
         if not strangers:
             return
-        decided = [name for name, where in strangers.items() if tracker.is_by_name(where)]
-        shown = strangers.keys() - set(decided)
+        decided = {where.connection for where in strangers if tracker.is_by_name(where)}
+        shown = {where.connection for where in strangers} - decided
         found = {
-            **await self._introductions.look_up(decided),
+            **await self._introductions.look_up(sorted(decided)),
             **await self._introductions.known(sorted(shown)),
         }
-        for name, where in strangers.items():
-            connection = found.get(name)
-            if connection is not None and connection.user == where.user:
-                tracker.introduce(where, connection.client)
-                self._introduced[name] = connection.id
-            else:
-                tracker.introduce(where, None)
+        owners = await self._owners(decided) if decided else {}
+        for where in strangers:
+            newest = found.get(where.connection)
+            possible = owners.get(where.connection) or ([newest] if newest else [])
+            if tracker.is_by_connection(where):
+                for each in possible:
+                    self._note_end(each)
+            theirs = [each for each in possible if each.user == where.user]
+            tracker.introduce(where, _client_of(theirs))
+
+
+def _client_of(owners: Sequence[BrokerConnection]) -> str | None:
+    """The client behind a connection that may be any of these; None if that is not clear."""
+    clients = {each.client for each in owners}
+    return clients.pop() if len(clients) == 1 else None

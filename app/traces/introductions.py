@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
 from app.errors import OutageError
 from app.stored.connections import BrokerConnection
@@ -51,10 +51,10 @@ class NoIntroductions:
         del vhost, since
         return ()
 
-    async def newest_closed(self, vhost: str) -> int:
-        """Never."""
-        del vhost
-        return 0
+    async def owners(self, names: Collection[str], since: int) -> Sequence[BrokerConnection]:
+        """None."""
+        del names, since
+        return ()
 
 
 class Introductions:
@@ -109,9 +109,9 @@ class Introductions:
         """The connections to a virtual host that were closed at a time (µs) or later."""
         return await self._connections.closed_since(vhost, since)
 
-    async def newest_closed(self, vhost: str) -> int:
-        """When the last of them was closed (µs), 0 if none was."""
-        return await self._connections.newest_closed(vhost)
+    async def owners(self, names: Collection[str], since: int) -> Sequence[BrokerConnection]:
+        """The connections of these names that were open at a time (µs) or later."""
+        return await self._connections.owners(names, since) if names else ()
 
     async def _wait_for(self, unsure: set[str], found: dict[str, BrokerConnection]) -> None:
         """Look again until each of these names has a connection that is beyond doubt."""

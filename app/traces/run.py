@@ -36,7 +36,11 @@ class Run:
         self._ending = ending
         self._stamper = Stamper(recorder, stream)
         self._acquaintance = Acquaintance(
-            pipeline.trace.vhost, recorder.tracker, pipeline.introductions, stream
+            pipeline.trace.vhost,
+            recorder.tracker,
+            pipeline.introductions,
+            stream,
+            recorded_at=recorder.restored.recorded_at,
         )
         self._monitor = Monitor(pipeline, recorder, stream, ending)
         self._next_retention = time.monotonic()
@@ -55,6 +59,7 @@ class Run:
         finally:
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)
+            await self._acquaintance.close()
 
     async def _consume(self, watching: asyncio.Task[None]) -> None:
         settings, stream = self._pipeline.settings, self._stream

@@ -118,9 +118,10 @@ class Participants:
         self._by_channel: dict[Channel, tuple[int, Participant]] = {}  # a channel's key and owner
         self._by_connection: defaultdict[str, list[Channel]] = defaultdict(list)
         self._by_key: dict[str, Participant] = {}
-        self._clients: dict[str, str | None] = {}  # connections' clients, as they were introduced
+        # What users' clients on a connection are called, as they were introduced.
+        self._clients: dict[str, dict[str, str | None]] = {}
         # Who acts on connections of which the client's name decides that.
-        self._decided: dict[str, Identity] = {}
+        self._decided: dict[str, dict[str, Identity]] = {}
         # Assumed ones whose connection has closed, by user and place: the next nameless connection
         # from there takes one up. That orders more than there may be, and never less.
         self._vacant: defaultdict[tuple[str, str | None], list[Identity]] = defaultdict(list)
@@ -150,7 +151,7 @@ class Participants:
         self,
         participants: list[tuple[ParticipantState, Stamp, int]],
         channels: list[ChannelState],
-        decided: Mapping[str, Identity],
+        decided: Mapping[str, Mapping[str, Identity]],
     ) -> None:
         """Fill in from a checkpoint: (state, stamp and id of the last event) and channels."""
         by_number = {}
@@ -161,9 +162,14 @@ class Participants:
             self._know(known.channel, known.key, by_number[known.participant])
             if known.last_event_id is not None:
                 self._lasts.restore(known.key, known.last_event_id)
-        self._decided.update(decided)
-        assumed = (*(each.identity for each in self._by_key.values()), *decided.values())
+        self._decided.update((name, dict(users)) for name, users in decided.items())
+        coming = [identity for users in decided.values() for identity in users.values()]
+        assumed = (*(each.identity for each in self._by_key.values()), *coming)
         self._assumed_keys = {each.key for each in assumed if each.assumed}
+
+    def knows(self, channel: Channel) -> bool:
+        """Whether a channel has acted, as far as events of it are stored."""
+        return channel in self._by_channel
 
     def key_of(self, channel: Channel) -> str:
         """Return the key of the participant behind a channel, whether or not it acted yet."""
@@ -174,8 +180,8 @@ class Participants:
         """Whether its client's name is part of who acts there, and was not asked for yet."""
         return (
             channel not in self._by_channel
-            and channel.connection not in self._clients
-            and channel.connection not in self._decided
+            and channel.user not in self._clients.get(channel.connection, ())
+            and channel.user not in self._decided.get(channel.connection, ())
             and self._identities.show_names
         )
 
@@ -185,16 +191,30 @@ class Participants:
 
     def introduce(self, channel: Channel, client: str | None) -> None:
         """Say how a connection's client names itself, if at all, before its first channel acts."""
-        self._clients[channel.connection] = client
+        self._clients.setdefault(channel.connection, {})[channel.user] = client
         if self.is_by_name(channel):
             identity = self._identities.of(channel, client)
             if identity.assumed:
                 identity = self._assumed(channel, identity)
                 self._assumed_keys.add(identity.key)
-            self._decided[channel.connection] = identity
+            self._decided.setdefault(channel.connection, {})[channel.user] = identity
 
-    def decided(self, connections: Iterable[str]) -> dict[str, Identity]:
-        """Who acts on those connections of which a client's name has decided it."""
+    def is_by_connection(self, channel: Channel) -> bool:
+        """Whether somebody else may act there once its connection has closed."""
+        return self._identities.is_by_connection(channel)
+
+    def clients_on(self, connection: str) -> dict[str, str | None]:
+        """The clients that act on a connection as their names decide, by user; None: assumed."""
+        found = {
+            channel.user: self._by_channel[channel][1].identity.client
+            for channel in self._by_connection.get(connection, ())
+            if channel in self._by_channel and self.is_by_name(channel)
+        }
+        decided = self._decided.get(connection, {})
+        return found | {user: identity.client for user, identity in decided.items()}
+
+    def decided(self, connections: Iterable[str]) -> dict[str, dict[str, Identity]]:
+        """Who acts on those connections of which a client's name has decided it, by user."""
         return {name: self._decided[name] for name in connections if name in self._decided}
 
     def ends_with(self, connection: str) -> bool:
@@ -204,8 +224,12 @@ class Participants:
 
     @property
     def connections(self) -> list[str]:
-        """The known connections of which `ends_with` is true."""
-        return [name for name in self._by_connection if self.ends_with(name)]
+        """The known connections on which clients' names decide who acts."""
+        return [
+            name
+            for name, channels in self._by_connection.items()
+            if self._identities.is_by_name(channels[0])
+        ]
 
     def end(self, connection: str) -> None:
         """Note that a connection has closed: the next of that name is another."""
@@ -305,10 +329,11 @@ class Participants:
         self._decided.pop(connection, None)
 
     def _identity_of(self, channel: Channel) -> Identity:
-        decided = self._decided.get(channel.connection)
-        if decided is not None and decided.user == channel.user:
+        decided = self._decided.get(channel.connection, {}).get(channel.user)
+        if decided is not None:
             return decided
-        identity = self._identities.of(channel, self._clients.get(channel.connection))
+        client = self._clients.get(channel.connection, {}).get(channel.user)
+        identity = self._identities.of(channel, client)
         return self._another(identity) if identity.key in self._ended else identity
 
     def _assumed(self, channel: Channel, identity: Identity) -> Identity:

@@ -7,7 +7,7 @@ RabbitMQ 4.2 the delivery is not traced, but to whom it goes is known all the sa
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import msgspec
 
@@ -82,6 +82,18 @@ class Replies:
             reply.properties,
             reply.body,
         )
+
+    def reach(self, connection: str) -> bool:
+        """Whether a channel of this connection waits for replies."""
+        return any(channel.connection == connection for channel in self._waiting.values())
+
+    def end(self, connection: str) -> None:
+        """Note that nobody is there any more."""
+        self.keep(lambda channel: channel.connection != connection)
+
+    def keep(self, waits: Callable[[Channel], bool]) -> None:
+        """Forget the channels of which this is not true."""
+        self._waiting = {name: each for name, each in self._waiting.items() if waits(each)}
 
     def _remember(self, name: str, channel: Channel) -> None:
         if len(self._waiting) >= MOST:

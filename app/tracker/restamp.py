@@ -7,7 +7,6 @@ cause is no longer stored joins nothing.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
@@ -245,13 +244,18 @@ class Restamper:
             self._participants.introduce(channel, self._client(channel, at))
 
     def _client(self, channel: Channel, at: int) -> str | None:
-        """The name of the client that had a channel's connection at a time (µs)."""
-        known = self._clients.get(channel.connection, ())
-        if not known:
+        """The name of the client that had a channel's connection at a time (µs).
+
+        None, so that it is assumed, where several had it: stored events of one channel may be of
+        more than one of them, as under policies that are not told when a connection closes.
+        """
+        known = [
+            each for each in self._clients.get(channel.connection, ()) if each.user == channel.user
+        ]
+        if not known or known[0].opened_at > at + CLOCKS_DIFFER:
             return None
-        opened = [each.opened_at for each in known]
-        then = known[max(0, bisect_right(opened, at + CLOCKS_DIFFER) - 1)]
-        return then.client if then.user == channel.user else None
+        clients = {each.client for each in known}
+        return clients.pop() if len(clients) == 1 else None
 
 
 def _record(event: StoredEvent, channel: Channel) -> Record:

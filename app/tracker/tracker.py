@@ -7,7 +7,7 @@ that the events of an interrupted run are those of an uninterrupted one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
 
 import msgspec
@@ -68,7 +68,7 @@ class State(msgspec.Struct):
     totals: Totals
     held: list[Held]
     # Who acts on connections of which records are held, where a client's name decided that.
-    decided: dict[str, Identity] = {}
+    decided: dict[str, dict[str, Identity]] = {}
 
 
 encode_state = msgspec.msgpack.Encoder().encode
@@ -162,16 +162,17 @@ class Tracker:
             events += self.apply(self._replies.delivery_of(publish), now)
         return events
 
-    def strangers(self, channels: Iterable[Channel]) -> dict[str, Channel]:
-        """Those whose clients' names are shown and were not asked for yet, by connection.
+    def strangers(self, channels: Iterable[Channel]) -> list[Channel]:
+        """A channel for each connection and user whose client is shown and was not asked for yet.
 
         Each of which `is_by_name` is true is to be introduced before its first record is applied.
         """
-        return {
-            channel.connection: channel
+        found = {
+            (channel.connection, channel.user): channel
             for channel in channels
             if self._participants.is_stranger(channel)
         }
+        return list(found.values())
 
     def is_by_name(self, channel: Channel) -> bool:
         """Whether the name of a channel's client decides who acts there."""
@@ -181,23 +182,34 @@ class Tracker:
         """Say how the client behind a channel's connection names itself, None if not or unknown."""
         self._participants.introduce(channel, client)
 
+    def is_by_connection(self, channel: Channel) -> bool:
+        """Whether somebody else may act there once its connection has closed."""
+        return self._participants.is_by_connection(channel)
+
+    def clients_on(self, connection: str) -> Mapping[str, str | None]:
+        """The clients that act on a connection as their names decide, by user; None: assumed."""
+        return self._participants.clients_on(connection)
+
     def ends_with(self, connection: str) -> bool:
         """Whether `end` changes anything."""
-        return self._participants.ends_with(connection)
+        return self._participants.ends_with(connection) or self._replies.reach(connection)
 
     @property
     def connections(self) -> list[str]:
-        """The connections of which `ends_with` is true."""
+        """The known connections on which clients' names decide who acts."""
         return self._participants.connections
 
-    def end(self, connection: str) -> None:
+    def end(self, connection: str) -> bool:
         """Note that a connection has closed: the next one of that name is another.
 
-        Not while something of it still waits for a publish: then the next one is taken for it.
+        False, and nothing is done, while something of it still waits for a publish.
         """
         held = self._window.records() if len(self._window) else ()
-        if all(each.record.channel.connection != connection for each in held):
-            self._participants.end(connection)
+        if any(each.record.channel.connection == connection for each in held):
+            return False
+        self._participants.end(connection)
+        self._replies.end(connection)
+        return True
 
     def trace_replies(self, on: bool) -> None:
         """Say whether the broker traces the deliveries of direct replies; before 4.2 not."""
@@ -226,7 +238,9 @@ class Tracker:
         :returns: the numbers of the participants whose ids went back to the pool.
         """
         self._matcher.forget_before(event_id)
-        return self._participants.retire_before(event_id)
+        gone = self._participants.retire_before(event_id)
+        self._replies.keep(self._participants.knows)
+        return gone
 
     def totals(self) -> Totals:
         """Return the current numbers."""

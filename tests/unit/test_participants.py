@@ -36,7 +36,7 @@ def deliver(where: Channel, queue: str = "q", body: bytes = b"") -> Deliver:
 
 def acts(tracker: Tracker, where: Channel, client: str | None = None) -> int:
     """The number of the participant that an event on a channel is of, introduced if need be."""
-    for stranger in tracker.strangers([where]).values():
+    for stranger in tracker.strangers([where]):
         tracker.introduce(stranger, client)
     (event,) = tracker.apply(publish(where), 0)
     return event.participant
@@ -138,13 +138,13 @@ def test_names_decide_at_shared_places_and_are_shown_elsewhere() -> None:
         tracker = Tracker(policy, Bounds())
         strangers = tracker.strangers([local, remote, direct])
         if policy in (Policy.host, Policy.user):
-            assert strangers == {}
+            assert strangers == []
         else:
-            assert list(strangers.values()) == [local, remote, direct]
-        by_name = [where for where in strangers.values() if tracker.is_by_name(where)]
+            assert strangers == [local, remote, direct]
+        by_name = [where for where in strangers if tracker.is_by_name(where)]
         assert by_name == ([local] if policy is Policy.client else [])
     tracker.introduce(local, "orders")
-    assert local.connection not in tracker.strangers([local])
+    assert tracker.strangers([local]) == []
 
 
 def test_a_connection_that_tells_no_place_is_known_by_its_client_s_name() -> None:
@@ -264,7 +264,7 @@ def test_after_a_restart_everybody_is_who_they_were(policy: Policy) -> None:
 
     tracker, store = Tracker(policy, Bounds()), Store()
     for where in wheres:
-        for stranger in tracker.strangers([where]).values():
+        for stranger in tracker.strangers([where]):
             tracker.introduce(stranger, names.get(where.connection))
         store.append(tracker.apply(publish(where), 0), tracker.checkpoint())
     again = Tracker(policy, Bounds(), store.restored)
@@ -279,7 +279,7 @@ def test_who_was_introduced_and_waits_for_another_s_publish_is_kept() -> None:
     assert tracker.apply(deliver(where), 0) == []
     state = tracker.checkpoint().state
     again = Tracker(Policy.client, window, Restored(state, [], [], [], []))
-    assert again.strangers([where]) == {}
+    assert again.strangers([where]) == []
     (event,) = again.close_overdue(2_000)
     assert event.record.channel == where
     assert [one.name for one in again.checkpoint().participants] == ["orders (shop@127.0.0.1)"]

@@ -80,9 +80,9 @@ def tracked(
     tracker = Tracker(policy, Bounds(), quiet=Quiet(quiet), places=Places())
     events: list[StampedEvent] = []
     for now, record in enumerate(records):
-        for connection, channel in tracker.strangers([record.channel]).items():
+        for channel in tracker.strangers([record.channel]):
             known = channel.user == "shop"
-            tracker.introduce(channel, CONNECTIONS.get(connection) if known else None)
+            tracker.introduce(channel, CONNECTIONS.get(channel.connection) if known else None)
         for event in tracker.apply(record, now):
             event.reference.id = len(events) + 1
             events.append(event)
@@ -238,25 +238,34 @@ def test_a_cause_that_is_gone_joins_nothing() -> None:
     assert (stamp.seq, stamp.lamport) == (1, 1)
 
 
-def test_a_name_that_was_used_again_is_another_connection_with_the_client_of_its_time() -> None:
-    tracker = Tracker(Policy.connection, Bounds())
+@pytest.mark.parametrize(
+    ("clients", "assumed"),
+    [
+        ([(9, "orders"), (19, "orders")], False),
+        ([(9, "orders"), (19, "billing")], True),  # which event is whose is not stored
+        ([(19, "orders")], True),  # whoever it was at first is not known
+        ([(9, None)], True),
+        ([], True),
+    ],
+)
+def test_a_connection_s_client_is_who_alone_can_have_been_there(
+    clients: list[tuple[int, str | None]], assumed: bool
+) -> None:
+    tracker = Tracker(Policy.user, Bounds())
     channel = CHANNELS[0]
     events: list[StampedEvent] = []
     for at in (10_000_000, 20_000_000):
         (event,) = tracker.apply(Publish(channel, "x", ("key",), (), {}, b""), at)
-        tracker.end(channel.connection)
         events.append(event)
         event.reference.id = len(events)
     restamper = Restamper(Policy.client, Quiet(()), Places(), assumed=64)
-    assert restamper.meet([(1, channel), (2, channel)]) == [channel.connection]
-    clients = [Incarnation(9_000_000, "shop", "orders"), Incarnation(19_000_000, "shop", "billing")]
-    restamper.introduce({channel.connection: clients})
+    assert restamper.meet([(1, channel)]) == [channel.connection]
+    known = [Incarnation(at * 1_000_000, "shop", client) for at, client in clients]
+    restamper.introduce({channel.connection: [*known, Incarnation(0, "admin", "another's")]})
     restamper.stamp(stored(events), {})
-    outcome = restamper.end(tracker.checkpoint().state, 1)
-    assert [each.state.name for each in outcome.participants] == [
-        "orders (shop@127.0.0.1)",
-        "billing (shop@127.0.0.1)",
-    ]
+    (outcome,) = restamper.end(tracker.checkpoint().state, 1).participants
+    assert outcome.state.assumed is assumed
+    assert assumed or outcome.state.name == "orders (shop@127.0.0.1)"
 
 
 def test_a_state_that_cannot_be_read_is_refused() -> None:
