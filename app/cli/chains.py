@@ -78,10 +78,10 @@ def _say_summary(summary: dict[str, Any]) -> None:
         known = "" if summary["complete"] and summary["sound"] else " as far as is known"
         say(f"events {summary['from']} and {summary['to']} are concurrent{known}: no chain")
         return say_caveats(summary)
+    complete = "complete, " if summary["complete"] else ""
     say(
         f"{summary['events']} events of {summary['participants']} participants, "
-        f"{'complete' if summary['complete'] else 'INCOMPLETE: it spans a gap'}, "
-        f"{summary['bytes']} bytes in {summary['location']}"
+        f"{complete}{summary['bytes']} bytes in {summary['location']}"
     )
     return say_caveats(summary)
 

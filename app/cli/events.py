@@ -13,6 +13,7 @@ from app.cli.options import Json, RequireComplete, RequireSound, Url, User
 from app.cli.output import as_json, out, printable, say, table
 from model.event import SHOWN
 from model.sound import MOST_QUIET
+from model.words import Match
 
 # The fields that have a width in a terminal; what is longest comes last.
 _LAST = "participant_name"
@@ -35,14 +36,18 @@ def events(
     queue: Annotated[str | None, typer.Option(help="From or to this queue.")] = None,
     connection: Annotated[str | None, typer.Option(help="On this connection.")] = None,
     participant: Annotated[
-        str | None, typer.Option(help="Of this participant: its name, or its number.")
+        str | None,
+        typer.Option(
+            help="Of this participant: its number, or its name. A number is always taken for the "
+            "participant's number."
+        ),
     ] = None,
     broker_user: Annotated[
         str | None, typer.Option("--by", help="By this user of the broker.")
     ] = None,
     routing_key: Annotated[str | None, typer.Option(help="With this routing key.")] = None,
     match: Annotated[
-        str | None, typer.Option(help="routed, redelivered, dead_lettered, unmatched or none.")
+        str | None, typer.Option(help=f"{', '.join(word.name for word in Match)}.")
     ] = None,
     since: Annotated[str | None, typer.Option(help="From this time on (ISO 8601).")] = None,
     until: Annotated[str | None, typer.Option(help="Before this time (ISO 8601).")] = None,
@@ -105,6 +110,7 @@ def _new_events(
 _CELLS: dict[str, Callable[[dict[str, Any]], str]] = {
     "exchange": lambda event: event["exchange"] or "(default)",
     "queue": lambda event: event["queue"] or ",".join(event["routed_queues"] or ()),
+    "match": lambda event: event["match"] + (" (quiet)" if event["quiet"] else ""),
 }
 
 
@@ -149,7 +155,9 @@ def compare(
 
 
 def say_caveats(answer: dict[str, Any]) -> None:
-    """Why an answer is not sound, a line each, and what quiet traffic it leaves out."""
+    """Why an answer is not complete or not sound, a line each, and what quiet it leaves out."""
+    if not answer["complete"]:
+        say("NOT COMPLETE: it spans a gap")
     for doubt in answer["doubts"]:
         say(f"NOT SOUND: {printable(doubt)}")
     if quiet := answer["quiet"]:

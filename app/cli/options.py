@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -37,6 +37,13 @@ User = Annotated[
     ),
 ]
 Vhost = Annotated[str, typer.Argument(help="The virtual host's name, such as /")]
+Quiet = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Traffic that joins no clocks: exchange:NAME or queue:NAME, with * for any "
+        "characters. May be given several times; '' for none; as it is if left out."
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
 Wait = Annotated[
     bool, typer.Option("--wait/--no-wait", help="Wait for the end, or print the job's number.")
@@ -51,3 +58,11 @@ RequireSound = Annotated[
         "--require-sound", help="Exit with 8 if participants may be parts of one program."
     ),
 ]
+
+
+def rules(participant: str | None, quiet: list[str] | None) -> dict[str, Any] | None:
+    """The body that asks for these rules of who acts; one that is not given is left out."""
+    wish: dict[str, Any] = {} if participant is None else {"participant": participant}
+    if quiet:  # typer gives an empty list, or None, if the option is not given
+        wish["quiet"] = [pattern for pattern in quiet if pattern]
+    return wish or None

@@ -38,7 +38,8 @@ def participants(
 
 
 def _row(who: dict[str, Any]) -> tuple[object, ...]:
-    remark = who["note"] or ("assumed: its client gives no name" if who["assumed"] else "")
+    assumed = "assumed: its client gives no name" if who["assumed"] else ""
+    remark = "; ".join(filter(None, (who["note"], assumed)))
     counts = (who["published"], who["received"], who["connections"])
     return (who["participant"], who["name"], *counts, remark)
 

@@ -8,7 +8,7 @@ import typer
 
 from app.cli.client import Client
 from app.cli.following import followed, say_job, submit
-from app.cli.options import Json, Url, User, Vhost, Wait
+from app.cli.options import Json, Quiet, Url, User, Vhost, Wait, rules
 from app.cli.output import as_json, printable, say
 
 
@@ -26,13 +26,7 @@ def restamp(
             "it is if left out."
         ),
     ] = None,
-    quiet: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Traffic that joins no clocks: exchange:NAME or queue:NAME, with * for any "
-            "characters. May be given several times; '' for none; as it is if left out."
-        ),
-    ] = None,
+    quiet: Quiet = None,
     wait: Wait = True,
     json: Json = False,
     url: Url = None,
@@ -42,11 +36,8 @@ def restamp(
 
     The trace goes on, and pauses at the end. Events keep their ids and causes.
     """
-    wish: dict[str, object] = {} if participant is None else {"participant": participant}
-    if quiet:
-        wish["quiet"] = [pattern for pattern in quiet if pattern]
     client = Client.from_environment(url, user)
-    job = submit(client, "/itc_db/restamp", wish or None, vhost=vhost)
+    job = submit(client, "/itc_db/restamp", rules(participant, quiet), vhost=vhost)
     if not wait:
         return say_job(job, json)
     summary = followed(client, job)

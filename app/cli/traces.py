@@ -8,7 +8,7 @@ import typer
 
 from app.cli.client import Client, segment
 from app.cli.exits import Exit
-from app.cli.options import Json, Url, User, Vhost
+from app.cli.options import Json, Quiet, Url, User, Vhost, rules
 from app.cli.output import as_json, printable, say, table
 
 trace = typer.Typer(
@@ -36,21 +36,13 @@ def start(
             "channel."
         ),
     ] = None,
-    quiet: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Traffic that joins no clocks: exchange:NAME or queue:NAME, with * for any "
-            "characters. May be given several times."
-        ),
-    ] = None,
+    quiet: Quiet = None,
     url: Url = None,
     user: User = None,
 ) -> None:
     """Start capturing a virtual host."""
-    wish = {"participant": participant, "quiet": quiet}
-    body = {name: value for name, value in wish.items() if value}
     client = Client.from_environment(url, user)
-    answer = client.send("PUT", trace_path(vhost), json=body or None)
+    answer = client.send("PUT", trace_path(vhost), json=rules(participant, quiet))
     say(f"{printable(vhost)}: {'started' if answer.status_code == 201 else 'runs already'}")
 
 

@@ -1,7 +1,8 @@
 """Events as diagrams: Graphviz, Mermaid and Chrome trace events.
 
 Lanes are participants, arrows run from a publish to its deliveries. An arrow is drawn if both
-its ends are in the chain; a delivery whose publish is outside says so in words.
+its ends are in the chain; a delivery whose publish is outside says so in words. A quiet delivery
+joins nothing, so no arrow leads to it.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ COLUMNS = (
     "exchange",
     "queue",
     "routing_keys",
+    "quiet",
     "cause_id",
     "cause_participant",
     "cause_height",
@@ -37,13 +39,13 @@ COLUMNS = (
 
 
 def diagram_rows(batch: pa.RecordBatch, chain: Chain) -> Iterator[dict[str, Any]]:
-    """The batch's events; ``cause_inside`` says whether the cause is in the chain too."""
+    """The batch's events; ``cause_inside`` says whether a cause that was joined is in the chain."""
     assert chain.ranges is not None  # noqa: S101 - filled for every format that asks for lanes
     participants = batch.column("cause_participant").fill_null(-1).to_numpy()
     heights = batch.column("cause_height").fill_null(-1).to_numpy()
     inside = chain.ranges.hold(participants.astype(np.int64), heights.astype(np.int64))
     for row, cause_inside in zip(batch.to_pylist(), inside.tolist(), strict=True):
-        row["cause_inside"] = cause_inside
+        row["cause_inside"] = cause_inside and not row["quiet"]
         yield row
 
 
@@ -54,7 +56,8 @@ def what(event: dict[str, Any]) -> str:
         place = f"to {event['exchange'] or '(default)'}"
     else:
         place = f"from {event['queue'] or ''}"
-    return f"{event['id']} {word.name} {place} {event['routing_keys']}"
+    quiet = " (quiet)" if event["quiet"] else ""
+    return f"{event['id']} {word.name} {place} {event['routing_keys']}{quiet}"
 
 
 def _rendered(
@@ -120,7 +123,8 @@ def _mermaid_statements(event: dict[str, Any], chain: Chain) -> Iterator[str]:
         text = _mermaid_text(f"{what(event)}, cause {event['cause_id']}")
         yield f"    P{event['cause_participant']}->>{lane}: {text}"
         return
-    outside = "" if event["type"] == EventType.published else ", cause not in the chain"
+    joins = event["type"] != EventType.published and not event["quiet"]
+    outside = ", cause not in the chain" if joins else ""
     yield f"    Note over {lane}: {_mermaid_text(what(event) + outside)}"
 
 

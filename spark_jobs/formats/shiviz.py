@@ -20,7 +20,7 @@ from spark_jobs.formats.diagrams import what
 from spark_jobs.formats.lines import one_line
 
 EXPRESSION = r"(?<event>.*)\n(?<host>\S*) (?<clock>{.*})"
-COLUMNS = ("id", "type", "participant", "clock", "exchange", "queue", "routing_keys")
+COLUMNS = ("id", "type", "participant", "clock", "exchange", "queue", "routing_keys", "quiet")
 
 
 def host(lane: Lane) -> str:

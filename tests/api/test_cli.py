@@ -12,12 +12,16 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from app.cli.events import _row as event_row
 from app.cli.exits import Exit
 from app.cli.output import printable
+from app.cli.participants import _row as participant_row
 from app.errors import OutageError
+from model.event import SHOWN
 from tests.api.conftest import World, make_world, served
 from tests.api.story import ALONE, AUDITED, INVOICED, ORDERED, SHOP, UNSOUND, publish
 from tools.servers import without_settings
@@ -101,6 +105,32 @@ async def test_traces_are_started_listed_and_stopped(run: Command) -> None:
     assert re.search(r"^/ +running +7 ", listed.out, re.MULTILINE)
     assert stopped.out == "/: stopped\n"
     assert as_json.json[0]["state"] == "stopped"
+
+
+@pytest.mark.parametrize(
+    ("words", "quiet"),
+    [
+        ((), None),
+        (("--quiet", ""), []),
+        (("--quiet", "queue:audit", "--quiet", "exchange:a*"), ["queue:audit", "exchange:a*"]),
+    ],
+)
+async def test_a_trace_may_be_started_with_nothing_quiet(
+    run: Command,
+    world: World,
+    monkeypatch: pytest.MonkeyPatch,
+    words: tuple[str, ...],
+    quiet: list[str] | None,
+) -> None:
+    asked = []
+
+    async def start(vhost: str, policy: str | None, quiet: list[str] | None) -> bool:
+        asked.append((vhost, policy, quiet))
+        return True
+
+    monkeypatch.setattr(world.traces, "start", start)
+    assert (await run("trace", "start", "/", *words)).code == 0
+    assert asked == [("/", None, quiet)]
 
 
 async def test_events_are_listed_oldest_first(run: Command) -> None:
@@ -317,8 +347,33 @@ async def test_an_incomplete_answer_ends_with_7_on_request(run: Command, world: 
     assert trace is not None
     await world.store.gaps.open(trace.id, after_event_id=2, since=5, reason="tracing was off")
 
-    assert (await run("compare", INVOICED, AUDITED)).code == Exit.concurrent
+    asked = await run("compare", INVOICED, AUDITED)
+
+    assert asked.code == Exit.concurrent
+    assert asked.out.splitlines()[1:] == ["NOT COMPLETE: it spans a gap"]
     assert (await run("compare", INVOICED, AUDITED, "--require-complete")).code == Exit.incomplete
+
+
+@pytest.mark.parametrize(
+    ("relation", "said"),
+    [
+        ("concurrent", "events 3 and 4 are concurrent as far as is known: no chain"),
+        ("before", "1 events of 1 participants, 10 bytes in /itc_db/undefined/3/4/chain.jsonl"),
+    ],
+)
+async def test_a_chain_across_a_gap_says_so(
+    run: Command, world: World, monkeypatch: pytest.MonkeyPatch, relation: str, said: str
+) -> None:
+    world.spark.relation = relation
+    whole = world.spark.run
+
+    async def across_a_gap(*args: Any) -> dict[str, Any]:
+        return {**await whole(*args), "complete": False}
+
+    monkeypatch.setattr(world.spark, "run", across_a_gap)
+    ended = await run("chain", INVOICED, ALONE)
+
+    assert ended.out.splitlines() == [said, "NOT COMPLETE: it spans a gap"]
 
 
 async def test_an_unsound_answer_ends_with_8_on_request(run: Command, world: World) -> None:
@@ -424,6 +479,25 @@ async def test_what_the_broker_was_told_does_not_reach_the_terminal(
     assert r"\x1b[2J\x07\u202ekey\r\n" in ended.out
     assert "[bold]ex[/bold]" in ended.out
     assert not set("\x1b\x07\u202e\r") & set(ended.out)
+
+
+def test_a_quiet_event_is_marked_behind_its_match() -> None:
+    event = dict.fromkeys(SHOWN) | {"match": "routed", "quiet": True}
+    assert "routed (quiet)" in event_row(event)
+    assert "routed" in event_row(event | {"quiet": False})
+
+
+@pytest.mark.parametrize(
+    ("note", "assumed", "remark"),
+    [
+        (None, False, ""),
+        ("gone", False, "gone"),
+        ("gone", True, "gone; assumed: its client gives no name"),
+    ],
+)
+def test_a_participants_remark_hides_nothing(note: str | None, assumed: bool, remark: str) -> None:
+    who = dict.fromkeys(("participant", "name", "published", "received", "connections"), 1)
+    assert participant_row(who | {"note": note, "assumed": assumed})[-1] == remark
 
 
 def test_what_is_printable_stays() -> None:

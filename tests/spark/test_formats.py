@@ -21,6 +21,7 @@ from model.event import SHOWN
 from model.exports import FORMATS, format_of, manifest_of
 from model.words import EventType, Match
 from spark_jobs.chain import ChainRequest, run
+from spark_jobs.database import Database
 from spark_jobs.formats.diagrams import _dot_text, _mermaid_text
 from spark_jobs.formats.lines import cell, one_line
 from spark_jobs.formats.renderers import RENDERERS
@@ -329,6 +330,43 @@ def test_chrome_trace_events(export: Export, stored: Stored) -> None:
         assert ended[effect]["ts"] == slices[effect]["ts"]
     names = {e["tid"] for e in events if e["name"] == "thread_name"}
     assert names == {e["tid"] for e in slices.values()}
+
+
+@pytest.fixture(scope="module")
+def with_quiet(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """A chain of four events, whose third is a quiet delivery of the first, by its format."""
+    history = History()
+    sender, receiver = history.join(), history.join()
+    sent = history.publish(sender)
+    history.receive(receiver, sent)
+    history.receive(receiver, None, match=1, cause_id=sent, quiet=True)
+    history.publish(receiver)
+    folder = tmp_path_factory.mktemp("quiet")
+    database = Database.from_url(history.write(folder / "store.db"))
+    files = {name: folder / f"chain.{name}" for name in ("dot", "mmd", "trace.json", "shiviz")}
+    for name, file in files.items():
+        run(spark, ChainRequest(database, 1, 4, file, FORMATS[name]))
+    return {name: file.read_text() for name, file in files.items()}
+
+
+def test_no_arrow_leads_to_a_quiet_delivery(with_quiet: dict[str, str]) -> None:
+    solid = re.findall(r"^  (p\d_\d) -> (p\d_\d) \[label", with_quiet["dot"], re.MULTILINE)
+    assert solid == [("p1_1", "p2_1")]
+    lines = with_quiet["mmd"].splitlines()
+    assert [line for line in lines if "->>" in line] == [
+        "    P1->>P2: 2 received from work [#34;order.new#34;], cause 1"
+    ]
+    assert "    Note over P2: 3 received from work [#34;order.new#34;] (quiet)" in lines
+    events = json.loads(with_quiet["trace.json"])["traceEvents"]
+    assert [event["id"] for event in events if event["ph"] in "sf"] == [2, 2]
+
+
+@pytest.mark.parametrize("name", ["dot", "mmd", "trace.json", "shiviz"])
+def test_a_quiet_delivery_is_marked(with_quiet: dict[str, str], name: str) -> None:
+    marked = [line for line in with_quiet[name].splitlines() if "(quiet)" in line]
+    assert len(marked) == 1
+    assert "3 received from work" in marked[0]
+    assert "not in the chain" not in marked[0]
 
 
 @pytest.mark.parametrize("name", FORMATS)

@@ -95,6 +95,7 @@ def test_concurrent_events_have_no_chain_and_that_is_an_answer(
     page = open_page(demo, f"#/chain?a={a}&b={b}")
     expect(page.locator(".pair-word")).to_have_text("is concurrent with")
     expect(page.get_by_text("There is no chain between them")).to_be_visible()
+    expect(page.get_by_text("they failed independently")).to_be_visible()
 
 
 def test_swapping_turns_the_relation_round(demo: Server, open_page: OpenPage) -> None:
@@ -122,9 +123,22 @@ def test_an_answer_that_is_not_sound_says_why_and_claims_less(
     page = open_page(serve(world), f"#/chain?a={a}&b={b}&event={b}")
     expect(page.get_by_role("status").filter(has_text="Not sound.")).to_contain_text("give no name")
     expect(page.get_by_text("As far as is known, neither influenced")).to_be_visible()
-    expect(page.get_by_text("concurrent as far as is known: no message")).to_be_visible()
+    expect(page.get_by_text("No chain is known between them")).to_be_visible()
+    expect(page.get_by_text("There may be one that was not recorded")).to_be_visible()
+    expect(page.get_by_text("they failed independently")).to_have_count(0)
     drawer = page.get_by_role("complementary")
     expect(drawer.get_by_text("Not sound. 2 participants")).to_have_count(2)
+
+
+def test_an_exports_result_has_its_own_caveats(
+    serve: Callable[[World], Server], open_page: OpenPage
+) -> None:
+    world = demo_world(800)
+    world.traces["/"].doubts.append("2 participants are connections that give no name")
+    a, b = cause_and_effect(world)
+    page = open_page(serve(world), f"#/chain?a={a}&b={b}")
+    page.get_by_role("button", name="Restore and export").click()
+    expect(page.locator(".chain-result").get_by_role("status")).to_contain_text("Not sound. 2")
 
 
 def test_an_invalid_file_name_cannot_be_sent(demo: Server, open_page: OpenPage) -> None:

@@ -86,6 +86,22 @@ def test_a_trace_that_waits_says_for_what(
     expect(page.get_by_role("table").get_by_text("Waiting: the broker")).to_be_visible()
 
 
+def test_a_trace_that_is_not_sound_says_why(
+    serve: Callable[[World], Server], open_page: OpenPage
+) -> None:
+    world = demo_world(30)
+    server = serve(world)
+    page = open_page(server)
+    expect(page.get_by_text("Not sound")).to_have_count(0)
+    world.traces["/"].doubts.append("2 participants are connections that give no name")
+    page.reload()
+    said = "Not sound. 2 participants are connections that give no name."
+    expect(page.get_by_role("table").get_by_text(said)).to_be_visible()
+    expect(page.locator(".figures")).to_contain_text("complete, not sound")
+    page.goto(f"{server.url}/#/space-time?vhost=%2F")
+    expect(page.get_by_text("Not sound: concurrent means as far as is known")).to_be_visible()
+
+
 def test_virtual_hosts_that_come_and_go_are_followed(
     serve: Callable[[World], Server], open_page: OpenPage
 ) -> None:

@@ -45,9 +45,11 @@ class Printer:
         for event in exported:
             table.add_row(*(Text(cell) for cell in _cells(event, recorded)))
         self._console.print(table)
-        for connection, name in {e["connection"]: e["participant_name"] for e in exported}.items():
-            role = recorded.roles.get(connection, "?")
-            self.line(f"  {role:<10} {name:<40} {connection}")
+        roles = (
+            (recorded.roles.get(e["connection"], "?"), e["participant_name"]) for e in exported
+        )
+        for role, name in dict.fromkeys(roles):
+            self.line(f"  {role:<10} {name}")
 
     def farewell(self, stage: Stage, summary: dict[str, Any]) -> None:
         """Say where everything is and what to try."""

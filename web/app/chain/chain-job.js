@@ -10,6 +10,7 @@ import { attempt } from "../core/notices.js";
 import { useResource } from "../core/resource.js";
 import { href, patch, route } from "../core/route.js";
 import { mayWrite } from "../core/session.js";
+import { Caveats } from "../ui/caveats.js";
 import { CopyButton } from "../ui/copy.js";
 import { reloadExports, useExports } from "../ui/exports-table.js";
 import { Icon } from "../ui/icons.js";
@@ -111,6 +112,7 @@ function Summary({ result }) {
     ["Plan", result.plan ? `${result.plan.form}: ${result.plan.reason}` : "–"],
   ], [result]);
   return html`<div class="chain-result">
+    <${Caveats} answer=${result} />
     <dl class="facts">${facts.map(([k, v]) => html`<dt key=${k}>${k}</dt><dd>${v}</dd>`)}
       <dt>SHA-256</dt><dd><code class="small">${result.sha256}</code></dd></dl>
     <div class="drawer-line">

@@ -49,12 +49,14 @@ function Compared({ a, b }) {
 
 function ChainPanel({ a, b, answer }) {
   if (answer.relation === "concurrent") {
-    return html`<${Panel} title="Chain"><${Empty} title="There is no chain between them"
+    const sure = isSure(answer);
+    return html`<${Panel} title="Chain"><${Empty} title=${`${sure ? "There is no chain" : "No chain is known"} between them`}
       actions=${html`<a class="button" href=${href("space-time", { event: a })}>
         <${Icon} name="diagram" />See them in space-time</a>`}>
-      The two are concurrent${isSure(answer) ? "" : " as far as is known"}: no message and no
-      participant carries anything from one to the other. If both failed, they failed independently, or from a common cause before them or outside the
-      broker.<//><//>`;
+      ${sure
+        ? `The two are concurrent: no message and no participant carries anything from one to the other.
+           If both failed, they failed independently, or from a common cause before them or outside the broker.`
+        : "No path between the two is known. There may be one that was not recorded: see above."}<//><//>`;
   }
   if (answer.relation === "equal") {
     return html`<${Panel} title="Chain"><${Empty} title="A and B are the same event">

@@ -7,7 +7,7 @@ import { Icon } from "../ui/icons.js";
 
 export const FIELDS = [
   ["type", "published or received"],
-  ["match", "routed, redelivered, dead_lettered, unmatched"],
+  ["match", "routed, redelivered, dead_lettered, unmatched, untraced"],
   ["exchange", "name"],
   ["queue", "name"],
   ["routing_key", "one of the keys"],

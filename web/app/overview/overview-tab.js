@@ -54,7 +54,7 @@ function Figures({ shown }) {
     ["Participants", compact(sum((t) => t.participants)), "who took part"],
     ["Lag", lags.length ? compact(lags.reduce((a, b) => a + b)) : "–", "messages to read"],
     ["Unmatched", percent(unmatched, received), `${count(unmatched)} of ${compact(received)} received`],
-    ["Gaps", compact(gaps), gaps ? "the record is incomplete" : "the record is complete", gaps > 0],
+    ["Gaps", compact(gaps), `the record is ${gaps ? "in" : ""}complete${shown.some((t) => t.doubts.length) ? ", not sound" : ""}`, gaps > 0],
   ];
   return html`<dl class="figures">
     ${figures.map(

@@ -1,5 +1,5 @@
 import { html } from "../core/html.js";
-import { compact, count, percent, rate } from "../core/format.js";
+import { compact, count, percent, rate, sentence } from "../core/format.js";
 import { href } from "../core/route.js";
 import { StateMark, Value } from "../ui/marks.js";
 import { Panel } from "../ui/panel.js";
@@ -49,8 +49,11 @@ function Row({ vhost, trace }) {
         : "0"}</td>
       <td class="end"><${TraceButton} vhost=${vhost} state=${trace.state} /></td>
     </tr>
-    ${why &&
-    html`<tr class="under"><td colspan="9" class=${trace.state === "failed" ? "" : "soft"}>
-      <span class="small">${trace.state === "waiting" ? "Waiting:" : "Last error:"} ${" "}<${Value}>${why}<//></span>
-    </td></tr>`}`;
+    ${[
+      why && `${trace.state === "waiting" ? "Waiting" : "Last error"}: ${why}`,
+      ...trace.doubts.map((doubt) => `Not sound. ${sentence(doubt)}`),
+    ].map(
+      (text) => text && html`<tr class="under" key=${text}><td colspan="9" class=${trace.state === "failed" ? "" : "soft"}>
+        <span class="small"><${Value}>${text}<//></span></td></tr>`,
+    )}`;
 }

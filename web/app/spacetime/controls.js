@@ -168,6 +168,7 @@ export function Foot({ stage }) {
     <span>${count(events)} of ${count(loaded)} loaded events in view, #${model.id[0]} to #${model.id[loaded - 1]}
       ${far ? " · zoom in to see messages" : ""}
       ${scene.missing.length > 0 && html`<${Missing} ids=${scene.missing} loader=${loader} />`}</span>
+    ${stage.trace.value?.doubts.length > 0 && html`<span>Not sound: concurrent means as far as is known</span>`}
     <span class="diagram-legend">
       <span><${TypeMark} type="published" /></span><span><${TypeMark} type="received" /></span>
       ${chainLit && html`<span><i class="key chain"></i>chain from A to B</span><span class="faint">dimmed: outside</span>`}

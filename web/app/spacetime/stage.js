@@ -54,10 +54,10 @@ export class Stage {
     this.turn = signal(0); // counts what has to be painted
     this.drawn = signal({ events: 0, arrows: 0, far: false }); // what the last painting shows
     this.hovered = signal(null); // {index, x, y} under the pointer
-    this.gaps = computed(() => {
-      const trace = traces.value.data?.find((one) => one.vhost === vhost);
-      return JSON.stringify((trace?.gaps ?? []).map((gap) => ({ after: gap.after_event_id, reason: gap.reason })));
-    });
+    this.trace = computed(() => traces.value.data?.find((one) => one.vhost === vhost));
+    this.gaps = computed(() =>
+      JSON.stringify((this.trace.value?.gaps ?? []).map((gap) => ({ after: gap.after_event_id, reason: gap.reason }))),
+    );
 
     this.placed = false; // whether the view has been put on its first event
     this.timer = 0;

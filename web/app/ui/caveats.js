@@ -16,7 +16,7 @@ export function Caveats({ answer }) {
   return html`${!answer.complete && html`<${Alert} tone="warn"
       action=${html`<a class="button small" href=${href("overview")}>Show the gaps</a>`}>
       <strong>Not complete.</strong> ${incomplete(answer)}<//>`}
-    ${answer.doubts.map((doubt) => html`<${Alert} tone="warn" key=${doubt}>
+    ${answer.doubts?.map((doubt) => html`<${Alert} tone="warn" key=${doubt}>
       <strong>Not sound.</strong> ${sentence(doubt)}<//>`)}
     ${answer.quiet > 0 && html`<p class="small soft">${leftOut(answer)}</p>`}`;
 }

@@ -21,6 +21,7 @@ const MATCHES = {
   redelivered: ["warn", "redelivered"],
   dead_lettered: ["bad", "dead-lettered"],
   unmatched: ["warn", "unmatched"],
+  untraced: ["", "untraced"],
 };
 
 export function MatchMark({ match }) {
