@@ -24,8 +24,8 @@ class JobRequest(msgspec.Struct, frozen=True):
         shown: the request as ``GET /itc_db/jobs`` shows it. Two requests of one kind that show
         the same are the same request.
         work: what the worker gets.
-        is_alone: whether it is refused while its virtual host has another of its kind.
         finish: turns the worker's result into the job's.
+        is_alone: whether it is refused while its virtual host has another of its kind.
     """
 
     kind: str
@@ -33,8 +33,8 @@ class JobRequest(msgspec.Struct, frozen=True):
     owner: str
     shown: Json
     work: Json
-    is_alone: bool = False
     finish: Callable[[Json], Json] = unchanged
+    is_alone: bool = False
 
     @property
     def key(self) -> bytes:

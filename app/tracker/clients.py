@@ -36,6 +36,8 @@ _NO_PROGRAM = frozenset(
 )
 
 _HEX4 = "[0-9a-f]{4}"
+# What stands between a name and what varies; a closing bracket belongs to what was before.
+_APART = r"(?:[^\w)\]}]|_)"
 # What varies at the end of a name. The first group is what has to stay.
 _VARIES = tuple(
     re.compile(pattern)
@@ -43,9 +45,9 @@ _VARIES = tuple(
         # Spring's and NServiceBus's connections to publish with, and to consume with.
         r"(.*\S)(?:\.publisher| Publish| MessagePump)",
         r"(.*?)\s*#[0-9a-f]+:\d+",  # Spring's identity of an object, and a counter
-        rf"(?i:(.*?)[\W_]*\b[0-9a-f]{{8}}-{_HEX4}-{_HEX4}-{_HEX4}-[0-9a-f]{{12}}[)\]}}]?)",
-        r"(?i:(.*?)[\W_]+(?=[a-f]*\d)[0-9a-f]{8,40})",  # a UUID without dashes, or a hash
-        r"(?i:(.*?)[\W_]*\bpid[\W_]?\d+[)\]]?)",
+        rf"(?i:(.*?){_APART}*\b[0-9a-f]{{8}}-{_HEX4}-{_HEX4}-{_HEX4}-[0-9a-f]{{12}}[)\]}}]?)",
+        rf"(?i:(.*?){_APART}+(?=[a-f]*\d)[0-9a-f]{{8,40}})",  # a UUID without dashes, or a hash
+        rf"(?i:(.*?){_APART}*\bpid[\W_]?\d+[)\]]?)",
         r"(.*?)\s*(?:\(\d+\)|\[\d+\]|\{\d+\})",
         r"(.*?)[\s:#/]+\d+",
         # Behind an @ this would be a part of a host's name, and hosts are numbered.

@@ -54,6 +54,7 @@ async def test_an_event_has_every_field_of_the_document(client: httpx.AsyncClien
         "match": "routed",
         "cause": ORDERED,
         "participant": 2,
+        "participant_name": "billing@10.0.0.2 #2",
         "seq": 1,
         "lamport": 2,
         "recorded_at": "2026-01-02T03:04:06.000000Z",
@@ -62,6 +63,7 @@ async def test_an_event_has_every_field_of_the_document(client: httpx.AsyncClien
         "routing_keys": ["order.new"],
         "routed_queues": None,
         "redelivered": False,
+        "quiet": False,
         "node": "rabbit@one",
         "connection": "10.0.0.2:1 -> 10.0.0.9:5672",
         "channel": 1,
@@ -265,7 +267,7 @@ async def test_an_event_shows_its_three_clocks(client: httpx.AsyncClient) -> Non
         (1, 1),
         (3, 2),
     ]
-    assert clocks["vector"][0]["name"].startswith("shop ")
+    assert clocks["vector"][0]["name"].startswith("shop@")
     assert clocks["itc"]["text"] == answer["stamp"] == str(stamp)
     assert decode(bytes.fromhex(clocks["itc"]["code"])) == stamp
 

@@ -47,7 +47,8 @@ async def test_examples_work_as_they_stand(client: httpx.AsyncClient) -> None:
                 continue
             operation = operations[method]
             url, headers = example_request(path, operation)
-            asked = [await client.request(method, url, headers=headers)]
+            body = example_body(operation)
+            asked = [await client.request(method, url, headers=headers, json=body)]
             if "prefer" in headers:  # now wait until the job has ended
                 asked.append(await client.request(method, url))
             for answer in asked:
@@ -69,6 +70,14 @@ def example_request(path: str, operation: dict[str, Any]) -> tuple[str, dict[str
             given[parameter["in"]][parameter["name"]] = value
     names = {name: quote(value, safe="") for name, value in given["path"].items()}
     return f"{path.format(**names)}?{urlencode(given['query'])}", given["header"]
+
+
+def example_body(operation: dict[str, Any]) -> Any:
+    """The body of the first example; None where none is needed."""
+    body = operation.get("requestBody", {"required": False})
+    return (
+        body["content"]["application/json"]["schema"]["examples"][0] if body["required"] else None
+    )
 
 
 async def test_names_of_operations_are_unique(client: httpx.AsyncClient) -> None:

@@ -166,7 +166,7 @@ async def test_a_large_body_is_refused(world: World, client: httpx.AsyncClient) 
     [
         (b"{", "body: "),
         (b"[]", "body: "),
-        (b'{"participant": "host"}', "body.participant: "),
+        (b'{"participant": "program"}', "body.participant: "),
         (b'{"participant": "user", "more": 1}', "body.more: "),
         (b"\xff", "body: "),
         (b"[" * 60_000, "body: "),

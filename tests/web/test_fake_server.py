@@ -33,6 +33,7 @@ NOT_FAKED = {
     "PUT /itc_db/participants/{vhost}/{participant}",
     "DELETE /itc_db/participants/{vhost}/{participant}",
     "PUT /itc_db/archive",
+    "PUT /itc_db/restamp",
     "GET /itc_db/archive",
     "GET /metrics",
 }

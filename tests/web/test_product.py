@@ -53,7 +53,7 @@ def drive(stage: Stage) -> Outcome:
 
     async def run() -> Outcome:
         url = stage.broker.amqp_url(stage.vhost)
-        async with Pipeline(stage.url_of, url, "browser") as pipeline:
+        async with Pipeline(stage.url_of, url, "2001") as pipeline:
             return await pipeline.run()
 
     # In another thread, because the event loop of Playwright runs in this one.

@@ -137,7 +137,10 @@ async def list_participants(
 
 ONE_PARTICIPANT = "/itc_db/participants/{vhost}/{participant}"
 
-Number = Annotated[int, Path(ge=1, le=2**31 - 1, description="A participant's number.")]
+Number = Annotated[
+    int,
+    Path(ge=1, le=2**31 - 1, description="A participant's number.", openapi_examples=example(1)),
+]
 
 
 @router.put(

@@ -50,7 +50,7 @@ class ParticipantInfo(Model):
 class AliasRequest(BaseModel):
     """What to call a participant."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"alias": "Orders"}]})
 
     alias: Annotated[str, AfterValidator(check_alias)] = Field(
         description=f"At most {LONGEST_ALIAS} characters, none of them a control character."
