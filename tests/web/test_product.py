@@ -41,6 +41,8 @@ def stage(rabbit: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         environment = {
             **os.environ,
             "AMQP_URL": rabbit.amqp_url(vhost),
+            # Another service of this broker's would be told of connections in its place.
+            "ITC_TRACE_QUEUE": "itc.product",
             "MANAGEMENT_URL": rabbit.management_url,
             "ITC_PORT": str(free_port()),
         }
