@@ -16,8 +16,7 @@ from app.tracker.identity import Identity, Policy
 MOST = 1_000  # of one trace
 CHUNK = 500  # keys in one query: both databases bound a query's parameters
 
-# Policies under which a client's name is shown.
-_SHOWING = (Policy.client, Policy.connection, Policy.channel)
+_SHOWING = tuple(policy for policy in Policy if policy.shows_names)
 
 _who = tables.participants.c
 _given = tables.aliases.c

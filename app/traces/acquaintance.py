@@ -65,7 +65,7 @@ class Acquaintance:
         self._measure: _Measure | None = None
         self._next_hearing = self._next_measure = self._next_review = 0
         self._since = 0
-        self._heard: dict[int, int] = {}  # ids of closed connections, and when they closed (µs)
+        self._heard: set[int] = set()  # ids of closed connections that are told again
         # When connections closed under whose names the tracker still knows somebody (µs).
         self._closed: dict[str, int] = {}
 
@@ -130,7 +130,7 @@ class Acquaintance:
             for each in closed:
                 if each.id not in self._heard and self._tracker.ends_with(each.name):
                     self._note_end(each)
-            self._heard = {each.id: each.closed_at or 0 for each in closed}
+            self._heard = {each.id for each in closed}
             suspects = self._closed
         if not suspects:
             return

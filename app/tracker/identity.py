@@ -15,6 +15,7 @@ from typing import TypeAlias
 import msgspec
 
 from app.tracker.records import Channel
+from model.sound import FINE
 
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
@@ -35,7 +36,12 @@ class Policy(enum.StrEnum):
     @property
     def is_finer_than_clients(self) -> bool:
         """Whether one program may be several participants."""
-        return self in (Policy.connection, Policy.channel)
+        return self.value in FINE
+
+    @property
+    def shows_names(self) -> bool:
+        """Whether a participant has a client's name, be it only to be shown."""
+        return self not in (Policy.host, Policy.user)
 
 
 class Identity(msgspec.Struct, frozen=True):
@@ -137,11 +143,6 @@ class Identities:
     def __init__(self, policy: Policy, places: Places) -> None:
         self._policy = policy
         self._places = places
-
-    @property
-    def show_names(self) -> bool:
-        """Whether a participant has a client's name, be it only to be shown."""
-        return self._policy not in (Policy.host, Policy.user)
 
     def is_by_name(self, channel: Channel) -> bool:
         """Whether the client's name decides."""

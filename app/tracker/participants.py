@@ -182,7 +182,7 @@ class Participants:
             channel not in self._by_channel
             and channel.user not in self._clients.get(channel.connection, ())
             and channel.user not in self._decided.get(channel.connection, ())
-            and self._identities.show_names
+            and self._policy.shows_names
         )
 
     def is_by_name(self, channel: Channel) -> bool:
