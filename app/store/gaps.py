@@ -9,6 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import NotFoundError
 from app.store import tables
+from app.store.leases import lock_trace
 from app.store.subject import Subject, reads, writes
 from model.gaps import Gap, spanned_sql
 
@@ -27,8 +28,13 @@ class Gaps(Subject):
         after_event_id: int,
         since: int,
         reason: str,
+        epoch: int | None = None,
     ) -> int:
-        """Note a gap that begins after an event (0: before the first); returns the gap's id."""
+        """Note a gap that begins after an event (0: before the first); returns the gap's id.
+
+        Raises `LeaseLostError` if the trace was taken by another since ``epoch``.
+        """
+        await lock_trace(connection, trace_id, epoch)
         row = {
             "trace_id": trace_id,
             "after_event_id": after_event_id,
@@ -40,12 +46,22 @@ class Gaps(Subject):
 
     @writes
     async def close(
-        self, connection: AsyncConnection, gap_id: int, *, before_event_id: int, until: int
+        self,
+        connection: AsyncConnection,
+        gap_id: int,
+        *,
+        before_event_id: int,
+        until: int,
+        epoch: int | None = None,
     ) -> None:
         """Note that nothing is missing from an event on; of several such notes the first counts.
 
-        Raises `NotFoundError`.
+        Raises `NotFoundError`, and `LeaseLostError` as `open`.
         """
+        whose = select(tables.gaps.c.trace_id).where(tables.gaps.c.id == gap_id)
+        trace_id = (await connection.execute(whose)).scalar_one_or_none()
+        if trace_id is not None:
+            await lock_trace(connection, trace_id, epoch)
         closed = await connection.execute(
             update(tables.gaps)
             .where(tables.gaps.c.id == gap_id)

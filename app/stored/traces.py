@@ -11,6 +11,7 @@ class Trace(msgspec.Struct, frozen=True):
 
     ``events``, ``participants`` and ``pending_copies`` are how many are stored now;
     ``last_event_id`` is 0 before the first; ``checkpoint`` is the tracker's state as of then.
+    ``holder`` is the service that runs it, None if none does.
     """
 
     id: int
@@ -24,3 +25,4 @@ class Trace(msgspec.Struct, frozen=True):
     last_event_id: int
     participants: int
     pending_copies: int
+    holder: str | None = None

@@ -44,6 +44,7 @@ class GapWatch:
         self._processed = 0  # trace messages since this object was made
         self._losses: list[_Loss] = []
         self._writing = asyncio.Lock()
+        self.epoch: int | None = None  # of the present run
         self.well_until = 0  # when capture was last seen working
 
     @property
@@ -109,10 +110,14 @@ class GapWatch:
                     after_event_id=loss.after_event_id,
                     since=loss.since,
                     reason=loss.reason,
+                    epoch=self.epoch,
                 )
             if loss.until is not None and loss.due <= self._processed:
                 await self._gaps.close(
-                    loss.gap_id, before_event_id=self._last_event_id + 1, until=loss.until
+                    loss.gap_id,
+                    before_event_id=self._last_event_id + 1,
+                    until=loss.until,
+                    epoch=self.epoch,
                 )
                 self._losses.remove(loss)
 

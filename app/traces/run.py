@@ -128,7 +128,8 @@ class Run:
         pipeline, retention = self._pipeline, self._pipeline.settings.retention
         self._next_retention = time.monotonic() + retention.check_seconds
         tracker = self._recorder.tracker
-        await retain(pipeline.store.retention, pipeline.trace.id, tracker, retention)
+        epoch = self._recorder.epoch
+        await retain(pipeline.store.retention, pipeline.trace.id, tracker, retention, epoch)
 
     async def _commit(self, prepared: Prepared) -> None:
         """Store a batch, then acknowledge it."""

@@ -18,7 +18,15 @@ class GapStore:
         self.gaps: dict[int, Gap] = {}
         self.answers = True
 
-    async def open(self, trace_id: int, *, after_event_id: int, since: int, reason: str) -> int:
+    async def open(
+        self,
+        trace_id: int,
+        *,
+        after_event_id: int,
+        since: int,
+        reason: str,
+        epoch: int | None = None,
+    ) -> int:
         await asyncio.sleep(0)
         number = len(self.gaps) + 1
         self.gaps[number] = Gap(number, after_event_id, None, since, None, reason)
@@ -26,7 +34,9 @@ class GapStore:
             raise OutageError("the connection was lost after the commit")
         return number
 
-    async def close(self, gap_id: int, *, before_event_id: int, until: int) -> None:
+    async def close(
+        self, gap_id: int, *, before_event_id: int, until: int, epoch: int | None = None
+    ) -> None:
         await asyncio.sleep(0)
         gap = self.gaps[gap_id]
         self.gaps[gap_id] = Gap(
