@@ -8,6 +8,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
 
@@ -78,6 +79,17 @@ class Service:
             return httpx.get(place, trust_env=False, timeout=1).is_success
         except httpx.HTTPError:
             return False
+
+    async def start_trace(self, vhost: str) -> None:
+        """Have it trace a virtual host, or have another service do it."""
+        await self._ask("PUT", vhost)
+
+    async def get(self, path: str) -> Any:
+        """What it answers to a request."""
+        async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
+            answer = await client.get(f"http://127.0.0.1:{self.port}{path}")
+            answer.raise_for_status()
+            return answer.json()
 
     async def stop_trace(self, vhost: str) -> None:
         """Have it stop the trace, which empties the trace queue into the store."""

@@ -69,6 +69,7 @@ class TraceStatus(msgspec.Struct, frozen=True):
     rate: float
     lag: int | None
     gaps: list[Gap]
+    holder: str | None = None  # the name of the service that runs it
     doubts: list[str] = []  # why its answers may not be sound
     work: Work = msgspec.field(default_factory=Work)
 
