@@ -269,9 +269,13 @@ async def _until(condition: Callable[[], Awaitable[bool]], seconds: float, what:
 async def main(faults: int, processes: int) -> int:
     """Run it on private servers; returns the number of errors."""
     given = Broker.from_environment(os.environ)
-    with tempfile.TemporaryDirectory() as place, given or RabbitNode() as broker:
-        with PostgresServer() as server, server.fresh_database() as url:
-            reports, gone = await drill(broker, url, faults, Path(place), processes=processes)
+    with (
+        tempfile.TemporaryDirectory() as place,
+        given or RabbitNode() as broker,
+        PostgresServer() as server,
+        server.fresh_database() as url,
+    ):
+        reports, gone = await drill(broker, url, faults, Path(place), processes=processes)
     for report in reports:
         print(report)
     for fault, _, _ in FAULTS:

@@ -13,6 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from app.errors import ConflictError, NotFoundError
 from app.store import tables
 from app.store.engine import Database
+from app.store.services import lives
 from app.store.subject import Subject, reads, writes
 from app.stored.jobs import ENDED, TRANSITIONS, Job, JobState, Json
 from model.jobs import Progress
@@ -129,7 +130,7 @@ class Jobs(Subject):
     async def interrupt(self, connection: AsyncConnection) -> int:
         """Fail every unfinished job of a service that is gone, or of none. Returns how many."""
         now = self.database.dialect.now(self._clock)
-        living = select(tables.services.c.id).where(tables.services.c.until > now)
+        living = select(tables.services.c.id).where(lives(self.database.dialect, now))
         whose = tables.jobs.c.service
         theirs = or_(whose.is_(None), whose.not_in(living))
         if self._service is not None:

@@ -8,11 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from sqlalchemy import ColumnElement, delete, func, insert, or_, select, true, update
+from sqlalchemy import (
+    ColumnElement,
+    and_,
+    delete,
+    func,
+    insert,
+    not_,
+    or_,
+    select,
+    true,
+    update,
+)
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store import tables
-from app.store.engine import Database
+from app.store.engine import Database, Dialect
 from app.store.subject import Subject, reads, writes
 from app.stored.services import Held, Service
 
@@ -20,8 +31,22 @@ from app.stored.services import Held, Service
 # broker, which is known by its name.
 REMEMBERED_SECONDS = 86_400
 
+# One that was not heard of for so long, while others are every two seconds, and that has no
+# connection to the database, is dead.
+SILENT_SECONDS = 3.0
+
 _its = tables.services.c
 _DESCRIBED = ("id", "name", "started_at", "idle_since")
+
+
+def lives(dialect: Dialect, now: ColumnElement[int]) -> ColumnElement[bool]:
+    """Whether a service of the table lives.
+
+    It was heard of in time; and just now, if it has no connection to the database any more, as one
+    that was killed has none.
+    """
+    late = _its.seen_at < now - _microseconds(SILENT_SECONDS)
+    return and_(_its.until > now, not_(and_(late, dialect.is_gone(_its.id))))
 
 
 class Services(Subject):
@@ -98,7 +123,7 @@ class Services(Subject):
     @reads
     async def all(self, connection: AsyncConnection) -> list[Service]:
         """All services, those that started first before the others."""
-        alive = _its.until > self._now()
+        alive = lives(self.database.dialect, self._now())
         columns = [*(_its[name] for name in _DESCRIBED), alive, _its.exports, _its.snapshots]
         query = select(*columns).order_by(_its.started_at, _its.id)
         return [Service(*row) for row in await connection.execute(query)]

@@ -17,9 +17,9 @@ from sqlalchemy import (
     Table,
     TableValuedAlias,
     event,
+    false,
     func,
     literal,
-    true,
 )
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.dialects.sqlite import Insert
@@ -177,8 +177,8 @@ class Sqlite:
         """Nothing: a process that is killed leaves no transaction open."""
 
     def is_gone(self, service: ColumnElement[str]) -> ColumnElement[bool]:
-        """Always so of another service: there is one at a time."""
-        return true()
+        """Not known here; there is one service at a time."""
+        return false()
 
     def now(self, clock: Callable[[], int]) -> ColumnElement[int]:
         """The time by our clock, µs: nobody else uses the file."""

@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 LEASE_SECONDS = 6.0
 RENEWALS_A_LEASE = 3
-LOOK_SECONDS = 1.0
+LOOK_SECONDS = 0.5
 # How often to look for events that others have stored, while somebody waits for them.
 FOLLOW_SECONDS = 0.2
 # How long a service lets each of those take a free trace whose turn it is before its own.
@@ -59,6 +59,10 @@ class Claims:
         self._seconds = seconds
         self._exports = exports
         self._tend = tend
+        # Whoever could not reach the database itself does not know who is dead: the others may only
+        # be later in finding it again.
+        self._renewed_at = time.monotonic()
+        self._blind_until = 0.0
         self._free_since: dict[int, float] = {}
         self._busy: dict[str, asyncio.Task[None]] = {}
         self._others = False
@@ -100,6 +104,10 @@ class Claims:
                 snapshots = encoded(self._traces.snapshots())
                 if not await self._store.renew(self._service, self._seconds, snapshots):
                     await self.register()
+                now = time.monotonic()
+                if now - self._renewed_at > self._seconds:
+                    self._blind_until = now + self._seconds
+                self._renewed_at = now
             await asyncio.sleep(self._seconds / RENEWALS_A_LEASE)
 
     async def _look(self) -> None:
@@ -131,7 +139,7 @@ class Claims:
                     self._do(held.vhost, self._traces.stop_here)
                 elif held.vhost not in self._traces.running():
                     self._do(held.vhost, self._traces.run_here)
-        if self._service in living:
+        if self._service in living and time.monotonic() >= self._blind_until:
             self._claim(traces, living)
 
     def _claim(self, traces: Sequence[Held], living: Mapping[str, Service]) -> None:

@@ -368,6 +368,9 @@ class TraceRegistry:
     async def _begin(self, trace: Trace) -> None:
         """Claim a trace, and run it by the rules that it has then."""
         await self._claim(trace)
+        if trace.holder not in (None, self._service):
+            with contextlib.suppress(OutageError):  # the run finds its queue in use, and asks again
+                await self._source.cut_off(trace.vhost, {trace.holder})
         self._run(await self._known(trace.vhost))
 
     async def _claim(self, trace: Trace) -> None:

@@ -13,7 +13,7 @@ import traceback
 from collections import deque
 from collections.abc import Awaitable, Callable
 
-from app.errors import ItcError, LeaseLostError, OutageError
+from app.errors import ItcError, LeaseLostError, OutageError, QueueInUseError
 from app.traces.life import Life
 
 log = logging.getLogger(__name__)
@@ -22,6 +22,7 @@ INTENSITY = 3
 PERIOD_SECONDS = 10.0
 FIRST_PAUSE_SECONDS = 0.25
 LONGEST_PAUSE_SECONDS = 10.0
+IN_USE_SECONDS = 0.5
 
 
 class RestartIntensity:
@@ -101,6 +102,8 @@ class Supervisor:
         if self.life.standing.waiting_for is None:
             log.warning("trace of %r waits: %s", self._name, outage)
         self.life.waiting(str(outage))
+        if isinstance(outage, QueueInUseError):  # by one who is just leaving, mostly
+            self._pause_seconds = min(self._pause_seconds, IN_USE_SECONDS)
         await self._pause(self._pause_seconds)
         self._pause_seconds = min(self._pause_seconds * 2, LONGEST_PAUSE_SECONDS)
 
