@@ -113,7 +113,7 @@ class Settings(BaseSettings):
         "machine's name and `ITC_PORT`.",
     )
     lease_seconds: Seconds = Field(
-        default=6,
+        default=5,
         description="How long after it was last heard of a service still holds its traces; then "
         "another service on the same PostgreSQL takes them.",
     )

@@ -26,7 +26,7 @@ class Service:
     def __init__(self, broker: Broker, database_url: str, folder: Path, processes: int = 0) -> None:
         self.port = free_port()
         self._log = folder / "service.log"
-        self._environment = {
+        self.environment = {
             **without_settings(),
             "ITC_AMQP_URL": broker.amqp_url("/"),
             "ITC_MANAGEMENT_URL": broker.management_url,
@@ -52,7 +52,7 @@ class Service:
             "the service",
             [sys.executable, "-m", "app.cli", "serve"],
             log=self._log,
-            env=self._environment,
+            env=self.environment,
             cwd=CHECKOUT,
         )
 

@@ -45,6 +45,7 @@ class Gone(NamedTuple):
     """One fault, and how long its trace was without capture."""
 
     fault: str
+    taken: float  # until another service had it
     seconds: float
 
 
@@ -175,7 +176,7 @@ async def drill(
     faults: int,
     folder: Path,
     *,
-    pause: float = 0.01,
+    pause: float = 0.03,
     processes: int = 0,
 ) -> tuple[list[Report], list[Gone]]:
     """Run the drill on an empty database; returns a verdict for each virtual host."""
@@ -216,13 +217,17 @@ async def _one(
     began = time.monotonic()
     await strike(victim)
     try:
-        await _captured(store, vhost, await _taken(store, vhost, before.holder))
+        newest = await _taken(store, vhost, before.holder)
+        taken = time.monotonic() - began
+        await _captured(store, vhost, newest)
         seconds = time.monotonic() - began
-        print(f"{fault}: {seconds:.1f} s", flush=True)
+        print(
+            f"{fault}: taken over after {taken:.1f} s, captured after {seconds:.1f} s", flush=True
+        )
         await asyncio.sleep(random.uniform(0, 2))
     finally:
         await heal(victim)
-    return Gone(fault, seconds)
+    return Gone(fault, taken, seconds)
 
 
 async def _all_live(store: Store, count: int) -> None:

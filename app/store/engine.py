@@ -117,6 +117,8 @@ class Database:
         except asyncio.CancelledError:
             if not task.done():
                 await asyncio.wait({task})
+            if not task.cancelled():
+                task.exception()  # nobody else asks for it
             raise
 
 

@@ -23,7 +23,7 @@ from app.traces.ports import HeldTraces, ServiceStore
 
 log = logging.getLogger(__name__)
 
-LEASE_SECONDS = 6.0
+LEASE_SECONDS = 5.0
 RENEWALS_A_LEASE = 3
 LOOK_SECONDS = 0.5
 # How often to look for events that others have stored, while somebody waits for them.

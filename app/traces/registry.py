@@ -369,6 +369,7 @@ class TraceRegistry:
         """Claim a trace, and run it by the rules that it has then."""
         await self._claim(trace)
         if trace.holder not in (None, self._service):
+            log.warning("the trace of %r is taken over from another service", trace.vhost)
             with contextlib.suppress(OutageError):  # the run finds its queue in use, and asks again
                 await self._source.cut_off(trace.vhost, {trace.holder})
         self._run(await self._known(trace.vhost))
