@@ -17,17 +17,17 @@ MOST_BACK = 10_000_000
 class Progress:
     """A time in µs that never goes back; it starts with the clock's."""
 
-    def __init__(self, now: int = 0) -> None:
-        """Go on from ``now``, or from the first time that is heard of if it is 0."""
+    def __init__(self, now: int = 0, heard: int = 0) -> None:
+        """Go on from ``now``, when the clock was last heard of; 0 if there is no such time yet."""
         self.now = now
-        self._heard: int | None = None
+        self.heard = heard
 
     def hear(self, clock: int) -> None:
         """Take note of the system's clock."""
-        if self._heard is None:
-            self._heard, self.now = clock, self.now or clock
-        elif clock > self._heard:
-            self.now += min(clock - self._heard, MOST_STEP)
-            self._heard = clock
-        elif clock < self._heard - MOST_BACK:
-            self._heard = clock
+        if not self.heard:
+            self.heard, self.now = clock, self.now or clock
+        elif clock > self.heard:
+            self.now += min(clock - self.heard, MOST_STEP)
+            self.heard = clock
+        elif clock < self.heard - MOST_BACK:
+            self.heard = clock

@@ -72,6 +72,7 @@ class State(msgspec.Struct):
     # Who acts on connections of which records are held, where a client's name decided that.
     decided: dict[str, dict[str, Identity]] = {}
     time: int = 0  # the tracker's own; 0 in checkpoints from before it had one
+    heard: int = 0  # and the clock's at that time
 
 
 encode_state = msgspec.msgpack.Encoder().encode
@@ -285,6 +286,7 @@ class Tracker:
                 totals=self.totals(),
                 held=self._window.records(),
                 time=self._time.now,
+                heard=self._time.heard,
                 decided=self._participants.decided(
                     {held.record.channel.connection for held in self._window.records()}
                 ),
@@ -308,7 +310,7 @@ class Tracker:
         self._participants.restore(restored.participants, restored.channels, state.decided)
         self._replies.restore(restored.channels)
         before = [held.at for held in state.held] + [copy.recorded_at for copy in restored.copies]
-        self._time = Progress(state.time or max(before, default=0))
+        self._time = Progress(state.time or max(before, default=0), state.heard)
         for held in state.held:
             name = self._participants.key_of(held.record.channel)
             self._window.hold(name, held if state.time else replace(held, since=held.at))
