@@ -56,6 +56,7 @@ class Run:
         watching = asyncio.create_task(self._monitor.watch())
         try:
             await self._consume(watching)
+            await self._close_window()
         finally:
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)
@@ -111,6 +112,16 @@ class Run:
         """Note that everything stored is certainly acknowledged: none of it comes again."""
         self._recorder.window.clear()
         await self._recorder.append(self._recorder.batch([], []))
+
+    async def _close_window(self) -> None:
+        """Store that what was acknowledged is, so that a restart has less to recognise."""
+        recorder = self._recorder
+        before = len(recorder.window)
+        with contextlib.suppress(OutageError):  # it can be recognised all the same
+            await self._stream.ready_messages()
+            recorder.window.confirm(self._stream.taken)
+        if len(recorder.window) < before:
+            await recorder.append(recorder.batch([], []))
 
     async def _is_silent(self) -> bool:
         """Whether the queue is empty and not just pausing; False if nothing depends on it."""

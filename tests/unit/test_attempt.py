@@ -65,7 +65,7 @@ class FakeStream:
     remark = None
     waits = is_over = False
     queued_before = 0
-    buffered = 0
+    buffered = taken = 0
     is_cluster = False
     traces_replies = True
 
