@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import Any, TypeAlias, TypeVar
 
 from sqlalchemy import URL, make_url
-from sqlalchemy.exc import ArgumentError
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
@@ -95,7 +95,7 @@ class Database:
             return await self._to_its_end(self._read(readers.engine, seconds, work))
 
     async def _read(self, engine: AsyncEngine, seconds: float | None, work: Work[T]) -> T:
-        with translated(self.dialect):
+        with translated(self.dialect, limited=seconds is not None):
             async with engine.begin() as connection:
                 await self.dialect.limit_time(connection, seconds)
                 return await work(connection)
@@ -139,11 +139,12 @@ class _Readers:
 
 
 @contextmanager
-def translated(dialect: Dialect) -> Iterator[None]:
+def translated(dialect: Dialect, *, limited: bool = False) -> Iterator[None]:
     """Turn an unreachable database into `OutageError`, a wrong address into `SettingsError`.
 
-    A caller's request that is invalid or takes too long becomes `BadRequestError`. Anything else
-    is a bug in this program, and passes unchanged.
+    A caller's request that is invalid becomes `BadRequestError`, and so does one that takes too
+    long if its time was ``limited``; otherwise somebody else broke it off. Anything else is a bug
+    in this program, and passes unchanged.
     """
     try:
         yield
@@ -157,6 +158,8 @@ def translated(dialect: Dialect) -> Iterator[None]:
             if what := dialect.misconfigured(each):
                 raise SettingsError(f"ITC_DATABASE_URL: {what}") from error
             if dialect.is_timeout(each):
+                if not limited:
+                    raise OutageError("the database broke off a statement") from error
                 raise BadRequestError(
                     "this takes too long to find: narrow it down by vhost, since, until or after"
                 ) from error
@@ -166,11 +169,20 @@ def translated(dialect: Dialect) -> Iterator[None]:
 
 
 def _and_causes(error: BaseException) -> Iterator[BaseException]:
-    """An error, what it wraps and what it came from, outermost first."""
+    """An error, what it wraps and what it came from, outermost first.
+
+    A connection that broke in the middle of a transaction is often seen only when that is to be
+    rolled back, in an error of the library's own.
+    """
     seen: BaseException | None = error
     for _ in range(8):
         if seen is None:
             return
         yield seen
         original = getattr(seen, "orig", None)
-        seen = original if isinstance(original, BaseException) else seen.__cause__
+        if isinstance(original, BaseException):
+            seen = original
+        elif isinstance(seen, SQLAlchemyError):
+            seen = seen.__cause__ or seen.__context__
+        else:
+            seen = seen.__cause__
