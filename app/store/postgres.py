@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -36,18 +37,28 @@ POOL_SECONDS = 60
 IDLE_SECONDS = 10
 ADVISORY_LOCK = 15_680  # any number, the same for all who change tables
 
-# By SQLSTATE, or by its class: the first two characters alone.
+_LOST = "the connection to the database was lost"
+# By SQLSTATE, or by the first three characters, or by its class: the first two alone.
 _OUTAGES = {
-    "08": "the connection to the database was lost",
+    "08": _LOST,
+    "25006": "the database only reads: a standby, perhaps, that took over",
+    "25P04": "the database broke off the transaction",
     "53": "the database is out of memory, connections or disk space",
     "55P03": "the database is locked",
     "25P03": "the database broke off a transaction that stood still",
     "40": "the database broke off the transaction",
+    "57P": _LOST,
     "57P01": "the database is shutting down",
     "57P02": "the database has crashed",
     "57P03": "the database is starting up",
     "58": "the database's disk gave an error",
+    "XX000": "the database had an internal error",
 }
+# What the driver says of itself when a connection broke at a moment that it did not expect: it has
+# classes for that, and for wrong calls too, which only the text tells apart.
+_BROKEN = re.compile(
+    "clos(ed|ing)|another operation|released back|manually started transaction|the transaction is"
+)
 _SETTINGS = {
     "28": "the database does not accept this user and password",
     "3D": "there is no database of this name",
@@ -178,10 +189,14 @@ class Postgres:
 
     def outage(self, error: BaseException) -> str | None:
         """What is unavailable, in a sentence, if this driver's error says so."""
+        if isinstance(error, errors.InvalidCachedStatementError):
+            return "the database's tables were changed"
         if isinstance(error, errors.PostgresError):
             return _by_state(_OUTAGES, error)
-        if isinstance(error, errors.InterfaceError) and "closed" in str(error):
-            return _OUTAGES["08"]
+        if isinstance(error, errors.InternalClientError):  # the driver is out of step
+            return _LOST
+        if isinstance(error, errors.InterfaceError) and _BROKEN.search(str(error)):
+            return _LOST
         if isinstance(error, OSError):  # TimeoutError among them
             return f"the database at {self._url.host} cannot be reached"
         return None
@@ -203,4 +218,4 @@ class Postgres:
 
 def _by_state(sentences: dict[str, str], error: errors.PostgresError) -> str | None:
     state: str = getattr(error, "sqlstate", None) or ""
-    return sentences.get(state) or sentences.get(state[:2])
+    return sentences.get(state) or sentences.get(state[:3]) or sentences.get(state[:2])

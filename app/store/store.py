@@ -86,6 +86,10 @@ class Store:
         """Close all connections."""
         await self._database.close()
 
+    def give_up(self) -> None:
+        """Break off all transactions, and begin no more; each raises `OutageError`."""
+        self._database.give_up()
+
     async def ping(self) -> None:
         """Return where the database answers; otherwise `OutageError`."""
         await self._database.read(_ask, Lane.probe)
