@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import NoReturn
+from typing import Any, NoReturn
+
+import msgspec
 
 from app.broker.consumer import EVERYTHING, Firehose, Reading, TraceStream
 from app.broker.firehose import QUARANTINED_BODY
-from app.broker.management import Binding, ManagementApi, QueueInfo
+from app.broker.management import Binding, ManagementApi, Node, QueueInfo
+from app.broker.marks import MarkPublisher
 from app.broker.outages import VirtualHostError, shown
 from app.broker.passing import Guide, PassingStream, Shown
 from app.broker.trace_queue import QueueState, fault, state
@@ -21,6 +25,24 @@ from app.errors import ForeignQueueError, NotFoundError, OutageError
 # is nested deeply enough takes it seconds.
 SHOW_SECONDS = 5.0
 REMOVE_SECONDS = 30.0
+
+
+# All that the broker counts as handed over; redeliveries are among them.
+HANDED_OVER = ("deliver", "deliver_no_ack", "get", "get_no_ack")
+
+
+class Counts(msgspec.Struct, frozen=True):
+    """What the broker counted in a virtual host, without the trace queue's own deliveries.
+
+    Those are counted apart, a moment earlier or later: so the rest is known within bounds.
+    ``started`` is about when each running node did (s since the epoch): its counters then begin
+    anew.
+    """
+
+    publishes: int
+    deliveries_at_least: int
+    deliveries_at_most: int
+    started: dict[str, int]
 
 
 class TraceSource:
@@ -86,6 +108,41 @@ class TraceSource:
         if queue is None:  # a lost stream is the consumer's to report
             return QueueState()
         return state(queue, self._firehose.bounds, is_bound=await self._is_bound(vhost))
+
+    async def counts(self, vhost: str) -> Counts | None:
+        """What the channels of a virtual host did, apart from handing us its trace messages.
+
+        None where the broker keeps no statistics, or has none yet. Raises `OutageError`.
+        """
+        own_before = await self._own_deliveries(vhost)
+        try:
+            stats = (await self._management.vhost_counts(vhost)).message_stats
+        except NotFoundError as error:
+            raise _no_vhost(vhost) from error
+        own_after = await self._own_deliveries(vhost)
+        if stats is None:
+            return None
+        deliveries = _sum(stats, HANDED_OVER)
+        return Counts(
+            publishes=_sum(stats, ("publish",)),
+            deliveries_at_least=deliveries - own_after,
+            deliveries_at_most=deliveries - own_before,
+            started=_started(await self._management.nodes()),
+        )
+
+    async def mark_publishers(self, vhost: str) -> list[MarkPublisher]:
+        """What publishes marks: one for each running node, because each has a tracing of its own.
+
+        Raises `OutageError`.
+        """
+        nodes = await self._management.amqp_listeners()
+        if len(nodes) < 2:
+            return [self._firehose.marks(vhost)]
+        return [self._firehose.marks(vhost, node) for node in nodes.values()]
+
+    async def _own_deliveries(self, vhost: str) -> int:
+        queue = await self._queue(vhost)
+        return _sum(queue.message_stats or {}, HANDED_OVER) if queue else 0
 
     async def _reading(self, vhost: str, prefetch: int) -> Reading:
         nodes = await self._management.nodes()
@@ -177,3 +234,19 @@ def _waiting(found: bytes) -> list[Waiting]:
         return waiting(found)
     except ValueError as error:
         raise OutageError(f"the broker's management API is not understood: {error}") from error
+
+
+def _sum(stats: Mapping[str, Any], names: Iterable[str]) -> int:
+    """The sum of some counters; those that never counted are absent."""
+    found = [stats.get(name, 0) for name in names]
+    return sum(number for number in found if type(number) is int)
+
+
+def _started(nodes: Iterable[Node]) -> dict[str, int]:
+    """The nodes that run, and about when each started: the broker says for how long it has run."""
+    now = time.time()
+    return {
+        node.name: round(now - node.uptime / 1000)
+        for node in nodes
+        if node.running and node.uptime is not None
+    }

@@ -54,13 +54,15 @@ class QueueState(msgspec.Struct, frozen=True):
     """The state of our queue.
 
     ``fault`` says why it cannot be ours, ``harm`` what a broker policy does to it; both are None
-    if all is well. ``is_nearly_full`` is None if the broker cannot say yet.
+    if all is well. ``is_nearly_full`` is None if the broker cannot say yet. ``remarks`` say what
+    an operator should know of, a sentence each.
     """
 
     fault: str | None = None
     harm: str | None = None
     is_bound: bool = True
     is_nearly_full: bool | None = None
+    remarks: tuple[str, ...] = ()
 
 
 def arguments(bounds: QueueBounds, *, quorum: bool) -> FieldTable:

@@ -27,6 +27,7 @@ class Gaps(Subject):
         after_event_id: int,
         since: int,
         reason: str,
+        suspected: bool = False,
     ) -> int:
         """Note a gap that begins after an event (0: before the first); returns the gap's id."""
         row = {
@@ -34,6 +35,7 @@ class Gaps(Subject):
             "after_event_id": after_event_id,
             "since": since,
             "reason": reason,
+            "suspected": suspected,
         }
         made = await connection.execute(insert(tables.gaps).values(row).returning(tables.gaps.c.id))
         return int(made.scalar_one())

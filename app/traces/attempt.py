@@ -68,7 +68,7 @@ class Attempt:
         """Open a gap that ends when we have a queue again."""
         gaps, restored = self._pipeline.gaps, recorder.restored
         gaps.stand(recorder.last_event_id, restored.recorded_at)
-        await gaps.losing(reason, gaps.well_until)
+        await gaps.losing(reason)
 
     async def _restore(self) -> Recorder:
         self._reached = recorder = await Recorder.restore(self._pipeline)

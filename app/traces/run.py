@@ -14,8 +14,9 @@ import time
 
 from app.errors import OutageError
 from app.traces.acquaintance import Acquaintance
+from app.traces.auditing import Auditor
 from app.traces.life import Standing
-from app.traces.monitor import Monitor
+from app.traces.monitor import MARKS_MISSING, Monitor
 from app.traces.pipeline import Ending, Pipeline
 from app.traces.ports import Stream
 from app.traces.recorder import Recorder
@@ -43,23 +44,38 @@ class Run:
             recorded_at=recorder.restored.recorded_at,
         )
         self._monitor = Monitor(pipeline, recorder, stream, ending)
+        self._auditor = Auditor(pipeline, recorder, stream, ending)
         self._next_retention = time.monotonic()
 
     def snapshot(self, standing: Standing) -> Snapshot:
         """The numbers now."""
-        return self._recorder.snapshot(standing, self._monitor.lag)
+        monitor = self._monitor
+        return self._recorder.snapshot(standing, monitor.lag, monitor.remarks)
 
     async def follow(self) -> None:
         """Switch tracing on, and store what arrives, until asked to end. Raises `OutageError`."""
         await self._monitor.begin()
         self._say()
-        watching = asyncio.create_task(self._monitor.watch())
+        watching = asyncio.create_task(self._watch())
         try:
             await self._consume(watching)
         finally:
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)
             await self._acquaintance.close()
+
+    async def _watch(self) -> None:
+        """Run what goes on beside the consuming; ends only by a failure of any of it."""
+        tasks = [
+            asyncio.create_task(each)
+            for each in (self._monitor.watch(), self._monitor.mark(), self._auditor.watch())
+        ]
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _consume(self, watching: asyncio.Task[None]) -> None:
         settings, stream = self._pipeline.settings, self._stream
@@ -131,15 +147,22 @@ class Run:
         await retain(pipeline.store.retention, pipeline.trace.id, tracker, retention)
 
     async def _commit(self, prepared: Prepared) -> None:
-        """Store a batch, then acknowledge it."""
+        """Store a batch, then acknowledge it.
+
+        What it proves missing is written down first: a crash after it must not forget that.
+        """
+        recorder, gaps, marks = self._recorder, self._pipeline.gaps, self._pipeline.marks
+        if (begins := marks.missing(prepared.marks)) and not gaps.is_losing(MARKS_MISSING):
+            gaps.note(MARKS_MISSING, prepared.messages, begins=begins)
+            await recorder.patiently(gaps.write)
         if prepared.batch is not None:
-            await self._recorder.append(prepared.batch)
+            await recorder.append(prepared.batch)
         if prepared.messages:
             await self._stream.acknowledge(prepared.tag)
         if self._stream.remark is not None:
             self._say()
-        gaps = self._pipeline.gaps
-        gaps.stored(prepared.messages, self._recorder.last_event_id)
-        if gaps.is_open:
+        gaps.stored(prepared.messages, recorder.last_event_id, prepared.held_since)
+        marks.stored(prepared.marks, gaps.here)
+        if gaps.is_pending:
             with contextlib.suppress(OutageError):  # the next batch's turn
-                await gaps.write()
+                await (gaps.ended(MARKS_MISSING, 0) if prepared.marks else gaps.write())

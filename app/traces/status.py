@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from app.traces.audit import Ledger
 from app.traces.life import Standing, TraceState
 from app.tracker import Counters, Totals
 from itc import Stamp, pack
@@ -47,6 +48,8 @@ class Snapshot(msgspec.Struct, frozen=True):
     rate: float = 0.0
     lag: int | None = None
     work: Work = msgspec.field(default_factory=Work)
+    ledger: Ledger | None = None
+    remarks: tuple[str, ...] = ()
 
 
 class TraceStatus(msgspec.Struct, frozen=True):
@@ -70,6 +73,8 @@ class TraceStatus(msgspec.Struct, frozen=True):
     lag: int | None
     gaps: list[Gap]
     doubts: list[str] = []  # why its answers may not be sound
+    remarks: tuple[str, ...] = ()  # what is wrong with the trace queue, a sentence each
+    ledger: Ledger | None = None
     work: Work = msgspec.field(default_factory=Work)
 
     @property

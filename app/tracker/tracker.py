@@ -144,6 +144,11 @@ class Tracker:
         """How many records wait in the reorder window."""
         return len(self._window)
 
+    @property
+    def held_since(self) -> int | None:
+        """When the oldest of them came (µs), None if none waits."""
+        return min((held.at for held in self._window.records()), default=None)
+
     def apply(self, record: Record, now: int) -> list[StampedEvent]:
         """Take in one record, which reached us at ``now``; return the events it leads to.
 
