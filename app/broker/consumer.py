@@ -270,11 +270,20 @@ class TraceStream:
 class Firehose:
     """Opens streams: one connection to the broker for each trace."""
 
-    def __init__(self, amqp_url: str, *, bounds: QueueBounds, queue: str = TRACE_QUEUE) -> None:
+    def __init__(
+        self,
+        amqp_url: str,
+        *,
+        bounds: QueueBounds,
+        queue: str = TRACE_QUEUE,
+        owner: str | None = None,
+    ) -> None:
         """Use the account in ``amqp_url``; its path is ignored.
 
-        Two services that trace the same virtual host need different names of ``queue``.
+        Two services that trace the same virtual host into two stores need different names of
+        ``queue``; ``owner`` is our store's name, by which they notice.
         """
+        self.owner = owner
         self._url = URL(amqp_url)
         self.queue = queue
         self.bounds = bounds
@@ -339,7 +348,9 @@ class Firehose:
         channel = await connection.channel(publisher_confirms=False)
         if queued is None:
             await channel.declare_queue(
-                self.queue, durable=True, arguments=arguments(self.bounds, quorum=reading.quorum)
+                self.queue,
+                durable=True,
+                arguments=arguments(self.bounds, quorum=reading.quorum, owner=self.owner),
             )
         await channel.set_qos(prefetch_count=reading.prefetch)
         raw = await channel.get_underlay_channel()

@@ -10,8 +10,9 @@ service waits, and an operator can fix it without a restart.
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 from urllib.parse import quote, urlsplit
 
@@ -234,6 +235,17 @@ class ManagementApi:
         wanted = {"count": count, "ackmode": mode, "encoding": "base64", "truncate": body}
         url = self._base_url + path
         return (await self._request("POST", url, json=wanted, timeout=seconds)).content
+
+    async def set_policy(self, vhost: str, name: str, policy: Mapping[str, Any]) -> None:
+        """Set a policy of a virtual host; raises `NotFoundError`."""
+        path = f"/api/policies/{_segment(vhost)}/{_segment(name)}"
+        await self._request("PUT", self._base_url + path, json=dict(policy))
+
+    async def delete_policy(self, vhost: str, name: str) -> None:
+        """Delete a policy of a virtual host, if there is one of this name."""
+        path = f"/api/policies/{_segment(vhost)}/{_segment(name)}"
+        with contextlib.suppress(NotFoundError):
+            await self._request("DELETE", self._base_url + path)
 
     async def trace_bindings(self, vhost: str) -> list[Binding]:
         """What is bound to the virtual host's trace exchange, our queue and others'."""

@@ -15,11 +15,11 @@ from app.broker.consumer import EVERYTHING, Firehose, Reading, TraceStream
 from app.broker.firehose import QUARANTINED_BODY
 from app.broker.management import Binding, ManagementApi, Node, QueueInfo
 from app.broker.marks import MarkPublisher
-from app.broker.outages import VirtualHostError, shown
+from app.broker.outages import VirtualHostError, in_use_by_another, shown
 from app.broker.passing import Guide, PassingStream, Shown
-from app.broker.trace_queue import QueueState, fault, state
+from app.broker.trace_queue import QueueState, fault, guarding, is_others, state
 from app.broker.undeliverable import Waiting, waiting
-from app.errors import ForeignQueueError, NotFoundError, OutageError
+from app.errors import ForeignQueueError, NotFoundError, OutageError, QueueTakenError
 
 # How long the broker may take to show some messages, and to show those that it removes: one that
 # is nested deeply enough takes it seconds.
@@ -48,7 +48,11 @@ class Counts(msgspec.Struct, frozen=True):
 class TraceSource:
     """Opens streams of trace messages, and switches tracing, for every virtual host."""
 
-    def __init__(self, firehose: Firehose, management: ManagementApi) -> None:
+    def __init__(
+        self, firehose: Firehose, management: ManagementApi, *, guard: bool = False
+    ) -> None:
+        """``guard`` keeps policies for other queues off ours, by one of our own."""
+        self._guard = guard
         self._firehose = firehose
         self._management = management
         # Before 4.3.3 the broker loses all but one of concurrent changes of tracing.
@@ -107,7 +111,12 @@ class TraceSource:
         queue = await self._queue(vhost)
         if queue is None:  # a lost stream is the consumer's to report
             return QueueState()
-        return state(queue, self._firehose.bounds, is_bound=await self._is_bound(vhost))
+        found = state(queue, self._firehose.bounds, is_bound=await self._is_bound(vhost))
+        if self._guard and found.harm and queue.policy != self._firehose.queue:
+            await self._management.set_policy(
+                vhost, self._firehose.queue, guarding(self._firehose.queue, self._firehose.bounds)
+            )
+        return found
 
     async def counts(self, vhost: str) -> Counts | None:
         """What the channels of a virtual host did, apart from handing us its trace messages.
@@ -150,6 +159,8 @@ class TraceSource:
         if queue is None:
             quorum, was_bound = sum(node.running for node in nodes) > 1, True
         else:
+            if is_others(queue, self._firehose.owner):
+                raise QueueTakenError(in_use_by_another(vhost, queue.name))
             self._refuse_foreign(vhost, queue)
             quorum, was_bound = queue.type == "quorum", await self._is_bound(vhost)
         return Reading(prefetch, quorum, is_cluster=len(nodes) > 1, was_bound=was_bound)
@@ -218,8 +229,10 @@ class TraceSource:
             )
 
     async def delete_queue(self, vhost: str) -> None:
-        """Delete the trace queue and what it holds."""
+        """Delete the trace queue and what it holds, and our policy for it."""
         await self._firehose.delete_queue(vhost)
+        if self._guard:
+            await self._management.delete_policy(vhost, self._firehose.queue)
 
 
 def _no_vhost(vhost: str) -> OutageError:

@@ -10,8 +10,8 @@ class Trace(msgspec.Struct, frozen=True):
     traffic joins no clocks; times in µs.
 
     ``events``, ``participants`` and ``pending_copies`` are how many are stored now;
-    ``last_event_id`` is 0 before the first; ``checkpoint`` is the tracker's state as of then, ``ledger``
-    what the trace had seen.
+    ``last_event_id`` is 0 before the first; ``checkpoint`` is the tracker's state as of then,
+    ``ledger`` what the trace had seen.
     """
 
     id: int

@@ -100,7 +100,7 @@ class Bounds(msgspec.Struct, frozen=True):
         return max(0, self.low - new.high)
 
 
-class Standing(msgspec.Struct, frozen=True):
+class AuditState(msgspec.Struct, frozen=True):
     """What an audit knows; it is stored with the trace. Times in µs.
 
     ``even_event_id`` is the last event at the last moment when both numbers were known to agree,
@@ -152,15 +152,15 @@ class Look(msgspec.Struct, frozen=True):
 class Audit:
     """The audit of one run, going on from what was stored."""
 
-    def __init__(self, standing: Standing | None, seen: Tally, now: float) -> None:
+    def __init__(self, state: AuditState | None, seen: Tally, now: float) -> None:
         """``seen`` is what the trace has seen so far, ``now`` a monotonic clock's time."""
-        self.standing = standing or Standing()
+        self.state = state or AuditState()
         # What was seen when, newest last: never more than reaches back to LATE_SECONDS.
         self._past: deque[tuple[float, Tally]] = deque([(now, seen)])
 
     def look(self, look: Look, now: float) -> Found:
         """Take in a look; returns what it proves."""
-        was = self.standing
+        was = self.state
         counted = look.counted.low
         earlier = self._earlier(now)
         self._past.append((now, look.seen))
@@ -168,7 +168,7 @@ class Audit:
             return self._begin_anew(look, counted)
         if was.last is not None and _is_behind(counted, was.last):
             if was.backwards + 1 < BACKWARDS:
-                self.standing = msgspec.structs.replace(was, backwards=was.backwards + 1)
+                self.state = msgspec.structs.replace(was, backwards=was.backwards + 1)
                 return Found()
             return self._begin_anew(look, counted)
         lowest = counted - look.seen - Tally(look.queued, look.queued)
@@ -184,7 +184,7 @@ class Audit:
         before = was.before
         if before is None and is_even:
             before = counted - look.seen - missing + excess
-        self.standing = Standing(
+        self.state = AuditState(
             started=look.counted.started,
             publishes=_after(was.publishes, publishes),
             deliveries=_after(was.deliveries, deliveries),
@@ -199,8 +199,8 @@ class Audit:
         return found
 
     def _begin_anew(self, look: Look, counted: Tally) -> Found:
-        was = self.standing
-        self.standing = Standing(
+        was = self.state
+        self.state = AuditState(
             started=look.counted.started,
             last=counted,
             even_event_id=look.last_event_id,
@@ -241,7 +241,7 @@ class Ledger(msgspec.Struct, frozen=True):
     """What is stored with each batch: what the trace has seen with it, and the audit."""
 
     seen: Tally = Tally()
-    audit: Standing | None = None
+    audit: AuditState | None = None
 
     def dump(self) -> bytes:
         """The ledger as the store keeps it."""

@@ -45,11 +45,11 @@ class Auditor:
             dict(counts.started),
         )
         queued = await self._stream.queued()
-        before = recorder.audit.standing
+        before = recorder.audit.state
         here = pipeline.gaps.here
         look = Look(counted, recorder.seen, queued, here.event_id, here.at)
         found = recorder.audit.look(look, time.monotonic())
-        after = recorder.audit.standing
+        after = recorder.audit.state
         if found.missing.sum:
             await self._record(found, queued, Point(before.even_event_id, before.even_at or 0))
         if (before.publishes, before.deliveries) != (after.publishes, after.deliveries) or (

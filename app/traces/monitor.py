@@ -1,8 +1,8 @@
 """Keeps tracing on during a run, and notes where the firehose may have lost something.
 
-Three things go on beside the consuming. The trace queue is **measured**, every second. **Marks** are
-published while there is traffic: they show a loss within a second, whatever caused it. And every
-``check_seconds`` it is **checked** whether tracing is on, and whether the queue is as we declared
+Three things go on beside the consuming. The trace queue is **measured**, every second. **Marks**
+are published while there is traffic: they show a loss within a second, whatever caused it. And
+every ``check_seconds`` it is **checked** whether tracing is on, and whether the queue is as we declared
 it; a mark that does not come brings that forward.
 """
 

@@ -73,7 +73,7 @@ class Recorder:
     @property
     def ledger(self) -> Ledger:
         """What was seen, and what the audit says of it."""
-        return Ledger(self.seen, self.audit.standing)
+        return Ledger(self.seen, self.audit.state)
 
     def snapshot(
         self, standing: Standing, lag: int | None = None, remarks: Sequence[str] = ()

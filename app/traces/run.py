@@ -16,6 +16,7 @@ from app.errors import OutageError
 from app.traces.acquaintance import Acquaintance
 from app.traces.auditing import Auditor
 from app.traces.life import Standing
+from app.traces.marks import Point
 from app.traces.monitor import MARKS_MISSING, Monitor
 from app.traces.pipeline import Ending, Pipeline
 from app.traces.ports import Stream
@@ -23,6 +24,11 @@ from app.traces.recorder import Recorder
 from app.traces.retention import retain
 from app.traces.stamping import Prepared, Stamper
 from app.traces.status import Snapshot
+
+PUBLISH_MISSING = (
+    "a queue handed out a message that came into it while tracing was on, and whose publish was "
+    "not seen"
+)
 
 
 class Run:
@@ -154,6 +160,12 @@ class Run:
         recorder, gaps, marks = self._recorder, self._pipeline.gaps, self._pipeline.marks
         if (begins := marks.missing(prepared.marks)) and not gaps.is_losing(MARKS_MISSING):
             gaps.note(MARKS_MISSING, prepared.messages, begins=begins)
+        if prepared.suspects and not gaps.is_open:
+            # Ids are dealt out as events are stored: for now it begins before all of these.
+            known = [each.after.id for each in prepared.suspects if each.after.id is not None]
+            begins = Point(min(known, default=recorder.last_event_id), gaps.well.at)
+            gaps.note(PUBLISH_MISSING, prepared.messages, begins=begins, suspected=True)
+        if gaps.is_pending:
             await recorder.patiently(gaps.write)
         if prepared.batch is not None:
             await recorder.append(prepared.batch)

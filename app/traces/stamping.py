@@ -15,19 +15,21 @@ from app.traces.recorder import Recorder
 from app.traces.resume import Resume, digest
 from app.tracker import Deliver, StampedEvent, Unreadable
 from app.tracker.replies import is_reply
+from app.tracker.suspicion import Suspect
 
 
 class Prepared(msgspec.Struct):
     """A batch to be stored, and the delivery tag that acknowledges all of it.
 
-    ``marks`` are those among its messages, ``held_since`` is when the oldest record came that is
-    held back (µs).
+    ``marks`` are those among its messages, ``suspects`` tell of missing publishes, ``held_since``
+    is when the oldest record came that is held back (µs).
     """
 
     batch: Batch | None  # None if every message was stored before
     tag: int
     messages: int
     marks: list[Mark]
+    suspects: list[Suspect]
     held_since: int | None
 
 
@@ -93,7 +95,7 @@ class Stamper:
             batch = recorder.batch(events, unreadable)
         if batch is None and not count:
             return None
-        return Prepared(batch, tag, count, marks, tracker.held_since)
+        return Prepared(batch, tag, count, marks, tracker.suspects(), tracker.held_since)
 
     def _decided(
         self, messages: Sequence[TraceMessage], silent: bool

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
@@ -88,7 +89,7 @@ async def is_even(service: Service, vhost: str) -> Tally:
 def missing(payloads: list[bytes | None]) -> list[tuple[int, int]]:
     """Between which positions of what is stored numbers are missing."""
     numbers = [int(payload or b"-1") for payload in payloads]
-    pairs = zip(numbers, numbers[1:], strict=False)
+    pairs = itertools.pairwise(numbers)
     return [(at, at + 1) for at, (first, second) in enumerate(pairs) if second != first + 1]
 
 

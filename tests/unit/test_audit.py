@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.traces.audit import BACKWARDS, LATE_SECONDS, Audit, Counted, Found, Look, Standing, Tally
+from app.traces.audit import BACKWARDS, LATE_SECONDS, Audit, AuditState, Counted, Found, Look, Tally
 
 NOTHING = Found()
 
@@ -14,12 +14,12 @@ NOTHING = Found()
 class World:
     """A broker that counts publishes (twice as many deliveries), and a trace that sees them."""
 
-    def __init__(self, before: int = 0, standing: Standing | None = None) -> None:
+    def __init__(self, before: int = 0, state: AuditState | None = None) -> None:
         self.now = 0.0
         self.counted = before
         self.seen = 0
         self.started = 1_000
-        self.audit = Audit(standing, Tally(), self.now)
+        self.audit = Audit(state, Tally(), self.now)
 
     def happens(self, count: int, *, traced: int | None = None) -> None:
         self.counted += count
@@ -53,8 +53,8 @@ def test_a_quiet_moment_makes_it_exact() -> None:
     world = World(before=1_000)
     world.happens(50)
     assert world.is_quiet() == NOTHING
-    assert world.audit.standing.counted == Tally(50, 100)
-    assert world.audit.standing.even_event_id == 150
+    assert world.audit.state.counted == Tally(50, 100)
+    assert world.audit.state.even_event_id == 150
 
 
 def test_one_lost_message_is_found_at_the_next_quiet_moment() -> None:
@@ -63,10 +63,10 @@ def test_one_lost_message_is_found_at_the_next_quiet_moment() -> None:
     world.is_quiet()
     world.happens(10, traced=9)
     assert world.looks() == Found(missing=Tally(1, 2))
-    assert world.audit.standing.counted == Tally(60, 120)
-    assert world.audit.standing.even_event_id == 150, "the loss was after it"
+    assert world.audit.state.counted == Tally(60, 120)
+    assert world.audit.state.even_event_id == 150, "the loss was after it"
     assert world.is_quiet() == NOTHING, "it is found once"
-    assert world.audit.standing.counted == Tally(60, 120)
+    assert world.audit.state.counted == Tally(60, 120)
 
 
 def test_a_loss_while_nobody_looked_is_found_by_the_next_run() -> None:
@@ -74,7 +74,7 @@ def test_a_loss_while_nobody_looked_is_found_by_the_next_run() -> None:
     world.happens(50)
     world.is_quiet()
     world.happens(1_000, traced=0)
-    world.audit = Audit(world.audit.standing, Tally(50, 100), world.now)
+    world.audit = Audit(world.audit.state, Tally(50, 100), world.now)
     assert world.looks() == Found(missing=Tally(1_000, 2_000))
 
 
@@ -90,7 +90,7 @@ def test_more_traced_than_counted_is_said() -> None:
     world.is_quiet()
     world.happens(10, traced=12)
     assert world.is_quiet() == Found(excess=Tally(2, 4))
-    assert world.audit.standing.counted == Tally(10, 20)
+    assert world.audit.state.counted == Tally(10, 20)
 
 
 def test_counters_of_a_restarted_node_begin_anew() -> None:
@@ -101,7 +101,7 @@ def test_counters_of_a_restarted_node_begin_anew() -> None:
     assert world.looks() == Found(began_anew=True)
     world.happens(4)
     assert world.is_quiet() == NOTHING
-    assert world.audit.standing.counted == Tally(9, 18)
+    assert world.audit.state.counted == Tally(9, 18)
 
 
 def test_a_node_missing_from_one_sum_changes_nothing() -> None:
@@ -110,7 +110,7 @@ def test_a_node_missing_from_one_sum_changes_nothing() -> None:
     for _ in range(BACKWARDS - 1):
         assert world.looks(late=60) == NOTHING
     assert world.looks() == NOTHING
-    assert world.audit.standing.counted == Tally()
+    assert world.audit.state.counted == Tally()
 
 
 def test_counters_that_stay_back_begin_anew() -> None:
