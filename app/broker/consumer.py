@@ -38,6 +38,8 @@ EVERYTHING = "#"  # the routing key that our queue is bound with
 CONNECT_SECONDS = 10.0
 # How long the consumer of a connection that just broke may still be there.
 LEAVING_SECONDS = 1.0
+# After this time what a quorum queue's leader has received is in its log.
+IN_LOG_SECONDS = 1.0
 # A batch of large bodies is closed early; memory holds several copies of it while it is stored.
 BATCH_BYTES = 16 * 1024 * 1024
 # How far arrival times may run ahead of the clock, in µs: a read yields some hundred messages.
@@ -107,7 +109,7 @@ class TraceStream:
         self._marks = queue_prefix(queue)
         self._user = place.user
         # Delivery tags count from 1: the last that arrived, and the last acknowledged.
-        self._arrived_tag = self._acknowledged_tag = 0
+        self._arrived_tag = 0  # delivery tags count from 1: the last one that arrived
         self._gate = connection.gate
         self._place = place
         self._waiting: deque[tuple[int, Delivery]] = deque()
@@ -117,6 +119,9 @@ class TraceStream:
         self._next_at = 0
         self._arrived = asyncio.Event()
         self._lost: OutageError | None = None
+        self._acknowledged = 0
+        self._received = (0.0, 0)  # when, and the last tag, on a cluster
+        self.taken = 0
         self.queue_is_new = queued_before is None
         self.queued_before = queued_before or 0
         self.is_cluster = reading.is_cluster
@@ -145,19 +150,37 @@ class TraceStream:
         self._check()
         with _outages(self._place):
             await self._channel.basic_ack(tag, multiple=True, wait=False)
-        self._acknowledged_tag = tag
+        self._acknowledged = tag
 
     async def queued(self) -> int:
         """At most how many messages wait, in the queue or here, until they are acknowledged."""
         ready = await self.ready_messages()
-        return ready + self._arrived_tag - self._acknowledged_tag
+        return ready + self._arrived_tag - self._acknowledged
 
     async def ready_messages(self) -> int:
-        """How many messages the queue still holds for us, not counting delivered ones."""
+        """How many messages the queue still holds for us, not counting delivered ones.
+
+        The answer also shows that the queue has the acknowledgements before it: ``taken`` is the
+        last tag of these.
+        """
         self._check()
+        acknowledged = self._acknowledged
         with _outages(self._place):
             declared = await self._channel.queue_declare(self._queue, passive=True)
+        self._note_taken(acknowledged)
         return declared.message_count or 0
+
+    def _note_taken(self, tag: int) -> None:
+        """Note that the queue has the acknowledgements up to a tag.
+
+        On a cluster it has only received them, and loses them with its leader unless they are in
+        the log of another node: those that it has had for a while count.
+        """
+        now = time.monotonic()
+        if not self.is_cluster:
+            self.taken = tag
+        elif now - self._received[0] > IN_LOG_SECONDS:
+            self.taken, self._received = self._received[1], (now, tag)
 
     async def consume(self) -> None:
         """Have the broker send messages, as many as the channel's prefetch lets it."""

@@ -87,6 +87,7 @@ class PassingStream:
         self._looked_at_head = False
         self._unbroken = 0
         self.is_over = False
+        self.taken = 0  # tags are not the channel's alone
         self.queue_is_new = stream.queue_is_new
         self.queued_before = stream.queued_before
         self.is_cluster = stream.is_cluster

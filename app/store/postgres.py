@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from asyncpg import exceptions as errors
-from sqlalchemy import URL, ColumnElement, Table, TableValuedAlias, cast, func, literal
+from sqlalchemy import (
+    URL,
+    BigInteger,
+    ColumnElement,
+    Table,
+    TableValuedAlias,
+    cast,
+    func,
+    literal,
+    text,
+)
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.dialects.postgresql import JSONB, Insert
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
@@ -21,6 +31,9 @@ READERS = {Lane.quick: 8, Lane.follow: 2, Lane.bulk: 2}
 CONNECT_SECONDS = 10
 STATEMENT_SECONDS = 60  # a server that hangs must not hang the service
 POOL_SECONDS = 60
+# A writer's client that says nothing in the middle of a transaction is stopped or cut off, and what
+# it has locked holds up everybody.
+IDLE_SECONDS = 10
 ADVISORY_LOCK = 15_680  # any number, the same for all who change tables
 
 # By SQLSTATE, or by its class: the first two characters alone.
@@ -28,6 +41,7 @@ _OUTAGES = {
     "08": "the connection to the database was lost",
     "53": "the database is out of memory, connections or disk space",
     "55P03": "the database is locked",
+    "25P03": "the database broke off a transaction that stood still",
     "40": "the database broke off the transaction",
     "57P01": "the database is shutting down",
     "57P02": "the database has crashed",
@@ -38,6 +52,14 @@ _SETTINGS = {
     "28": "the database does not accept this user and password",
     "3D": "there is no database of this name",
 }
+
+
+# The row's xmax is the transaction that has it locked.
+_BREAK_OFF = """
+SELECT pg_terminate_backend(other.pid) FROM traces
+JOIN pg_stat_activity AS other ON other.backend_xid = traces.xmax
+WHERE traces.id = :trace AND other.usename = current_user AND other.pid <> pg_backend_pid()
+"""
 
 
 class Postgres:
@@ -55,7 +77,7 @@ class Postgres:
 
     def writer(self) -> AsyncEngine:
         """The engine of the connections that write."""
-        return self._engine(WRITERS)
+        return self._engine(WRITERS, idle_in_transaction_session_timeout=str(IDLE_SECONDS * 1000))
 
     def reader(self, connections: int = 1, lane: Lane = Lane.quick) -> AsyncEngine:
         """The engine of a lane's connections, which only read."""
@@ -117,6 +139,24 @@ class Postgres:
         if seconds is not None:
             limit = literal(str(round(seconds * 1000)))
             await connection.execute(func.set_config("statement_timeout", limit, True).select())
+
+    async def limit_waiting(self, connection: AsyncConnection, seconds: float) -> None:
+        """Have each statement of this transaction wait no longer for somebody's lock."""
+        limit = literal(str(round(seconds * 1000)))
+        await connection.execute(func.set_config("lock_timeout", limit, True).select())
+
+    async def break_off(self, connection: AsyncConnection, trace_id: int) -> None:
+        """End the connection of whoever has a trace's row locked.
+
+        The server may believe in a client that is stopped or cut off for any length of time.
+        """
+        await connection.execute(text(_BREAK_OFF), {"trace": trace_id})
+
+    def now(self, clock: Callable[[], int]) -> ColumnElement[int]:
+        """The server's time, µs: several services use it."""
+        del clock
+        seconds = func.extract("epoch", func.clock_timestamp())
+        return cast(seconds * 1_000_000, BigInteger)
 
     async def reclaim(self, connection: AsyncConnection) -> None:
         """Nothing: the server's own vacuum does it."""

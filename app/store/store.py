@@ -19,6 +19,7 @@ from app.store.doubts import Doubts
 from app.store.engine import Database
 from app.store.gaps import Gaps
 from app.store.jobs import Jobs
+from app.store.leases import Leases
 from app.store.migrate import check_schema
 from app.store.participants import Participants
 from app.store.quarantine import Quarantine
@@ -43,6 +44,7 @@ class Store:
         self.name = name  # tells this database from every other
         self._database = database
         self.traces = Traces(database, clock)
+        self.leases = Leases(database, clock)
         self.batches = Batches(database, bounds)
         self.checkpoints = Checkpoints(database)
         self.gaps = Gaps(database)

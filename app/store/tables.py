@@ -25,6 +25,7 @@ from sqlalchemy import (
     SmallInteger,
     Table,
     Text,
+    false,
     text,
 )
 from sqlalchemy.types import TypeEngine
@@ -59,6 +60,25 @@ traces = Table(
     Column("batch", LargeBinary, nullable=True),
     Column("events", BigInteger, nullable=False),  # how many are stored; counting them is slow
     Column("last_event_id", BigInteger, nullable=False),  # 0: none yet
+    Column("holder", Text, nullable=True),  # the service that runs it: `services.id`
+    # Counts who took the trace: what an earlier holder still wants to write is refused. No foreign
+    # key to the holder: whoever is dead is forgotten.
+    Column("epoch", Integer, nullable=False, server_default=text("0")),
+)
+
+# The services on this database. One that has not been heard of in time holds nothing any more.
+# Times are the database's where several services can use it.
+services = Table(
+    "services",
+    metadata,
+    Column("id", Text, primary_key=True),  # of this run of it, never used again
+    Column("name", Text, nullable=False),
+    Column("started_at", BigInteger, nullable=False),
+    Column("seen_at", BigInteger, nullable=False),
+    Column("until", BigInteger, nullable=False),  # how long it holds what it holds
+    Column("idle_since", BigInteger, nullable=False),  # when it last took a trace, or started
+    Column("exports", Text, nullable=True),  # which folder it writes exports to
+    Column("snapshots", LargeBinary, nullable=True),  # how its traces are, JSON
 )
 
 participants = Table(
@@ -244,6 +264,8 @@ jobs = Table(
     Column("created_at", BigInteger, nullable=False),
     Column("started_at", BigInteger, nullable=True),
     Column("finished_at", BigInteger, nullable=True),
+    Column("service", Text, nullable=True),  # which has it: `services.id`
+    Column("unwanted", Boolean, nullable=False, server_default=false()),  # to be cancelled
     Index(None, "state"),
     Index(None, "vhost", "id"),
 )
@@ -284,5 +306,6 @@ __all__ = [
     "participants",
     "quarantine",
     "restamped",
+    "services",
     "traces",
 ]

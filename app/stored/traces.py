@@ -12,6 +12,7 @@ class Trace(msgspec.Struct, frozen=True):
     ``events``, ``participants`` and ``pending_copies`` are how many are stored now;
     ``last_event_id`` is 0 before the first; ``checkpoint`` is the tracker's state as of then,
     ``ledger`` what the trace had seen.
+    ``holder`` is the service that runs it, None if none does.
     """
 
     id: int
@@ -26,3 +27,4 @@ class Trace(msgspec.Struct, frozen=True):
     last_event_id: int
     participants: int
     pending_copies: int
+    holder: str | None = None

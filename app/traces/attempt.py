@@ -49,11 +49,10 @@ class Attempt:
         """
         pipeline = self._pipeline
         recorder = await self._restore()
-        prefetch = max(pipeline.settings.prefetch, len(recorder.window))
         try:
             source = pipeline.source
             open_stream = source.open_passing if self.is_passing else source.open
-            async with open_stream(pipeline.trace.vhost, prefetch) as stream:
+            async with open_stream(pipeline.trace.vhost, recorder.window.span) as stream:
                 await self._follow(recorder, stream)
                 self.is_over = stream.is_over
         except ForeignQueueError as error:

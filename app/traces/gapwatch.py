@@ -21,11 +21,16 @@ from app.traces.ports import Gaps
 from model.gaps import Gap
 
 
-class _Loss(msgspec.Struct):
+# A suspected gap that begins within this many events of the last one's end makes that longer.
+NEAR = 5_000
+
+
+class _Loss(msgspec.Struct, eq=False):
     """One gap on its way into the store.
 
     ``until`` (µs) is None while the loss may go on; after that it is closed once ``due`` trace
-    messages are stored, and nothing from before ``until`` is held back.
+    messages are stored, and nothing from before ``until`` is held back. ``ends`` is the event that
+    it was closed before, if it was.
     """
 
     reason: str
@@ -35,6 +40,7 @@ class _Loss(msgspec.Struct):
     gap_id: int | None = None
     until: int | None = None
     due: int = 0
+    ends: int | None = None
 
 
 class GapWatch:
@@ -49,7 +55,9 @@ class GapWatch:
         self._losses: list[_Loss] = []
         self._writing = asyncio.Lock()
         self._noted_at = 0
+        self._suspected: dict[str, _Loss] = {}  # the last one of each reason
         self.well = Point(0, 0)  # up to here capture was seen to work
+        self.epoch: int | None = None  # of the present run
 
     @property
     def is_open(self) -> bool:
@@ -107,14 +115,25 @@ class GapWatch:
         """Whether a loss of this reason is noted, and goes on."""
         return any(loss.reason == reason and loss.until is None for loss in self._losses)
 
-    def note(
-        self, reason: str, queued: int, *, begins: Point | None = None, suspected: bool = False
-    ) -> None:
+    def note(self, reason: str, queued: int, *, begins: Point | None = None) -> None:
         """Note a loss that is over, with ``queued`` messages from before or during it.
 
         It begins where capture was last well, unless ``begins`` is known.
         """
-        loss = self._begin(reason, begins, suspected=suspected)
+        self._end(self._begin(reason, begins), queued)
+
+    def suspect(self, reason: str, queued: int, begins: int) -> None:
+        """Note that something is probably missing after the event ``begins``.
+
+        It ends with these ``queued`` messages. One that follows soon is the same gap.
+        """
+        loss = self._suspected.get(reason)
+        if loss is None or begins > (loss.ends or begins) + NEAR:
+            loss = _Loss(reason, self.well.at, begins, suspected=True)
+            self._suspected[reason] = loss
+        if loss not in self._losses:
+            self._losses.append(loss)
+        loss.until = None
         self._end(loss, queued)
 
     async def lost(self, reason: str, queued: int, *, begins: Point | None = None) -> None:
@@ -159,10 +178,16 @@ class GapWatch:
                     since=loss.since,
                     reason=loss.reason,
                     suspected=loss.suspected,
+                    epoch=self.epoch,
                 )
             if self._is_over(loss) and loss.until is not None:
+                extend, loss.ends = loss.ends is not None, self._last_event_id + 1
                 await self._gaps.close(
-                    loss.gap_id, before_event_id=self._last_event_id + 1, until=loss.until
+                    loss.gap_id,
+                    before_event_id=loss.ends,
+                    until=loss.until,
+                    epoch=self.epoch,
+                    extend=extend,
                 )
                 self._losses.remove(loss)
 
@@ -172,9 +197,9 @@ class GapWatch:
             return False
         return self._held_since is None or self._held_since > loss.until
 
-    def _begin(self, reason: str, begins: Point | None, *, suspected: bool = False) -> _Loss:
+    def _begin(self, reason: str, begins: Point | None) -> _Loss:
         begins = begins or self.well
-        loss = _Loss(reason, begins.at, begins.event_id, suspected)
+        loss = _Loss(reason, begins.at, begins.event_id)
         self._losses.append(loss)
         return loss
 

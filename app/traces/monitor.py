@@ -2,8 +2,8 @@
 
 Three things go on beside the consuming. The trace queue is **measured**, every second. **Marks**
 are published while there is traffic: they show a loss within a second, whatever caused it. And
-every ``check_seconds`` it is **checked** whether tracing is on, and whether the queue is as we declared
-it; a mark that does not come brings that forward.
+every ``check_seconds`` it is **checked** whether tracing is on, and whether the queue is as we
+declared it; a mark that does not come brings that forward.
 """
 
 from __future__ import annotations

@@ -77,6 +77,8 @@ class Stream(Protocol):
     @property
     def buffered(self) -> int: ...
     @property
+    def taken(self) -> int: ...
+    @property
     def is_cluster(self) -> bool: ...
     @property
     def was_bound(self) -> bool: ...
@@ -124,7 +126,15 @@ class Traces(Protocol):
 class Batches(Protocol):
     """Where stamped events are stored (`app.store.batches`)."""
 
-    async def append(self, trace_id: int, batch: Batch) -> range: ...
+    async def append(self, trace_id: int, batch: Batch, epoch: int | None = None) -> range: ...
+
+
+class Leases(Protocol):
+    """Who may write to a trace (`app.store.leases`)."""
+
+    async def claim(self, trace_id: int, service: str) -> bool: ...
+    async def take(self, trace_id: int, holder: str | None) -> int: ...
+    async def release(self, trace_id: int, holder: str) -> None: ...
 
 
 class Checkpoints(Protocol):
@@ -144,8 +154,17 @@ class Gaps(Protocol):
         since: int,
         reason: str,
         suspected: bool = False,
+        epoch: int | None = None,
     ) -> int: ...
-    async def close(self, gap_id: int, *, before_event_id: int, until: int) -> None: ...
+    async def close(
+        self,
+        gap_id: int,
+        *,
+        before_event_id: int,
+        until: int,
+        epoch: int | None = None,
+        extend: bool = False,
+    ) -> None: ...
     async def newest(self, trace_id: int) -> Sequence[Gap]: ...
 
 
@@ -173,7 +192,9 @@ class Pruning(Protocol):
         through: int | None,
         at_most: int | None,
     ) -> PrunePlan | None: ...
-    async def prune(self, plan: PrunePlan, checkpoint: Checkpoint) -> None: ...
+    async def prune(
+        self, plan: PrunePlan, checkpoint: Checkpoint, epoch: int | None = None
+    ) -> None: ...
 
 
 class Aliases(Protocol):
@@ -187,6 +208,8 @@ class TraceStore(Protocol):
 
     @property
     def traces(self) -> Traces: ...
+    @property
+    def leases(self) -> Leases: ...
     @property
     def batches(self) -> Batches: ...
     @property
@@ -214,7 +237,13 @@ class RestampStore(Protocol):
     async def clocks(self, trace_id: int, ids: Sequence[int]) -> Mapping[int, Reference]: ...
     async def put_aside(self, trace_id: int, stamps: Sequence[NewStamp]) -> None: ...
     async def swap(
-        self, trace_id: int, rules: Rules, standing: Standing, new: Restamped, report: Moved
+        self,
+        trace_id: int,
+        rules: Rules,
+        standing: Standing,
+        new: Restamped,
+        report: Moved,
+        epoch: int | None = None,
     ) -> None: ...
 
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
-from app.errors import CheckpointError, OutageError
+from app.errors import CheckpointError, LeaseLostError, OutageError
 from app.stored.batches import Batch
 from app.traces.audit import Audit, Ledger, Tally
 from app.traces.life import Standing
@@ -41,9 +41,10 @@ def unreadable_checkpoint(vhost: str) -> str:
 class Recorder:
     """Stores what a run stamps, from the checkpoint on."""
 
-    def __init__(self, pipeline: Pipeline, restored: Restored) -> None:
+    def __init__(self, pipeline: Pipeline, restored: Restored, epoch: int) -> None:
         settings = pipeline.settings
         self._pipeline = pipeline
+        self.epoch = epoch
         self.restored = restored
         self.tracker = settings.tracker(pipeline.trace, restored)
         self.window = Window(settings.prefetch, restored.window)
@@ -59,14 +60,18 @@ class Recorder:
 
     @classmethod
     async def restore(cls, pipeline: Pipeline) -> Recorder:
-        """Continue where the stored trace ends.
+        """Take the trace, and continue where it ends in the store.
 
-        Raises `OutageError`, and `CheckpointError` if the stored checkpoint cannot be read.
+        In this order: from here on no earlier run can store anything that is not restored. Raises
+        `OutageError`, `LeaseLostError` if another service holds the trace, and `CheckpointError` if
+        the stored checkpoint cannot be read.
         """
+        trace = pipeline.trace
+        pipeline.gaps.epoch = epoch = await pipeline.store.leases.take(trace.id, trace.holder)
         handovers = pipeline.settings.bounds.handovers
         restored = await pipeline.store.checkpoints.restore(pipeline.trace.id, handovers)
         try:
-            return cls(pipeline, restored)
+            return cls(pipeline, restored, epoch)
         except UnreadableCheckpointError as error:
             raise CheckpointError(unreadable_checkpoint(pipeline.trace.vhost)) from error
 
@@ -102,7 +107,10 @@ class Recorder:
         )
 
     async def append(self, batch: Batch) -> None:
-        """Store a batch in the trace's turn; waits here while the store is away."""
+        """Store a batch in the trace's turn; waits here while the store is away.
+
+        Raises `LeaseLostError` if another has taken the trace since this run has.
+        """
         pipeline = self._pipeline
         began = time.perf_counter()
 
@@ -110,7 +118,7 @@ class Recorder:
             nonlocal began
             began = time.perf_counter()
             async with pipeline.turn:
-                return await pipeline.store.batches.append(pipeline.trace.id, batch)
+                return await pipeline.store.batches.append(pipeline.trace.id, batch, self.epoch)
 
         ids = await self.patiently(append)
         newest = batch.events[-1].stamp if batch.events else None
@@ -123,6 +131,8 @@ class Recorder:
         while True:
             try:
                 done = await work()
+            except LeaseLostError:
+                raise
             except OutageError as outage:
                 supervisor.waiting(str(outage))
                 await asyncio.sleep(pause)

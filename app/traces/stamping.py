@@ -48,6 +48,11 @@ class Stamper:
         """Whether messages are held until later ones decide whether they are stored."""
         return self._resume.is_holding
 
+    @property
+    def doubt(self) -> str | None:
+        """What else may be stored or not, if that could not be told for certain; a sentence."""
+        return self._resume.doubt
+
     def prepare(self, messages: Sequence[TraceMessage], silent: bool) -> Prepared | None:
         """Stamp what is new among the messages; None if there is nothing to acknowledge.
 
@@ -91,7 +96,8 @@ class Stamper:
         recorder.seen += Tally(len(digests) - delivered - uncounted, delivered)
         batch = None
         if digests or events or recorder.is_audit_new:
-            recorder.window.add(digests)
+            recorder.window.confirm(self._stream.taken)
+            recorder.window.add(digests, tag)
             batch = recorder.batch(events, unreadable)
         if batch is None and not count:
             return None

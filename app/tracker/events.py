@@ -114,7 +114,11 @@ class ParticipantState(msgspec.Struct, frozen=True):
 
 
 class Copy(msgspec.Struct, frozen=True):
-    """One routed copy that was not handed over yet; ``number`` counts the trace's copies."""
+    """One routed copy that was not handed over yet; ``number`` counts the trace's copies.
+
+    ``recorded_at`` is in the tracker's own time (`app.tracker.progress`), which is behind the clock
+    by as long as the service was away.
+    """
 
     number: int
     queue: str

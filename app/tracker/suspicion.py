@@ -30,10 +30,14 @@ ELSEWHERE = frozenset({"x-death", "x-opt-deaths", "x-stream-offset"})
 
 
 class Suspect(NamedTuple):
-    """A publish is probably missing, somewhere between two events."""
+    """A delivery whose publish should be known.
 
-    after: Reference
-    before: Reference
+    That is missing somewhere after ``after``; None if it may be one of those that were forgotten:
+    then nothing is missing but the delivery's cause.
+    """
+
+    after: Reference | None
+    delivery: Reference
 
 
 class _Queue(msgspec.Struct):
@@ -67,8 +71,13 @@ class Suspicion:
             queue.settled_at, queue.settled = queue.at, queue.cause
             queue.at, queue.cause = now, cause
 
-    def unmatched(self, deliver: Deliver, reference: Reference, now: int) -> None:
-        """Judge a delivery whose publish was not seen."""
+    def unmatched(
+        self, deliver: Deliver, reference: Reference, now: int, *, forgotten: bool
+    ) -> None:
+        """Judge a delivery whose publish was not seen; perhaps because some were forgotten."""
+        if forgotten:
+            self._suspects.append(Suspect(None, reference))
+            return
         queue = self._queues.get(deliver.queue)
         if queue is None or _is_out_of_order(deliver):
             return

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from app.broker.trace_queue import QueueState
-from app.errors import OutageError
+from app.errors import LeaseLostError, OutageError
 from app.stored.batches import Batch
 from app.stored.traces import Trace
 from app.traces.attempt import Attempt
@@ -37,7 +37,12 @@ class FakeStore:
         self.answers = asyncio.Event()
         self.answers.set()
         self.appended: list[Batch] = []
-        self.batches = self.checkpoints = self.gaps = self.retention = self
+        self.batches = self.checkpoints = self.gaps = self.retention = self.leases = self
+        self.epoch = 0
+
+    async def take(self, trace_id: int, holder: str | None) -> int:
+        self.epoch += 1
+        return self.epoch
 
     async def restore(self, trace_id: int, handovers: int) -> Restored:
         await self.answers.wait()
@@ -46,7 +51,9 @@ class FakeStore:
     async def newest(self, trace_id: int) -> Sequence[Any]:
         return []
 
-    async def append(self, trace_id: int, batch: Batch) -> range:
+    async def append(self, trace_id: int, batch: Batch, epoch: int | None = None) -> range:
+        if epoch != self.epoch:
+            raise LeaseLostError("another run has taken this trace")
         self.appended.append(batch)
         return range(0)
 
@@ -59,7 +66,7 @@ class FakeStream:
     remark = None
     waits = is_over = False
     queued_before = 0
-    buffered = 0
+    buffered = taken = 0
     is_cluster = False
     traces_replies = True
 

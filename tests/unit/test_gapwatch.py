@@ -8,7 +8,7 @@ import dataclasses
 import pytest
 
 from app.errors import OutageError
-from app.traces.gapwatch import GapWatch
+from app.traces.gapwatch import NEAR, GapWatch
 from app.traces.marks import Point
 from model.gaps import Gap
 
@@ -28,6 +28,7 @@ class GapStore:
         since: int,
         reason: str,
         suspected: bool = False,
+        epoch: int | None = None,
     ) -> int:
         await asyncio.sleep(0)
         number = len(self.gaps) + 1
@@ -36,9 +37,18 @@ class GapStore:
             raise OutageError("the connection was lost after the commit")
         return number
 
-    async def close(self, gap_id: int, *, before_event_id: int, until: int) -> None:
+    async def close(
+        self,
+        gap_id: int,
+        *,
+        before_event_id: int,
+        until: int,
+        epoch: int | None = None,
+        extend: bool = False,
+    ) -> None:
         await asyncio.sleep(0)
         gap = self.gaps[gap_id]
+        assert extend == (gap.before_event_id is not None)
         self.gaps[gap_id] = dataclasses.replace(gap, before_event_id=before_event_id, until=until)
 
 
@@ -123,7 +133,7 @@ async def test_a_gap_ends_after_what_was_held_back_meanwhile() -> None:
 async def test_a_suspected_gap_is_no_proof() -> None:
     store = GapStore()
     gaps = watch(store)
-    gaps.note("unmatched", 1, begins=Point(3, 30), suspected=True)
+    gaps.suspect("unmatched", 1, 3)
     await gaps.write()
     assert not gaps.is_open
     assert not gaps.has_one_since(0)
@@ -131,3 +141,17 @@ async def test_a_suspected_gap_is_no_proof() -> None:
     await gaps.write()
     gap = store.gaps[1]
     assert (gap.after_event_id, gap.before_event_id, gap.suspected) == (3, 10, True)
+
+
+async def test_suspicions_that_follow_each_other_are_one_gap() -> None:
+    store = GapStore()
+    gaps = watch(store)
+    for begins in (3, 12, 200, 2 * NEAR):
+        gaps.suspect("unmatched", 1, begins)
+        await gaps.write()
+        gaps.stored(1, begins + 5)
+        await gaps.write()
+    assert [(gap.after_event_id, gap.before_event_id) for gap in store.gaps.values()] == [
+        (3, 206),
+        (2 * NEAR, 2 * NEAR + 6),
+    ]

@@ -52,7 +52,8 @@ def world() -> World:
 def test_one_behind_a_traced_message_is_suspicious(world: World) -> None:
     world.through(published=False)
     (suspect,) = world.tracker.suspects()
-    assert suspect.before.lamport > suspect.after.lamport
+    assert suspect.after is not None
+    assert suspect.delivery.lamport > suspect.after.lamport
     assert not world.is_suspicious(), "it is told once"
 
 
@@ -83,6 +84,16 @@ def test_one_right_after_the_first_traced_one_may_be_out_of_order() -> None:
 def test_what_need_not_come_in_order_is_not(world: World, delivered: dict[str, Any]) -> None:
     world.through(published=False, **delivered)
     assert not world.is_suspicious()
+
+
+def test_one_whose_publish_may_have_been_forgotten_is() -> None:
+    world = World()
+    world.tracker = Tracker(Policy.channel, Bounds(copies=1))
+    for _ in range(3):
+        world.applied(Publish(PUBLISHER, "", ("q",), ("q",), {}, b"forgotten"))
+    assert not world.is_suspicious()
+    world.through(published=False)
+    assert [suspect.after for suspect in world.tracker.suspects()] == [None]
 
 
 def test_a_queue_from_which_much_comes_unmatched_says_nothing() -> None:
