@@ -19,6 +19,7 @@ from app.errors import (
 )
 from app.stored.batches import Batch
 from app.stored.traces import Trace
+from app.traces.audit import Ledger
 from app.traces.feed import Feed
 from app.traces.life import NOT_RUN, Standing, TraceState
 from app.traces.pipeline import PipelineSettings
@@ -343,6 +344,8 @@ class TraceRegistry:
             work=now.work,
             gaps=[*await self._store.gaps.newest(trace.id)],
             doubts=[*map(str, await self._store.doubts.of_trace(trace.id))],
+            remarks=now.remarks,
+            ledger=now.ledger or Ledger.load(trace.ledger),
         )
 
     def _lock(self, vhost: str) -> asyncio.Lock:
