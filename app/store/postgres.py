@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+import socket
 from collections.abc import Sequence
 from typing import Any
 
 from asyncpg import exceptions as errors
-from sqlalchemy import URL, ColumnElement, Table, TableValuedAlias, cast, func, literal
+from sqlalchemy import URL, ColumnElement, Table, TableValuedAlias, cast, event, func, literal
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.dialects.postgresql import JSONB, Insert
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
@@ -22,6 +23,11 @@ READERS = {Lane.quick: 8, Lane.follow: 2, Lane.bulk: 2}
 CONNECT_SECONDS = 10
 STATEMENT_SECONDS = 60  # a server that hangs must not hang the service
 POOL_SECONDS = 60
+# A network that drops everything without a word is noticed within this time, at both ends. A server
+# that is only slow is not meant: its system answers for it.
+DEAD_SECONDS = 20
+# A service that stopped in the middle of a transaction that writes holds up all others.
+IDLE_MILLISECONDS = "8000"
 ADVISORY_LOCK = 15_680  # any number, the same for all who change tables
 
 _LOST = "the connection to the database was lost"
@@ -67,7 +73,7 @@ class Postgres:
 
     def writer(self) -> AsyncEngine:
         """The engine of the connections that write."""
-        return self._engine(WRITERS)
+        return self._engine(WRITERS, idle_in_transaction_session_timeout=IDLE_MILLISECONDS)
 
     def reader(self, connections: int = 1, lane: Lane = Lane.quick) -> AsyncEngine:
         """The engine of a lane's connections, which only read."""
@@ -88,7 +94,7 @@ class Postgres:
         await connection.execute(func.pg_advisory_xact_lock(ADVISORY_LOCK).select())
 
     def _engine(self, connections: int, **server_settings: str) -> AsyncEngine:
-        return create_async_engine(
+        engine = create_async_engine(
             self._url,
             connect_args={
                 "timeout": CONNECT_SECONDS,
@@ -97,6 +103,9 @@ class Postgres:
                 "server_settings": {
                     "application_name": "rabbitmq-itc",
                     "jit": "off",
+                    "tcp_keepalives_idle": str(DEAD_SECONDS // 2),
+                    "tcp_keepalives_interval": str(DEAD_SECONDS // 4),
+                    "tcp_keepalives_count": "2",
                     **server_settings,
                 },
             },
@@ -106,6 +115,8 @@ class Postgres:
             pool_pre_ping=True,  # connections from before the server's restart are dead
             hide_parameters=True,
         )
+        event.listen(engine.sync_engine, "connect", _watch)
+        return engine
 
     async def insert_many(
         self, connection: AsyncConnection, table: Table, rows: Sequence[tuple[Any, ...]]
@@ -175,6 +186,21 @@ class Postgres:
     def is_timeout(self, error: BaseException) -> bool:
         """Whether this driver's error comes from `limit_time`."""
         return isinstance(error, errors.QueryCanceledError)
+
+
+def _watch(connection: Any, _: object) -> None:
+    """Have our system notice a server that is gone, as the server does for us."""
+    own = connection.driver_connection._transport.get_extra_info("socket")
+    if own is None or own.family == socket.AF_UNIX or not hasattr(socket, "TCP_USER_TIMEOUT"):
+        return
+    own.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in (
+        (socket.TCP_KEEPIDLE, DEAD_SECONDS // 2),
+        (socket.TCP_KEEPINTVL, DEAD_SECONDS // 4),
+        (socket.TCP_KEEPCNT, 2),
+        (socket.TCP_USER_TIMEOUT, DEAD_SECONDS * 1000),
+    ):
+        own.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
 def _by_state(sentences: dict[str, str], error: errors.PostgresError) -> str | None:

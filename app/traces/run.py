@@ -23,6 +23,8 @@ from app.traces.retention import retain
 from app.traces.stamping import Prepared, Stamper
 from app.traces.status import Snapshot
 
+CANCEL_SECONDS = 0.5
+
 
 class Run:
     """A trace that is restored and connected."""
@@ -58,7 +60,10 @@ class Run:
             await self._consume(watching)
             await self._close_window()
         finally:
-            watching.cancel()
+            while not watching.done():
+                watching.cancel()
+                # The client library may make an outage of it, if its channel closes meanwhile.
+                await asyncio.wait({watching}, timeout=CANCEL_SECONDS)
             await asyncio.gather(watching, return_exceptions=True)
             await self._acquaintance.close()
 
