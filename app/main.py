@@ -159,7 +159,7 @@ async def _registry(
         processes = TraceProcesses(settings.trace_processes, line)
         stack.push_async_callback(processes.close)
         elsewhere = processes.run
-    source = _source(settings, management)
+    source = _source(settings, store, management)
     introductions = _introductions(settings, store, management)
     registry = TraceRegistry(store, source, _pipeline(settings), elsewhere, introductions)
     await registry.resume()
@@ -175,7 +175,7 @@ async def open_capture(settings: Settings) -> AsyncIterator[Callable[[Trace, Fee
         stack.push_async_callback(store.close)
         management = management_api(settings)
         stack.push_async_callback(management.close)
-        source, pipeline = _source(settings, management), _pipeline(settings)
+        source, pipeline = _source(settings, store, management), _pipeline(settings)
         introductions, turn = _introductions(settings, store, management), asyncio.Lock()
         yield lambda trace, feed: RunningTrace(
             trace, store, source, feed, pipeline, turn, introductions
@@ -234,13 +234,14 @@ def management_api(settings: Settings) -> ManagementApi:
     )
 
 
-def _source(settings: Settings, management: ManagementApi) -> TraceSource:
+def _source(settings: Settings, store: Store, management: ManagementApi) -> TraceSource:
     firehose = Firehose(
         settings.broker,
         bounds=QueueBounds(settings.trace_queue_max_bytes, settings.trace_queue_max_messages),
         queue=settings.trace_queue,
+        owner=store.name,
     )
-    return TraceSource(firehose, management)
+    return TraceSource(firehose, management, guard=settings.trace_queue_policy)
 
 
 def _announcements(settings: Settings, management: ManagementApi) -> Announcements:
@@ -268,6 +269,8 @@ def _pipeline(settings: Settings) -> PipelineSettings:
         batch_seconds=settings.batch_seconds,
         prefetch=settings.prefetch,
         check_seconds=settings.tracing_check_seconds,
+        mark_seconds=settings.mark_seconds,
+        audit_seconds=settings.audit_seconds,
         shared_places=settings.shared_places,
         retention=Retention(
             keep_events=settings.retention_events,

@@ -95,6 +95,7 @@ class PassingStream:
         self.traces_replies = stream.traces_replies
         self.bind = stream.bind
         self.is_own: Callable[[Record | Unreadable], bool] = stream.is_own
+        self.mark_of: Callable[[Record | Unreadable], tuple[str, int] | None] = stream.mark_of
 
     @property
     def remark(self) -> str:
@@ -114,6 +115,10 @@ class PassingStream:
     def buffered(self) -> int:
         """How many messages have arrived and are not taken yet."""
         return self._stream.buffered
+
+    async def queued(self) -> int:
+        """At most how many messages wait, in the queue or here, until they are acknowledged."""
+        return await self._stream.queued() + self._portion
 
     async def ready_messages(self) -> int:
         """How many messages the queue still holds for us."""

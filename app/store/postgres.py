@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import re
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from asyncpg import exceptions as errors
-from sqlalchemy import URL, ColumnElement, Table, TableValuedAlias, cast, event, func, literal
+from sqlalchemy import (
+    URL,
+    BigInteger,
+    ColumnElement,
+    Table,
+    TableValuedAlias,
+    cast,
+    event,
+    func,
+    literal,
+    text,
+)
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.dialects.postgresql import JSONB, Insert
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
@@ -26,8 +37,9 @@ POOL_SECONDS = 60
 # A network that drops everything without a word is noticed within this time, at both ends. A server
 # that is only slow is not meant: its system answers for it.
 DEAD_SECONDS = 20
-# A service that stopped in the middle of a transaction that writes holds up all others.
-IDLE_MILLISECONDS = "8000"
+# A writer's client that says nothing in the middle of a transaction is stopped or cut off, and what
+# it has locked holds up everybody.
+IDLE_SECONDS = 10
 ADVISORY_LOCK = 15_680  # any number, the same for all who change tables
 
 _LOST = "the connection to the database was lost"
@@ -35,10 +47,10 @@ _LOST = "the connection to the database was lost"
 _OUTAGES = {
     "08": _LOST,
     "25006": "the database only reads: a standby, perhaps, that took over",
-    "25P03": "the database broke off the transaction",
     "25P04": "the database broke off the transaction",
     "53": "the database is out of memory, connections or disk space",
     "55P03": "the database is locked",
+    "25P03": "the database broke off a transaction that stood still",
     "40": "the database broke off the transaction",
     "57P": _LOST,
     "57P01": "the database is shutting down",
@@ -58,6 +70,14 @@ _SETTINGS = {
 }
 
 
+# The row's xmax is the transaction that has it locked.
+_BREAK_OFF = """
+SELECT pg_terminate_backend(other.pid) FROM traces
+JOIN pg_stat_activity AS other ON other.backend_xid = traces.xmax
+WHERE traces.id = :trace AND other.usename = current_user AND other.pid <> pg_backend_pid()
+"""
+
+
 class Postgres:
     """What differs on PostgreSQL."""
 
@@ -73,7 +93,7 @@ class Postgres:
 
     def writer(self) -> AsyncEngine:
         """The engine of the connections that write."""
-        return self._engine(WRITERS, idle_in_transaction_session_timeout=IDLE_MILLISECONDS)
+        return self._engine(WRITERS, idle_in_transaction_session_timeout=str(IDLE_SECONDS * 1000))
 
     def reader(self, connections: int = 1, lane: Lane = Lane.quick) -> AsyncEngine:
         """The engine of a lane's connections, which only read."""
@@ -140,6 +160,24 @@ class Postgres:
         if seconds is not None:
             limit = literal(str(round(seconds * 1000)))
             await connection.execute(func.set_config("statement_timeout", limit, True).select())
+
+    async def limit_waiting(self, connection: AsyncConnection, seconds: float) -> None:
+        """Have each statement of this transaction wait no longer for somebody's lock."""
+        limit = literal(str(round(seconds * 1000)))
+        await connection.execute(func.set_config("lock_timeout", limit, True).select())
+
+    async def break_off(self, connection: AsyncConnection, trace_id: int) -> None:
+        """End the connection of whoever has a trace's row locked.
+
+        The server may believe in a client that is stopped or cut off for any length of time.
+        """
+        await connection.execute(text(_BREAK_OFF), {"trace": trace_id})
+
+    def now(self, clock: Callable[[], int]) -> ColumnElement[int]:
+        """The server's time, µs: several services use it."""
+        del clock
+        seconds = func.extract("epoch", func.clock_timestamp())
+        return cast(seconds * 1_000_000, BigInteger)
 
     async def reclaim(self, connection: AsyncConnection) -> None:
         """Nothing: the server's own vacuum does it."""

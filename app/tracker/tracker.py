@@ -23,6 +23,7 @@ from app.tracker.quiet import Quiet
 from app.tracker.records import Channel, Deliver, Publish, Record
 from app.tracker.reorder import Held, Place, ReorderWindow, places_of
 from app.tracker.replies import Replies, is_reply
+from app.tracker.suspicion import Suspect, Suspicion
 from itc import IdPool, MalformedError
 from model.words import Match
 
@@ -125,6 +126,7 @@ class Tracker:
         self._window = ReorderWindow(span=bounds.reorder_window, most=bounds.reorder_held)
         self._time = Progress()
         self._replies = Replies()
+        self._suspicion = Suspicion()
         self._participants = Participants(policy, self._places, assumed=bounds.assumed)
         if restored is not None and restored.state:
             self._restore(restored)
@@ -230,6 +232,10 @@ class Tracker:
         self._participants.end(connection)
         self._replies.end(connection)
         return True
+
+    def suspects(self) -> list[Suspect]:
+        """Between which events publishes are probably missing, as found since the last call."""
+        return self._suspicion.take()
 
     def trace_replies(self, on: bool) -> None:
         """Say whether the broker traces the deliveries of direct replies; before 4.2 not."""
@@ -383,6 +389,11 @@ class Tracker:
             self._count(match)
             if cause is not None:
                 self._matcher.handed_over(record.queue, mark, cause)
+                if match is Match.routed:
+                    self._suspicion.matched(record, cause, now)
+            elif match is Match.unmatched:
+                forgotten = self._matcher.copies_dropped > 0
+                self._suspicion.unmatched(record, reference, now, forgotten=forgotten)
         return StampedEvent(
             record=record,
             recorded_at=now,
