@@ -236,7 +236,7 @@ def management_api(settings: Settings) -> ManagementApi:
 
 def _source(settings: Settings, store: Store, management: ManagementApi) -> TraceSource:
     firehose = Firehose(
-        settings.amqp_url.reveal(),
+        settings.broker,
         bounds=QueueBounds(settings.trace_queue_max_bytes, settings.trace_queue_max_messages),
         queue=settings.trace_queue,
         owner=store.name,
@@ -245,7 +245,7 @@ def _source(settings: Settings, store: Store, management: ManagementApi) -> Trac
 
 
 def _announcements(settings: Settings, management: ManagementApi) -> Announcements:
-    return Announcements(settings.amqp_url.reveal(), management, settings.trace_queue)
+    return Announcements(settings.broker, management, settings.trace_queue)
 
 
 def _introductions(settings: Settings, store: Store, management: ManagementApi) -> Introductions:

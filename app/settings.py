@@ -11,7 +11,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 from pydantic import (
     BeforeValidator,
@@ -67,6 +67,10 @@ class Settings(BaseSettings):
         default=SecretUrl("amqp://guest:guest@127.0.0.1:5672"),
         description="The broker, with the account that captures. The path is ignored: each trace "
         "names its virtual host.",
+    )
+    heartbeat_seconds: Annotated[int, Field(ge=2, le=600)] = Field(
+        default=10,
+        description="AMQP heartbeat: a broker that falls silent is noticed within twice this.",
     )
     management_url: SecretUrl = Field(
         default=SecretUrl("http://127.0.0.1:15672"),
@@ -420,6 +424,14 @@ class Settings(BaseSettings):
         """All of it as JSON-safe values, passwords too: for a process of our own, by its stdin."""
         values = {name: getattr(self, name) for name in type(self).model_fields}
         return {name: _portable(value) for name, value in values.items() if value is not None}
+
+    @property
+    def broker(self) -> str:
+        """The broker's address, with its password, and with the heartbeat if it names none."""
+        parts = urlsplit(self.amqp_url.reveal())
+        if "heartbeat" not in parse_qs(parts.query):
+            parts = parts._replace(query=f"heartbeat={self.heartbeat_seconds}")
+        return parts.geturl()
 
     @property
     def management_credentials(self) -> tuple[str, str]:

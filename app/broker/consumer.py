@@ -14,7 +14,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager
 
 import aiormq.exceptions
 import msgspec
@@ -38,6 +38,8 @@ EVERYTHING = "#"  # the routing key that our queue is bound with
 CONNECT_SECONDS = 10.0
 # How long the consumer of a connection that just broke may still be there.
 LEAVING_SECONDS = 1.0
+# A queue may be stuck while its broker is well: one without a majority of its nodes, for instance.
+ANSWER_SECONDS = 15.0
 # After this time what a quorum queue's leader has received is in its log.
 IN_LOG_SECONDS = 1.0
 # A batch of large bodies is closed early; memory holds several copies of it while it is stored.
@@ -165,8 +167,14 @@ class TraceStream:
         """
         self._check()
         acknowledged = self._acknowledged
-        with _outages(self._place):
-            declared = await self._channel.queue_declare(self._queue, passive=True)
+        try:
+            declared = await self._channel.queue_declare(
+                self._queue, passive=True, timeout=ANSWER_SECONDS
+            )
+        except _CONNECTION_ERRORS as error:
+            lost = outage(error, self._place)
+            self.lose(lost)  # after a time-out the library has closed the channel
+            raise lost from error
         self._note_taken(acknowledged)
         return declared.message_count or 0
 
@@ -335,7 +343,7 @@ class Firehose:
                 stream = await self._prepare(connection, vhost, reading, alone)
             yield stream
         finally:
-            await _close(connection)
+            await connection.leave()
 
     def marks(self, vhost: str, node: tuple[str, str, int] | None = None) -> MarkPublisher:
         """What publishes marks, through a node's scheme, host and port or the usual address."""
@@ -353,7 +361,7 @@ class Firehose:
                 channel = await connection.channel(publisher_confirms=False)
                 await channel.queue_delete(self.queue)
         finally:
-            await _close(connection)
+            await connection.leave()
 
     async def _connect(self, vhost: str) -> TraceConnection:
         with _outages(self._place(vhost)):
@@ -430,10 +438,3 @@ def _outages(place: Place) -> Iterator[None]:
         yield
     except _CONNECTION_ERRORS as error:
         raise outage(error, place) from error
-
-
-async def _close(connection: TraceConnection) -> None:
-    connection.gate.set_open(True)  # the broker's closing frames are read like anything else
-    # The connection may already be gone.
-    with suppress(*_CONNECTION_ERRORS):
-        await connection.close()

@@ -74,7 +74,7 @@ def list_(url: Url = None, user: User = None, json: Json = False) -> None:
 
 def _remark(one: dict[str, Any]) -> str:
     if one["state"] == "failed":
-        return str(one["last_error"])
+        return "; ".join(filter(None, (one["last_error"], one["waiting_for"])))
     doubtful = "" if one["sound"] else "not sound: see rabbitmq-itc doctor"
     return str(one["waiting_for"] or next(iter(one["remarks"]), doubtful))
 

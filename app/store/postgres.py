@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ from sqlalchemy import (
     Table,
     TableValuedAlias,
     cast,
+    event,
     func,
     literal,
     text,
@@ -32,6 +34,9 @@ READERS = {Lane.quick: 8, Lane.follow: 2, Lane.bulk: 2}
 CONNECT_SECONDS = 10
 STATEMENT_SECONDS = 60  # a server that hangs must not hang the service
 POOL_SECONDS = 60
+# A network that drops everything without a word is noticed within this time, at both ends. A server
+# that is only slow is not meant: its system answers for it.
+DEAD_SECONDS = 20
 # A writer's client that says nothing in the middle of a transaction is stopped or cut off, and what
 # it has locked holds up everybody.
 IDLE_SECONDS = 10
@@ -109,7 +114,7 @@ class Postgres:
         await connection.execute(func.pg_advisory_xact_lock(ADVISORY_LOCK).select())
 
     def _engine(self, connections: int, **server_settings: str) -> AsyncEngine:
-        return create_async_engine(
+        engine = create_async_engine(
             self._url,
             connect_args={
                 "timeout": CONNECT_SECONDS,
@@ -118,6 +123,9 @@ class Postgres:
                 "server_settings": {
                     "application_name": "rabbitmq-itc",
                     "jit": "off",
+                    "tcp_keepalives_idle": str(DEAD_SECONDS // 2),
+                    "tcp_keepalives_interval": str(DEAD_SECONDS // 4),
+                    "tcp_keepalives_count": "2",
                     **server_settings,
                 },
             },
@@ -127,6 +135,8 @@ class Postgres:
             pool_pre_ping=True,  # connections from before the server's restart are dead
             hide_parameters=True,
         )
+        event.listen(engine.sync_engine, "connect", _watch)
+        return engine
 
     async def insert_many(
         self, connection: AsyncConnection, table: Table, rows: Sequence[tuple[Any, ...]]
@@ -214,6 +224,21 @@ class Postgres:
     def is_timeout(self, error: BaseException) -> bool:
         """Whether this driver's error comes from `limit_time`."""
         return isinstance(error, errors.QueryCanceledError)
+
+
+def _watch(connection: Any, _: object) -> None:
+    """Have our system notice a server that is gone, as the server does for us."""
+    own = connection.driver_connection._transport.get_extra_info("socket")
+    if own is None or own.family == socket.AF_UNIX or not hasattr(socket, "TCP_USER_TIMEOUT"):
+        return
+    own.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in (
+        (socket.TCP_KEEPIDLE, DEAD_SECONDS // 2),
+        (socket.TCP_KEEPINTVL, DEAD_SECONDS // 4),
+        (socket.TCP_KEEPCNT, 2),
+        (socket.TCP_USER_TIMEOUT, DEAD_SECONDS * 1000),
+    ):
+        own.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
 def _by_state(sentences: dict[str, str], error: errors.PostgresError) -> str | None:

@@ -20,7 +20,6 @@ from app.traces.marks import Point
 from app.traces.ports import Gaps
 from model.gaps import Gap
 
-
 # A suspected gap that begins within this many events of the last one's end makes that longer.
 NEAR = 5_000
 

@@ -92,7 +92,7 @@ class TraceRegistry:
     async def start(
         self, vhost: str, policy: str | None, quiet: Sequence[str] | None = None
     ) -> bool:
-        """Start a trace; True if it is new or was stopped, False if it is running.
+        """Start a trace; True if it is new, was stopped or failed, False if it is running.
 
         Raises `NotFoundError` for a virtual host that the broker does not have, `ConflictError`
         for other rules than the stored events have, `BadRequestError` for rules that there are
@@ -109,7 +109,9 @@ class TraceRegistry:
             trace = await self._store.traces.create(vhost, policy, quiet)
             present = self._running.get(vhost)
             if present is not None and present.is_alive:
-                return False
+                if present.snapshot().standing.state is not TraceState.failed:
+                    return False
+                await present.end(drain=False, deadline=DRAIN_SECONDS)  # its next try is now
             await self._store.traces.set_wanted(trace.id, True)
             await self._begin(trace)
             return True

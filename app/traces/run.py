@@ -24,6 +24,8 @@ from app.traces.retention import retain
 from app.traces.stamping import Prepared, Stamper
 from app.traces.status import Snapshot
 
+CANCEL_SECONDS = 0.5
+
 PUBLISH_MISSING = (
     "a queue handed out a message that came into it while tracing was on, and whose publish was "
     "not seen"
@@ -72,7 +74,10 @@ class Run:
             await self._consume(watching)
             await self._close_window()
         finally:
-            watching.cancel()
+            while not watching.done():
+                watching.cancel()
+                # The client library may make an outage of it, if its channel closes meanwhile.
+                await asyncio.wait({watching}, timeout=CANCEL_SECONDS)
             await asyncio.gather(watching, return_exceptions=True)
             await self._acquaintance.close()
 

@@ -43,6 +43,12 @@ class Proxy:
         self.up.clear()
         self.down.clear()
 
+    def forget(self) -> None:
+        """Let nothing pass any more on the present connections; new ones work."""
+        self.hold()
+        self.up, self.down = asyncio.Event(), asyncio.Event()
+        self.release()
+
     def release(self) -> None:
         """Let everything pass."""
         self.up.set()
