@@ -70,5 +70,9 @@ class ForeignQueueError(OutageError):
     """There is a queue of our name that somebody else made."""
 
 
+class QueueTakenError(OutageError):
+    """The trace queue belongs to a service with another database."""
+
+
 class SettingsError(ItcError):
     """The configuration cannot work; the text names the variable."""

@@ -66,12 +66,45 @@ def create_app(settings: Settings) -> FastAPI:
     return build(settings, lambda: open_services(settings), web_folder())
 
 
+class Closing:
+    """How long the service may still take to end, once it is asked to.
+
+    When that is over it no longer waits for the database.
+    """
+
+    def __init__(self, seconds: float, store: Store) -> None:
+        self._seconds = seconds
+        self._store = store
+        self._until: float | None = None
+        self.stopping = asyncio.Event()
+        self._task = asyncio.create_task(self._give_up(), name="closing")
+
+    def left(self) -> float:
+        """How many seconds are left."""
+        if self._until is None:
+            return self._seconds
+        return max(0.0, self._until - asyncio.get_running_loop().time())
+
+    async def end(self) -> None:
+        """Give nothing up: all has ended."""
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _give_up(self) -> None:
+        await self.stopping.wait()
+        self._until = asyncio.get_running_loop().time() + self._seconds
+        await asyncio.sleep(self._seconds)
+        self._store.give_up()
+
+
 @asynccontextmanager
 async def open_services(settings: Settings) -> AsyncIterator[Services]:
     """Open everything behind the routes; close it in reverse order."""
     service = secrets.token_hex(8)
     async with AsyncExitStack() as stack:
         store = await _open_store(settings, service, stack)
+        closing = Closing(settings.shutdown_seconds, store)
+        stack.push_async_callback(closing.end)
         stack.push_async_callback(store.close)
         management = management_api(settings)
         stack.push_async_callback(management.close)
@@ -96,7 +129,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             await store.restamps.clear()
             await asyncio.to_thread(exports.sweep)
         await registry.resume()
-        stack.push_async_callback(registry.shutdown, settings.shutdown_seconds)
+        stack.push_async_callback(lambda: registry.shutdown(closing.left()))
         if not store.is_alone:
             claims.start()
             stack.push_async_callback(claims.stop)
@@ -122,6 +155,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             topologies=Topologies(settings.data_dir.absolute() / "topologies"),
             archives=archives,
             readiness=Readiness(database=store.ping, broker=management.vhosts),
+            stopping=closing.stopping,
         )
 
 
@@ -151,7 +185,7 @@ def _registry(
         processes = TraceProcesses(settings.trace_processes, line)
         stack.push_async_callback(processes.close)
         elsewhere = processes.run
-    source = _source(settings, management, service)
+    source = _source(settings, store, management, service)
     introductions = _introductions(settings, store, management)
     return TraceRegistry(store, source, _pipeline(settings), elsewhere, introductions, service)
 
@@ -166,7 +200,8 @@ async def open_capture(
         stack.push_async_callback(store.close)
         management = management_api(settings)
         stack.push_async_callback(management.close)
-        source, pipeline = _source(settings, management, service), _pipeline(settings)
+        source = _source(settings, store, management, service)
+        pipeline = _pipeline(settings)
         introductions, turn = _introductions(settings, store, management), asyncio.Lock()
         yield lambda trace, feed: RunningTrace(
             trace, store, source, feed, pipeline, turn, introductions
@@ -231,18 +266,21 @@ def management_api(settings: Settings) -> ManagementApi:
     )
 
 
-def _source(settings: Settings, management: ManagementApi, service: str) -> TraceSource:
+def _source(
+    settings: Settings, store: Store, management: ManagementApi, service: str
+) -> TraceSource:
     firehose = Firehose(
-        settings.amqp_url.reveal(),
+        settings.broker,
         bounds=QueueBounds(settings.trace_queue_max_bytes, settings.trace_queue_max_messages),
         queue=settings.trace_queue,
+        owner=store.name,
         service=service,
     )
-    return TraceSource(firehose, management)
+    return TraceSource(firehose, management, guard=settings.trace_queue_policy)
 
 
 def _announcements(settings: Settings, management: ManagementApi) -> Announcements:
-    return Announcements(settings.amqp_url.reveal(), management, settings.trace_queue)
+    return Announcements(settings.broker, management, settings.trace_queue)
 
 
 def _introductions(settings: Settings, store: Store, management: ManagementApi) -> Introductions:
@@ -266,6 +304,8 @@ def _pipeline(settings: Settings) -> PipelineSettings:
         batch_seconds=settings.batch_seconds,
         prefetch=settings.prefetch,
         check_seconds=settings.tracing_check_seconds,
+        mark_seconds=settings.mark_seconds,
+        audit_seconds=settings.audit_seconds,
         shared_places=settings.shared_places,
         retention=Retention(
             keep_events=settings.retention_events,

@@ -12,7 +12,7 @@ import socket
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 from pydantic import (
     BeforeValidator,
@@ -68,6 +68,10 @@ class Settings(BaseSettings):
         default=SecretUrl("amqp://guest:guest@127.0.0.1:5672"),
         description="The broker, with the account that captures. The path is ignored: each trace "
         "names its virtual host.",
+    )
+    heartbeat_seconds: Annotated[int, Field(ge=2, le=600)] = Field(
+        default=10,
+        description="AMQP heartbeat: a broker that falls silent is noticed within twice this.",
     )
     management_url: SecretUrl = Field(
         default=SecretUrl("http://127.0.0.1:15672"),
@@ -170,6 +174,21 @@ class Settings(BaseSettings):
         default=500_000,
         description="Number at which it does. Beside its body each takes the broker about 1.7 kB, "
         "and its headers.",
+    )
+    trace_queue_policy: bool = Field(
+        default=False,
+        description="Whether to set a policy of our own for our queue where one for other queues "
+        "would make it drop trace messages. The service's account needs the tag policymaker.",
+    )
+    mark_seconds: Annotated[float, Field(ge=0, le=60)] = Field(
+        default=1,
+        description="How often a mark is published in a traced virtual host while there is "
+        "traffic, so that a loss shows; 0 for never.",
+    )
+    audit_seconds: Annotated[float, Field(ge=0, le=3600)] = Field(
+        default=5,
+        description="How often the broker's own counters are held against what was traced; 0 for "
+        "never.",
     )
     client_seconds: Annotated[float, Field(ge=0, le=60)] = Field(
         default=6,
@@ -422,6 +441,14 @@ class Settings(BaseSettings):
         """All of it as JSON-safe values, passwords too: for a process of our own, by its stdin."""
         values = {name: getattr(self, name) for name in type(self).model_fields}
         return {name: _portable(value) for name, value in values.items() if value is not None}
+
+    @property
+    def broker(self) -> str:
+        """The broker's address, with its password, and with the heartbeat if it names none."""
+        parts = urlsplit(self.amqp_url.reveal())
+        if "heartbeat" not in parse_qs(parts.query):
+            parts = parts._replace(query=f"heartbeat={self.heartbeat_seconds}")
+        return parts.geturl()
 
     @property
     def management_credentials(self) -> tuple[str, str]:

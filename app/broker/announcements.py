@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager
 
 import aiormq.exceptions
 import msgspec
@@ -177,8 +177,7 @@ class Announcements:
             await stream.bind()
             yield stream
         finally:
-            with suppress(*_CONNECTION_ERRORS):
-                await connection.close()
+            await connection.leave()
 
     async def _prepare(self, connection: TraceConnection, place: Place) -> AnnouncementStream:
         if not await self._exists(connection):

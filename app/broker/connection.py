@@ -14,6 +14,7 @@ import asyncio
 import re
 from asyncio import StreamReader, StreamWriter
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, cast
 
 import aio_pika
@@ -21,6 +22,7 @@ import aiormq
 from aio_pika.abc import UnderlayConnection
 from aiormq.abc import AbstractConnection
 from aiormq.connection import TCPTransportFactory, TLSTransportFactory, TransportFactory
+from aiormq.exceptions import AMQPError, ChannelInvalidStateError
 from yarl import URL
 
 from app.broker.deliveries import HEARTBEAT_FRAME, Delivery, DeliverySplitter
@@ -29,6 +31,12 @@ READ_BYTES = 256 * 1024
 # The library considers a connection dead if it reads nothing from it, and the broker sends no
 # heartbeats while it sends deliveries.
 SIGN_OF_LIFE_SECONDS = 1.0
+# The broker sends a heartbeat every half of this. Without any it counts as dead after 1.3 times as
+# long, which the library finds out within another half: 20 s after the last byte at most.
+HEARTBEAT_SECONDS = 10
+MOST_SILENCE = 1.3
+# A closed connection is not waited for longer than this: its other end may be gone.
+CLOSE_SECONDS = 3.0
 
 
 class Gate:
@@ -37,6 +45,11 @@ class Gate:
     def __init__(self) -> None:
         self._open = asyncio.Event()
         self._open.set()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is open."""
+        return self._open.is_set()
 
     def set_open(self, is_open: bool) -> None:
         """Open or close it."""
@@ -83,7 +96,9 @@ class DivertingReader:
 
     async def _read_on(self) -> bool:
         """Take in what has arrived; False at the end."""
-        await self._gate.passed()
+        if not await self._gate_opens():
+            self._passed += HEARTBEAT_FRAME
+            return True
         data = await self._reader.read(READ_BYTES)
         passed = self._splitter.feed(data)
         now = asyncio.get_running_loop().time()
@@ -94,8 +109,25 @@ class DivertingReader:
             self._passed_at = now
         return bool(data)
 
+    async def _gate_opens(self) -> bool:
+        """Wait until the gate is open, but not for so long that the connection seems dead."""
+        if self._gate.is_open:
+            return True
+        try:
+            async with asyncio.timeout(SIGN_OF_LIFE_SECONDS):
+                await self._gate.passed()
+        except TimeoutError:
+            return False
+        return True
+
     def _is_overdue(self, now: float) -> bool:
         return self._splitter.is_diverting and now - self._passed_at > SIGN_OF_LIFE_SECONDS
+
+
+class _Watched(aiormq.Connection):
+    """The client library's innermost connection, which takes less silence for death."""
+
+    HEARTBEAT_GRACE_MULTIPLIER = MOST_SILENCE  # type: ignore[assignment]  # only multiplied by
 
 
 class NamedUnderlay(UnderlayConnection):
@@ -115,7 +147,7 @@ class NamedUnderlay(UnderlayConnection):
         **kwargs: Any,
     ) -> AbstractConnection:
         """Open it."""
-        connection = aiormq.Connection(url, **kwargs)
+        connection = _Watched(url, **kwargs)
         connection.vhost = vhost
         async with asyncio.timeout(timeout):
             await connection.connect()
@@ -127,9 +159,25 @@ class VhostConnection(aio_pika.Connection):
     """A connection to a virtual host, whatever its name."""
 
     def __init__(self, url: URL, vhost: str, **kwargs: Any) -> None:
-        """Prepare it for ``vhost``; the URL's own path is ignored."""
-        super().__init__(url.with_path("/"), **kwargs)
+        """Prepare it for ``vhost``; of the URL's own path and query only ``heartbeat`` is used."""
+        heartbeat = url.query.get("heartbeat", str(HEARTBEAT_SECONDS))
+        super().__init__(url.with_path("/").with_query(heartbeat=heartbeat), **kwargs)
         self._vhost = vhost
+
+    async def leave(self) -> None:
+        """Close it, or break it off if that takes long; it may be gone already."""
+        # The library does not always let a cancelled close go.
+        closing = asyncio.create_task(self.close())
+        try:
+            await asyncio.wait({closing}, timeout=CLOSE_SECONDS)
+        finally:
+            self._break_off()
+        with suppress(AMQPError, ChannelInvalidStateError, OSError):
+            if closing.done():
+                closing.result()
+
+    def _break_off(self) -> None:
+        """Do what makes a close end that still waits."""
 
     async def connect(self, timeout: float | int | None = None) -> None:  # noqa: ASYNC109 - theirs
         """Open it."""
@@ -150,6 +198,7 @@ class TraceConnection(VhostConnection):
         super().__init__(url, vhost, **kwargs)
         tls = url.scheme == "amqps"
         self._sockets: TransportFactory = TLSTransportFactory() if tls else TCPTransportFactory()
+        self._transport: asyncio.WriteTransport | None = None
         self.broker_name = ""
         self.gate = Gate()
         self._splitter = DeliverySplitter()
@@ -160,7 +209,17 @@ class TraceConnection(VhostConnection):
         reader, writer = await self._sockets.create(url, **kwargs)
         ours, theirs = writer.get_extra_info("sockname"), writer.get_extra_info("peername")
         self.broker_name = f"{ours[0]}:{ours[1]} -> {theirs[0]}:{theirs[1]}"
+        self._transport = writer.transport
         return cast("StreamReader", DivertingReader(reader, self.gate, self._splitter)), writer
+
+    async def leave(self) -> None:
+        """As `VhostConnection.leave`."""
+        self.gate.set_open(True)  # the broker's closing frames are read like anything else
+        await super().leave()
+
+    def _break_off(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
 
     @property
     def broker_version(self) -> tuple[int, ...]:

@@ -19,6 +19,6 @@ async def sign_in(amqp_url: str, vhost: str, seconds: float) -> None:
     try:
         connection = VhostConnection(url, vhost)
         await connection.connect(timeout=seconds)
-        await connection.close()
+        await connection.leave()
     except (AMQPError, OSError, TimeoutError) as error:
         raise outage(error, Place.of(url, vhost)) from error

@@ -69,6 +69,11 @@ _REPLIES = [
         "the broker's user {user} was deleted: create it again, or name another in ITC_AMQP_URL",
     ),
     (
+        "queue limit .* is reached",
+        "the virtual host {vhost} may have no more queues, and the trace queue needs a place: "
+        "rabbitmqctl set_vhost_limits -p {vhost} raises its limit",
+    ),
+    (
         "access to (queue|exchange|topic) .* refused",
         "user {user} has too few rights in the virtual host {vhost}: it needs configure, write and "
         "read on the trace queue and read on amq.rabbitmq.trace; " + _RIGHTS,
@@ -128,6 +133,15 @@ def outage(error: BaseException | None, place: Place) -> OutageError:
 def in_use(place: Place) -> QueueInUseError:
     """The outage of a trace queue that has a consumer already."""
     return QueueInUseError(_filled(_IN_USE, place))
+
+
+def in_use_by_another(vhost: str, queue: str) -> str:
+    """The sentence for a trace queue that belongs to another store."""
+    return (
+        f"the queue {shown(queue)} of {shown(vhost)} belongs to a service with another database. "
+        "Give this one an ITC_TRACE_QUEUE of its own; or, if that service is gone for good: "
+        f"rabbitmqctl delete_queue -p {shown(vhost)} {shown(queue)}"
+    )
 
 
 def _is_not_let_in(error: BaseException | None) -> bool:

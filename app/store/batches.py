@@ -73,6 +73,7 @@ class Batches(Subject):
                 checkpoint=batch.checkpoint.state,
                 window=batch.window,
                 batch=batch.token,
+                ledger=tables.traces.c.ledger if batch.ledger is None else batch.ledger,
                 events=tables.traces.c.events + len(ids),
                 last_event_id=ids[-1] if ids else previous_id,
             )

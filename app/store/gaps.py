@@ -28,6 +28,7 @@ class Gaps(Subject):
         after_event_id: int,
         since: int,
         reason: str,
+        suspected: bool = False,
         epoch: int | None = None,
     ) -> int:
         """Note a gap that begins after an event (0: before the first); returns the gap's id.
@@ -40,6 +41,7 @@ class Gaps(Subject):
             "after_event_id": after_event_id,
             "since": since,
             "reason": reason,
+            "suspected": suspected,
         }
         made = await connection.execute(insert(tables.gaps).values(row).returning(tables.gaps.c.id))
         return int(made.scalar_one())
@@ -53,10 +55,12 @@ class Gaps(Subject):
         before_event_id: int,
         until: int,
         epoch: int | None = None,
+        extend: bool = False,
     ) -> None:
         """Note that nothing is missing from an event on; of several such notes the first counts.
 
-        Raises `NotFoundError`, and `LeaseLostError` as `open`.
+        ``extend`` moves the end of a gap that was closed before. Raises `NotFoundError`,
+        and `LeaseLostError` as `open`.
         """
         whose = select(tables.gaps.c.trace_id).where(tables.gaps.c.id == gap_id)
         trace_id = (await connection.execute(whose)).scalar_one_or_none()
@@ -66,8 +70,14 @@ class Gaps(Subject):
             update(tables.gaps)
             .where(tables.gaps.c.id == gap_id)
             .values(
-                before_event_id=func.coalesce(tables.gaps.c.before_event_id, before_event_id),
-                until=func.coalesce(tables.gaps.c.until, until),
+                {"before_event_id": before_event_id, "until": until}
+                if extend
+                else {
+                    "before_event_id": func.coalesce(
+                        tables.gaps.c.before_event_id, before_event_id
+                    ),
+                    "until": func.coalesce(tables.gaps.c.until, until),
+                }
             )
         )
         if closed.rowcount == 0:

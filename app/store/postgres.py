@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import socket
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,6 +17,7 @@ from sqlalchemy import (
     Text,
     cast,
     column,
+    event,
     exists,
     func,
     literal,
@@ -35,23 +38,36 @@ READERS = {Lane.quick: 8, Lane.follow: 2, Lane.bulk: 2}
 CONNECT_SECONDS = 10
 STATEMENT_SECONDS = 60  # a server that hangs must not hang the service
 POOL_SECONDS = 60
+# A network that drops everything without a word is noticed within this time, at both ends. A server
+# that is only slow is not meant: its system answers for it.
+DEAD_SECONDS = 20
 # A writer's client that says nothing in the middle of a transaction is stopped or cut off, and what
 # it has locked holds up everybody.
 IDLE_SECONDS = 10
 ADVISORY_LOCK = 15_680  # any number, the same for all who change tables
 
-# By SQLSTATE, or by its class: the first two characters alone.
+_LOST = "the connection to the database was lost"
+# By SQLSTATE, or by the first three characters, or by its class: the first two alone.
 _OUTAGES = {
-    "08": "the connection to the database was lost",
+    "08": _LOST,
+    "25006": "the database only reads: a standby, perhaps, that took over",
+    "25P04": "the database broke off the transaction",
     "53": "the database is out of memory, connections or disk space",
     "55P03": "the database is locked",
     "25P03": "the database broke off a transaction that stood still",
     "40": "the database broke off the transaction",
+    "57P": _LOST,
     "57P01": "the database is shutting down",
     "57P02": "the database has crashed",
     "57P03": "the database is starting up",
     "58": "the database's disk gave an error",
+    "XX000": "the database had an internal error",
 }
+# What the driver says of itself when a connection broke at a moment that it did not expect: it has
+# classes for that, and for wrong calls too, which only the text tells apart.
+_BROKEN = re.compile(
+    "clos(ed|ing)|another operation|released back|manually started transaction|the transaction is"
+)
 _SETTINGS = {
     "28": "the database does not accept this user and password",
     "3D": "there is no database of this name",
@@ -109,7 +125,7 @@ class Postgres:
         await connection.execute(func.pg_advisory_xact_lock(ADVISORY_LOCK).select())
 
     def _engine(self, connections: int, **server_settings: str) -> AsyncEngine:
-        return create_async_engine(
+        engine = create_async_engine(
             self._url,
             connect_args={
                 "timeout": CONNECT_SECONDS,
@@ -118,6 +134,9 @@ class Postgres:
                 "server_settings": {
                     "application_name": self._shown,
                     "jit": "off",
+                    "tcp_keepalives_idle": str(DEAD_SECONDS // 2),
+                    "tcp_keepalives_interval": str(DEAD_SECONDS // 4),
+                    "tcp_keepalives_count": "2",
                     **server_settings,
                 },
             },
@@ -127,6 +146,8 @@ class Postgres:
             pool_pre_ping=True,  # connections from before the server's restart are dead
             hide_parameters=True,
         )
+        event.listen(engine.sync_engine, "connect", _watch)
+        return engine
 
     async def insert_many(
         self, connection: AsyncConnection, table: Table, rows: Sequence[tuple[Any, ...]]
@@ -195,10 +216,14 @@ class Postgres:
 
     def outage(self, error: BaseException) -> str | None:
         """What is unavailable, in a sentence, if this driver's error says so."""
+        if isinstance(error, errors.InvalidCachedStatementError):
+            return "the database's tables were changed"
         if isinstance(error, errors.PostgresError):
             return _by_state(_OUTAGES, error)
-        if isinstance(error, errors.InterfaceError) and "closed" in str(error):
-            return _OUTAGES["08"]
+        if isinstance(error, errors.InternalClientError):  # the driver is out of step
+            return _LOST
+        if isinstance(error, errors.InterfaceError) and _BROKEN.search(str(error)):
+            return _LOST
         if isinstance(error, OSError):  # TimeoutError among them
             return f"the database at {self._url.host} cannot be reached"
         return None
@@ -218,6 +243,21 @@ class Postgres:
         return isinstance(error, errors.QueryCanceledError)
 
 
+def _watch(connection: Any, _: object) -> None:
+    """Have our system notice a server that is gone, as the server does for us."""
+    own = connection.driver_connection._transport.get_extra_info("socket")
+    if own is None or own.family == socket.AF_UNIX or not hasattr(socket, "TCP_USER_TIMEOUT"):
+        return
+    own.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in (
+        (socket.TCP_KEEPIDLE, DEAD_SECONDS // 2),
+        (socket.TCP_KEEPINTVL, DEAD_SECONDS // 4),
+        (socket.TCP_KEEPCNT, 2),
+        (socket.TCP_USER_TIMEOUT, DEAD_SECONDS * 1000),
+    ):
+        own.setsockopt(socket.IPPROTO_TCP, option, value)
+
+
 def _by_state(sentences: dict[str, str], error: errors.PostgresError) -> str | None:
     state: str = getattr(error, "sqlstate", None) or ""
-    return sentences.get(state) or sentences.get(state[:2])
+    return sentences.get(state) or sentences.get(state[:3]) or sentences.get(state[:2])

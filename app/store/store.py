@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from sqlalchemy import text
+from sqlalchemy import select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from app.store import tables
 from app.store.aliases import Aliases
 from app.store.batches import Batches, Bounds
 from app.store.causality import Causality
@@ -40,11 +41,13 @@ class Store:
     def __init__(
         self,
         database: Database,
+        name: str,
         bounds: Bounds,
         clock: Callable[[], int],
         service: str | None = None,
     ) -> None:
         """Use `Store.open`."""
+        self.name = name  # tells this database from every other
         self._database = database
         self.traces = Traces(database, clock)
         self.leases = Leases(database, clock)
@@ -87,10 +90,11 @@ class Store:
         database = Database(database_url, query_seconds, searches, service)
         try:
             await database.write(check_schema)
+            name = await database.read(_name)
         except BaseException:
             await database.close()
             raise
-        return cls(database, Bounds(payload_max_bytes, quarantine_max), clock, service)
+        return cls(database, name, Bounds(payload_max_bytes, quarantine_max), clock, service)
 
     @property
     def is_alone(self) -> bool:
@@ -101,9 +105,17 @@ class Store:
         """Close all connections."""
         await self._database.close()
 
+    def give_up(self) -> None:
+        """Break off all transactions, and begin no more; each raises `OutageError`."""
+        self._database.give_up()
+
     async def ping(self) -> None:
         """Return where the database answers; otherwise `OutageError`."""
         await self._database.read(_ask, Lane.probe)
+
+
+async def _name(connection: AsyncConnection) -> str:
+    return str((await connection.execute(select(tables.installation.c.name))).scalar_one())
 
 
 async def _ask(connection: AsyncConnection) -> None:

@@ -55,6 +55,7 @@ traces = Table(
     Column("created_at", BigInteger, nullable=False),
     Column("checkpoint", LargeBinary, nullable=True),  # the tracker's Checkpoint.state
     Column("window", LargeBinary, nullable=True),  # digests of the last committed trace messages
+    Column("ledger", LargeBinary, nullable=True),  # what was seen in all, and its audit
     # The batch stored last: an append whose commit was in doubt is recognised when repeated.
     Column("batch", LargeBinary, nullable=True),
     Column("events", BigInteger, nullable=False),  # how many are stored; counting them is slow
@@ -127,6 +128,9 @@ channels = Table(
     Column("last_event_id", BigInteger, nullable=True),
     Column("replies_to", Text, nullable=True),  # its name for direct replies
 )
+
+# One row: by this name our queues say whose they are.
+installation = Table("installation", metadata, Column("name", Text, primary_key=True))
 
 # One row, one column: the next event id. Its row lock makes id order commit order.
 event_ids = Table("event_ids", metadata, Column("next", BigId, primary_key=True))
@@ -210,6 +214,7 @@ gaps = Table(
     Column("since", BigInteger, nullable=False),
     Column("until", BigInteger, nullable=True),  # open while null
     Column("reason", Text, nullable=False),
+    Column("suspected", Boolean, nullable=False),
     Index(None, "trace_id", "after_event_id"),
 )
 
@@ -295,6 +300,7 @@ __all__ = [
     "event_ids",
     "events",
     "gaps",
+    "installation",
     "jobs",
     "metadata",
     "participants",

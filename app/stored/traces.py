@@ -10,7 +10,8 @@ class Trace(msgspec.Struct, frozen=True):
     traffic joins no clocks; times in µs.
 
     ``events``, ``participants`` and ``pending_copies`` are how many are stored now;
-    ``last_event_id`` is 0 before the first; ``checkpoint`` is the tracker's state as of then.
+    ``last_event_id`` is 0 before the first; ``checkpoint`` is the tracker's state as of then,
+    ``ledger`` what the trace had seen.
     ``holder`` is the service that runs it, None if none does.
     """
 
@@ -21,6 +22,7 @@ class Trace(msgspec.Struct, frozen=True):
     wanted: bool
     created_at: int
     checkpoint: bytes | None
+    ledger: bytes | None
     events: int
     last_event_id: int
     participants: int

@@ -12,7 +12,7 @@ import msgspec
 
 
 class TraceState(enum.StrEnum):
-    """Where a trace stands. `waiting` is an outage it sits out, `failed` a bug it gave up on."""
+    """Where a trace stands: `waiting` for an outage to end, `failed` over a bug that stays."""
 
     starting = "starting"
     running = "running"
@@ -54,7 +54,10 @@ TRANSITIONS: dict[TraceState, frozenset[TraceState]] = {
     ),
     TraceState.stopping: frozenset({TraceState.stopped}),
     TraceState.stopped: frozenset(),
-    TraceState.failed: frozenset({TraceState.stopping}),
+    # It is tried again from time to time, and shown as failed until it runs.
+    TraceState.failed: frozenset(
+        {TraceState.running, TraceState.waiting, TraceState.stopping, TraceState.stopped}
+    ),
 }
 
 
@@ -63,7 +66,10 @@ class IllegalTransitionError(RuntimeError):
 
 
 class Standing(msgspec.Struct, frozen=True):
-    """A life at one moment. ``restarts`` counts the failures, including the last one."""
+    """A life at one moment. ``restarts`` counts the failures, including the last one.
+
+    A failed trace is ``waiting_for`` its next try.
+    """
 
     state: TraceState = TraceState.starting
     waiting_for: str | None = None
@@ -116,9 +122,9 @@ class Life:
         """Note that the run failed, and starts again."""
         self._fail(TraceState.starting, error)
 
-    def failed(self, error: str) -> None:
-        """Note that the run failed, and is not started again."""
-        self._fail(TraceState.failed, error)
+    def failed(self, error: str, next_try: str | None = None) -> None:
+        """Note that the run failed, and is not started again soon, but at ``next_try``."""
+        self._fail(TraceState.failed, error, next_try)
 
     def stopping(self) -> None:
         """Note that the trace was asked to end."""
@@ -128,8 +134,8 @@ class Life:
         """Note that the run is over."""
         self._go(TraceState.stopped, waiting_for=None)
 
-    def _fail(self, state: TraceState, error: str) -> None:
-        self._go(self._unless_stopping(state), waiting_for=None)
+    def _fail(self, state: TraceState, error: str, next_try: str | None = None) -> None:
+        self._go(self._unless_stopping(state), waiting_for=next_try)
         self._standing = msgspec.structs.replace(
             self._standing, last_error=error, restarts=self._standing.restarts + 1
         )

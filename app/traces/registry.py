@@ -20,6 +20,7 @@ from app.errors import (
 )
 from app.stored.batches import Batch
 from app.stored.traces import Trace
+from app.traces.audit import Ledger
 from app.traces.elsewhere import Elsewhere, Others
 from app.traces.feed import Feed
 from app.traces.life import NOT_RUN, Standing, TraceState
@@ -106,7 +107,7 @@ class TraceRegistry:
     async def start(
         self, vhost: str, policy: str | None, quiet: Sequence[str] | None = None
     ) -> bool:
-        """Start a trace; True if it is new or was stopped, False if it is running.
+        """Start a trace; True if it is new, was stopped or failed, False if it is running.
 
         Raises `NotFoundError` for a virtual host that the broker does not have, `ConflictError`
         for other rules than the stored events have, `BadRequestError` for rules that there are
@@ -123,11 +124,13 @@ class TraceRegistry:
             trace = await self._store.traces.create(vhost, policy, quiet)
             present = self._running.get(vhost)
             if present is not None and present.is_alive:
-                return False
+                if present.snapshot().standing.state is not TraceState.failed:
+                    return False
+                await present.end(drain=False, deadline=DRAIN_SECONDS)  # its next try is now
             others = await self._elsewhere.standing()
-            runs = trace.wanted and others.name_of(trace.holder) is not None
+            runs = trace.wanted and others.name_of(trace.holder) not in (None, self._service)
             await self._store.traces.set_wanted(trace.id, True)
-            if not others.are_there:
+            if not others.are_there or trace.holder == self._service:
                 await self._begin(trace)
                 return True
         await self._see_taken(vhost)
@@ -443,6 +446,8 @@ class TraceRegistry:
             holder=others.name_of(trace.holder),
             gaps=[*await self._store.gaps.newest(trace.id)],
             doubts=[*map(str, await self._store.doubts.of_trace(trace.id))],
+            remarks=now.remarks,
+            ledger=now.ledger or Ledger.load(trace.ledger),
         )
 
     def _lock(self, vhost: str) -> asyncio.Lock:

@@ -13,6 +13,7 @@ from app.traces.feed import Feed
 from app.traces.gapwatch import GapWatch
 from app.traces.introductions import NoIntroductions
 from app.traces.life import Life, TraceState
+from app.traces.marks import Marks
 from app.traces.pipeline import Pipeline, PipelineSettings
 from app.traces.ports import Introducer, Source, TraceStore
 from app.traces.status import Snapshot
@@ -49,6 +50,7 @@ class RunningTrace:
             supervisor=supervisor,
             settings=settings,
             gaps=GapWatch(store.gaps, trace.id),
+            marks=Marks(),
             turn=turn or contextlib.nullcontext(),
             introductions=introductions or NoIntroductions(),
         )
@@ -78,13 +80,14 @@ class RunningTrace:
         self._ending = True
         if self._life.state is TraceState.stopped:  # a drained run ends by itself
             return
-        waits = self._life.state is TraceState.waiting and not self._attempt.is_passing
+        is_pausing = self._life.state in (TraceState.waiting, TraceState.failed)
+        waits = is_pausing and not self._attempt.is_passing
         self._life.stopping()
         if drain:
             self.drain()
         else:
             self._attempt.stop()
-        if not waits:  # an outage may last; nothing can be finished, and nothing is lost
+        if not waits:  # an outage or a pause may last; nothing can be finished, and nothing is lost
             await asyncio.wait({self._task}, timeout=deadline)
         self._task.cancel()
         with contextlib.suppress(asyncio.CancelledError):

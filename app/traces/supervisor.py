@@ -1,20 +1,25 @@
-"""Erlang's supervision in Python: restart what fails, but not for ever.
+"""Erlang's supervision in Python: restart what fails, but not without end.
 
 A failure is a bug, ours or one that some message triggers. An outage of the broker or the
 database is not: the supervisor waits for its end, with growing pauses, and does not count it. Nor
 is it a failure that another has taken the trace: then there is nothing left to run here.
+
+A trace that fails too often is marked as failed. Nobody may be there to start it again, while its
+queue fills: so it is tried again all the same, with pauses that grow to some minutes.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import time
 import traceback
 from collections import deque
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 
 from app.errors import ItcError, LeaseLostError, OutageError, QueueInUseError
-from app.traces.life import Life
+from app.traces.life import Life, TraceState
 
 log = logging.getLogger(__name__)
 
@@ -23,6 +28,10 @@ PERIOD_SECONDS = 10.0
 FIRST_PAUSE_SECONDS = 0.25
 LONGEST_PAUSE_SECONDS = 10.0
 IN_USE_SECONDS = 0.5
+# Of a failed trace: until the next try, and how long a run must last to count as a success.
+FIRST_RETRY_SECONDS = 10.0
+LONGEST_RETRY_SECONDS = 300.0
+RECOVERED_SECONDS = 60.0
 
 
 class RestartIntensity:
@@ -49,7 +58,7 @@ class RestartIntensity:
 
 
 class Supervisor:
-    """Runs one trace until it ends by itself, is cancelled, or has failed too often."""
+    """Runs one trace until it ends by itself or is cancelled."""
 
     def __init__(
         self,
@@ -59,6 +68,7 @@ class Supervisor:
         *,
         clock: Callable[[], float],
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        time_of_day: Callable[[], float] = time.time,
     ) -> None:
         """Supervise ``run``, which returns when it is asked to stop and raises otherwise.
 
@@ -67,9 +77,12 @@ class Supervisor:
         self._name = name
         self._run = run
         self.life = life
+        self._clock = clock
         self._pause = pause
+        self._time_of_day = time_of_day
         self._intensity = RestartIntensity(clock)
         self._pause_seconds = FIRST_PAUSE_SECONDS
+        self._retry_seconds = FIRST_RETRY_SECONDS
 
     def running(self) -> None:
         """Note that the run has started, or has got over an outage."""
@@ -81,8 +94,9 @@ class Supervisor:
         self.life.waiting(reason)
 
     async def supervise(self) -> None:
-        """Run, and run again; returns when the run has ended or the trace has failed."""
+        """Run, and run again; returns when the run has ended."""
         while True:
+            began = self._clock()
             try:
                 await self._run()
             except LeaseLostError as lost:
@@ -92,8 +106,7 @@ class Supervisor:
             except OutageError as outage:
                 await self._wait_out(outage)
             except Exception as failure:  # noqa: BLE001 - whatever it is, only this trace is affected
-                if not self._restart_after(failure):
-                    return
+                await self._restart_after(failure, self._clock() - began)
             else:
                 self.life.stopped()
                 return
@@ -107,14 +120,21 @@ class Supervisor:
         await self._pause(self._pause_seconds)
         self._pause_seconds = min(self._pause_seconds * 2, LONGEST_PAUSE_SECONDS)
 
-    def _restart_after(self, failure: Exception) -> bool:
+    async def _restart_after(self, failure: Exception, lasted: float) -> None:
+        """Note a failure of a run that lasted so many seconds; returns when to run again."""
         log.error("trace of %r failed", self._name, exc_info=failure)
-        if self._intensity.admits():
+        if lasted >= RECOVERED_SECONDS:
+            self._retry_seconds = FIRST_RETRY_SECONDS
+        # One that has failed and did not come to run again is not tried several times.
+        if self._intensity.admits() and self.life.state is not TraceState.failed:
             self.life.restarting(_told(failure))
-            return True
-        self.life.failed(_told(failure))
-        log.error("trace of %r failed too often and is given up", self._name)
-        return False
+            return
+        seconds = self._retry_seconds
+        self._retry_seconds = min(self._retry_seconds * 2, LONGEST_RETRY_SECONDS)
+        at = datetime.fromtimestamp(self._time_of_day() + seconds, UTC)
+        self.life.failed(_told(failure), f"the next try, at {at:%H:%M:%S} UTC")
+        log.error("trace of %r failed too often; next try in %.0f s", self._name, seconds)
+        await self._pause(seconds)
 
 
 def _told(failure: Exception) -> str:
@@ -125,5 +145,5 @@ def _told(failure: Exception) -> str:
     module = frame.f_globals.get("__name__", "?")
     return (
         f"an error in the service itself, {type(failure).__name__} at {module}:{line}; its log "
-        "says more. Please report it, and start the trace again"
+        "says more. Please report it"
     )

@@ -19,11 +19,12 @@ from app.traces.feed import Feed
 from app.traces.gapwatch import GapWatch
 from app.traces.introductions import NoIntroductions
 from app.traces.life import Life, TraceState
+from app.traces.marks import Marks
 from app.traces.pipeline import Pipeline, PipelineSettings
 from app.traces.supervisor import Supervisor
 from app.tracker import Restored
 
-TRACE = Trace(1, "shop", "channel", (), True, 0, None, 5, 5, 2, 0)
+TRACE = Trace(1, "shop", "channel", (), True, 0, None, None, 5, 5, 2, 0)
 
 
 class FakeStore:
@@ -65,7 +66,7 @@ class FakeStream:
     remark = None
     waits = is_over = False
     queued_before = 0
-    buffered = 0
+    buffered = taken = 0
     is_cluster = False
     traces_replies = True
 
@@ -78,6 +79,9 @@ class FakeStream:
         return []
 
     async def ready_messages(self) -> int:
+        return 0
+
+    async def queued(self) -> int:
         return 0
 
 
@@ -118,8 +122,9 @@ class World:
             source=self.source,
             feed=Feed(),
             supervisor=Supervisor("shop", self._unused, self.life, clock=lambda: 0.0),
-            settings=PipelineSettings(),
+            settings=PipelineSettings(mark_seconds=0, audit_seconds=0),
             gaps=GapWatch(self.store, TRACE.id),
+            marks=Marks(),
             turn=contextlib.nullcontext(),
             introductions=NoIntroductions(),
         )

@@ -224,3 +224,24 @@ async def test_nothing_is_read_while_the_gate_is_closed() -> None:
     wire.gate.set_open(True)
     assert await reading == ANSWER
     assert wire.taken == [DELIVERY]
+
+
+async def test_a_closed_gate_does_not_make_the_connection_seem_dead(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("app.broker.connection.SIGN_OF_LIFE_SECONDS", 0.01)
+    wire = Wire()
+    wire.divert()
+    wire.gate.set_open(False)
+    wire.stream.feed_data(FRAMES)
+    size = len(HEARTBEAT_FRAME)
+    assert await wire.reader.readexactly(2 * size) == 2 * HEARTBEAT_FRAME
+    assert not wire.taken
+
+
+async def test_a_silent_connection_shows_no_sign_of_life(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.broker.connection.SIGN_OF_LIFE_SECONDS", 0.01)
+    wire = Wire()
+    wire.divert()
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(wire.reader.readexactly(1), 0.1)

@@ -9,9 +9,15 @@ import pytest
 
 from app.errors import LeaseLostError, NotFoundError, OutageError
 from app.traces.feed import Feed
-from app.traces.life import Life, TraceState
+from app.traces.life import Life, Standing, TraceState
 from app.traces.rate import Rate
-from app.traces.supervisor import LONGEST_PAUSE_SECONDS, RestartIntensity, Supervisor
+from app.traces.supervisor import (
+    FIRST_RETRY_SECONDS,
+    LONGEST_PAUSE_SECONDS,
+    RECOVERED_SECONDS,
+    RestartIntensity,
+    Supervisor,
+)
 
 
 class Clock:
@@ -55,7 +61,7 @@ def supervised(
         started.append(clock.now)
         next(steps)(supervisor)
 
-    supervisor = Supervisor("v", run, Life(), clock=clock, pause=clock.pause)
+    supervisor = Supervisor("v", run, Life(), clock=clock, pause=clock.pause, time_of_day=clock)
     return supervisor, started
 
 
@@ -76,13 +82,67 @@ def end(_: Supervisor) -> None:
 
 
 async def test_the_fourth_failure_marks_the_trace_failed_with_its_reason() -> None:
-    supervisor, started = supervised(Clock(), iter([fail] * 9))
+    clock = Clock()
+    seen: list[Standing] = []
+
+    def look(supervisor: Supervisor) -> None:
+        seen.append(supervisor.life.standing)
+
+    supervisor, started = supervised(clock, iter([fail] * 4 + [look]))
     await supervisor.supervise()
-    assert len(started) == 4
-    assert (supervisor.life.state, supervisor.life.standing.restarts) == (TraceState.failed, 4)
-    assert (supervisor.life.standing.last_error or "").startswith(
+    assert len(started) == 5
+    (standing,) = seen
+    assert (standing.state, standing.restarts) == (TraceState.failed, 4)
+    assert (standing.last_error or "").startswith(
         f"an error in the service itself, ValueError at {__name__}:"
     )
+    assert standing.waiting_for == "the next try, at 00:00:10 UTC"
+
+
+async def test_a_failed_trace_is_tried_again_with_growing_pauses() -> None:
+    supervisor, started = supervised(Clock(), iter([fail] * 12 + [end]))
+    await supervisor.supervise()
+    pauses = [b - a for a, b in itertools.pairwise(started)]
+    assert pauses == [0, 0, 0, 10, 20, 40, 80, 160, 300, 300, 300, 300]
+    assert (supervisor.life.state, supervisor.life.standing.restarts) == (TraceState.stopped, 12)
+
+
+async def test_a_failed_trace_that_runs_again_is_running() -> None:
+    seen: list[TraceState] = []
+
+    def come_through(supervisor: Supervisor) -> None:
+        supervisor.running()
+        seen.append(supervisor.life.state)
+
+    supervisor, _ = supervised(Clock(), iter([fail] * 4 + [outage, come_through]))
+    await supervisor.supervise()
+    assert seen == [TraceState.running]
+    assert supervisor.life.standing.waiting_for is None
+
+
+async def test_one_that_runs_and_fails_at_once_is_not_tried_more_and_more_often() -> None:
+    def stumble(supervisor: Supervisor) -> None:
+        supervisor.running()
+        raise ValueError("a bug")
+
+    supervisor, started = supervised(Clock(), iter([stumble] * 12 + [end]))
+    await supervisor.supervise()
+    pauses = [b - a for a, b in itertools.pairwise(started)]
+    assert [pause for pause in pauses if pause] == [10, 20, 40]
+
+
+async def test_a_run_that_lasted_makes_the_next_pause_short_again() -> None:
+    clock = Clock()
+
+    def last(supervisor: Supervisor) -> None:
+        supervisor.running()
+        clock.now += RECOVERED_SECONDS
+        raise ValueError("after a while")
+
+    supervisor, started = supervised(clock, iter([fail] * 6 + [last] + [fail] * 3 + [end]))
+    await supervisor.supervise()
+    pauses = [b - a for a, b in itertools.pairwise(started)]
+    assert pauses[-1] == FIRST_RETRY_SECONDS
 
 
 @pytest.mark.parametrize(
