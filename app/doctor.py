@@ -28,6 +28,7 @@ from app.errors import ItcError, NotFoundError
 from app.main import management_api
 from app.settings import Settings
 from app.store import Store, schema_state
+from app.stored.services import Service
 from app.stored.traces import Trace
 from app.version import program_version
 from model.sound import Doubt
@@ -157,6 +158,15 @@ async def _store(settings: Settings, management: ManagementApi) -> Finding:
     return Finding("store", False, f"{settings.database}: {found}", "run rabbitmq-itc migrate")
 
 
+def _services(living: Sequence[Service]) -> Finding:
+    """Several services on one database: whether an export of one is found by all."""
+    found = f"{len(living)} on this database: {', '.join(each.name for each in living)}"
+    if len({each.exports for each in living}) > 1:
+        advice = "an export is only found where it was made: have all share ITC_EXPORT_DIR"
+        return Finding("services", False, f"{found}, with several folders of exports", advice)
+    return Finding("services", True, found)
+
+
 async def _traces(settings: Settings, management: ManagementApi) -> AsyncIterator[Finding]:
     """For each trace that should run: the account's rights, and whether tracing is on."""
     try:
@@ -166,8 +176,13 @@ async def _traces(settings: Settings, management: ManagementApi) -> AsyncIterato
     try:
         traces = [trace for trace in await store.traces.list() if trace.wanted]
         doubts = [await store.doubts.of_trace(trace.id) for trace in traces]
+        services = [each for each in await store.services.all() if each.is_alive]
+    except ItcError:
+        return
     finally:
         await store.close()
+    if len(services) > 1:
+        yield _services(services)
     for trace, its_own in zip(traces, doubts, strict=True):
         yield await _trace(trace, settings, management)
         yield _participants(trace, its_own)

@@ -62,6 +62,10 @@ class QueueLostError(OutageError):
         self.gap = gap
 
 
+class QueueInUseError(OutageError):
+    """Somebody else consumes the trace queue."""
+
+
 class ForeignQueueError(OutageError):
     """There is a queue of our name that somebody else made."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -24,7 +25,7 @@ from app.broker.management import ManagementApi
 from app.broker.source import TraceSource
 from app.broker.trace_queue import QueueBounds
 from app.jobs.archives import Archives
-from app.jobs.exports import Exports
+from app.jobs.exports import Exports, folder_id
 from app.jobs.manager import JobManager
 from app.jobs.ports import Report
 from app.jobs.process import SparkProcess
@@ -34,8 +35,10 @@ from app.jobs.runners import Runners
 from app.jobs.topologies import Topologies
 from app.settings import Settings
 from app.store import Store, migrate
+from app.store.alone import only_service
 from app.stored.restamps import Rules
 from app.stored.traces import Trace
+from app.traces.claims import Claims
 from app.traces.connectionwatch import ConnectionWatch
 from app.traces.feed import Feed
 from app.traces.introductions import Introductions
@@ -49,6 +52,9 @@ from app.tracker import Bounds
 from model.exports import Quota
 
 _DAY_SECONDS = 86_400
+ALWAYS = 100 * 366 * _DAY_SECONDS
+# Beside the settings of a process that runs traces: the id of the service that it belongs to.
+SERVICE = "of_service"
 
 
 def create_app(settings: Settings) -> FastAPI:
@@ -94,19 +100,39 @@ class Closing:
 @asynccontextmanager
 async def open_services(settings: Settings) -> AsyncIterator[Services]:
     """Open everything behind the routes; close it in reverse order."""
+    service = secrets.token_hex(8)
     async with AsyncExitStack() as stack:
-        store = await _open_store(settings)
+        store = await _open_store(settings, service, stack)
         closing = Closing(settings.shutdown_seconds, store)
         stack.push_async_callback(closing.end)
         stack.push_async_callback(store.close)
         management = management_api(settings)
         stack.push_async_callback(management.close)
         watch = _watch_connections(stack, settings, store, management)
-        registry = await _registry(stack, settings, store, management, closing)
-        exports, archives = _exports(settings), Archives(settings.archives)
-        await store.restamps.clear()  # what a killed one left
+        archives = Archives(settings.archives)
+        registry = _registry(stack, settings, store, management, service)
         jobs = _jobs(settings, store, registry, archives)
-        await asyncio.to_thread(exports.sweep)
+        folder = await asyncio.to_thread(folder_id, settings.exports)
+        claims = Claims(
+            store.services,
+            registry,
+            service,
+            settings.service,
+            seconds=ALWAYS if store.is_alone else settings.lease_seconds,
+            exports=folder,
+            tend=jobs.tend,
+        )
+        await claims.register()
+        stack.push_async_callback(claims.leave)
+        exports = _exports(settings, claims)
+        if not await registry.others():  # what a killed one left
+            await store.restamps.clear()
+            await asyncio.to_thread(exports.sweep)
+        await registry.resume()
+        stack.push_async_callback(lambda: registry.shutdown(closing.left()))
+        if not store.is_alone:
+            claims.start()
+            stack.push_async_callback(claims.stop)
         await jobs.start()
         stack.push_async_callback(jobs.stop)
         budget = ByteBudget(settings.answers_max_bytes)
@@ -145,37 +171,36 @@ def _watch_connections(
     return watch
 
 
-async def _registry(
+def _registry(
     stack: AsyncExitStack,
     settings: Settings,
     store: Store,
     management: ManagementApi,
-    closing: Closing,
+    service: str,
 ) -> TraceRegistry:
-    """The traces, running again where they should; in processes of their own if so set."""
+    """The traces, in processes of their own if so set."""
     elsewhere = None
     if settings.trace_processes:
-        line = msgspec.json.encode(settings.portable())
+        line = msgspec.json.encode({**settings.portable(), SERVICE: service})
         processes = TraceProcesses(settings.trace_processes, line)
         stack.push_async_callback(processes.close)
         elsewhere = processes.run
-    source = _source(settings, store, management)
+    source = _source(settings, store, management, service)
     introductions = _introductions(settings, store, management)
-    registry = TraceRegistry(store, source, _pipeline(settings), elsewhere, introductions)
-    await registry.resume()
-    stack.push_async_callback(lambda: registry.shutdown(closing.left()))
-    return registry
+    return TraceRegistry(store, source, _pipeline(settings), elsewhere, introductions, service)
 
 
 @asynccontextmanager
-async def open_capture(settings: Settings) -> AsyncIterator[Callable[[Trace, Feed], RunningTrace]]:
+async def open_capture(
+    settings: Settings, service: str
+) -> AsyncIterator[Callable[[Trace, Feed], RunningTrace]]:
     """Open what a process that only runs traces needs; yields the function that runs one."""
     async with AsyncExitStack() as stack:
         store = await _open_store(settings)
         stack.push_async_callback(store.close)
         management = management_api(settings)
         stack.push_async_callback(management.close)
-        source, pipeline = _source(settings, store, management), _pipeline(settings)
+        source, pipeline = _source(settings, store, management, service), _pipeline(settings)
         introductions, turn = _introductions(settings, store, management), asyncio.Lock()
         yield lambda trace, feed: RunningTrace(
             trace, store, source, feed, pipeline, turn, introductions
@@ -210,8 +235,13 @@ def web_folder() -> Path | None:
     return None
 
 
-async def _open_store(settings: Settings) -> Store:
+async def _open_store(
+    settings: Settings, service: str | None = None, stack: AsyncExitStack | None = None
+) -> Store:
+    """The store: of a service, which has a SQLite file for itself, or of one of its children."""
     url = settings.database.reveal()
+    if stack is not None:
+        stack.enter_context(only_service(url))
     if settings.database_migrate:
         await migrate(url)
     return await Store.open(
@@ -220,6 +250,7 @@ async def _open_store(settings: Settings) -> Store:
         quarantine_max=settings.quarantine_max,
         query_seconds=settings.query_seconds,
         searches=settings.searches,
+        service=service,
     )
 
 
@@ -234,12 +265,15 @@ def management_api(settings: Settings) -> ManagementApi:
     )
 
 
-def _source(settings: Settings, store: Store, management: ManagementApi) -> TraceSource:
+def _source(
+    settings: Settings, store: Store, management: ManagementApi, service: str
+) -> TraceSource:
     firehose = Firehose(
         settings.broker,
         bounds=QueueBounds(settings.trace_queue_max_bytes, settings.trace_queue_max_messages),
         queue=settings.trace_queue,
         owner=store.name,
+        service=service,
     )
     return TraceSource(firehose, management, guard=settings.trace_queue_policy)
 
@@ -280,9 +314,9 @@ def _pipeline(settings: Settings) -> PipelineSettings:
     )
 
 
-def _exports(settings: Settings) -> Exports:
+def _exports(settings: Settings, claims: Claims) -> Exports:
     quota = Quota(files=settings.exports_max_files, bytes=settings.exports_max_bytes)
-    return Exports(settings.exports, settings.archives, quota)
+    return Exports(settings.exports, settings.archives, quota, lambda: claims.apart)
 
 
 def _searches(settings: Settings, store: Store) -> Searches:

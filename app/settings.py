@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import socket
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -108,6 +109,17 @@ class Settings(BaseSettings):
         default="broker",
         description="Who has access: the broker's users with their rights, or anybody "
         "(`none`, on a loopback address only).",
+    )
+    service_name: str | None = Field(
+        default=None,
+        max_length=200,
+        description="What this service is called among several on one PostgreSQL; unset: the "
+        "machine's name and `ITC_PORT`.",
+    )
+    lease_seconds: Seconds = Field(
+        default=5,
+        description="How long after it was last heard of a service still holds its traces; then "
+        "another service on the same PostgreSQL takes them.",
     )
     cors_origins: Names = Field(
         default=(),
@@ -419,6 +431,11 @@ class Settings(BaseSettings):
     def archives(self) -> Path:
         """The folder of the archives, with the default filled in."""
         return (self.archive_dir or self.data_dir / "archives").absolute()
+
+    @property
+    def service(self) -> str:
+        """What this service is called."""
+        return self.service_name or f"{socket.gethostname()}:{self.port}"
 
     def portable(self) -> dict[str, Any]:
         """All of it as JSON-safe values, passwords too: for a process of our own, by its stdin."""

@@ -15,7 +15,7 @@ import uvloop
 
 from app.children import leave_signals_to_the_service
 from app.garbage import tune_garbage_collection
-from app.main import open_capture
+from app.main import SERVICE, open_capture
 from app.settings import Settings
 from app.stored.traces import Trace
 from app.traces.feed import Feed
@@ -80,8 +80,8 @@ async def _main() -> None:
     orders = asyncio.StreamReader(limit=LINE_BYTES)
     loop = asyncio.get_running_loop()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(orders), sys.stdin)
-    settings = Settings.model_validate(msgspec.json.decode(await orders.readline()))
-    async with open_capture(settings) as run:
+    said = msgspec.json.decode(await orders.readline())
+    async with open_capture(Settings.model_validate(said), said.get(SERVICE, "")) as run:
         await Attendant(run).attend(orders)
 
 

@@ -81,12 +81,15 @@ async def opened(database_url: str) -> AsyncIterator[Store]:
         await store.close()
 
 
-async def settled(store: Store, records: list[Record]) -> None:
-    """Wait until the store has caught up with the oracle, or stops changing."""
+async def settled(store: Store, records: list[Record], vhost: str | None = None) -> None:
+    """Wait until the store has caught up with the oracle, or stops changing.
+
+    Of several traces only that of ``vhost`` is looked at.
+    """
     loop = asyncio.get_running_loop()
     deadline, before, still_since = loop.time() + SETTLE_SECONDS, (-1, -1), loop.time()
     while loop.time() < deadline:
-        now = (await store.events.count(EventFilter()), len(records))
+        now = (await store.events.count(_of(vhost)), len(records))
         if now != before:
             before, still_since = now, loop.time()
         if loop.time() - still_since > (2 if now[0] == now[1] else STILL_SECONDS):
@@ -94,23 +97,25 @@ async def settled(store: Store, records: list[Record]) -> None:
         await asyncio.sleep(0.2)
 
 
-async def stored_events(store: Store) -> AsyncIterator[Event]:
-    """All events, oldest first, read page by page."""
+async def stored_events(store: Store, vhost: str | None = None) -> AsyncIterator[Event]:
+    """All events, or those of a virtual host, oldest first, read page by page."""
     last = 0
-    while page := await store.events.list(EventFilter(), after=last, limit=1_000):
+    while page := await store.events.list(_of(vhost), after=last, limit=1_000):
         for event in page:
             yield event
         last = page[-1].id
 
 
-async def judged(kills: int, store: Store, records: list[Record]) -> Report:
-    """Compare the store with what the oracle saw."""
+async def judged(
+    kills: int, store: Store, records: list[Record], vhost: str | None = None
+) -> Report:
+    """Compare the store, or a virtual host's part of it, with what the oracle saw."""
     expected: defaultdict[Key, deque[Record]] = defaultdict(deque)
     for record in records:
         expected[_key(record)].append(record)
     tracker = Tracker(Policy.channel, Bounds())
     events = doubled = wrong = 0
-    async for event in stored_events(store):
+    async for event in stored_events(store, vhost):
         events += 1
         same = expected.get(_key_of(event))
         if same:
@@ -140,6 +145,10 @@ def _is_wrong(event: Event, record: Record, tracker: Tracker) -> bool:
         right.match,
         right.cause.id if right.cause else None,
     )
+
+
+def _of(vhost: str | None) -> EventFilter:
+    return EventFilter(vhosts=None if vhost is None else frozenset({vhost}))
 
 
 def _key(record: Record) -> Key:

@@ -8,6 +8,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
 
@@ -25,7 +26,7 @@ class Service:
     def __init__(self, broker: Broker, database_url: str, folder: Path, processes: int = 0) -> None:
         self.port = free_port()
         self._log = folder / "service.log"
-        self._environment = {
+        self.environment = {
             **without_settings(),
             "ITC_AMQP_URL": broker.amqp_url("/"),
             "ITC_MANAGEMENT_URL": broker.management_url,
@@ -40,7 +41,7 @@ class Service:
 
     def set(self, name: str, value: str) -> None:
         """Set an environment variable for the next start."""
-        self._environment[name] = value
+        self.environment[name] = value
 
     @property
     def process(self) -> Child:
@@ -55,7 +56,7 @@ class Service:
             "the service",
             [sys.executable, "-m", "app.cli", "serve"],
             log=self._log,
-            env=self._environment,
+            env=self.environment,
             cwd=CHECKOUT,
         )
 
@@ -82,6 +83,17 @@ class Service:
             return httpx.get(place, trust_env=False, timeout=1).is_success
         except httpx.HTTPError:
             return False
+
+    async def start_trace(self, vhost: str) -> None:
+        """Have it trace a virtual host, or have another service do it."""
+        await self._ask("PUT", vhost)
+
+    async def get(self, path: str) -> Any:
+        """What it answers to a request."""
+        async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
+            answer = await client.get(f"http://127.0.0.1:{self.port}{path}")
+            answer.raise_for_status()
+            return answer.json()
 
     async def stop_trace(self, vhost: str) -> None:
         """Have it stop the trace, which empties the trace queue into the store."""

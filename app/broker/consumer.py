@@ -26,8 +26,9 @@ from yarl import URL
 from app.broker.connection import TraceConnection
 from app.broker.deliveries import Delivery
 from app.broker.firehose import TRACE_EXCHANGE, parse
+from app.broker.management import SERVICE_PROPERTY
 from app.broker.marks import MarkPublisher, mark_of, queue_prefix
-from app.broker.outages import Place, in_exclusive_use, outage, shown
+from app.broker.outages import Place, in_use, outage, shown
 from app.broker.trace_queue import QueueBounds, announcements_queue, arguments
 from app.broker.wire import install_tolerant_names
 from app.errors import OutageError, QueueLostError
@@ -308,13 +309,18 @@ class Firehose:
         bounds: QueueBounds,
         queue: str = TRACE_QUEUE,
         owner: str | None = None,
+        service: str | None = None,
     ) -> None:
         """Use the account in ``amqp_url``; its path is ignored.
 
-        Two services that trace the same virtual host into two stores need different names of
-        ``queue``; ``owner`` is our store's name, by which they notice.
+        Two services that trace the same virtual host into two databases need different names of
+        ``queue``; ``owner`` is our database's name, by which they notice. The broker shows
+        ``service``, this one's id, with its connections.
         """
         self.owner = owner
+        self._properties = {"connection_name": "rabbitmq-itc"}
+        if service is not None:
+            self._properties[SERVICE_PROPERTY] = service
         self._url = URL(amqp_url)
         self.queue = queue
         self.bounds = bounds
@@ -365,9 +371,7 @@ class Firehose:
 
     async def _connect(self, vhost: str) -> TraceConnection:
         with _outages(self._place(vhost)):
-            connection = TraceConnection(
-                self._url, vhost, client_properties={"connection_name": "rabbitmq-itc"}
-            )
+            connection = TraceConnection(self._url, vhost, client_properties=self._properties)
             await connection.connect(timeout=CONNECT_SECONDS)
         return connection
 
@@ -410,7 +414,7 @@ class Firehose:
             declared = await raw.queue_declare(self.queue, passive=True)
             while alone and declared.consumer_count:
                 if time.monotonic() > deadline:
-                    raise OutageError(in_exclusive_use(place))
+                    raise in_use(place)
                 await asyncio.sleep(LEAVING_SECONDS / 20)
                 declared = await raw.queue_declare(self.queue, passive=True)
         except aiormq.exceptions.ChannelNotFoundEntity:

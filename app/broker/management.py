@@ -39,6 +39,10 @@ _AMQP_SCHEMES = {"amqp": "amqp", "amqp/ssl": "amqps"}
 _KEPT_ON_PUT = ("description", "tags", "default_queue_type", "metadata")
 
 
+# What a connection of ours says of itself: the id of the service that it belongs to.
+SERVICE_PROPERTY = "itc_service"
+
+
 class BrokerUser(msgspec.Struct, frozen=True):
     """Whom the broker says some credentials belong to."""
 
@@ -87,6 +91,22 @@ class QueueInfo(msgspec.Struct, frozen=True):
         """What the broker's policies say of it, operators' ones too."""
         found = self.effective_policy_definition
         return found if isinstance(found, dict) else {}
+
+
+class _OfChannel(msgspec.Struct):
+    connection_name: str = ""
+
+
+class _Consumer(msgspec.Struct):
+    channel_details: _OfChannel
+
+
+class _Consumed(msgspec.Struct):
+    consumer_details: list[_Consumer] = []
+
+
+class _Connected(msgspec.Struct):
+    client_properties: dict[str, Any] = {}
 
 
 class _Whoami(msgspec.Struct):
@@ -221,6 +241,27 @@ class ManagementApi:
         """One queue's numbers. Raises `NotFoundError` if there is no such queue."""
         path = f"/api/queues/{_segment(vhost)}/{_segment(name)}"
         return await self._as_service("GET", path, QueueInfo)
+
+    async def consumers(self, vhost: str, name: str) -> dict[str, str | None]:
+        """The connections that consume a queue; of ours also the service that each belongs to."""
+        path = f"/api/queues/{_segment(vhost)}/{_segment(name)}"
+        queue = await self._as_service("GET", path, _Consumed)
+        found: dict[str, str | None] = {}
+        for consumer in queue.consumer_details:
+            connection = consumer.channel_details.connection_name
+            with contextlib.suppress(NotFoundError):
+                about = await self._as_service(
+                    "GET", f"/api/connections/{_segment(connection)}", _Connected
+                )
+                said = about.client_properties.get(SERVICE_PROPERTY)
+                found[connection] = said if isinstance(said, str) else None
+        return found
+
+    async def close_connection(self, name: str, reason: str) -> None:
+        """Close somebody's connection to the broker."""
+        url = f"{self._base_url}/api/connections/{_segment(name)}"
+        with contextlib.suppress(NotFoundError):  # it is gone
+            await self._request("DELETE", url, headers={"X-Reason": reason})
 
     async def get(
         self, vhost: str, name: str, count: int, *, remove: bool, body: int, seconds: float

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from aiormq import exceptions
 from yarl import URL
 
-from app.errors import OutageError, UndeliverableError
+from app.errors import OutageError, QueueInUseError, UndeliverableError
 
 _QUOTED = 200  # characters of the broker's own words
 
@@ -68,7 +68,6 @@ _REPLIES = [
         "user .* is deleted",
         "the broker's user {user} was deleted: create it again, or name another in ITC_AMQP_URL",
     ),
-    ("in exclusive use", _IN_USE),
     (
         "queue limit .* is reached",
         "the virtual host {vhost} may have no more queues, and the trace queue needs a place: "
@@ -126,12 +125,14 @@ def outage(error: BaseException | None, place: Place) -> OutageError:
         return UndeliverableError("the broker broke the connection off: internal error")
     if _is_not_let_in(error):
         return VirtualHostError(_filled(_NOT_LET_IN, place))
+    if error is not None and "in exclusive use" in _reply_text(error):
+        return in_use(place)
     return OutageError(_sentence(error, place))
 
 
-def in_exclusive_use(place: Place) -> str:
-    """The sentence for a trace queue that has a consumer already."""
-    return _filled(_IN_USE, place)
+def in_use(place: Place) -> QueueInUseError:
+    """The outage of a trace queue that has a consumer already."""
+    return QueueInUseError(_filled(_IN_USE, place))
 
 
 def in_use_by_another(vhost: str, queue: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, NoReturn
@@ -227,6 +227,22 @@ class TraceSource:
                 f"the queue {shown(queue.name)} of the virtual host {shown(vhost)} was made by "
                 f"somebody else ({shown(what)}), and is created again"
             )
+
+    async def cut_off(self, vhost: str, services: Collection[str]) -> None:
+        """Close the connections of these services that consume the trace queue.
+
+        For those that hold the trace no more: a stopped or partitioned one keeps its connection
+        until the broker misses its heartbeats.
+        """
+        try:
+            consumers = await self._management.consumers(vhost, self._firehose.queue)
+        except NotFoundError:
+            return
+        for connection, service in consumers.items():
+            if service in services:
+                await self._management.close_connection(
+                    connection, "another rabbitmq-itc has taken this trace over"
+                )
 
     async def delete_queue(self, vhost: str) -> None:
         """Delete the trace queue and what it holds, and our policy for it."""

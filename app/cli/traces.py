@@ -89,11 +89,15 @@ def _missing(one: dict[str, Any]) -> str:
 
 def _show(traces: list[dict[str, Any]]) -> None:
     table(
-        ("VHOST", "STATE", "EVENTS", "RATE/S", "LAG", "UNMATCHED", "MISSING", "GAPS", "REMARK"),
+        (
+            *("VHOST", "STATE", "SERVICE", "EVENTS", "RATE/S", "LAG"),
+            *("UNMATCHED", "MISSING", "GAPS", "REMARK"),
+        ),
         (
             (
                 one["vhost"],
                 one["state"],
+                one["holder"] or "",
                 one["events"],
                 f"{one['rate']:.1f}",
                 "?" if one["lag"] is None else one["lag"],

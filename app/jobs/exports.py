@@ -7,8 +7,10 @@ blocks on the disk: call it in a thread.
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Iterator
+import secrets
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +33,7 @@ from model.exports import (
 )
 
 PLAIN_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
+MARKER = ".folder"  # says which folder it is, to services that may share it
 FOLDER = re.compile(r"([0-9]{1,19})-([0-9]{1,19})")
 
 
@@ -51,6 +54,18 @@ class Export(msgspec.Struct, frozen=True):
     def location(self) -> str:
         """Where the API serves it."""
         return location_of(self.from_id, self.to_id, self.file)
+
+
+def folder_id(folder: Path) -> str | None:
+    """What tells a folder from every other, on whichever machine; None if it cannot be written."""
+    marker = folder / MARKER
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(FileExistsError), marker.open("x") as made:
+            made.write(secrets.token_hex(8))
+        return marker.read_text() or None
+    except OSError:
+        return None
 
 
 def location_of(from_id: int, to_id: int, file: str) -> str:
@@ -78,8 +93,18 @@ def checked_name(file: str) -> Format:
 class Exports:
     """The exports under one folder."""
 
-    def __init__(self, folder: Path, archives: Path, quota: Quota) -> None:
-        """Exports in ``folder``; chains are looked for in the folder ``archives`` too."""
+    def __init__(
+        self,
+        folder: Path,
+        archives: Path,
+        quota: Quota,
+        apart: Callable[[], Sequence[str]] = tuple,
+    ) -> None:
+        """Exports in ``folder``; chains are looked for in the folder ``archives`` too.
+
+        ``apart`` are the names of services whose exports are in another folder.
+        """
+        self._apart = apart
         self._folder = folder
         self._archives = archives
         self._quota = quota
@@ -135,7 +160,10 @@ class Exports:
         checked_name(file)
         export = self._export(from_id, to_id, self._path(from_id, to_id, file))
         if export is None:
-            raise NotFoundError(f"there is no export {file} of a chain from {from_id} to {to_id}")
+            none = f"there is no export {file} of a chain from {from_id} to {to_id}"
+            if others := ", ".join(self._apart()):
+                none += f" here; {others} has a folder of its own for exports: ask there"
+            raise NotFoundError(none)
         return export
 
     def delete(self, from_id: int, to_id: int, file: str) -> None:

@@ -28,6 +28,10 @@ log = logging.getLogger(__name__)
 NOTE_SECONDS = 1.0
 # Waits between tries to store a job's end while the database is away.
 RETRY_SECONDS = (0.5, 1.0, 2.0, 5.0, 10.0)
+# How often to look at a job of another service, and how long that one has to cancel it.
+LOOK_SECONDS = 0.5
+CANCEL_SECONDS = 15.0
+UNFINISHED = tuple(state for state in JobState if state not in ENDED)
 FAULT = "the job broke off by a fault of the service; its log has the details"
 STOPPED = "interrupted: the service was stopped while the job was unfinished"
 
@@ -97,9 +101,16 @@ class JobManager:
         self._stopping = False
 
     async def start(self) -> None:
-        """Fail what an earlier service left unfinished, and start working."""
+        """Fail what services that are gone left unfinished, and start working."""
         await self._store.interrupt()
         self._task = asyncio.create_task(self._work(), name="jobs")
+
+    async def tend(self) -> None:
+        """Fail what dead services left unfinished; cancel what others were asked to cancel."""
+        await self._store.interrupt()
+        for job_id in await self._store.unwanted():
+            if (live := self._live.get(job_id)) is not None:
+                await self._give_up(live)
 
     async def stop(self) -> None:
         """Fail what has not ended, and stop the runner."""
@@ -125,7 +136,7 @@ class JobManager:
             if (same := self.doing(request)) is not None:
                 return same
             if request.is_alone:
-                self._check_alone(request)
+                await self._check_alone(request)
             self._queue.check_room()
             job = await self._store.create(request.kind, request.vhost, request.shown)
             live = _Live(request, job)
@@ -141,11 +152,12 @@ class JobManager:
                 return live.job
         return None
 
-    def _check_alone(self, request: JobRequest) -> None:
-        for live in self._live.values():
-            if live.request.kind == request.kind and live.request.vhost == request.vhost:
+    async def _check_alone(self, request: JobRequest) -> None:
+        here = [live.job for live in self._live.values()]
+        for job in (*here, *await self._store.list([request.vhost], states=UNFINISHED)):
+            if job.kind == request.kind and job.vhost == request.vhost:
                 raise ConflictError(
-                    f"job {live.job.id}, a {request.kind} of {request.vhost}, has not ended"
+                    f"job {job.id}, a {request.kind} of {request.vhost}, has not ended"
                 )
 
     async def job(self, job_id: int) -> Job:
@@ -168,7 +180,7 @@ class JobManager:
         """A job once it has ended, or as it is after `seconds`."""
         live = self._live.get(job_id)
         if live is None:
-            return await self._store.get(job_id)
+            return await self._wait_elsewhere(job_id, seconds)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await live.end()
@@ -181,7 +193,8 @@ class JobManager:
         """
         live = self._live.get(job_id)
         if live is None:
-            yield await self._store.get(job_id)
+            async for job in self._watch_elsewhere(job_id):
+                yield job
             return
         while True:
             shown = live.job
@@ -199,13 +212,49 @@ class JobManager:
         live = self._live.get(job_id)
         if live is None or live.has_ended:
             job = await self.job(job_id)
-            raise ConflictError(f"job {job_id} has ended already: it is {job.state.value}")
+            if job.state in ENDED:
+                raise ConflictError(f"job {job_id} has ended already: it is {job.state.value}")
+            return await self._cancel_elsewhere(job_id)
+        await self._give_up(live)
+        await live.end()
+        return live.job
+
+    async def _give_up(self, live: _Live) -> None:
         if self._queue.remove(live):
             await self._end(live, JobState.cancelled)
         elif live.task is not None:
             live.task.cancel()
-        await live.end()
-        return live.job
+
+    async def _cancel_elsewhere(self, job_id: int) -> Job:
+        """Have another service cancel its job."""
+        await self._store.give_up(job_id)
+        job = await self._wait_elsewhere(job_id, CANCEL_SECONDS)
+        if job.state not in ENDED:
+            raise OutageError(
+                f"the service that has job {job_id} was asked to cancel it, and has not yet: it "
+                "will, or the job fails when that service is found dead"
+            )
+        return job
+
+    async def _wait_elsewhere(self, job_id: int, seconds: float | None) -> Job:
+        job = await self._store.get(job_id)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                async for latest in self._watch_elsewhere(job_id):
+                    job = latest
+        return job
+
+    async def _watch_elsewhere(self, job_id: int) -> AsyncIterator[Job]:
+        """A job of another service, as far as that one has stored it."""
+        shown = None
+        while True:
+            job = await self._store.get(job_id)
+            if job != shown:
+                shown = job
+                yield job
+            if job.state in ENDED:
+                return
+            await asyncio.sleep(LOOK_SECONDS)
 
     async def _work(self) -> None:
         """Take jobs one by one for as long as the service runs."""

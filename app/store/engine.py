@@ -45,10 +45,11 @@ def parse_url(database_url: str) -> URL:
     return url
 
 
-def dialect_of(database_url: str) -> Dialect:
+def dialect_of(database_url: str, service: str | None = None) -> Dialect:
     """The dialect that an address asks for; raises `SettingsError` if there is none."""
     url = parse_url(database_url)
-    return sqlite.Sqlite(url) if url.get_backend_name() == sqlite.NAME else postgres.Postgres(url)
+    kind = sqlite.Sqlite if url.get_backend_name() == sqlite.NAME else postgres.Postgres
+    return kind(url, service)
 
 
 class Database:
@@ -58,13 +59,15 @@ class Database:
     waits for it: a driver cut off in the middle leaves the file locked, or a commit in doubt.
     """
 
-    def __init__(self, database_url: str, query_seconds: float, searches: int) -> None:
+    def __init__(
+        self, database_url: str, query_seconds: float, searches: int, service: str | None = None
+    ) -> None:
         """Connect to nothing yet: that happens with the first transaction.
 
-        ``searches`` is the number of connections for searches.
+        ``searches`` is the number of connections for searches, ``service`` who connects.
         """
         self._query_seconds = query_seconds
-        self.dialect = dialect_of(database_url)
+        self.dialect = dialect_of(database_url, service)
         places = {**dict.fromkeys(Lane, 1), **self.dialect.readers, Lane.search: searches}
         self._readers = {lane: _Readers(self.dialect, lane, places[lane]) for lane in Lane}
         self._writer = self.dialect.writer()
@@ -143,6 +146,8 @@ class Database:
             caller = asyncio.current_task()
             if task.cancelled() and caller is not None and not caller.cancelling():
                 raise OutageError(GIVEN_UP) from None
+            if task.done() and not task.cancelled():
+                task.exception()  # nobody else asks for it
             raise
 
 

@@ -2,32 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict
 from typing import Any
 
 import msgspec
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import and_, delete, insert, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import ConflictError, NotFoundError
 from app.store import tables
 from app.store.engine import Database
+from app.store.services import lives
 from app.store.subject import Subject, reads, writes
 from app.stored.jobs import ENDED, TRANSITIONS, Job, JobState, Json
 from model.jobs import Progress
 
 INTERRUPTED = "interrupted: the service ended while the job was unfinished"
 
+_UNFINISHED = tables.jobs.c.state.in_([JobState.queued, JobState.running])
 _COLUMNS = [tables.jobs.c[name] for name in Job.__struct_fields__]
 
 
 class Jobs(Subject):
     """The jobs, including those that have ended."""
 
-    def __init__(self, database: Database, clock: Callable[[], int]) -> None:
+    def __init__(
+        self, database: Database, clock: Callable[[], int], service: str | None = None
+    ) -> None:
+        """Have new jobs be of ``service``."""
         super().__init__(database)
         self._clock = clock
+        self._service = service
 
     @writes
     async def create(
@@ -43,6 +49,8 @@ class Jobs(Subject):
             "rows_read": 0,
             "rows_written": 0,
             "created_at": self._clock(),
+            "service": self._service,
+            "unwanted": False,
         }
         made = await connection.execute(insert(tables.jobs).values(row).returning(*_COLUMNS))
         return _job(made.one())
@@ -120,13 +128,34 @@ class Jobs(Subject):
 
     @writes
     async def interrupt(self, connection: AsyncConnection) -> int:
-        """Fail every unfinished job: whatever worked on it is gone. Returns how many."""
+        """Fail every unfinished job of a service that is gone, or of none. Returns how many."""
+        now = self.database.dialect.now(self._clock)
+        living = select(tables.services.c.id).where(lives(self.database.dialect, now))
+        whose = tables.jobs.c.service
+        theirs = or_(whose.is_(None), whose.not_in(living))
+        if self._service is not None:
+            theirs = and_(theirs, whose.is_distinct_from(self._service))
         interrupted = await connection.execute(
             update(tables.jobs)
-            .where(tables.jobs.c.state.in_([JobState.queued, JobState.running]))
+            .where(_UNFINISHED, theirs)
             .values(state=JobState.failed, error=INTERRUPTED, finished_at=self._clock())
         )
         return interrupted.rowcount
+
+    @writes
+    async def give_up(self, connection: AsyncConnection, job_id: int) -> None:
+        """Ask the service that has a job to cancel it."""
+        await connection.execute(
+            update(tables.jobs).where(tables.jobs.c.id == job_id, _UNFINISHED).values(unwanted=True)
+        )
+
+    @reads
+    async def unwanted(self, connection: AsyncConnection) -> Sequence[int]:
+        """The unfinished jobs of this service that another was asked to cancel."""
+        query = select(tables.jobs.c.id).where(
+            _UNFINISHED, tables.jobs.c.unwanted, tables.jobs.c.service == self._service
+        )
+        return [*(await connection.execute(query)).scalars()]
 
     @writes
     async def forget(self, connection: AsyncConnection, keep: int) -> int:

@@ -21,6 +21,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from app.errors import LeaseLostError, NotFoundError, OutageError
 from app.store import tables
 from app.store.engine import Database
+from app.store.services import lives
 from app.store.subject import Subject, reads, writes
 
 # How long a claim waits for the trace's row. Whoever has it locked is a predecessor.
@@ -121,8 +122,8 @@ class Leases(Subject):
         await self.database.dialect.break_off(connection, trace_id)
 
     def _holder_lives(self) -> ColumnElement[bool]:
-        its = tables.services.c
-        return exists().where(its.id == _its.holder, its.until > self._now())
+        alive = lives(self.database.dialect, self._now())
+        return exists().where(tables.services.c.id == _its.holder, alive)
 
     def _now(self) -> ColumnElement[int]:
         return self.database.dialect.now(self._clock)

@@ -14,10 +14,14 @@ from sqlalchemy import (
     ColumnElement,
     Table,
     TableValuedAlias,
+    Text,
     cast,
+    column,
     event,
+    exists,
     func,
     literal,
+    table,
     text,
 )
 from sqlalchemy.dialects import postgresql
@@ -70,6 +74,8 @@ _SETTINGS = {
 }
 
 
+_PROGRAM = "rabbitmq-itc"
+
 # The row's xmax is the transaction that has it locked.
 _BREAK_OFF = """
 SELECT pg_terminate_backend(other.pid) FROM traces
@@ -83,9 +89,14 @@ class Postgres:
 
     name = NAME
     readers = READERS
+    is_alone = False  # whether no other service can use the database
 
-    def __init__(self, url: URL) -> None:
-        """Accepts libpq's ``sslmode`` too, since Spark's driver needs it in the same address."""
+    def __init__(self, url: URL, service: str | None = None) -> None:
+        """Accepts libpq's ``sslmode`` too, since Spark's driver needs it in the same address.
+
+        The server shows ``service`` with each connection.
+        """
+        self._shown = _PROGRAM if service is None else f"{_PROGRAM} {service}"
         query = dict(url.query)
         if "sslmode" in query:
             query["ssl"] = query.pop("sslmode")
@@ -121,7 +132,7 @@ class Postgres:
                 "command_timeout": STATEMENT_SECONDS,
                 # JIT compilation pays for long queries; these are short, and many.
                 "server_settings": {
-                    "application_name": "rabbitmq-itc",
+                    "application_name": self._shown,
                     "jit": "off",
                     "tcp_keepalives_idle": str(DEAD_SECONDS // 2),
                     "tcp_keepalives_interval": str(DEAD_SECONDS // 4),
@@ -172,6 +183,12 @@ class Postgres:
         The server may believe in a client that is stopped or cut off for any length of time.
         """
         await connection.execute(text(_BREAK_OFF), {"trace": trace_id})
+
+    def is_gone(self, service: ColumnElement[str]) -> ColumnElement[bool]:
+        """Whether a service has no connection to the server."""
+        sessions = table("pg_stat_activity", column("application_name", Text))
+        name = sessions.c.application_name
+        return ~exists().where(name == literal(f"{_PROGRAM} ") + service)
 
     def now(self, clock: Callable[[], int]) -> ColumnElement[int]:
         """The server's time, µs: several services use it."""

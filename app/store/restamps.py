@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 import msgspec
-from sqlalchemy import bindparam, delete, func, insert, select, text, update
+from sqlalchemy import bindparam, delete, func, insert, select, text, true, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import ConflictError
@@ -41,9 +41,9 @@ _MOVED = text(
 class Restamps(Subject):
     """New stamps for the events of a trace."""
 
-    async def clear(self) -> None:
-        """Remove what is put aside, or was left over."""
-        while await self._clear_some():
+    async def clear(self, trace_id: int | None = None) -> None:
+        """Remove what is put aside, or was left over, for a trace or for all (None)."""
+        while await self._clear_some(trace_id):
             pass
         await self.database.write(self.database.dialect.reclaim)
 
@@ -220,12 +220,13 @@ class Restamps(Subject):
         await note_first_events(connection, trace_id, standing.first_id)
 
     @writes
-    async def _clear_some(self, connection: AsyncConnection) -> bool:
-        some = select(_new.event_id).order_by(_new.event_id).limit(SPAN).subquery()
+    async def _clear_some(self, connection: AsyncConnection, trace_id: int | None) -> bool:
+        its = true() if trace_id is None else _new.trace_id == trace_id
+        some = select(_new.event_id).where(its).order_by(_new.event_id).limit(SPAN).subquery()
         last = (await connection.execute(select(func.max(some.c.event_id)))).scalar_one_or_none()
         if last is None:
             return False
-        await connection.execute(delete(tables.restamped).where(_new.event_id <= last))
+        await connection.execute(delete(tables.restamped).where(its, _new.event_id <= last))
         return True
 
 

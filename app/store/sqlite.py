@@ -17,6 +17,7 @@ from sqlalchemy import (
     Table,
     TableValuedAlias,
     event,
+    false,
     func,
     literal,
 )
@@ -89,8 +90,9 @@ class Sqlite:
 
     name = NAME
     readers = READERS
+    is_alone = True  # whether no other service can use the database
 
-    def __init__(self, url: URL) -> None:
+    def __init__(self, url: URL, service: str | None = None) -> None:
         """Refuses a database in memory: readers and the writer have separate connections."""
         if url.host or url.username:
             raise SettingsError("ITC_DATABASE_URL: a file has no host, sqlite:///path/to/file")
@@ -173,6 +175,10 @@ class Sqlite:
 
     async def break_off(self, connection: AsyncConnection, trace_id: int) -> None:
         """Nothing: a process that is killed leaves no transaction open."""
+
+    def is_gone(self, service: ColumnElement[str]) -> ColumnElement[bool]:
+        """Not known here; there is one service at a time."""
+        return false()
 
     def now(self, clock: Callable[[], int]) -> ColumnElement[int]:
         """The time by our clock, µs: nobody else uses the file."""

@@ -26,6 +26,7 @@ from app.store.quarantine import Quarantine
 from app.store.queries import Events
 from app.store.restamps import Restamps
 from app.store.retention import Retention
+from app.store.services import Services
 from app.store.traces import Traces
 from app.stored.lanes import Lane
 
@@ -38,13 +39,19 @@ class Store:
     """The store by subject, on SQLite or PostgreSQL: ``store.traces.find(vhost)``."""
 
     def __init__(
-        self, database: Database, name: str, bounds: Bounds, clock: Callable[[], int]
+        self,
+        database: Database,
+        name: str,
+        bounds: Bounds,
+        clock: Callable[[], int],
+        service: str | None = None,
     ) -> None:
         """Use `Store.open`."""
         self.name = name  # tells this database from every other
         self._database = database
         self.traces = Traces(database, clock)
         self.leases = Leases(database, clock)
+        self.services = Services(database, clock)
         self.batches = Batches(database, bounds)
         self.checkpoints = Checkpoints(database)
         self.gaps = Gaps(database)
@@ -56,7 +63,7 @@ class Store:
         self.participants = Participants(database)
         self.aliases = Aliases(database)
         self.connections = Connections(database)
-        self.jobs = Jobs(database, clock)
+        self.jobs = Jobs(database, clock, service)
         self.retention = Retention(database)
         self.restamps = Restamps(database)
 
@@ -69,23 +76,30 @@ class Store:
         quarantine_max: int = 1_000,
         query_seconds: float = 15.0,
         searches: int = 4,
+        service: str | None = None,
         clock: Callable[[], int] = _now,
     ) -> Store:
         """Connect to a database whose tables are up to date (`app.store.migrate`).
 
         Of each message's body ``payload_max_bytes`` are kept, of unreadable messages
         ``quarantine_max`` a trace; a list of events may take ``query_seconds``, and ``searches``
-        of them are looked for at a time, where a filter has to be held to every event.
+        of them are looked for at a time, where a filter has to be held to every event. ``service``
+        is the service whose store this is; none of its children's is.
         Raises `SettingsError`, which says what to do, and `OutageError`.
         """
-        database = Database(database_url, query_seconds, searches)
+        database = Database(database_url, query_seconds, searches, service)
         try:
             await database.write(check_schema)
             name = await database.read(_name)
         except BaseException:
             await database.close()
             raise
-        return cls(database, name, Bounds(payload_max_bytes, quarantine_max), clock)
+        return cls(database, name, Bounds(payload_max_bytes, quarantine_max), clock, service)
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether no other service can use the database."""
+        return self._database.dialect.is_alone
 
     async def close(self) -> None:
         """Close all connections."""

@@ -6,7 +6,7 @@ not acknowledged comes back from the broker.
 
 from __future__ import annotations
 
-from app.errors import ForeignQueueError, QueueLostError, QueueTakenError
+from app.errors import ForeignQueueError, QueueInUseError, QueueLostError, QueueTakenError
 from app.traces.life import Standing
 from app.traces.pipeline import Ending, Pipeline
 from app.traces.ports import Stream
@@ -55,6 +55,9 @@ class Attempt:
             async with open_stream(pipeline.trace.vhost, recorder.window.span) as stream:
                 await self._follow(recorder, stream)
                 self.is_over = stream.is_over
+        except QueueInUseError:
+            await self._cut_off()
+            raise
         except ForeignQueueError as error:
             await self._lost_queue(recorder, str(error))
             await pipeline.source.delete_queue(pipeline.trace.vhost)
@@ -65,6 +68,13 @@ class Attempt:
         except QueueLostError as error:
             await self._lost_queue(recorder, error.gap)
             raise
+
+    async def _cut_off(self) -> None:
+        """Have services that hold the trace no more leave its queue to us."""
+        trace = self._pipeline.trace
+        known = {each.id for each in await self._pipeline.store.services.all()}
+        if others := known - {trace.holder}:
+            await self._pipeline.source.cut_off(trace.vhost, others)
 
     async def _lost_queue(self, recorder: Recorder, reason: str) -> None:
         """Open a gap that ends when we have a queue again."""

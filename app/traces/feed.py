@@ -15,6 +15,12 @@ class Feed:
     def __init__(self) -> None:
         self.latest = 0
         self._moved = asyncio.Event()
+        self._waiting = 0
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether anybody waits for an event."""
+        return self._waiting > 0
 
     def advance(self, event_id: int) -> None:
         """Note that events up to this id are stored."""
@@ -25,6 +31,10 @@ class Feed:
 
     async def beyond(self, event_id: int) -> int:
         """Wait for an event with a greater id; return the newest id. Safe to cancel."""
-        while self.latest <= event_id:
-            await self._moved.wait()
+        self._waiting += 1
+        try:
+            while self.latest <= event_id:
+                await self._moved.wait()
+        finally:
+            self._waiting -= 1
         return self.latest

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from functools import partial
 
 import msgspec
@@ -20,6 +21,7 @@ from app.errors import (
 from app.stored.batches import Batch
 from app.stored.traces import Trace
 from app.traces.audit import Ledger
+from app.traces.elsewhere import Elsewhere, Others
 from app.traces.feed import Feed
 from app.traces.life import NOT_RUN, Standing, TraceState
 from app.traces.pipeline import PipelineSettings
@@ -42,7 +44,14 @@ from app.tracker import (
 )
 from app.tracker.quiet import DEFAULT as QUIET
 
+log = logging.getLogger(__name__)
+
 DRAIN_SECONDS = 15.0
+# How long another service may take to start a trace, and to stop one.
+START_SECONDS = 10.0
+STOP_SECONDS = 2 * DRAIN_SECONDS
+# How long a run that may write nothing more has to end by itself.
+DROP_SECONDS = 1.0
 
 
 class TraceRegistry:
@@ -63,21 +72,27 @@ class TraceRegistry:
         that run are held by ``service``.
         """
         self._service = service
+        self._elsewhere = Elsewhere(store.services, service)
         self._store = store
         self._source = source
         self._settings = settings
         self._feed = Feed()
         self._start = run or partial(_run_here, store, source, settings, introductions)
         self._running: dict[str, Running] = {}
+        self._ids: dict[str, int] = {}
         self._changing: dict[str, asyncio.Lock] = {}
         self._keeping: asyncio.Task[None] | None = None
 
     async def resume(self) -> None:
-        """Start every trace that was wanted when the service last ran."""
+        """Start every trace that was wanted when the service last ran.
+
+        Where there are other services, `app.traces.claims` says which of them run here.
+        """
         self._feed.advance(await self._store.events.last_id())
-        for trace in await self._store.traces.list():
-            if trace.wanted:
-                await self._begin(trace)
+        if not await self._elsewhere.living():
+            for trace in await self._store.traces.list():
+                if trace.wanted:
+                    await self._begin(trace)
         if self._settings.retention.is_on:
             self._keeping = asyncio.create_task(self._keep(), name="retention of stopped traces")
 
@@ -96,7 +111,7 @@ class TraceRegistry:
 
         Raises `NotFoundError` for a virtual host that the broker does not have, `ConflictError`
         for other rules than the stored events have, `BadRequestError` for rules that there are
-        not, and `OutageError`.
+        not, and `OutageError`, also if no service takes it in time.
         """
         checked_rules(policy, quiet)
         if not await self._source.has_vhost(vhost):
@@ -112,9 +127,14 @@ class TraceRegistry:
                 if present.snapshot().standing.state is not TraceState.failed:
                     return False
                 await present.end(drain=False, deadline=DRAIN_SECONDS)  # its next try is now
+            others = await self._elsewhere.standing()
+            runs = trace.wanted and others.name_of(trace.holder) is not None
             await self._store.traces.set_wanted(trace.id, True)
-            await self._begin(trace)
-            return True
+            if not others.are_there:
+                await self._begin(trace)
+                return True
+        await self._see_taken(vhost)
+        return not runs
 
     async def stop(self, vhost: str) -> None:
         """Stop a trace: switch tracing off, empty the queue into the store, and delete it.
@@ -123,30 +143,87 @@ class TraceRegistry:
         """
         async with self._lock(vhost):
             trace = await self._known(vhost)
-            present = self._running.get(vhost)
-            if present is None:
-                await self._store.traces.set_wanted(trace.id, False)
+            others = await self._elsewhere.standing()
+            runs_elsewhere = trace.holder != self._service and others.name_of(trace.holder)
+            if not runs_elsewhere:
+                await self._stop(vhost, trace)
                 return
-            present.drain()  # first, or its next check would switch tracing on again
-            try:
-                await self._source.switch_off(vhost)
-            except OutageError:
-                await present.end(drain=False, deadline=DRAIN_SECONDS)
-                self._run(trace)
-                raise
             await self._store.traces.set_wanted(trace.id, False)
-            del self._running[vhost]
-            since = time.time_ns() // 1000
-            await present.end(drain=True, deadline=DRAIN_SECONDS)
-            await self._store.gaps.open(
-                trace.id,
-                after_event_id=present.snapshot().last_event_id,
-                since=since,
-                reason="the trace was stopped",
-                epoch=await self._store.leases.take(trace.id, self._service),
+        if not await self._elsewhere.wait(vhost, STOP_SECONDS, lambda held: held.holder is None):
+            raise OutageError(
+                f"the service {runs_elsewhere} was asked to stop the trace of {vhost!r}, and has "
+                f"not done so within {STOP_SECONDS:g} s: it will"
             )
-            await self._source.delete_queue(vhost)
-            await self._store.leases.release(trace.id, self._service)
+
+    async def _stop(self, vhost: str, trace: Trace) -> None:
+        present = self._running.get(vhost)
+        if present is None and trace.holder is not None:  # whose service died
+            await self._begin(trace)
+            present = self._running[vhost]
+        if present is None:
+            await self._store.traces.set_wanted(trace.id, False)
+            return
+        present.drain()  # first, or its next check would switch tracing on again
+        try:
+            await self._source.switch_off(vhost)
+        except OutageError:
+            await present.end(drain=False, deadline=DRAIN_SECONDS)
+            self._run(trace)
+            raise
+        await self._store.traces.set_wanted(trace.id, False)
+        del self._running[vhost]
+        since = time.time_ns() // 1000
+        await present.end(drain=True, deadline=DRAIN_SECONDS)
+        await self._store.gaps.open(
+            trace.id,
+            after_event_id=present.snapshot().last_event_id,
+            since=since,
+            reason="the trace was stopped",
+            epoch=await self._store.leases.take(trace.id, self._service),
+        )
+        await self._source.delete_queue(vhost)
+        await self._store.leases.release(trace.id, self._service)
+
+    async def others(self) -> bool:
+        """Whether there are other services."""
+        return bool(await self._elsewhere.living())
+
+    def snapshots(self) -> dict[int, Snapshot]:
+        """How the traces are that run here, by their ids."""
+        return {self._ids[vhost]: each.snapshot() for vhost, each in self._running.items()}
+
+    def running(self) -> Collection[str]:
+        """The virtual hosts whose traces run here, or have failed here."""
+        return [*self._running]
+
+    async def run_here(self, vhost: str) -> None:
+        """Claim a trace that should run, and run it."""
+        async with self._lock(vhost):
+            if vhost not in self._running:
+                await self._begin(await self._known(vhost))
+
+    async def stop_here(self, vhost: str) -> None:
+        """Stop a trace as another service was asked to."""
+        async with self._lock(vhost):
+            trace = await self._known(vhost)
+            if trace.holder == self._service and not trace.wanted:
+                await self._stop(vhost, trace)
+
+    async def drop(self, vhost: str) -> None:
+        """End the run of a trace that another service has taken."""
+        async with self._lock(vhost):
+            trace = await self._known(vhost)
+            if trace.holder != self._service and (present := self._running.pop(vhost, None)):
+                log.warning("the trace of %r is another service's now", vhost)
+                await present.end(drain=False, deadline=DROP_SECONDS)
+
+    async def _see_taken(self, vhost: str) -> None:
+        """Wait until a service runs a trace that is wanted."""
+        living = {each.id for each in await self._elsewhere.living()} | {self._service}
+        if not await self._elsewhere.wait(vhost, START_SECONDS, lambda held: held.holder in living):
+            raise OutageError(
+                f"no service has taken the trace of {vhost!r} within {START_SECONDS:g} s; one will"
+            )
 
     async def reset(self, vhost: str) -> str:
         """Replace a checkpoint that cannot be read; returns what is lost, in words.
@@ -158,6 +235,7 @@ class TraceRegistry:
         can be read.
         """
         trace = await self._known(vhost)
+        await self._check_here(trace)
         handovers = self._settings.bounds.handovers
         restored = await self._store.checkpoints.restore(trace.id, handovers)
         if _is_readable(trace, self._settings, restored):
@@ -255,12 +333,14 @@ class TraceRegistry:
 
     async def status(self, vhost: str) -> TraceStatus:
         """Describe one trace; raises `NotFoundError` if there never was one."""
-        return await self._describe(await self._known(vhost))
+        trace = await self._known(vhost)
+        return await self._describe(trace, await self._elsewhere.standing())
 
     async def statuses(self) -> Sequence[TraceStatus]:
         """Describe every trace, including stopped ones, by virtual host."""
         traces = sorted(await self._store.traces.list(), key=lambda trace: trace.vhost)
-        return [await self._describe(trace) for trace in traces]
+        others = await self._elsewhere.standing()
+        return [await self._describe(trace, others) for trace in traces]
 
     def subscribe(self) -> Feed:
         """The feed of new events of all virtual hosts."""
@@ -291,13 +371,30 @@ class TraceRegistry:
     async def _begin(self, trace: Trace) -> None:
         """Claim a trace, and run it by the rules that it has then."""
         await self._claim(trace)
+        if trace.holder not in (None, self._service):
+            log.warning("the trace of %r is taken over from another service", trace.vhost)
+            with contextlib.suppress(OutageError):  # the run finds its queue in use, and asks again
+                await self._source.cut_off(trace.vhost, {trace.holder})
         self._run(await self._known(trace.vhost))
 
     async def _claim(self, trace: Trace) -> None:
         if not await self._store.leases.claim(trace.id, self._service):
+            await self._check_here(await self._known(trace.vhost))
             raise ConflictError(f"another service runs the trace of {trace.vhost!r}: ask that one")
 
+    async def check_here(self, vhost: str) -> None:
+        """Raise `ConflictError` if a trace runs in another service, and `NotFoundError`."""
+        await self._check_here(await self._known(vhost))
+
+    async def _check_here(self, trace: Trace) -> None:
+        others = await self._elsewhere.standing()
+        if trace.holder != self._service and (name := others.name_of(trace.holder)):
+            raise ConflictError(
+                f"the trace of {trace.vhost!r} runs in the service {name}: ask that one"
+            )
+
     def _run(self, trace: Trace) -> None:
+        self._ids[trace.vhost] = trace.id
         self._running[trace.vhost] = self._start(trace, self._feed)
 
     async def _known(self, vhost: str) -> Trace:
@@ -316,9 +413,11 @@ class TraceRegistry:
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
 
-    async def _describe(self, trace: Trace) -> TraceStatus:
+    async def _describe(self, trace: Trace, others: Others) -> TraceStatus:
         running = self._running.get(trace.vhost)
-        now = running.snapshot() if running else Snapshot(NOT_RUN)
+        now = others.snapshot(trace.id, trace.wanted, trace.holder)
+        if now is None:
+            now = running.snapshot() if running else Snapshot(NOT_RUN)
         standing, totals = now.standing, now.totals
         if totals is None:
             try:
@@ -344,6 +443,7 @@ class TraceRegistry:
             rate=now.rate,
             lag=now.lag,
             work=now.work,
+            holder=others.name_of(trace.holder),
             gaps=[*await self._store.gaps.newest(trace.id)],
             doubts=[*map(str, await self._store.doubts.of_trace(trace.id))],
             remarks=now.remarks,

@@ -52,7 +52,7 @@ class Restamping:
 
     async def catch_up(self) -> None:
         """Put new stamps aside until few events have none, or no fewer than a lap before."""
-        await self._store.clear()
+        await self._store.clear(self._trace_id)
         behind = None
         while True:
             done = self._done
@@ -90,7 +90,7 @@ class Restamping:
 
     async def tidy(self) -> None:
         """Remove what was put aside."""
-        await self._store.clear()
+        await self._store.clear(self._trace_id)
 
     async def _replay(self) -> None:
         """Stamp what is stored by now."""

@@ -116,6 +116,7 @@ class TraceStatus(msgspec.Struct, frozen=True):
     rate: float
     lag: int | None
     gaps: list[Gap]
+    holder: str | None = None  # the name of the service that runs it
     doubts: list[str] = []  # why its answers may not be sound
     remarks: tuple[str, ...] = ()  # what is wrong with the trace queue, a sentence each
     ledger: Ledger | None = None

@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 
-from app.errors import ItcError, LeaseLostError, OutageError
+from app.errors import ItcError, LeaseLostError, OutageError, QueueInUseError
 from app.traces.life import Life, TraceState
 
 log = logging.getLogger(__name__)
@@ -31,6 +31,7 @@ LONGEST_PAUSE_SECONDS = 10.0
 FIRST_RETRY_SECONDS = 10.0
 LONGEST_RETRY_SECONDS = 300.0
 RECOVERED_SECONDS = 60.0
+IN_USE_SECONDS = 0.5
 
 
 class RestartIntensity:
@@ -114,6 +115,8 @@ class Supervisor:
         if self.life.standing.waiting_for is None:
             log.warning("trace of %r waits: %s", self._name, outage)
         self.life.waiting(str(outage))
+        if isinstance(outage, QueueInUseError):  # by one who is just leaving, mostly
+            self._pause_seconds = min(self._pause_seconds, IN_USE_SECONDS)
         await self._pause(self._pause_seconds)
         self._pause_seconds = min(self._pause_seconds * 2, LONGEST_PAUSE_SECONDS)
 

@@ -186,6 +186,9 @@ class FakeTraces:
         """What pruning comes to."""
         return Pruned(3, 1)
 
+    async def check_here(self, vhost: str) -> None:
+        """It runs here, where it runs."""
+
     @asynccontextmanager
     async def paused(self, vhost: str) -> AsyncIterator[int]:
         self.pauses.append(vhost)

@@ -147,6 +147,7 @@ class World:
             "rate": trace.rate if trace.state == "running" else 0.0,
             "lag": 0 if trace.state == "running" else None,
             "gaps": trace.gaps,
+            "holder": None,
             "sound": not trace.doubts,
             "doubts": trace.doubts,
             "audit": self.audit_json(counts),

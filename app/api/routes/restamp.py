@@ -41,6 +41,7 @@ async def restamp_trace(
     trace = await parts.store.traces.find(vhost)
     if trace is None:
         raise NotFoundError("no such trace")
+    await parts.traces.check_here(vhost)
     await asyncio.to_thread(check_not_archived, parts.archives, vhost)
     policy = wish.participant or trace.policy
     quiet = trace.quiet if wish.quiet is None else wish.quiet

@@ -71,6 +71,9 @@ class Trace(Model):
     rate: float
     lag: int | None
     gaps: list[Gap]
+    holder: str | None = Field(
+        description="The service that runs it, where several may; null where none does."
+    )
     sound: bool = Field(description="Whether participants are those who act, as far as is seen.")
     doubts: list[str] = Field(description="Why it is not sound, a sentence each.")
     audit: Audit | None = Field(description="`null` before the trace first runs.")

@@ -1,0 +1,57 @@
+"""Keeps a second service off a SQLite file.
+
+The lock is the system's, on a file beside the database. It belongs to the process that took it: it
+ends with that process however it ends, and no child of it has it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from app.errors import SettingsError
+from app.store import sqlite
+from app.store.engine import parse_url
+
+
+@contextlib.contextmanager
+def only_service(database_url: str) -> Iterator[None]:
+    """Be the only service on a database, if it is a SQLite file.
+
+    Raises `SettingsError` if another one is there.
+    """
+    url = parse_url(database_url)
+    if url.get_backend_name() != sqlite.NAME or not url.database:
+        yield
+        return
+    beside = Path(f"{url.database}.lock").absolute()
+    try:
+        beside.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise SettingsError(
+            f"ITC_DATABASE_URL: {beside} cannot be written ({error.strerror})"
+        ) from error
+    try:
+        _lock(descriptor, url.database)
+        yield
+    finally:
+        os.close(descriptor)  # which unlocks it; the file stays, for whoever waits to lock it
+
+
+def _lock(descriptor: int, database: str) -> None:
+    try:
+        # POSIX's kind: not inherited by a fork, unlike flock's.
+        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        pid = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip()
+        who = f" (process {pid})" if pid.isdigit() else ""
+        raise SettingsError(
+            f"ITC_DATABASE_URL: another service{who} uses {database}: stop that one first, or have "
+            "all of them use one PostgreSQL"
+        ) from None
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, str(os.getpid()).encode(), 0)

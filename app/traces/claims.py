@@ -1,0 +1,195 @@
+"""Keeps the traces that this service holds, and claims those that nobody holds.
+
+Several services on one PostgreSQL share the traces among them. Each says every few seconds that it
+lives, and looks every second for traces whose holder has not been heard of in time. All of them
+reckon whose turn it is in the same way: the service with the fewest traces takes it, of several the
+one that has waited longest. One whose turn it is not takes it too if nobody does.
+
+On SQLite there is one service, and nothing to do here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+
+from app.errors import ItcError, OutageError
+from app.stored.services import Held, Service
+from app.traces.elsewhere import encoded
+from app.traces.ports import HeldTraces, ServiceStore
+
+log = logging.getLogger(__name__)
+
+LEASE_SECONDS = 5.0
+RENEWALS_A_LEASE = 3
+LOOK_SECONDS = 0.5
+# How often to look for events that others have stored, while somebody waits for them.
+FOLLOW_SECONDS = 0.2
+# How long a service lets each of those take a free trace whose turn it is before its own.
+TURN_SECONDS = 1.5
+
+
+class Claims:
+    """This service among the others. Args:
+
+    service, name: its id, and what people call it.
+    seconds: how long after it was last heard of it still holds what it holds.
+    exports: which folder its exports are in.
+    tend: what else is to be done at each look, for jobs.
+    """
+
+    def __init__(
+        self,
+        store: ServiceStore,
+        traces: HeldTraces,
+        service: str,
+        name: str,
+        *,
+        seconds: float = LEASE_SECONDS,
+        exports: str | None = None,
+        tend: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        self._store = store
+        self._traces = traces
+        self._service = service
+        self._name = name
+        self._seconds = seconds
+        self._exports = exports
+        self._tend = tend
+        # Whoever could not reach the database itself does not know who is dead: the others may only
+        # be later in finding it again.
+        self._renewed_at = time.monotonic()
+        self._blind_until = 0.0
+        self._free_since: dict[int, float] = {}
+        self._busy: dict[str, asyncio.Task[None]] = {}
+        self._others = False
+        # The names of living services that keep their exports in another folder.
+        self.apart: Sequence[str] = ()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._renewing: asyncio.Task[None] | None = None
+
+    async def register(self) -> None:
+        """Tell the others of this service. Raises `OutageError`."""
+        await self._store.register(self._service, self._name, self._seconds, self._exports)
+
+    def start(self) -> None:
+        """Begin to renew and to look."""
+        self._renewing = asyncio.create_task(self._renew(), name="this service's lease")
+        self._tasks = [
+            asyncio.create_task(self._look(), name="traces to claim"),
+            asyncio.create_task(self._follow(), name="others' events"),
+        ]
+
+    async def stop(self) -> None:
+        """Claim nothing more; what is held is still renewed."""
+        tasks = [*self._tasks, *self._busy.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def leave(self) -> None:
+        """Let the others have what is held."""
+        if self._renewing is not None:
+            self._renewing.cancel()
+            await asyncio.gather(self._renewing, return_exceptions=True)
+        with contextlib.suppress(OutageError):  # then they wait until it is not heard of
+            await self._store.leave(self._service)
+
+    async def _renew(self) -> None:
+        while True:
+            with contextlib.suppress(OutageError):
+                snapshots = encoded(self._traces.snapshots())
+                if not await self._store.renew(self._service, self._seconds, snapshots):
+                    await self.register()
+                now = time.monotonic()
+                if now - self._renewed_at > self._seconds:
+                    self._blind_until = now + self._seconds
+                self._renewed_at = now
+            await asyncio.sleep(self._seconds / RENEWALS_A_LEASE)
+
+    async def _look(self) -> None:
+        while True:
+            try:
+                await self.look()
+                if self._tend is not None:
+                    await self._tend()
+            except OutageError as outage:
+                log.info("the other services cannot be seen: %s", outage)
+            except Exception:
+                log.exception("looking at the other services failed")
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def look(self) -> None:
+        """Give up what others have taken, do what was asked elsewhere, and claim what is free."""
+        services, traces = await self._store.all(), await self._store.held()
+        living = {each.id: each for each in services if each.is_alive}
+        self._others = len(living) > 1
+        self.apart = [
+            each.name for each in living.values() if each.exports not in (None, self._exports)
+        ]
+        ours = {each.vhost for each in traces if each.holder == self._service}
+        for vhost in set(self._traces.running()) - ours:
+            self._do(vhost, self._traces.drop)
+        for held in traces:
+            if held.holder == self._service:
+                if not held.wanted:
+                    self._do(held.vhost, self._traces.stop_here)
+                elif held.vhost not in self._traces.running():
+                    self._do(held.vhost, self._traces.run_here)
+        if self._service in living and time.monotonic() >= self._blind_until:
+            self._claim(traces, living)
+
+    def _claim(self, traces: Sequence[Held], living: Mapping[str, Service]) -> None:
+        now = time.monotonic()
+        free = [each for each in traces if is_free(each, living)]
+        kept = {each.trace_id: self._free_since.get(each.trace_id, now) for each in free}
+        self._free_since = kept
+        for held, turns in in_turn(free, traces, living).items():
+            if now - kept[held.trace_id] >= turns.index(self._service) * TURN_SECONDS:
+                self._do(held.vhost, self._traces.run_here)
+
+    async def _follow(self) -> None:
+        feed = self._traces.subscribe()
+        while True:
+            await asyncio.sleep(FOLLOW_SECONDS if feed.is_awaited else LOOK_SECONDS)
+            if self._others:
+                with contextlib.suppress(OutageError):
+                    feed.advance(await self._store.last_event_id())
+
+    def _do(self, vhost: str, work: Callable[[str], Awaitable[None]]) -> None:
+        """Do something with a trace, unless something is being done with it already."""
+        if vhost in self._busy:
+            return
+        task = self._busy[vhost] = asyncio.create_task(_done(vhost, work))
+        task.add_done_callback(lambda _: self._busy.pop(vhost, None))
+
+
+def is_free(held: Held, living: Collection[str]) -> bool:
+    """Whether a trace that runs nowhere should run, or has yet to be stopped in order."""
+    return held.holder not in living and (held.wanted or held.holder is not None)
+
+
+def in_turn(
+    free: Sequence[Held], traces: Sequence[Held], living: Mapping[str, Service]
+) -> dict[Held, list[str]]:
+    """For each free trace the living services, in the order in which they may take it."""
+    holding = {each: sum(held.holder == each for held in traces) for each in living}
+    waits = {each.id: (each.idle_since, each.id) for each in living.values()}
+    turns = {}
+    for held in free:
+        turns[held] = sorted(living, key=lambda each: (holding[each], waits[each]))
+        first = turns[held][0]
+        holding[first] += 1
+    return turns
+
+
+async def _done(vhost: str, work: Callable[[str], Awaitable[None]]) -> None:
+    try:
+        await work(vhost)
+    except ItcError as error:  # the next look may find it otherwise
+        log.info("the trace of %r: %s", vhost, error)
+    except Exception:
+        log.exception("the trace of %r could not be taken over or given up", vhost)

@@ -1,0 +1,100 @@
+"""The other services on the same database, and the traces that they run."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+
+from app.stored.services import Held, Service
+from app.traces.life import Standing, TraceState
+from app.traces.ports import ServiceStore
+from app.traces.status import Snapshot
+
+log = logging.getLogger(__name__)
+
+# How often to look whether another service has done what it was asked to.
+LOOK_SECONDS = 0.1
+
+_snapshots = msgspec.json.Decoder(dict[int, Snapshot])
+
+
+class Elsewhere:
+    """The services beside this one."""
+
+    def __init__(self, store: ServiceStore, service: str) -> None:
+        self._store = store
+        self._service = service
+
+    async def living(self) -> list[Service]:
+        """The others that live."""
+        return [each for each in await self.known() if each.is_alive]
+
+    async def known(self) -> list[Service]:
+        """The others, those too that died not long ago."""
+        return [each for each in await self._store.all() if each.id != self._service]
+
+    async def standing(self) -> Others:
+        """What is known of the others' traces now."""
+        return Others(self._service, await self._store.all())
+
+    async def wait(self, vhost: str, seconds: float, done: Callable[[Held], bool]) -> bool:
+        """Wait until a trace is held as it should be; False if it is not, after some seconds."""
+        until = time.monotonic() + seconds
+        while True:
+            for held in await self._store.held():
+                if held.vhost == vhost and done(held):
+                    return True
+            if time.monotonic() > until:
+                return False
+            await asyncio.sleep(LOOK_SECONDS)
+
+
+class Others:
+    """The services at one moment, as one of them sees the others."""
+
+    def __init__(self, service: str, services: Sequence[Service]) -> None:
+        self._service = service
+        self._known = {each.id: each for each in services}
+        self._snapshots: dict[str, Mapping[int, Snapshot]] = {}
+
+    @property
+    def are_there(self) -> bool:
+        """Whether any of them lives."""
+        return any(each.is_alive and each.id != self._service for each in self._known.values())
+
+    def name_of(self, holder: str | None) -> str | None:
+        """The name of the service that holds a trace; None if nobody who lives does."""
+        found = self._known.get(holder or "")
+        return found.name if found is not None and found.is_alive else None
+
+    def snapshot(self, trace_id: int, wanted: bool, holder: str | None) -> Snapshot | None:
+        """How a trace is that does not run here; None if it runs nowhere, as it should be."""
+        if holder == self._service or not self.are_there:
+            return None
+        if self.name_of(holder) is not None:
+            return self._of(holder or "").get(trace_id, Snapshot(Standing()))
+        if wanted:
+            return Snapshot(Standing(TraceState.waiting, "a service to run it"))
+        return None
+
+    def _of(self, holder: str) -> Mapping[int, Snapshot]:
+        if holder not in self._snapshots:
+            self._snapshots[holder] = _decoded(self._known[holder].snapshots)
+        return self._snapshots[holder]
+
+
+def encoded(snapshots: Mapping[int, Snapshot]) -> bytes:
+    """Snapshots of traces by their ids, as the other services read them."""
+    return msgspec.json.encode(snapshots)
+
+
+def _decoded(stored: bytes | None) -> Mapping[int, Snapshot]:
+    try:
+        return _snapshots.decode(stored) if stored else {}
+    except msgspec.MsgspecError as error:  # of another version, while they are being replaced
+        log.debug("what another service says of its traces cannot be read: %s", error)
+        return {}

@@ -1,0 +1,145 @@
+"""Which service takes a trace that nobody runs; what this one does with those that it holds."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import pytest
+
+from app.stored.services import Held, Service
+from app.traces import claims
+from app.traces.claims import Claims, in_turn, is_free
+from app.traces.elsewhere import Others, encoded
+from app.traces.life import Standing, TraceState
+from app.traces.status import Snapshot
+
+
+def service(name: str, idle_since: int = 0, *, is_alive: bool = True, **more: Any) -> Service:
+    return Service(name, f"{name}:15680", 0, idle_since, is_alive, **more)
+
+
+def living(*services: Service) -> dict[str, Service]:
+    return {each.id: each for each in services}
+
+
+def held(trace_id: int, holder: str | None, *, wanted: bool = True) -> Held:
+    return Held(trace_id, f"v{trace_id}", wanted, holder)
+
+
+def test_the_one_with_the_fewest_traces_takes_it_then_the_one_that_has_waited_longest() -> None:
+    there = living(service("a", 1), service("b", 3), service("c", 2))
+    free = [held(2, "dead"), held(3, None)]
+    turns = in_turn(free, [held(1, "a"), *free], there)
+    assert turns == {free[0]: ["c", "b", "a"], free[1]: ["b", "a", "c"]}
+
+
+@pytest.mark.parametrize(
+    ("trace", "free"),
+    [
+        (held(1, None), True),
+        (held(1, "dead"), True),
+        (held(1, "a"), False),
+        (held(1, None, wanted=False), False),
+        (held(1, "dead", wanted=False), True),  # it has yet to be stopped in order
+    ],
+)
+def test_a_trace_without_a_living_holder_is_free(trace: Held, free: bool) -> None:
+    assert is_free(trace, {"a"}) is free
+
+
+class FakeTraces:
+    def __init__(self, *running: str) -> None:
+        self.here = set(running)
+        self.done: list[tuple[str, str]] = []
+
+    def running(self) -> Collection[str]:
+        return self.here
+
+    async def run_here(self, vhost: str) -> None:
+        self.done.append(("run", vhost))
+
+    async def stop_here(self, vhost: str) -> None:
+        self.done.append(("stop", vhost))
+
+    async def drop(self, vhost: str) -> None:
+        self.done.append(("drop", vhost))
+
+
+class FakeServices:
+    def __init__(self, services: Sequence[Service], traces: Sequence[Held]) -> None:
+        self.services, self.traces = services, traces
+
+    async def all(self) -> Sequence[Service]:
+        return self.services
+
+    async def held(self) -> Sequence[Held]:
+        return self.traces
+
+
+async def looked(here: FakeTraces, services: Sequence[Service], *traces: Held) -> Claims:
+    mine = Claims(FakeServices(services, traces), here, "me", "me:15680")  # type: ignore[arg-type]
+    await mine.look()
+    await asyncio.sleep(0)
+    return mine
+
+
+async def test_what_another_has_taken_is_given_up() -> None:
+    here = FakeTraces("v1", "v2")
+    await looked(here, [service("me"), service("b")], held(1, "b"), held(2, "me"))
+    assert here.done == [("drop", "v1")]
+
+
+async def test_what_was_asked_elsewhere_is_done_here() -> None:
+    here = FakeTraces("v1")
+    await looked(here, [service("me")], held(1, "me", wanted=False), held(2, "me"))
+    assert here.done == [("stop", "v1"), ("run", "v2")]
+
+
+async def test_a_free_trace_is_taken_in_turn_and_out_of_turn_if_nobody_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    here = FakeTraces("v2")
+    two = [service("me", 5), service("b", 9)]
+    mine = await looked(here, two, held(1, "dead"), held(2, "me"))
+    assert here.done == []  # b has none
+    monkeypatch.setattr(claims, "TURN_SECONDS", 0)
+    await mine.look()
+    await asyncio.sleep(0)
+    assert here.done == [("run", "v1")]
+
+
+async def test_a_service_that_is_not_heard_of_itself_claims_nothing() -> None:
+    here = FakeTraces()
+    await looked(here, [service("me", is_alive=False)], held(1, None))
+    assert here.done == []
+
+
+async def test_services_with_another_folder_of_exports_are_named() -> None:
+    there = [service("me"), service("b", exports="other"), service("c", exports=None)]
+    assert (await looked(FakeTraces(), there)).apart == ["b:15680"]
+
+
+def test_how_a_trace_is_elsewhere_is_what_its_holder_said_last() -> None:
+    shown = Snapshot(Standing(TraceState.running), last_event_id=7, lag=3)
+    there = [service("me"), service("b", snapshots=encoded({1: shown})), service("c")]
+    others = Others("me", there)
+    assert others.are_there
+    assert others.snapshot(1, True, "b") == shown
+    assert others.name_of("b") == "b:15680"
+    starting = others.snapshot(2, True, "c")
+    assert starting is not None
+    assert starting.standing.state is TraceState.starting
+    assert others.snapshot(1, True, "me") is None  # it is known here
+    waiting = others.snapshot(3, True, "dead")
+    assert waiting is not None
+    assert waiting.standing.waiting_for == "a service to run it"
+    assert others.snapshot(3, False, None) is None
+
+
+def test_what_another_version_says_of_its_traces_does_no_harm() -> None:
+    others = Others("me", [service("me"), service("b", snapshots=b'{"1": {"new": 1}}')])
+    found = others.snapshot(1, True, "b")
+    assert found is not None
+    assert found.standing.state is TraceState.starting
