@@ -200,7 +200,8 @@ async def open_capture(
         stack.push_async_callback(store.close)
         management = management_api(settings)
         stack.push_async_callback(management.close)
-        source, pipeline = _source(settings, store, management, service), _pipeline(settings)
+        source = _source(settings, store, management, service)
+        pipeline = _pipeline(settings)
         introductions, turn = _introductions(settings, store, management), asyncio.Lock()
         yield lambda trace, feed: RunningTrace(
             trace, store, source, feed, pipeline, turn, introductions

@@ -143,11 +143,11 @@ class Database:
         except asyncio.CancelledError:
             if not task.done():
                 await asyncio.wait({task}, timeout=self._patience)
+            if task.done() and not task.cancelled():
+                task.exception()  # nobody else asks for it
             caller = asyncio.current_task()
             if task.cancelled() and caller is not None and not caller.cancelling():
                 raise OutageError(GIVEN_UP) from None
-            if task.done() and not task.cancelled():
-                task.exception()  # nobody else asks for it
             raise
 
 

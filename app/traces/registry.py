@@ -128,9 +128,9 @@ class TraceRegistry:
                     return False
                 await present.end(drain=False, deadline=DRAIN_SECONDS)  # its next try is now
             others = await self._elsewhere.standing()
-            runs = trace.wanted and others.name_of(trace.holder) is not None
+            runs = trace.wanted and others.name_of(trace.holder) not in (None, self._service)
             await self._store.traces.set_wanted(trace.id, True)
-            if not others.are_there:
+            if not others.are_there or trace.holder == self._service:
                 await self._begin(trace)
                 return True
         await self._see_taken(vhost)
