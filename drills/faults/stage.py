@@ -1,0 +1,339 @@
+"""Where a trial happens: a virtual host, the service, its database, clients, an observer."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any, TypeAlias
+from urllib.parse import urlsplit
+
+import httpx
+
+from drills.faults.clients import ENDS, Clients, Ender
+from drills.faults.history import Key
+from drills.faults.judge import Held, Verdict, judged
+from drills.faults.observer import observed
+from drills.faults.proxy import Proxy
+from drills.judge import opened, stored_events
+from drills.service import Service
+from model.gaps import Gap
+from model.words import EventType
+from tools.servers import Broker, PostgresServer, RabbitCluster, ServerError
+
+POLICY = "channel"  # every client's connection is a participant
+BODY = b"x" * 100
+READY_SECONDS = 60.0
+CAUGHT_UP_SECONDS = 60.0
+CLOSED_SECONDS = 25.0  # the service looks every 15 s by default
+ASKED = 20  # pairs about which the service is asked as well
+
+Settings: TypeAlias = Mapping[str, str]
+
+
+class Stage:
+    """One trial's parts.
+
+    ``notes`` are sentences about what went wrong beside the record: each is an error.
+    ``broker_proxy`` and ``database_proxy`` are None unless the fault asks for them.
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        vhost: str,
+        store: str,
+        database_url: str,
+        folder: Path,
+        *,
+        postgres: PostgresServer | None,
+        settings: Settings,
+    ) -> None:
+        self.broker = broker
+        self.vhost = vhost
+        self.store = store
+        self.database_url = database_url
+        self.folder = folder
+        self.postgres = postgres
+        self.settings = dict(settings)
+        self.notes: list[str] = []
+        self.remarks: list[str] = []
+        self.broker_proxy = Proxy(_port(broker))
+        self.database_proxy = Proxy(postgres.port if postgres else 0)
+        self.services: list[Service] = []
+        self.vhosts = [vhost]
+        self.clients: Clients
+        self.seen: Counter[Key]
+        self.began = time.monotonic()
+
+    @property
+    def service(self) -> Service:
+        """The first service."""
+        return self.services[0]
+
+    def another(
+        self, name: str, settings: Settings | None = None, database_url: str | None = None
+    ) -> Service:
+        """A further service, not started yet, with the same database unless another is given."""
+        folder = self.folder / name
+        folder.mkdir(exist_ok=True)
+        made = Service(
+            self.broker,
+            database_url or self.database_url,
+            folder,
+            settings={**self.settings, **(settings or {})},
+        )
+        self.services.append(made)
+        return made
+
+    # What faults do
+
+    async def pass_by(self, seconds: float) -> None:
+        """Let the load go on."""
+        await asyncio.sleep(seconds)
+
+    async def api(self, method: str, *path: str, json: object = None) -> Any:
+        """Ask the broker's management API."""
+        return await asyncio.to_thread(self.broker.api, method, *path, json=json)
+
+    async def kill(self, service: Service | None = None) -> None:
+        """SIGKILL a service."""
+        await asyncio.to_thread((service or self.service).end, signal.SIGKILL)
+
+    async def restart(self, service: Service | None = None) -> None:
+        """Start a service that was killed, and wait until it answers."""
+        (service or self.service).start()
+        await (service or self.service).listening()
+
+    @asynccontextmanager
+    async def away(self) -> AsyncIterator[None]:
+        """Kill the service, and start it again after the block."""
+        await self.kill()
+        yield
+        await self.restart()
+
+    @asynccontextmanager
+    async def behind(self) -> AsyncIterator[None]:
+        """Have the service stand still during the block."""
+        with frozen(self.service.process.pid):
+            yield
+
+    async def until(
+        self, condition: Callable[[], Awaitable[bool]], seconds: float, what: str
+    ) -> bool:
+        """Wait for a condition; notes that it did not come true. Returns whether it did."""
+        deadline = time.monotonic() + seconds
+        while not await condition():
+            if time.monotonic() > deadline:
+                self.notes.append(f"{what}: not within {seconds:g} s")
+                return False
+            await asyncio.sleep(0.1)
+        return True
+
+    async def trace(self, vhost: str | None = None) -> dict[str, Any]:
+        """What a service that answers says of the trace; empty if none does."""
+        for service in self.services:
+            try:
+                found = await service.get(
+                    f"{vhost or self.vhost}/undefined/undefined/undefined", seconds=10
+                )
+            except (httpx.HTTPError, RuntimeError):
+                continue
+            return dict(found)
+        return {}
+
+    async def runs(self) -> bool:
+        """Whether the trace is running."""
+        return (await self.trace()).get("state") == "running"
+
+    async def captures(self) -> bool:
+        """Whether an event is stored that happens now. Takes some tenths of a second."""
+        return await self.caught_up(5.0)
+
+    async def caught_up(self, seconds: float) -> bool:
+        """Whether everything that was traced until now is stored, within some seconds."""
+        ender = Ender(f"end{time.monotonic_ns()}", self.clients.urls[0], self.clients.history, ())
+        name = ender.name
+        task = asyncio.create_task(ender.live(b"end"))
+        deadline = time.monotonic() + seconds
+        try:
+            while time.monotonic() < deadline:
+                if await self._has_end(name):
+                    return True
+                await asyncio.sleep(0.1)
+            return False
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def _has_end(self, name: str) -> bool:
+        for service in self.services:
+            try:
+                found = await service.get(
+                    "",
+                    seconds=10,
+                    vhost=self.vhost,
+                    exchange=ENDS,
+                    page_size=1,
+                    columns="id,properties",
+                )
+            except httpx.HTTPError:
+                continue
+            if found:
+                last = str(found[0]["properties"].get("message_id", ""))
+                return last.startswith(f"{name}.")
+        return False
+
+    # The verdict
+
+    async def verdict(self) -> Verdict:
+        """Wait for what is still on its way, and judge."""
+        if not await self.caught_up(CAUGHT_UP_SECONDS):
+            trace = await self.trace()
+            self.notes.append(
+                f"what happens is not stored, {CAUGHT_UP_SECONDS:g} s after the fault: the trace is"
+                f" {trace.get('state')} ({trace.get('waiting_for') or trace.get('last_error')})"
+            )
+        await self.until(self._is_closed, CLOSED_SECONDS, "the gap is closed")
+        async with opened(self.database_url) as store:
+            held = [
+                Held(event.id, _key(event), event.stamp)
+                async for event in stored_events(store)
+                if event.vhost == self.vhost
+            ]
+            trace = await store.traces.find(self.vhost)
+            gaps = await store.gaps.newest(trace.id, 100_000)
+        verdict = await asyncio.to_thread(judged, self.clients.history, held, gaps)
+        await self._ask(verdict, held)
+        self._remark(verdict, held)
+        return verdict
+
+    async def _is_closed(self) -> bool:
+        return all(gap["until"] is not None for gap in (await self.trace()).get("gaps", ()))
+
+    async def _ask(self, verdict: Verdict, held: Sequence[Held]) -> None:
+        """See that the service's answers are those that the judge took from the store."""
+        asked = [(wrong.a.id, wrong.b.id, wrong.stored) for wrong in verdict.wrong_outside[:ASKED]]
+        for a, b, stored in asked:
+            answer = await self.service.get(f"compare/{a}/{b}")
+            if (answer["relation"], answer["complete"]) != (stored, True):
+                self.notes.append(f"the service says {answer} of what is stored as {stored}")
+
+    def _remark(self, verdict: Verdict, held: Sequence[Held]) -> None:
+        stored = {each.key for each in held}
+        made = {m.key for each in self.clients.history.made.values() for m in each}
+        unseen = len(made - stored - self.seen.keys() - self.clients.history.unsure)
+        if unseen:
+            self.remarks.append(
+                f"{unseen} of the lost were not traced, or lost to the observer too"
+            )
+        for reason, times in Counter(gap.reason for gap in verdict.gaps).items():
+            self.remarks.append(f"gap, {times} times: {reason}")
+        if verdict.gaps:
+            self.remarks.append(f"{verdict.in_gaps} stored events lie in gaps")
+        for wrong in verdict.wrong_outside[:3]:
+            self.remarks.append(
+                f"wrong: {wrong.a.id} {wrong.a.key} is {wrong.stored} {wrong.b.id} {wrong.b.key},"
+                f" in truth {wrong.true}"
+            )
+
+
+def _key(event: Any) -> Key:
+    identity = str((event.properties or {}).get("message_id", ""))
+    if event.type is EventType.published:
+        return Key(event.type, identity)
+    return Key(event.type, identity, event.queue or "", event.connection)
+
+
+def _port(broker: Broker) -> int:
+    return urlsplit(broker.amqp_url()).port or 5672
+
+
+def _through(url: str, port: int) -> str:
+    """An address with another port on the loopback interface."""
+    parts = urlsplit(url)
+    credentials = parts.netloc.rpartition("@")[0]
+    return parts._replace(netloc=f"{credentials}@127.0.0.1:{port}").geturl()
+
+
+def family(pid: int) -> list[int]:
+    """A process and all its descendants."""
+    found = [pid]
+    for each in found:
+        try:
+            children = Path(f"/proc/{each}/task/{each}/children").read_text().split()
+        except OSError:
+            continue
+        found += map(int, children)
+    return found
+
+
+@contextmanager
+def frozen(pid: int) -> Iterator[None]:
+    """Have a process and its descendants stand still."""
+    _signal(family(pid), signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        _signal(family(pid), signal.SIGCONT)
+
+
+def _signal(pids: Sequence[int], number: signal.Signals) -> None:
+    for pid in pids:
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            continue
+
+
+@asynccontextmanager
+async def staged(
+    broker: Broker,
+    store: str,
+    folder: Path,
+    *,
+    postgres: PostgresServer | None = None,
+    settings: Settings | None = None,
+    pause: float = 0.025,
+    body: bytes = BODY,
+    proxies: bool = False,
+    processes: int = 0,
+) -> AsyncIterator[Stage]:
+    """A stage with a running trace and clients at work."""
+    async with AsyncExitStack() as stack:
+        vhost = stack.enter_context(broker.fresh_vhost("fault"))
+        url = f"sqlite:///{folder / 'itc.db'}"
+        if store == "postgres":
+            if postgres is None:
+                raise ServerError("no PostgreSQL")
+            url = stack.enter_context(postgres.fresh_database("fault"))
+        stage = Stage(broker, vhost, store, url, folder, postgres=postgres, settings=settings or {})
+        own = dict(settings or {})
+        if proxies:
+            await stack.enter_async_context(stage.broker_proxy.open())
+            own["ITC_AMQP_URL"] = _through(broker.amqp_url("/"), stage.broker_proxy.port)
+            if store == "postgres":
+                await stack.enter_async_context(stage.database_proxy.open())
+                own["ITC_DATABASE_URL"] = _through(url, stage.database_proxy.port)
+        stage.services.append(Service(broker, url, folder, processes, settings=own))
+        stack.push_async_callback(_end_all, stage)
+        await stage.restart()
+        await stage.service.start_trace(vhost, POLICY)
+        await stage.until(stage.runs, READY_SECONDS, "the trace runs")
+        nodes = broker.nodes if isinstance(broker, RabbitCluster) else [broker]
+        urls = [node.amqp_url(vhost) for node in nodes]
+        stage.seen = await stack.enter_async_context(observed(urls[0]))
+        stage.clients = Clients(urls, pause=pause, body=body)
+        await stage.clients.start()
+        stack.push_async_callback(stage.clients.stop_at_once)
+        yield stage
+
+
+async def _end_all(stage: Stage) -> None:
+    for service in stage.services:
+        await asyncio.to_thread(service.end, signal.SIGKILL)
