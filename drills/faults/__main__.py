@@ -6,8 +6,8 @@ import argparse
 import asyncio
 import sys
 
+from drills.faults.rows import FAULTS
 from drills.faults.runner import Runner, chosen, report
-from drills.faults.table import FAULTS
 
 
 def arguments() -> argparse.Namespace:

@@ -11,6 +11,7 @@ at nothing: that is what the policy ``channel`` makes of it.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import random
 from abc import ABC, abstractmethod
@@ -23,6 +24,7 @@ import aiormq
 from aiormq.abc import AbstractChannel, DeliveredMessage
 from aiormq.connection import TCPTransportFactory
 from pamqp.commands import Basic
+from pamqp.common import FieldTable
 from yarl import URL
 
 from drills.faults.history import History, Key
@@ -117,8 +119,9 @@ class Client(ABC):
         made = Key(EventType.published, message)
         self._history.note(made, self._who, self._clock)
         self._history.unsure.add(made)
-        headers = {"clock": json.dumps(self._clock), "hops": hops}
-        try:
+        headers: FieldTable = {"clock": json.dumps(self._clock), "hops": hops}
+        # Refused by a full queue: the broker traced it before.
+        with contextlib.suppress(aiormq.exceptions.DeliveryError):
             await channel.basic_publish(
                 self._body,
                 exchange=exchange,
@@ -126,8 +129,6 @@ class Client(ABC):
                 properties=Basic.Properties(message_id=message, headers=headers),
                 timeout=CONFIRM_SECONDS,
             )
-        except aiormq.exceptions.DeliveryError:
-            pass  # refused by a full queue; the broker traced it before
         self._history.unsure.discard(made)
 
     def _tick(self) -> None:
@@ -192,7 +193,7 @@ class Worker(Client):
         hops = told["hops"]
         if isinstance(hops, int) and hops > 0:
             await self._publish(channel, hops - 1)
-        await channel.basic_ack(message.delivery.delivery_tag or 0)
+        await channel.basic_ack(message.delivery_tag or 0)
 
 
 class Ender(Client):

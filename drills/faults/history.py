@@ -21,6 +21,9 @@ class Key(NamedTuple):
     queue: str = ""
     connection: str = ""
 
+    def __str__(self) -> str:
+        return f"{self.type.name} {self.message} {self.queue}".rstrip()
+
 
 class Made(NamedTuple):
     """One event of a client's.

@@ -26,7 +26,8 @@ from itc import Stamp, compare
 from model.gaps import Gap
 from model.words import EventType
 
-PAIRS = 4_000
+PAIRS = 4_000  # drawn from all events, and as many neighbours
+LOSSES = 500  # around which pairs are looked at
 END = 2**63  # greater than any id
 
 
@@ -63,7 +64,8 @@ class Verdict(NamedTuple):
     @property
     def errors(self) -> int:
         """How many errors there are that nothing excuses."""
-        return sum(map(len, (self.lost_outside, self.doubled, self.strange, self.wrong_outside)))
+        found = (self.lost_outside, self.doubled, self.strange, self.wrong_outside)
+        return sum(len(each) for each in found)
 
 
 def judged(
@@ -99,7 +101,8 @@ class _Judge:
             if made.key not in self._first and made.key not in self._history.unsure
         ]
         doubled, strange = self._too_many()
-        wrong = [each for pair in self._pairs(pairs) if (each := self._disagree(*pair))]
+        drawn = [*self._around(lost), *self._pairs(pairs)]
+        wrong = [each for pair in drawn if (each := self._disagree(*pair))]
         return Verdict(
             events=len(self._held),
             lost=len(lost),
@@ -149,6 +152,14 @@ class _Judge:
         return any(
             gap.after_event_id < id_ and id_ < (gap.before_event_id or END) for gap in self._gaps
         )
+
+    def _around(self, lost: Sequence[Made]) -> Iterator[tuple[Held, Held]]:
+        """Of lost events, the nearest before and after that are stored."""
+        by_id = {each.id: each for each in self._first.values()}
+        for made in random.Random(len(lost)).sample(lost, min(len(lost), LOSSES)):
+            before, after = (by_id.get(id_) for id_ in self._bounds(made))
+            if before and after and before.key in self._made and after.key in self._made:
+                yield before, after
 
     def _pairs(self, count: int) -> Iterator[tuple[Held, Held]]:
         """Every delivery with its publish, neighbours, and pairs at random."""

@@ -62,7 +62,7 @@ def key_of(message: DeliveredMessage) -> Key | None:
     identity = properties.get("message_id") if isinstance(properties, dict) else None
     if not isinstance(identity, str):
         return None
-    kind, _, place = (message.delivery.routing_key or "").partition(".")
+    kind, _, place = (message.routing_key or "").partition(".")
     if kind == "publish":
         return Key(EventType.published, identity)
     return Key(EventType.received, identity, place, str(told.get("connection")))

@@ -129,7 +129,7 @@ class Proxy:
         raise ConnectionResetError
 
     async def _passable(self, link: _Link) -> None:
-        while self.is_partitioned or link.is_stalled:
+        while self.is_partitioned or link.is_stalled:  # noqa: ASYNC110 - of two, and rare
             await asyncio.sleep(0.02)
 
 

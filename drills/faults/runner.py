@@ -15,8 +15,9 @@ from typing import Self
 import msgspec
 
 from drills.faults.judge import Verdict
+from drills.faults.rows import FAULTS
 from drills.faults.stage import Stage, staged
-from drills.faults.table import FAULTS, Fault, Store
+from drills.faults.table import Fault, Store
 from tools.servers import Broker, PostgresServer, RabbitCluster, RabbitNode, ServerError
 
 WARM_SECONDS = 1.5
@@ -149,19 +150,26 @@ class Runner:
         """Run one row."""
         result = Result(fault.name, store)
         for _ in range(trials):
+            broker = await self._broker(fault.broker)
+            postgres = await self._database() if store == "postgres" else None
             began = time.monotonic()
             try:
                 async with asyncio.timeout(TRIAL_SECONDS):
-                    await self._trial(fault, store, result)
+                    await self._trial(fault, store, result, broker, postgres)
             except (ServerError, TimeoutError, RuntimeError) as error:
                 result.trials += 1
                 result.fail(f"the trial broke off: {type(error).__name__} {error}")
             result.seconds += time.monotonic() - began
         return result
 
-    async def _trial(self, fault: Fault, store: Store, result: Result) -> None:
-        broker = await self._broker(fault.broker)
-        postgres = await self._database() if store == "postgres" else None
+    async def _trial(
+        self,
+        fault: Fault,
+        store: Store,
+        result: Result,
+        broker: Broker,
+        postgres: PostgresServer | None,
+    ) -> None:
         with tempfile.TemporaryDirectory(prefix="rabbitmq-itc-fault-") as place:
             async with staged(
                 broker,
@@ -173,6 +181,7 @@ class Runner:
                 body=fault.body,
                 proxies=fault.proxies,
                 processes=fault.processes,
+                own_clock=fault.own_clock,
             ) as stage:
                 verdict = await self._played(fault, stage)
                 result.add(verdict, stage.notes, stage.remarks)
@@ -186,13 +195,7 @@ class Runner:
 
     async def _broker(self, kind: str) -> Broker:
         if kind not in self._brokers:
-            made: Broker = {
-                "node": RabbitNode,
-                "cluster": RabbitCluster,
-                "no statistics": lambda: RabbitNode(
-                    settings={"management_agent.disable_metrics_collector": "true"}
-                ),
-            }[kind]()
+            made = _made(kind)
             self._stack.callback(made.close)
             self._brokers[kind] = await asyncio.to_thread(made.start)
         return self._brokers[kind]
@@ -203,3 +206,11 @@ class Runner:
             self._stack.callback(made.close)
             self._postgres = await asyncio.to_thread(made.start)
         return self._postgres
+
+
+def _made(kind: str) -> Broker:
+    if kind == "cluster":
+        return RabbitCluster()
+    if kind == "no statistics":
+        return RabbitNode(settings={"management_agent.disable_metrics_collector": "true"})
+    return RabbitNode()

@@ -8,7 +8,12 @@ import signal
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import (
+    AbstractContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    contextmanager,
+)
 from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
@@ -22,15 +27,25 @@ from drills.faults.observer import observed
 from drills.faults.proxy import Proxy
 from drills.judge import opened, stored_events
 from drills.service import Service
-from model.gaps import Gap
 from model.words import EventType
-from tools.servers import Broker, PostgresServer, RabbitCluster, ServerError
+from tools.servers import (
+    Broker,
+    PostgresServer,
+    RabbitCluster,
+    RabbitNode,
+    ServerError,
+    wait_until,
+)
 
 POLICY = "channel"  # every client's connection is a participant
 BODY = b"x" * 100
+CLOCK_FILE = "ahead"
+CLOCK_FOLDER = Path(__file__).parent / "clock"
 READY_SECONDS = 60.0
+ANSWER_SECONDS = 5.0
 CAUGHT_UP_SECONDS = 60.0
 CLOSED_SECONDS = 25.0  # the service looks every 15 s by default
+MOST_GAPS = 100_000
 ASKED = 20  # pairs about which the service is asked as well
 
 Settings: TypeAlias = Mapping[str, str]
@@ -66,15 +81,22 @@ class Stage:
         self.broker_proxy = Proxy(_port(broker))
         self.database_proxy = Proxy(postgres.port if postgres else 0)
         self.services: list[Service] = []
-        self.vhosts = [vhost]
+        self.silent: list[Service] = []  # not to be asked
+        self.stack = AsyncExitStack()
         self.clients: Clients
         self.seen: Counter[Key]
-        self.began = time.monotonic()
 
     @property
     def service(self) -> Service:
         """The first service."""
         return self.services[0]
+
+    @property
+    def database(self) -> PostgresServer:
+        """The PostgreSQL server; raises RuntimeError on SQLite."""
+        if self.postgres is None:
+            raise RuntimeError("the database is no server")
+        return self.postgres
 
     def another(
         self, name: str, settings: Settings | None = None, database_url: str | None = None
@@ -110,6 +132,59 @@ class Stage:
         (service or self.service).start()
         await (service or self.service).listening()
 
+    async def kill_trace_process(self) -> None:
+        """SIGKILL the first process that runs traces; the service starts another."""
+        await asyncio.to_thread(
+            wait_until, lambda: bool(self.service.trace_processes()), READY_SECONDS, "a process"
+        )
+        for pid in self.service.trace_processes()[:1]:
+            os.kill(pid, signal.SIGKILL)
+
+    async def restart_broker(self, node: RabbitNode | None = None) -> None:
+        """SIGKILL the broker, or one of its nodes, and start it again."""
+        struck = node or self.broker
+        if not isinstance(struck, RabbitNode):
+            raise ServerError("a broker of somebody else's is not killed")
+        await asyncio.to_thread(struck.kill)
+        await self.pass_by(1)
+        await asyncio.to_thread(struck.start)
+
+    def frozen_database(self) -> AbstractContextManager[None]:
+        """Have PostgreSQL stand still during the block."""
+        return frozen(self.database.pid)
+
+    @contextmanager
+    def partition(self) -> Iterator[None]:
+        """Cut the first service off from broker and database during the block, silently."""
+        proxies = (self.broker_proxy, self.database_proxy)
+        for proxy in proxies:
+            proxy.is_partitioned = True
+        try:
+            yield
+        finally:
+            for proxy in proxies:
+                proxy.is_partitioned = False
+
+    @contextmanager
+    def without(self, service: Service) -> Iterator[None]:
+        """Ask this service nothing during the block."""
+        self.silent.append(service)
+        try:
+            yield
+        finally:
+            self.silent.remove(service)
+
+    async def slowly(self, seconds: float) -> Settings:
+        """Settings with which everything that a service says takes this long to its broker."""
+        proxy = Proxy(_port(self.broker))
+        proxy.delay = seconds
+        await self.stack.enter_async_context(proxy.open())
+        return {"ITC_AMQP_URL": _through(self.broker.amqp_url("/"), proxy.port)}
+
+    def set_clock_forward(self, seconds: float) -> None:
+        """Set the service's clock forward, if it has one of its own."""
+        (self.folder / CLOCK_FILE).write_text(str(seconds))
+
     @asynccontextmanager
     async def away(self) -> AsyncIterator[None]:
         """Kill the service, and start it again after the block."""
@@ -135,17 +210,23 @@ class Stage:
             await asyncio.sleep(0.1)
         return True
 
-    async def trace(self, vhost: str | None = None) -> dict[str, Any]:
+    async def trace(self) -> dict[str, Any]:
         """What a service that answers says of the trace; empty if none does."""
-        for service in self.services:
-            try:
-                found = await service.get(
-                    f"{vhost or self.vhost}/undefined/undefined/undefined", seconds=10
-                )
-            except (httpx.HTTPError, RuntimeError):
-                continue
-            return dict(found)
+        for service in self._asked():
+            if found := await self.trace_of(service):
+                return found
         return {}
+
+    async def trace_of(self, service: Service) -> dict[str, Any]:
+        """What this service says of the trace; empty if it does not answer."""
+        path = f"{self.vhost}/undefined/undefined/undefined"
+        try:
+            return dict(await service.get(path, seconds=ANSWER_SECONDS))
+        except httpx.HTTPError:
+            return {}
+
+    def _asked(self) -> list[Service]:
+        return [each for each in self.services if each not in self.silent and each.is_running]
 
     async def runs(self) -> bool:
         """Whether the trace is running."""
@@ -172,11 +253,11 @@ class Stage:
             await asyncio.gather(task, return_exceptions=True)
 
     async def _has_end(self, name: str) -> bool:
-        for service in self.services:
+        for service in self._asked():
             try:
                 found = await service.get(
                     "",
-                    seconds=10,
+                    seconds=ANSWER_SECONDS,
                     vhost=self.vhost,
                     exchange=ENDS,
                     page_size=1,
@@ -194,10 +275,10 @@ class Stage:
     async def verdict(self) -> Verdict:
         """Wait for what is still on its way, and judge."""
         if not await self.caught_up(CAUGHT_UP_SECONDS):
-            trace = await self.trace()
+            said = await self.trace()
             self.notes.append(
                 f"what happens is not stored, {CAUGHT_UP_SECONDS:g} s after the fault: the trace is"
-                f" {trace.get('state')} ({trace.get('waiting_for') or trace.get('last_error')})"
+                f" {said.get('state')} ({said.get('waiting_for') or said.get('last_error')})"
             )
         await self.until(self._is_closed, CLOSED_SECONDS, "the gap is closed")
         async with opened(self.database_url) as store:
@@ -207,7 +288,7 @@ class Stage:
                 if event.vhost == self.vhost
             ]
             trace = await store.traces.find(self.vhost)
-            gaps = await store.gaps.newest(trace.id, 100_000)
+            gaps = await store.gaps.newest(trace.id, MOST_GAPS) if trace else []
         verdict = await asyncio.to_thread(judged, self.clients.history, held, gaps)
         await self._ask(verdict, held)
         self._remark(verdict, held)
@@ -220,7 +301,7 @@ class Stage:
         """See that the service's answers are those that the judge took from the store."""
         asked = [(wrong.a.id, wrong.b.id, wrong.stored) for wrong in verdict.wrong_outside[:ASKED]]
         for a, b, stored in asked:
-            answer = await self.service.get(f"compare/{a}/{b}")
+            answer = await self._asked()[0].get(f"compare/{a}/{b}")
             if (answer["relation"], answer["complete"]) != (stored, True):
                 self.notes.append(f"the service says {answer} of what is stored as {stored}")
 
@@ -303,6 +384,7 @@ async def staged(
     body: bytes = BODY,
     proxies: bool = False,
     processes: int = 0,
+    own_clock: bool = False,
 ) -> AsyncIterator[Stage]:
     """A stage with a running trace and clients at work."""
     async with AsyncExitStack() as stack:
@@ -313,7 +395,10 @@ async def staged(
                 raise ServerError("no PostgreSQL")
             url = stack.enter_context(postgres.fresh_database("fault"))
         stage = Stage(broker, vhost, store, url, folder, postgres=postgres, settings=settings or {})
+        stage.stack = stack
         own = dict(settings or {})
+        if own_clock:
+            own |= {"PYTHONPATH": str(CLOCK_FOLDER), "DRILL_CLOCK": str(folder / CLOCK_FILE)}
         if proxies:
             await stack.enter_async_context(stage.broker_proxy.open())
             own["ITC_AMQP_URL"] = _through(broker.amqp_url("/"), stage.broker_proxy.port)

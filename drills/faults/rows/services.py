@@ -1,0 +1,118 @@
+"""Several services on one trace, one after another and at a time."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import signal
+
+from drills.faults.stage import Stage, frozen
+from drills.faults.table import BOTH, POSTGRES, fault
+from drills.service import Service
+from tools.servers import ServerError
+
+CONNECT_SECONDS = 0.4  # on the way of each thing that the slow service says
+TAKEOVERS = 3
+STRIKES = 6
+TAKEN_OVER_SECONDS = 10.0
+
+
+@fault(
+    "takeover",
+    "a service that takes over slowly while the one before still writes",
+    stores=BOTH,
+)
+async def _takeover(stage: Stage) -> None:
+    """The one that comes restores from the store long before it has the queue."""
+    old = stage.service
+    for number in range(TAKEOVERS):
+        new = stage.another(f"takeover{number}", await stage.slowly(CONNECT_SECONDS))
+        if not await starts(stage, new):
+            stage.services.remove(new)
+            async with stage.away():  # refused, as on SQLite: it has to be alone
+                await stage.pass_by(1)
+            continue
+        await stage.pass_by(random.uniform(2, 5))
+        await stage.kill(old)
+        stage.services.remove(old)
+        old = new
+        await stage.until(stage.captures, 30, "the trace goes on with the next service")
+
+
+@fault("two-databases", "two services with two databases and one queue name")
+async def _two_databases(stage: Stage) -> None:
+    """The second must not take any of what is the first one's."""
+    (stage.folder / "other").mkdir()
+    url = f"sqlite:///{stage.folder / 'other' / 'other.db'}"
+    other = stage.another("other", database_url=url)
+    if await starts(stage, other):
+        await other.start_trace(stage.vhost, "channel")
+        await stage.pass_by(3)
+        async with stage.away():
+            await stage.pass_by(3)
+        await stage.pass_by(3)
+        await stage.kill(other)
+    stage.services.remove(other)
+
+
+@fault(
+    "three-services",
+    "three services, killed, paused and cut off by turns",
+    stores=POSTGRES,
+    proxies=True,
+)
+async def _three_services(stage: Stage) -> None:
+    for number in (2, 3):
+        if not await starts(stage, stage.another(f"service{number}")):
+            stage.notes.append(f"service {number} does not start")
+            return
+    strikes = itertools.cycle((_killed, _paused, _cut_off))
+    for _ in range(STRIKES):
+        await next(strikes)(stage)
+        await stage.pass_by(1)
+
+
+async def _killed(stage: Stage) -> None:
+    holder = await _holder(stage)
+    await stage.kill(holder)
+    with stage.without(holder):
+        await _goes_on(stage, "kill")
+    await stage.restart(holder)
+
+
+async def _paused(stage: Stage) -> None:
+    holder = await _holder(stage)
+    with stage.without(holder), frozen(holder.process.pid):
+        await _goes_on(stage, "pause")
+
+
+async def _cut_off(stage: Stage) -> None:
+    with stage.without(stage.service), stage.partition():
+        await _goes_on(stage, "partition")
+
+
+async def _goes_on(stage: Stage, after: str) -> None:
+    await stage.until(
+        stage.captures, TAKEN_OVER_SECONDS, f"another service goes on after a {after}"
+    )
+
+
+async def _holder(stage: Stage) -> Service:
+    """The service that has the trace, as far as one says so; any otherwise."""
+    for service in stage.services:
+        if (await stage.trace_of(service)).get("holder") == service.port:
+            return service
+    return random.choice(stage.services)
+
+
+async def starts(stage: Stage, service: Service) -> bool:
+    """Whether a further service starts; if it refuses, it must have ended by itself."""
+    service.start()
+    try:
+        await service.listening()
+    except ServerError:
+        if service.is_running:
+            stage.notes.append("a service neither starts nor ends")
+        service.end(signal.SIGKILL)
+        return False
+    return True
