@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from drills.faults.history import History, Key, Made
 from drills.workload import relation
-from itc import Stamp, compare
+from itc import Stamp, compare, unpack
 from model.gaps import Gap
 from model.words import EventType
 
@@ -32,11 +32,17 @@ END = 2**63  # greater than any id
 
 
 class Held(NamedTuple):
-    """A stored event, as far as the judge looks at it."""
+    """A stored event, as far as the judge looks at it; ``clock`` and ``interval`` are its stamp."""
 
     id: int
     key: Key
-    stamp: Stamp
+    clock: bytes
+    interval: str
+
+    @property
+    def stamp(self) -> Stamp:
+        """Its stamp, which takes far more room than what it is made of."""
+        return unpack(self.clock, self.interval)
 
 
 class Wrong(NamedTuple):

@@ -6,7 +6,7 @@ import asyncio
 import os
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from types import TracebackType
@@ -15,14 +15,12 @@ from typing import Self
 import msgspec
 
 from drills.faults.judge import Verdict
-from drills.faults.rows import FAULTS
 from drills.faults.stage import Stage, staged
 from drills.faults.table import Fault, Store
 from tools.servers import Broker, PostgresServer, RabbitCluster, RabbitNode, ServerError
 
 WARM_SECONDS = 1.5
 AFTER_SECONDS = 1.5
-TRIAL_SECONDS = 240.0
 
 HEAD = (
     "fault",
@@ -110,16 +108,20 @@ def report(results: Sequence[Result]) -> str:
 
 
 def chosen(
-    names: Sequence[str], store: Store | None, *, short: bool = False
+    faults: Iterable[Fault],
+    names: Sequence[str] = (),
+    store: Store | None = None,
+    *,
+    short: bool = False,
 ) -> list[tuple[Fault, Store]]:
-    """The rows that are asked for, in the table's order."""
+    """The rows that are asked for, in their order."""
     return [
         (fault, each)
-        for fault in FAULTS.values()
+        for fault in faults
         for each in fault.stores
         if (not names or fault.name in names)
         and (store is None or each == store)
-        and (not short or fault.short)
+        and (not short or each in fault.short)
     ]
 
 
@@ -154,7 +156,7 @@ class Runner:
             postgres = await self._database() if store == "postgres" else None
             began = time.monotonic()
             try:
-                async with asyncio.timeout(TRIAL_SECONDS):
+                async with asyncio.timeout(fault.seconds):
                     await self._trial(fault, store, result, broker, postgres)
             except (ServerError, TimeoutError, RuntimeError) as error:
                 result.trials += 1

@@ -283,7 +283,7 @@ class Stage:
         await self.until(self._is_closed, CLOSED_SECONDS, "the gap is closed")
         async with opened(self.database_url) as store:
             held = [
-                Held(event.id, _key(event), event.stamp)
+                Held(event.id, _key(event), event.clock or b"", event.interval)
                 async for event in stored_events(store)
                 if event.vhost == self.vhost
             ]

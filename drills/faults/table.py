@@ -23,7 +23,8 @@ class Fault:
     ``broker``: which one it needs. ``settings`` are the service's. ``pause`` and ``body`` are
     those of the clients. ``proxies``: the service reaches its broker and its database through
     `Proxy`. ``processes``: as ``ITC_TRACE_PROCESSES``. ``own_clock``: the service has a clock that
-    can be set. ``short``: in the short form.
+    can be set. ``seconds``: how long a trial may take. ``short``: the stores on which it is in the
+    short form.
     """
 
     name: str
@@ -37,7 +38,8 @@ class Fault:
     proxies: bool = False
     processes: int = 0
     own_clock: bool = False
-    short: bool = False
+    seconds: float = 240.0
+    short: tuple[Store, ...] = ()
 
 
 FAULTS: dict[str, Fault] = {}

@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 
 from drills.faults.stage import Stage
-from drills.faults.table import BOTH, fault
+from drills.faults.table import BOTH, SQLITE, fault
 from tools.servers import RabbitCluster
 
 BACK_SECONDS = 25.0  # heartbeats show a half-open connection within 20 s
 PATIENCE_SECONDS = 60.0
 
 
-@fault("tracing", "tracing switched off and on again between two checks", short=True)
+@fault("tracing", "tracing switched off and on again between two checks", short=SQLITE)
 async def _tracing(stage: Stage) -> None:
     await _off_and_on(stage)
 

@@ -15,7 +15,7 @@ from drills.faults.table import BOTH, POSTGRES, fault
 AWAY_SECONDS = 6.0
 SMALL_QUEUE = {"ITC_TRACE_QUEUE_MAX_MESSAGES": "1000", "ITC_PREFETCH": "300"}
 TERMINATIONS = 60
-DOUBTS = 0.2  # the share of commits
+DOUBTS = 0.3  # the share of commits
 BACK_SECONDS = 60.0
 
 
@@ -24,7 +24,6 @@ BACK_SECONDS = 60.0
     "the database away for a short while, with a small queue",
     stores=BOTH,
     settings=SMALL_QUEUE,
-    short=True,
 )
 async def _away(stage: Stage) -> None:
     if stage.store == "sqlite":
@@ -61,13 +60,13 @@ async def _terminated(stage: Stage) -> None:
     await _no_bug(stage)
 
 
-@fault("doubts", "commits in doubt, repeatedly", stores=POSTGRES, proxies=True, short=True)
+@fault("doubts", "commits in doubt, repeatedly", stores=POSTGRES, proxies=True, short=POSTGRES)
 async def _doubts(stage: Stage) -> None:
     def is_committed(sent: bytes) -> bool:
         return b"COMMIT" in sent and random.random() < DOUBTS
 
     stage.database_proxy.on_sent = is_committed
-    await stage.pass_by(15)
+    await stage.pass_by(8)
     stage.database_proxy.on_sent = None
     await _no_bug(stage)
 

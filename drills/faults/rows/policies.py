@@ -12,7 +12,7 @@ from typing import Literal
 
 from drills.faults.proxy import is_ack
 from drills.faults.stage import Stage
-from drills.faults.table import BOTH, fault
+from drills.faults.table import BOTH, POSTGRES, fault
 
 EVERY_QUEUE = "^(?!observer).*$"
 TTL: Mapping[str, object] = {"message-ttl": 1000}
@@ -37,7 +37,13 @@ async def policy(
         await stage.api("DELETE", kind, stage.vhost, "drill")
 
 
-@fault("ttl", "a policy: message-ttl 1000, service behind", stores=BOTH, settings=SMALL_PREFETCH)
+@fault(
+    "ttl",
+    "a policy: message-ttl 1000, service behind",
+    stores=BOTH,
+    settings=SMALL_PREFETCH,
+    short=POSTGRES,
+)
 async def _ttl(stage: Stage) -> None:
     async with policy(stage, TTL), stage.behind():
         await stage.pass_by(5)
@@ -68,7 +74,6 @@ async def _length(stage: Stage) -> None:
     "a policy: max-length 100, slow acknowledgements, connections cut",
     stores=BOTH,
     proxies=True,
-    short=True,
 )
 async def _length_slow(stage: Stage) -> None:
     async with policy(stage, LENGTH):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from drills.faults.rows.policies import cut_with_slow_acknowledgements
 from drills.faults.stage import Stage
-from drills.faults.table import BOTH, fault
+from drills.faults.table import BOTH, SQLITE, fault
 
 TRACE_QUEUE = "itc.trace"
 TRACE_EXCHANGE = "amq.rabbitmq.trace"
@@ -19,6 +19,7 @@ BIND_SECONDS = 20.0  # the service looks every 15 s
     "full-slow",
     "the queue's own limit, slow acknowledgements, connections cut",
     stores=BOTH,
+    short=SQLITE,
     proxies=True,
     settings=SMALL_QUEUE,
 )
@@ -49,7 +50,7 @@ async def _full_thirds(stage: Stage) -> None:
         await stage.pass_by(3)
 
 
-@fault("purge-away", "the trace queue purged while the service is away", short=True)
+@fault("purge-away", "the trace queue purged while the service is away")
 async def _purge_away(stage: Stage) -> None:
     async with stage.away():
         await stage.pass_by(2)
@@ -57,7 +58,10 @@ async def _purge_away(stage: Stage) -> None:
 
 
 @fault(
-    "purge-behind", "the trace queue purged while the service is behind", settings=SMALL_PREFETCH
+    "purge-behind",
+    "the trace queue purged while the service is behind",
+    settings=SMALL_PREFETCH,
+    short=SQLITE,
 )
 async def _purge_behind(stage: Stage) -> None:
     async with stage.behind():
@@ -70,7 +74,7 @@ async def _purge(stage: Stage) -> None:
     await stage.api("DELETE", "queues", stage.vhost, TRACE_QUEUE, "contents")
 
 
-@fault("unbound", "the trace queue's binding removed, and made again by hand")
+@fault("unbound", "the trace queue's binding removed, and made again by hand", short=SQLITE)
 async def _unbound(stage: Stage) -> None:
     await _unbind(stage)
     await stage.pass_by(3)
