@@ -32,7 +32,7 @@ class Service:
         settings: Mapping[str, str] | None = None,
     ) -> None:
         self.port = free_port()
-        self._log = folder / "service.log"
+        self.log = folder / "service.log"
         self._environment = {
             **without_settings(),
             "ITC_AMQP_URL": broker.amqp_url("/"),
@@ -59,7 +59,7 @@ class Service:
         self._process = Child(
             "the service",
             [sys.executable, "-m", "app.cli", "serve"],
-            log=self._log,
+            log=self.log,
             env=self._environment,
             cwd=CHECKOUT,
         )

@@ -32,12 +32,17 @@ END = 2**63  # greater than any id
 
 
 class Held(NamedTuple):
-    """A stored event, as far as the judge looks at it; ``clock`` and ``interval`` are its stamp."""
+    """A stored event, as far as the judge looks at it.
+
+    ``clock`` and ``interval`` are its stamp. ``cause`` is what the service says was received; the
+    judge decides nothing by it.
+    """
 
     id: int
     key: Key
     clock: bytes
     interval: str
+    cause: int | None = None
 
     @property
     def stamp(self) -> Stamp:
@@ -66,6 +71,7 @@ class Verdict(NamedTuple):
     wrong_outside: list[Wrong]
     gaps: Sequence[Gap]
     in_gaps: int  # stored events that lie in a gap
+    bounds: dict[Key, tuple[int, int]]  # of those lost outside: between which ids they belong
 
     @property
     def errors(self) -> int:
@@ -109,10 +115,13 @@ class _Judge:
         doubled, strange = self._too_many()
         drawn = [*self._around(lost), *self._pairs(pairs)]
         wrong = [each for pair in drawn if (each := self._disagree(*pair))]
+        bounds = {made.key: self._bounds(made) for made in lost}
+        outside = {key: each for key, each in bounds.items() if not self._in_a_gap(*each)}
         return Verdict(
             events=len(self._held),
             lost=len(lost),
-            lost_outside=[made.key for made in lost if not self._in_a_gap(*self._bounds(made))],
+            lost_outside=list(outside),
+            bounds=outside,
             doubled=doubled,
             strange=strange,
             wrong=len(wrong),

@@ -49,6 +49,7 @@ class Proxy:
         self.delayed: Callable[[bytes], bool] = bool
         self.is_partitioned = False
         self.on_sent: Callable[[bytes], bool] | None = None
+        self.taken = 0  # connections, ever
         self.port = 0
 
     def stall(self) -> None:
@@ -80,6 +81,7 @@ class Proxy:
         except OSError:
             writer.transport.abort()
             return
+        self.taken += 1
         link = _Link(writer, server)
         self._links.add(link)
         try:

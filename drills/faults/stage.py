@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import time
 from collections import Counter
@@ -27,6 +28,7 @@ from drills.faults.observer import observed
 from drills.faults.proxy import Proxy
 from drills.judge import opened, stored_events
 from drills.service import Service
+from model.event import Event
 from model.words import EventType
 from tools.servers import (
     Broker,
@@ -47,6 +49,8 @@ CAUGHT_UP_SECONDS = 60.0
 CLOSED_SECONDS = 25.0  # the service looks every 15 s by default
 MOST_GAPS = 100_000
 ASKED = 20  # pairs about which the service is asked as well
+
+_ERROR = re.compile(r"[A-Za-z_][\w.]*(Error|Exception|Group)\b")
 
 Settings: TypeAlias = Mapping[str, str]
 
@@ -174,12 +178,13 @@ class Stage:
         finally:
             self.silent.remove(service)
 
-    async def slowly(self, seconds: float) -> Settings:
-        """Settings with which everything that a service says takes this long to its broker."""
+    async def another_slow(self, name: str, seconds: float) -> tuple[Service, Proxy]:
+        """A further service, of which everything takes this long on its way to the broker."""
         proxy = Proxy(_port(self.broker))
         proxy.delay = seconds
         await self.stack.enter_async_context(proxy.open())
-        return {"ITC_AMQP_URL": _through(self.broker.amqp_url("/"), proxy.port)}
+        url = _through(self.broker.amqp_url("/"), proxy.port)
+        return self.another(name, {"ITC_AMQP_URL": url}), proxy
 
     def set_clock_forward(self, seconds: float) -> None:
         """Set the service's clock forward, if it has one of its own."""
@@ -283,14 +288,13 @@ class Stage:
         await self.until(self._is_closed, CLOSED_SECONDS, "the gap is closed")
         async with opened(self.database_url) as store:
             held = [
-                Held(event.id, _key(event), event.clock or b"", event.interval)
-                async for event in stored_events(store)
-                if event.vhost == self.vhost
+                _held(event) async for event in stored_events(store) if event.vhost == self.vhost
             ]
             trace = await store.traces.find(self.vhost)
             gaps = await store.gaps.newest(trace.id, MOST_GAPS) if trace else []
         verdict = await asyncio.to_thread(judged, self.clients.history, held, gaps)
         await self._ask(verdict, held)
+        self.notes += filter(None, map(_bug, self.services))
         self._remark(verdict, held)
         return verdict
 
@@ -314,9 +318,18 @@ class Stage:
                 f"{unseen} of the lost were not traced, or lost to the observer too"
             )
         for reason, times in Counter(gap.reason for gap in verdict.gaps).items():
-            self.remarks.append(f"gap, {times} times: {reason}")
+            last = [gap for gap in verdict.gaps if gap.reason == reason][-1]
+            span = f"after {last.after_event_id} and before {last.before_event_id}"
+            self.remarks.append(f"gap, {times} times, the last {span}: {reason}")
+        if unmatched := _unmatched(held):
+            spread = [each.id for each in unmatched[:: max(1, len(unmatched) // 5)]]
+            self.remarks.append(
+                f"{len(unmatched)} deliveries do not know their publish, which is stored: {spread}"
+            )
         if verdict.gaps:
             self.remarks.append(f"{verdict.in_gaps} stored events lie in gaps")
+        for key in verdict.lost_outside[:: max(1, len(verdict.lost_outside) // 3)][:3]:
+            self.remarks.append(f"lost: {key}, between the events {verdict.bounds[key]}")
         for wrong in verdict.wrong_outside[:3]:
             self.remarks.append(
                 f"wrong: {wrong.a.id} {wrong.a.key} is {wrong.stored} {wrong.b.id} {wrong.b.key},"
@@ -324,11 +337,31 @@ class Stage:
             )
 
 
-def _key(event: Any) -> Key:
+def _bug(service: Service) -> str | None:
+    """The last error in a service's log that it took for a bug of its own."""
+    lines = service.log.read_text(errors="replace").splitlines()
+    if not any(line.startswith("Traceback") for line in lines):
+        return None
+    found = [line for line in lines if _ERROR.match(line)]
+    return f"a bug, by the service's log: {found[-1][:150] if found else 'of no kind'}"
+
+
+def _held(event: Event) -> Held:
     identity = str((event.properties or {}).get("message_id", ""))
-    if event.type is EventType.published:
-        return Key(event.type, identity)
-    return Key(event.type, identity, event.queue or "", event.connection)
+    key = Key(event.type, identity)
+    if event.type is EventType.received:
+        key = Key(event.type, identity, event.queue or "", event.connection)
+    return Held(event.id, key, event.clock or b"", event.interval, event.cause)
+
+
+def _unmatched(held: Sequence[Held]) -> list[Held]:
+    """Deliveries whose publish is stored and is not their cause."""
+    publishes = {each.key.message: each.id for each in held if each.key.queue == ""}
+    return [
+        each
+        for each in held
+        if each.key.queue and each.cause != publishes.get(each.key.message, each.cause)
+    ]
 
 
 def _port(broker: Broker) -> int:

@@ -11,7 +11,9 @@ from drills.faults.table import BOTH, POSTGRES, fault
 from drills.service import Service
 from tools.servers import ServerError
 
-CONNECT_SECONDS = 0.4  # on the way of each thing that the slow service says
+WAY_SECONDS = 0.4  # of everything that the slow service says
+ATTEMPT_SECONDS = 12.0  # in which it tries to get the queue
+LOOK_SECONDS = 0.05
 TAKEOVERS = 3
 STRIKES = 6
 TAKEN_OVER_SECONDS = 10.0
@@ -24,18 +26,23 @@ TAKEN_OVER_SECONDS = 10.0
 )
 async def _takeover(stage: Stage) -> None:
     """The one that comes restores from the store long before it has the queue."""
-    old = stage.service
     for number in range(TAKEOVERS):
-        new = stage.another(f"takeover{number}", await stage.slowly(CONNECT_SECONDS))
-        if not await starts(stage, new):
+        old = stage.service
+        new, proxy = await stage.another_slow(f"takeover{number}", WAY_SECONDS)
+        if not await starts(stage, new):  # refused, as on SQLite: it has to be alone
             stage.services.remove(new)
-            async with stage.away():  # refused, as on SQLite: it has to be alone
+            async with stage.away():
                 await stage.pass_by(1)
             continue
-        await stage.pass_by(random.uniform(2, 5))
+        await stage.pass_by(1)
+        before = proxy.taken
+        for _ in range(int(ATTEMPT_SECONDS / LOOK_SECONDS)):
+            if proxy.taken > before:  # it has restored, and is on its way to the queue
+                break
+            await stage.pass_by(LOOK_SECONDS)
+        await stage.pass_by(random.uniform(1, 3) * WAY_SECONDS)
         await stage.kill(old)
         stage.services.remove(old)
-        old = new
         await stage.until(stage.captures, 30, "the trace goes on with the next service")
 
 
