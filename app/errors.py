@@ -46,6 +46,10 @@ class OutageError(ItcError):
     """Something we depend on is away (broker, database, disk). Wait for it; it is not a bug."""
 
 
+class LeaseLostError(OutageError):
+    """Another run has taken the trace, here or in another service: this one writes nothing more."""
+
+
 class UndeliverableError(OutageError):
     """The broker broke off over a message that it cannot hand to us, and will at each attempt."""
 
@@ -60,6 +64,10 @@ class QueueLostError(OutageError):
 
 class ForeignQueueError(OutageError):
     """There is a queue of our name that somebody else made."""
+
+
+class QueueTakenError(OutageError):
+    """The trace queue belongs to a service with another database."""
 
 
 class SettingsError(ItcError):

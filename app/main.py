@@ -60,16 +60,49 @@ def create_app(settings: Settings) -> FastAPI:
     return build(settings, lambda: open_services(settings), web_folder())
 
 
+class Closing:
+    """How long the service may still take to end, once it is asked to.
+
+    When that is over it no longer waits for the database.
+    """
+
+    def __init__(self, seconds: float, store: Store) -> None:
+        self._seconds = seconds
+        self._store = store
+        self._until: float | None = None
+        self.stopping = asyncio.Event()
+        self._task = asyncio.create_task(self._give_up(), name="closing")
+
+    def left(self) -> float:
+        """How many seconds are left."""
+        if self._until is None:
+            return self._seconds
+        return max(0.0, self._until - asyncio.get_running_loop().time())
+
+    async def end(self) -> None:
+        """Give nothing up: all has ended."""
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _give_up(self) -> None:
+        await self.stopping.wait()
+        self._until = asyncio.get_running_loop().time() + self._seconds
+        await asyncio.sleep(self._seconds)
+        self._store.give_up()
+
+
 @asynccontextmanager
 async def open_services(settings: Settings) -> AsyncIterator[Services]:
     """Open everything behind the routes; close it in reverse order."""
     async with AsyncExitStack() as stack:
         store = await _open_store(settings)
+        closing = Closing(settings.shutdown_seconds, store)
+        stack.push_async_callback(closing.end)
         stack.push_async_callback(store.close)
         management = management_api(settings)
         stack.push_async_callback(management.close)
         watch = _watch_connections(stack, settings, store, management)
-        registry = await _registry(stack, settings, store, management)
+        registry = await _registry(stack, settings, store, management, closing)
         exports, archives = _exports(settings), Archives(settings.archives)
         await store.restamps.clear()  # what a killed one left
         jobs = _jobs(settings, store, registry, archives)
@@ -96,6 +129,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             topologies=Topologies(settings.data_dir.absolute() / "topologies"),
             archives=archives,
             readiness=Readiness(database=store.ping, broker=management.vhosts),
+            stopping=closing.stopping,
         )
 
 
@@ -112,7 +146,11 @@ def _watch_connections(
 
 
 async def _registry(
-    stack: AsyncExitStack, settings: Settings, store: Store, management: ManagementApi
+    stack: AsyncExitStack,
+    settings: Settings,
+    store: Store,
+    management: ManagementApi,
+    closing: Closing,
 ) -> TraceRegistry:
     """The traces, running again where they should; in processes of their own if so set."""
     elsewhere = None
@@ -121,11 +159,11 @@ async def _registry(
         processes = TraceProcesses(settings.trace_processes, line)
         stack.push_async_callback(processes.close)
         elsewhere = processes.run
-    source = _source(settings, management)
+    source = _source(settings, store, management)
     introductions = _introductions(settings, store, management)
     registry = TraceRegistry(store, source, _pipeline(settings), elsewhere, introductions)
     await registry.resume()
-    stack.push_async_callback(registry.shutdown, settings.shutdown_seconds)
+    stack.push_async_callback(lambda: registry.shutdown(closing.left()))
     return registry
 
 
@@ -137,7 +175,7 @@ async def open_capture(settings: Settings) -> AsyncIterator[Callable[[Trace, Fee
         stack.push_async_callback(store.close)
         management = management_api(settings)
         stack.push_async_callback(management.close)
-        source, pipeline = _source(settings, management), _pipeline(settings)
+        source, pipeline = _source(settings, store, management), _pipeline(settings)
         introductions, turn = _introductions(settings, store, management), asyncio.Lock()
         yield lambda trace, feed: RunningTrace(
             trace, store, source, feed, pipeline, turn, introductions
@@ -196,13 +234,14 @@ def management_api(settings: Settings) -> ManagementApi:
     )
 
 
-def _source(settings: Settings, management: ManagementApi) -> TraceSource:
+def _source(settings: Settings, store: Store, management: ManagementApi) -> TraceSource:
     firehose = Firehose(
         settings.amqp_url.reveal(),
         bounds=QueueBounds(settings.trace_queue_max_bytes, settings.trace_queue_max_messages),
         queue=settings.trace_queue,
+        owner=store.name,
     )
-    return TraceSource(firehose, management)
+    return TraceSource(firehose, management, guard=settings.trace_queue_policy)
 
 
 def _announcements(settings: Settings, management: ManagementApi) -> Announcements:
@@ -230,6 +269,8 @@ def _pipeline(settings: Settings) -> PipelineSettings:
         batch_seconds=settings.batch_seconds,
         prefetch=settings.prefetch,
         check_seconds=settings.tracing_check_seconds,
+        mark_seconds=settings.mark_seconds,
+        audit_seconds=settings.audit_seconds,
         shared_places=settings.shared_places,
         retention=Retention(
             keep_events=settings.retention_events,

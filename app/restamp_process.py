@@ -32,13 +32,18 @@ class Order(msgspec.Struct, frozen=True):
     quiet: tuple[str, ...]
 
 
-async def _restamp(order: Order, settings: Settings, paused: asyncio.Event) -> None:
+class Finish(msgspec.Struct, frozen=True):
+    """The trace pauses, and under this epoch it may be written to."""
+
+    epoch: int
+
+
+async def _restamp(order: Order, settings: Settings, paused: asyncio.Future[int]) -> None:
     rules = Rules(order.participant, order.quiet)
     async with open_restamping(settings, order.trace_id, rules, _tell) as restamping:
         await restamping.catch_up()
         _say("caught up")
-        await paused.wait()
-        outcome = await restamping.finish()
+        outcome = await restamping.finish(await paused)
         shown = {"vhost": order.vhost, "participant": order.participant, "quiet": order.quiet}
         _say("done", result={**shown, **msgspec.to_builtins(outcome)})
         await restamping.tidy()
@@ -54,10 +59,10 @@ def _say(word: str, **more: Any) -> None:
     sys.stdout.buffer.flush()
 
 
-async def _watch(orders: asyncio.StreamReader, paused: asyncio.Event) -> None:
+async def _watch(orders: asyncio.StreamReader, paused: asyncio.Future[int]) -> None:
     """Wait for the pause, and then for the end of stdin, at which the process ends at once."""
-    if await orders.readline():
-        paused.set()
+    if line := await orders.readline():
+        paused.set_result(msgspec.json.decode(line, type=Finish).epoch)
         await orders.read()
     os._exit(1)
 
@@ -68,7 +73,7 @@ async def _main() -> None:
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(orders), sys.stdin)
     settings = Settings.model_validate(msgspec.json.decode(await orders.readline()))
     order = msgspec.json.decode(await orders.readline(), type=Order)
-    paused = asyncio.Event()
+    paused: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     watching = asyncio.create_task(_watch(orders, paused))
     try:
         await _restamp(order, settings, paused)

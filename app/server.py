@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+# A terminal that is closed sends SIGHUP: there is no configuration to be read again.
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _BACKLOG = 2_048
 _TICKS_A_SECOND = 10  # uvicorn's
 _REQUESTS_END_WITHIN = 5.0  # seconds that a graceful stop leaves for answers under way
@@ -80,7 +82,7 @@ def bind(settings: Settings) -> socket.socket:
 
 
 async def serve(app: FastAPI, settings: Settings, listener: socket.socket) -> None:
-    """Serve until SIGTERM or SIGINT, then stop in order: streams, requests, parts."""
+    """Serve until SIGTERM, SIGINT or SIGHUP, then stop in order: streams, requests, parts."""
     server = Server(configuration(app, settings))
     async with app.router.lifespan_context(app):
         tune_garbage_collection()
@@ -136,13 +138,14 @@ def _signals_to(server: Server, app: FastAPI) -> Generator[None, None, None]:
         server.stop()
 
     loop = asyncio.get_running_loop()
-    signals = (signal.SIGINT, signal.SIGTERM)
-    for number in signals:
+    # Whoever started us under nohup has SIGHUP ignored.
+    numbers = [each for each in _ENDING if signal.getsignal(each) is not signal.SIG_IGN]
+    for number in numbers:
         loop.add_signal_handler(number, stop)
     try:
         yield
     finally:
-        for number in signals:
+        for number in numbers:
             loop.remove_signal_handler(number)
 
 

@@ -159,6 +159,21 @@ class Settings(BaseSettings):
         description="Number at which it does. Beside its body each takes the broker about 1.7 kB, "
         "and its headers.",
     )
+    trace_queue_policy: bool = Field(
+        default=False,
+        description="Whether to set a policy of our own for our queue where one for other queues "
+        "would make it drop trace messages. The service's account needs the tag policymaker.",
+    )
+    mark_seconds: Annotated[float, Field(ge=0, le=60)] = Field(
+        default=1,
+        description="How often a mark is published in a traced virtual host while there is "
+        "traffic, so that a loss shows; 0 for never.",
+    )
+    audit_seconds: Annotated[float, Field(ge=0, le=3600)] = Field(
+        default=5,
+        description="How often the broker's own counters are held against what was traced; 0 for "
+        "never.",
+    )
     client_seconds: Annotated[float, Field(ge=0, le=60)] = Field(
         default=6,
         description="How long a trace waits to be told who is behind a new connection, where the "

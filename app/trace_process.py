@@ -13,6 +13,7 @@ from collections.abc import Callable
 import msgspec
 import uvloop
 
+from app.children import leave_signals_to_the_service
 from app.garbage import tune_garbage_collection
 from app.main import open_capture
 from app.settings import Settings
@@ -86,6 +87,7 @@ async def _main() -> None:
 
 def main() -> None:
     """Run until stdin ends."""
+    leave_signals_to_the_service()
     tune_garbage_collection()
     uvloop.run(_main())
 

@@ -47,6 +47,10 @@ class Service:
         }
         self._process: Child | None = None
 
+    def set(self, name: str, value: str) -> None:
+        """Set an environment variable for the next start."""
+        self._environment[name] = value
+
     @property
     def process(self) -> Child:
         """The running process; raises RuntimeError if there is none."""

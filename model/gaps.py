@@ -13,7 +13,8 @@ class Gap:
     """A span that may lack events of a trace. Times in µs.
 
     The loss is somewhere after the event ``after_event_id`` (0: before the first) and before
-    ``before_event_id``. The latter and ``until`` are None while it may still go on.
+    ``before_event_id``. The latter and ``until`` are None while it may still go on. ``suspected``
+    says that a stored event tells of the loss, where otherwise the broker or the service did.
     """
 
     id: int
@@ -22,6 +23,7 @@ class Gap:
     since: int
     until: int | None
     reason: str
+    suspected: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """The gap as the API and exports show it."""
@@ -32,6 +34,7 @@ class Gap:
             "since": iso_time(self.since),
             "until": None if self.until is None else iso_time(self.until),
             "reason": self.reason,
+            "suspected": self.suspected,
         }
 
     def spanned_by(self, a: int, b: int) -> bool:

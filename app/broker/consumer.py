@@ -26,6 +26,7 @@ from yarl import URL
 from app.broker.connection import TraceConnection
 from app.broker.deliveries import Delivery
 from app.broker.firehose import TRACE_EXCHANGE, parse
+from app.broker.marks import MarkPublisher, mark_of, queue_prefix
 from app.broker.outages import Place, in_exclusive_use, outage, shown
 from app.broker.trace_queue import QueueBounds, announcements_queue, arguments
 from app.broker.wire import install_tolerant_names
@@ -37,6 +38,8 @@ EVERYTHING = "#"  # the routing key that our queue is bound with
 CONNECT_SECONDS = 10.0
 # How long the consumer of a connection that just broke may still be there.
 LEAVING_SECONDS = 1.0
+# After this time what a quorum queue's leader has received is in its log.
+IN_LOG_SECONDS = 1.0
 # A batch of large bodies is closed early; memory holds several copies of it while it is stored.
 BATCH_BYTES = 16 * 1024 * 1024
 # How far arrival times may run ahead of the clock, in µs: a read yields some hundred messages.
@@ -103,6 +106,10 @@ class TraceStream:
         self._queue = queue
         self._own_queues = (queue, announcements_queue(queue))
         self._own_connection = connection.broker_name
+        self._marks = queue_prefix(queue)
+        self._user = place.user
+        # Delivery tags count from 1: the last that arrived, and the last acknowledged.
+        self._arrived_tag = 0  # delivery tags count from 1: the last one that arrived
         self._gate = connection.gate
         self._place = place
         self._waiting: deque[tuple[int, Delivery]] = deque()
@@ -112,6 +119,9 @@ class TraceStream:
         self._next_at = 0
         self._arrived = asyncio.Event()
         self._lost: OutageError | None = None
+        self._acknowledged = 0
+        self._received = (0.0, 0)  # when, and the last tag, on a cluster
+        self.taken = 0
         self.queue_is_new = queued_before is None
         self.queued_before = queued_before or 0
         self.is_cluster = reading.is_cluster
@@ -140,13 +150,37 @@ class TraceStream:
         self._check()
         with _outages(self._place):
             await self._channel.basic_ack(tag, multiple=True, wait=False)
+        self._acknowledged = tag
+
+    async def queued(self) -> int:
+        """At most how many messages wait, in the queue or here, until they are acknowledged."""
+        ready = await self.ready_messages()
+        return ready + self._arrived_tag - self._acknowledged
 
     async def ready_messages(self) -> int:
-        """How many messages the queue still holds for us, not counting delivered ones."""
+        """How many messages the queue still holds for us, not counting delivered ones.
+
+        The answer also shows that the queue has the acknowledgements before it: ``taken`` is the
+        last tag of these.
+        """
         self._check()
+        acknowledged = self._acknowledged
         with _outages(self._place):
             declared = await self._channel.queue_declare(self._queue, passive=True)
+        self._note_taken(acknowledged)
         return declared.message_count or 0
+
+    def _note_taken(self, tag: int) -> None:
+        """Note that the queue has the acknowledgements up to a tag.
+
+        On a cluster it has only received them, and loses them with its leader unless they are in
+        the log of another node: those that it has had for a while count.
+        """
+        now = time.monotonic()
+        if not self.is_cluster:
+            self.taken = tag
+        elif now - self._received[0] > IN_LOG_SECONDS:
+            self.taken, self._received = self._received[1], (now, tag)
 
     async def consume(self) -> None:
         """Have the broker send messages, as many as the channel's prefetch lets it."""
@@ -203,6 +237,7 @@ class TraceStream:
         first = max(now, min(self._next_at, now + MOST_AHEAD))
         self._next_at = first + len(deliveries)
         self._waiting.extend(enumerate(deliveries, first))
+        self._arrived_tag = deliveries[-1].tag if deliveries else self._arrived_tag
         self._arrived.set()
         self._bytes += sum([len(delivery.body) for delivery in deliveries])
         if self._bytes > BUFFER_BYTES:
@@ -246,17 +281,32 @@ class TraceStream:
             return False
         if isinstance(message, Deliver) and message.queue in self._own_queues:
             return True
-        return message.channel.connection == self._own_connection
+        if message.channel.connection == self._own_connection:
+            return True
+        return self.mark_of(message) is not None
+
+    def mark_of(self, message: Record | Unreadable) -> tuple[str, int] | None:
+        """The series and number of the mark of ours that a trace message is about, if it is."""
+        return mark_of(message, self._marks, self._user)
 
 
 class Firehose:
     """Opens streams: one connection to the broker for each trace."""
 
-    def __init__(self, amqp_url: str, *, bounds: QueueBounds, queue: str = TRACE_QUEUE) -> None:
+    def __init__(
+        self,
+        amqp_url: str,
+        *,
+        bounds: QueueBounds,
+        queue: str = TRACE_QUEUE,
+        owner: str | None = None,
+    ) -> None:
         """Use the account in ``amqp_url``; its path is ignored.
 
-        Two services that trace the same virtual host need different names of ``queue``.
+        Two services that trace the same virtual host into two stores need different names of
+        ``queue``; ``owner`` is our store's name, by which they notice.
         """
+        self.owner = owner
         self._url = URL(amqp_url)
         self.queue = queue
         self.bounds = bounds
@@ -287,6 +337,14 @@ class Firehose:
         finally:
             await _close(connection)
 
+    def marks(self, vhost: str, node: tuple[str, str, int] | None = None) -> MarkPublisher:
+        """What publishes marks, through a node's scheme, host and port or the usual address."""
+        url = self._url
+        if node is not None:
+            scheme, host, port = node
+            url = url.with_scheme(scheme).with_host(host).with_port(port)
+        return MarkPublisher(url, vhost, self.queue)
+
     async def delete_queue(self, vhost: str) -> None:
         """Delete the trace queue of a virtual host and what it holds."""
         connection = await self._connect(vhost)
@@ -313,7 +371,9 @@ class Firehose:
         channel = await connection.channel(publisher_confirms=False)
         if queued is None:
             await channel.declare_queue(
-                self.queue, durable=True, arguments=arguments(self.bounds, quorum=reading.quorum)
+                self.queue,
+                durable=True,
+                arguments=arguments(self.bounds, quorum=reading.quorum, owner=self.owner),
             )
         await channel.set_qos(prefetch_count=reading.prefetch)
         raw = await channel.get_underlay_channel()

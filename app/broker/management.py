@@ -10,8 +10,9 @@ service waits, and an operator can fix it without a restart.
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 from urllib.parse import quote, urlsplit
 
@@ -31,6 +32,9 @@ _OF_CONNECTIONS = (
     *("client_properties", "variable_map", "container_id"),
 )
 
+# A listener's protocol, and the scheme of its address.
+_AMQP_SCHEMES = {"amqp": "amqp", "amqp/ssl": "amqps"}
+
 # What PUT /api/vhosts/NAME clears unless it is sent back.
 _KEPT_ON_PUT = ("description", "tags", "default_queue_type", "metadata")
 
@@ -43,10 +47,13 @@ class BrokerUser(msgspec.Struct, frozen=True):
 
 
 class Node(msgspec.Struct, frozen=True):
-    """A node of the cluster."""
+    """A node of the cluster; ``uptime`` in ms, absent of one that is down."""
 
     name: str
     running: bool = False
+    uptime: int | None = None
+    mem_alarm: bool = False
+    disk_free_alarm: bool = False
 
 
 class Permissions(msgspec.Struct, frozen=True):
@@ -70,6 +77,10 @@ class QueueInfo(msgspec.Struct, frozen=True):
     exclusive: bool = False
     arguments: dict[str, Any] = {}
     effective_policy_definition: dict[str, Any] | list[Any] | None = None  # a list where empty
+    policy: str | None = None
+    operator_policy: str | None = None
+    consumers: int | None = None
+    message_stats: dict[str, Any] | None = None
 
     @property
     def policy_definition(self) -> dict[str, Any]:
@@ -106,6 +117,12 @@ class _Exchange(msgspec.Struct):
 
 class _Page(msgspec.Struct):
     items: list[_Exchange]
+
+
+class VhostCounts(msgspec.Struct, frozen=True):
+    """What a virtual host's channels did, as far as the statistics are; absent where none are."""
+
+    message_stats: dict[str, Any] | None = None
 
 
 class _Listener(msgspec.Struct):
@@ -179,7 +196,22 @@ class ManagementApi:
 
     async def nodes(self) -> list[Node]:
         """The nodes of the cluster, running or not."""
-        return await self._as_service("GET", "/api/nodes?columns=name,running", list[Node])
+        path = f"/api/nodes?columns={','.join(Node.__struct_fields__)}"
+        return await self._as_service("GET", path, list[Node])
+
+    async def vhost_counts(self, vhost: str) -> VhostCounts:
+        """The counters of a virtual host; raises `NotFoundError`."""
+        return await self._as_service("GET", f"/api/vhosts/{_segment(vhost)}", VhostCounts)
+
+    async def amqp_listeners(self) -> dict[str, tuple[str, str, int]]:
+        """Scheme, host and port for AMQP of each running node, by name: the first it has."""
+        overview = await self._as_service("GET", "/api/overview", _Overview)
+        found: dict[str, tuple[str, str, int]] = {}
+        for each in overview.listeners:
+            scheme = _AMQP_SCHEMES.get(each.protocol)
+            if scheme is not None and each.node not in found:
+                found[each.node] = (scheme, each.node.partition("@")[2], each.port)
+        return found
 
     async def reachable_nodes(self) -> set[str]:
         """The running nodes with a management API of their own, which can switch their tracing."""
@@ -203,6 +235,17 @@ class ManagementApi:
         wanted = {"count": count, "ackmode": mode, "encoding": "base64", "truncate": body}
         url = self._base_url + path
         return (await self._request("POST", url, json=wanted, timeout=seconds)).content
+
+    async def set_policy(self, vhost: str, name: str, policy: Mapping[str, Any]) -> None:
+        """Set a policy of a virtual host; raises `NotFoundError`."""
+        path = f"/api/policies/{_segment(vhost)}/{_segment(name)}"
+        await self._request("PUT", self._base_url + path, json=dict(policy))
+
+    async def delete_policy(self, vhost: str, name: str) -> None:
+        """Delete a policy of a virtual host, if there is one of this name."""
+        path = f"/api/policies/{_segment(vhost)}/{_segment(name)}"
+        with contextlib.suppress(NotFoundError):
+            await self._request("DELETE", self._base_url + path)
 
     async def trace_bindings(self, vhost: str) -> list[Binding]:
         """What is bound to the virtual host's trace exchange, our queue and others'."""

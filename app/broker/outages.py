@@ -70,6 +70,11 @@ _REPLIES = [
     ),
     ("in exclusive use", _IN_USE),
     (
+        "queue limit .* is reached",
+        "the virtual host {vhost} may have no more queues, and the trace queue needs a place: "
+        "rabbitmqctl set_vhost_limits -p {vhost} raises its limit",
+    ),
+    (
         "access to (queue|exchange|topic) .* refused",
         "user {user} has too few rights in the virtual host {vhost}: it needs configure, write and "
         "read on the trace queue and read on amq.rabbitmq.trace; " + _RIGHTS,
@@ -127,6 +132,15 @@ def outage(error: BaseException | None, place: Place) -> OutageError:
 def in_exclusive_use(place: Place) -> str:
     """The sentence for a trace queue that has a consumer already."""
     return _filled(_IN_USE, place)
+
+
+def in_use_by_another(vhost: str, queue: str) -> str:
+    """The sentence for a trace queue that belongs to another store."""
+    return (
+        f"the queue {shown(queue)} of {shown(vhost)} belongs to a service with another database. "
+        "Give this one an ITC_TRACE_QUEUE of its own; or, if that service is gone for good: "
+        f"rabbitmqctl delete_queue -p {shown(vhost)} {shown(queue)}"
+    )
 
 
 def _is_not_let_in(error: BaseException | None) -> bool:

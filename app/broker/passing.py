@@ -87,6 +87,7 @@ class PassingStream:
         self._looked_at_head = False
         self._unbroken = 0
         self.is_over = False
+        self.taken = 0  # tags are not the channel's alone
         self.queue_is_new = stream.queue_is_new
         self.queued_before = stream.queued_before
         self.is_cluster = stream.is_cluster
@@ -94,6 +95,7 @@ class PassingStream:
         self.traces_replies = stream.traces_replies
         self.bind = stream.bind
         self.is_own: Callable[[Record | Unreadable], bool] = stream.is_own
+        self.mark_of: Callable[[Record | Unreadable], tuple[str, int] | None] = stream.mark_of
 
     @property
     def remark(self) -> str:
@@ -113,6 +115,10 @@ class PassingStream:
     def buffered(self) -> int:
         """How many messages have arrived and are not taken yet."""
         return self._stream.buffered
+
+    async def queued(self) -> int:
+        """At most how many messages wait, in the queue or here, until they are acknowledged."""
+        return await self._stream.queued() + self._portion
 
     async def ready_messages(self) -> int:
         """How many messages the queue still holds for us."""

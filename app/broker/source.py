@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import NoReturn
+from typing import Any, NoReturn
+
+import msgspec
 
 from app.broker.consumer import EVERYTHING, Firehose, Reading, TraceStream
 from app.broker.firehose import QUARANTINED_BODY
-from app.broker.management import Binding, ManagementApi, QueueInfo
-from app.broker.outages import VirtualHostError, shown
+from app.broker.management import Binding, ManagementApi, Node, QueueInfo
+from app.broker.marks import MarkPublisher
+from app.broker.outages import VirtualHostError, in_use_by_another, shown
 from app.broker.passing import Guide, PassingStream, Shown
-from app.broker.trace_queue import QueueState, fault, state
+from app.broker.trace_queue import QueueState, fault, guarding, is_others, state
 from app.broker.undeliverable import Waiting, waiting
-from app.errors import ForeignQueueError, NotFoundError, OutageError
+from app.errors import ForeignQueueError, NotFoundError, OutageError, QueueTakenError
 
 # How long the broker may take to show some messages, and to show those that it removes: one that
 # is nested deeply enough takes it seconds.
@@ -23,10 +27,32 @@ SHOW_SECONDS = 5.0
 REMOVE_SECONDS = 30.0
 
 
+# All that the broker counts as handed over; redeliveries are among them.
+HANDED_OVER = ("deliver", "deliver_no_ack", "get", "get_no_ack")
+
+
+class Counts(msgspec.Struct, frozen=True):
+    """What the broker counted in a virtual host, without the trace queue's own deliveries.
+
+    Those are counted apart, a moment earlier or later: so the rest is known within bounds.
+    ``started`` is about when each running node did (s since the epoch): its counters then begin
+    anew.
+    """
+
+    publishes: int
+    deliveries_at_least: int
+    deliveries_at_most: int
+    started: dict[str, int]
+
+
 class TraceSource:
     """Opens streams of trace messages, and switches tracing, for every virtual host."""
 
-    def __init__(self, firehose: Firehose, management: ManagementApi) -> None:
+    def __init__(
+        self, firehose: Firehose, management: ManagementApi, *, guard: bool = False
+    ) -> None:
+        """``guard`` keeps policies for other queues off ours, by one of our own."""
+        self._guard = guard
         self._firehose = firehose
         self._management = management
         # Before 4.3.3 the broker loses all but one of concurrent changes of tracing.
@@ -85,7 +111,47 @@ class TraceSource:
         queue = await self._queue(vhost)
         if queue is None:  # a lost stream is the consumer's to report
             return QueueState()
-        return state(queue, self._firehose.bounds, is_bound=await self._is_bound(vhost))
+        found = state(queue, self._firehose.bounds, is_bound=await self._is_bound(vhost))
+        if self._guard and found.harm and queue.policy != self._firehose.queue:
+            await self._management.set_policy(
+                vhost, self._firehose.queue, guarding(self._firehose.queue, self._firehose.bounds)
+            )
+        return found
+
+    async def counts(self, vhost: str) -> Counts | None:
+        """What the channels of a virtual host did, apart from handing us its trace messages.
+
+        None where the broker keeps no statistics, or has none yet. Raises `OutageError`.
+        """
+        own_before = await self._own_deliveries(vhost)
+        try:
+            stats = (await self._management.vhost_counts(vhost)).message_stats
+        except NotFoundError as error:
+            raise _no_vhost(vhost) from error
+        own_after = await self._own_deliveries(vhost)
+        if stats is None:
+            return None
+        deliveries = _sum(stats, HANDED_OVER)
+        return Counts(
+            publishes=_sum(stats, ("publish",)),
+            deliveries_at_least=deliveries - own_after,
+            deliveries_at_most=deliveries - own_before,
+            started=_started(await self._management.nodes()),
+        )
+
+    async def mark_publishers(self, vhost: str) -> list[MarkPublisher]:
+        """What publishes marks: one for each running node, because each has a tracing of its own.
+
+        Raises `OutageError`.
+        """
+        nodes = await self._management.amqp_listeners()
+        if len(nodes) < 2:
+            return [self._firehose.marks(vhost)]
+        return [self._firehose.marks(vhost, node) for node in nodes.values()]
+
+    async def _own_deliveries(self, vhost: str) -> int:
+        queue = await self._queue(vhost)
+        return _sum(queue.message_stats or {}, HANDED_OVER) if queue else 0
 
     async def _reading(self, vhost: str, prefetch: int) -> Reading:
         nodes = await self._management.nodes()
@@ -93,6 +159,8 @@ class TraceSource:
         if queue is None:
             quorum, was_bound = sum(node.running for node in nodes) > 1, True
         else:
+            if is_others(queue, self._firehose.owner):
+                raise QueueTakenError(in_use_by_another(vhost, queue.name))
             self._refuse_foreign(vhost, queue)
             quorum, was_bound = queue.type == "quorum", await self._is_bound(vhost)
         return Reading(prefetch, quorum, is_cluster=len(nodes) > 1, was_bound=was_bound)
@@ -161,8 +229,10 @@ class TraceSource:
             )
 
     async def delete_queue(self, vhost: str) -> None:
-        """Delete the trace queue and what it holds."""
+        """Delete the trace queue and what it holds, and our policy for it."""
         await self._firehose.delete_queue(vhost)
+        if self._guard:
+            await self._management.delete_policy(vhost, self._firehose.queue)
 
 
 def _no_vhost(vhost: str) -> OutageError:
@@ -177,3 +247,19 @@ def _waiting(found: bytes) -> list[Waiting]:
         return waiting(found)
     except ValueError as error:
         raise OutageError(f"the broker's management API is not understood: {error}") from error
+
+
+def _sum(stats: Mapping[str, Any], names: Iterable[str]) -> int:
+    """The sum of some counters; those that never counted are absent."""
+    found = [stats.get(name, 0) for name in names]
+    return sum(number for number in found if type(number) is int)
+
+
+def _started(nodes: Iterable[Node]) -> dict[str, int]:
+    """The nodes that run, and about when each started: the broker says for how long it has run."""
+    now = time.time()
+    return {
+        node.name: round(now - node.uptime / 1000)
+        for node in nodes
+        if node.running and node.uptime is not None
+    }

@@ -7,7 +7,8 @@ for all queues applies to ours too.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -37,6 +38,11 @@ _HARMLESS = frozenset(
     }
 )
 
+# The argument by which a trace queue says whose it is: the broker keeps it and looks away.
+OWNER = "x-itc-store"
+# How our policy for our queue ranks, which keeps those for all queues away from it.
+POLICY_PRIORITY = 1_000_000
+
 
 def announcements_queue(trace_queue: str) -> str:
     """The name of the queue of connections' announcements that goes with a trace queue."""
@@ -54,18 +60,22 @@ class QueueState(msgspec.Struct, frozen=True):
     """The state of our queue.
 
     ``fault`` says why it cannot be ours, ``harm`` what a broker policy does to it; both are None
-    if all is well. ``is_nearly_full`` is None if the broker cannot say yet.
+    if all is well. ``is_nearly_full`` is None if the broker cannot say yet. ``remarks`` say what
+    an operator should know of, a sentence each.
     """
 
     fault: str | None = None
     harm: str | None = None
     is_bound: bool = True
     is_nearly_full: bool | None = None
+    remarks: tuple[str, ...] = ()
 
 
-def arguments(bounds: QueueBounds, *, quorum: bool) -> FieldTable:
-    """The arguments that our queue is declared with."""
+def arguments(bounds: QueueBounds, *, quorum: bool, owner: str | None = None) -> FieldTable:
+    """The arguments that our queue is declared with; ``owner`` is the name of our store."""
     ours: FieldTable = {"x-max-length-bytes": bounds.bytes, "x-max-length": bounds.messages}
+    if owner is not None:
+        ours[OWNER] = owner
     if quorum:
         ours |= {"x-queue-type": "quorum", "x-delivery-limit": MOST_DELIVERIES}
     return ours
@@ -75,10 +85,29 @@ def state(queue: QueueInfo, bounds: QueueBounds, *, is_bound: bool) -> QueueStat
     """Judge a queue by what the broker says about it."""
     return QueueState(
         fault=fault(queue, bounds),
-        harm=_harm(queue.policy_definition, bounds),
+        harm=_harm(queue, bounds),
         is_bound=is_bound,
         is_nearly_full=_is_nearly_full(queue),
+        remarks=tuple(_remarks(queue)),
     )
+
+
+def guarding(queue: str, bounds: QueueBounds) -> dict[str, Any]:
+    """A policy for our queue alone, which comes before those for all queues: only one applies.
+
+    Those of operators apply beside it.
+    """
+    return {
+        "pattern": f"^{re.escape(queue)}$",
+        "definition": {"max-length-bytes": bounds.bytes, "max-length": bounds.messages},
+        "priority": POLICY_PRIORITY,
+        "apply-to": "queues",
+    }
+
+
+def is_others(queue: QueueInfo, owner: str | None) -> bool:
+    """Whether another service's store gets what comes to this queue."""
+    return owner is not None and queue.arguments.get(OWNER, owner) != owner
 
 
 def fault(queue: QueueInfo, bounds: QueueBounds) -> str | None:
@@ -104,7 +133,7 @@ def _is_good(name: str, value: Any, bounds: QueueBounds) -> bool:
         return type(value) is int and value >= least
     if name == "x-overflow":
         return bool(value == "drop-head")
-    return name in _HARMLESS
+    return name == OWNER or name in _HARMLESS
 
 
 def _least(bounds: QueueBounds) -> dict[str, int]:
@@ -115,17 +144,40 @@ def _least(bounds: QueueBounds) -> dict[str, int]:
     }
 
 
-def _harm(policy: Mapping[str, Any], bounds: QueueBounds) -> str | None:
+def _harm(queue: QueueInfo, bounds: QueueBounds) -> str | None:
     """What a policy or operator policy may make us lose."""
-    for name, value in sorted(policy.items()):
-        if name == "message-ttl":
-            return (
-                f"a policy of the broker's removes what waits in the trace queue ({name} {value})"
-            )
+    for name, value in sorted(queue.policy_definition.items()):
+        if name in ("message-ttl", "expires"):
+            return f"{_policy(queue)} removes what waits in the trace queue ({name} {value})"
         least = _least(bounds).get(name)
         if (least is not None and value < least) or (name == "overflow" and value != "drop-head"):
-            return f"a policy of the broker's bounds the trace queue ({name} {value})"
+            return f"{_policy(queue)} bounds the trace queue ({name} {value})"
     return None
+
+
+def _policy(queue: QueueInfo) -> str:
+    """The policies that apply to a queue, in words."""
+    named = [
+        f"{kind} {name[:100]}"
+        for kind, name in (
+            ("the broker's policy", queue.policy),
+            ("the broker's operator policy", queue.operator_policy),
+        )
+        if name
+    ]
+    return " and ".join(named) or "a policy of the broker's"
+
+
+def _remarks(queue: QueueInfo) -> Iterator[str]:
+    """What an operator should know of, though nothing is lost by it."""
+    if "dead-letter-exchange" in queue.policy_definition:
+        exchange = str(queue.policy_definition["dead-letter-exchange"])[:100]
+        yield (
+            f"{_policy(queue)} sends what the trace queue drops to the exchange {exchange!r}: "
+            "whoever reads from there reads trace messages"
+        )
+    if (queue.consumers or 0) > 1:
+        yield f"the trace queue has {queue.consumers} consumers, and each gets a part of it"
 
 
 def _is_nearly_full(queue: QueueInfo) -> bool | None:

@@ -76,12 +76,20 @@ def _remark(one: dict[str, Any]) -> str:
     if one["state"] == "failed":
         return str(one["last_error"])
     doubtful = "" if one["sound"] else "not sound: see rabbitmq-itc doctor"
-    return one["waiting_for"] or doubtful
+    return str(one["waiting_for"] or next(iter(one["remarks"]), doubtful))
+
+
+def _missing(one: dict[str, Any]) -> str:
+    """What the audit found missing; a dash while nobody knows."""
+    audit = one["audit"]
+    if audit is None or audit["publishes"]["counted"] is None:
+        return "-"
+    return str(audit["missing"])
 
 
 def _show(traces: list[dict[str, Any]]) -> None:
     table(
-        ("VHOST", "STATE", "EVENTS", "RATE/S", "LAG", "UNMATCHED", "GAPS", "REMARK"),
+        ("VHOST", "STATE", "EVENTS", "RATE/S", "LAG", "UNMATCHED", "MISSING", "GAPS", "REMARK"),
         (
             (
                 one["vhost"],
@@ -90,6 +98,7 @@ def _show(traces: list[dict[str, Any]]) -> None:
                 f"{one['rate']:.1f}",
                 "?" if one["lag"] is None else one["lag"],
                 one["counters"]["unmatched"],
+                _missing(one),
                 len(one["gaps"]),
                 _remark(one),
             )

@@ -37,7 +37,7 @@ class RestampProcess:
 
     Args:
         settings: the service's, as one line of JSON, for the process's stdin.
-        pause: has a virtual host's trace pause meanwhile.
+        pause: has a virtual host's trace pause meanwhile, and says its epoch.
         archives: what is archived cannot be restamped.
         command: what to start; tests start something else.
     """
@@ -45,7 +45,7 @@ class RestampProcess:
     def __init__(
         self,
         settings: bytes,
-        pause: Callable[[str], AbstractAsyncContextManager[None]],
+        pause: Callable[[str], AbstractAsyncContextManager[int]],
         archives: Archives,
         command: Sequence[str] = (sys.executable, "-m", MODULE),
     ) -> None:
@@ -75,9 +75,9 @@ class RestampProcess:
             child.write(line)
         await _until("caught up", child, report, "nothing has changed, so ask again")
         replayed = time.monotonic()
-        async with self._pause(work["vhost"]):
+        async with self._pause(work["vhost"]) as epoch:
             try:
-                child.write({"do": "finish"})
+                child.write({"do": "finish", "epoch": epoch})
                 otherwise = "it has either the old stamps or the new"
                 done = await _until("done", child, report, otherwise)
             except BaseException:

@@ -7,13 +7,13 @@ from collections import defaultdict
 from typing import NamedTuple
 
 import msgspec
-from sqlalchemy import Executable, bindparam, case, delete, select, update
+from sqlalchemy import Executable, bindparam, case, delete, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from app.errors import NotFoundError
 from app.store import quarantine, rows, tables
 from app.store.aliases import with_aliases
 from app.store.engine import Database, Dialect
+from app.store.leases import lock_trace
 from app.store.subject import Subject, writes
 from app.stored.batches import Batch
 from app.tracker.events import Checkpoint, StampedEvent
@@ -43,15 +43,20 @@ class Batches(Subject):
         connection: AsyncConnection,
         trace_id: int,
         batch: Batch,
+        epoch: int | None = None,
     ) -> range:
         """Store a batch, all or nothing; returns its events' ids, set in their references too.
 
         After an `OutageError`, append the very same batch again: if its commit did succeed, it is
-        recognised by its token and keeps its ids. Only one caller at a time may append to a trace.
-        Raises `NotFoundError` if there is no such trace.
+        recognised by its token and keeps its ids. Only one caller at a time may append to a trace:
+        the one that took it last, whose ``epoch`` says so (`app.store.leases`); None if there can
+        be no other. Raises `NotFoundError` if there is no such trace, and `LeaseLostError`.
         """
         dialect, bounds = self.database.dialect, self._bounds
-        previous_id, stored = await _last_batch(connection, trace_id)
+        # Before anything else: a commit in doubt, which may still be on its way, ends first.
+        previous_id, stored = await lock_trace(
+            connection, trace_id, epoch, tables.traces.c.last_event_id, tables.traces.c.batch
+        )
         if stored == batch.token:
             return _dealt(batch.events, previous_id + 1 - len(batch.events))
         ids = _dealt(batch.events, await _take_ids(connection, len(batch.events)))
@@ -68,6 +73,7 @@ class Batches(Subject):
                 checkpoint=batch.checkpoint.state,
                 window=batch.window,
                 batch=batch.token,
+                ledger=tables.traces.c.ledger if batch.ledger is None else batch.ledger,
                 events=tables.traces.c.events + len(ids),
                 last_event_id=ids[-1] if ids else previous_id,
             )
@@ -84,17 +90,6 @@ async def remove_copies(connection: AsyncConnection, trace_id: int, numbers: lis
             ),
             [{"copy": number} for number in numbers],
         )
-
-
-async def _last_batch(connection: AsyncConnection, trace_id: int) -> tuple[int, bytes | None]:
-    """The last event's id and the last batch's token."""
-    query = select(tables.traces.c.last_event_id, tables.traces.c.batch).where(
-        tables.traces.c.id == trace_id
-    )
-    found = (await connection.execute(query)).one_or_none()
-    if found is None:
-        raise NotFoundError(f"no trace has the number {trace_id}")
-    return found[0], found[1]
 
 
 async def _take_ids(connection: AsyncConnection, count: int) -> int:

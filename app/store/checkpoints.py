@@ -43,6 +43,7 @@ class Checkpoints(Subject):
             select(
                 tables.traces.c.checkpoint,
                 tables.traces.c.window,
+                tables.traces.c.ledger,
                 tables.traces.c.last_event_id,
                 func.coalesce(tables.events.c.recorded_at, tables.traces.c.created_at),
             )
@@ -52,7 +53,7 @@ class Checkpoints(Subject):
         found = (await connection.execute(query)).one_or_none()
         if found is None:
             raise NotFoundError(f"no trace has the number {trace_id}")
-        state, window, last_event_id, recorded_at = found
+        state, window, ledger, last_event_id, recorded_at = found
         references = _shared_references()
         return Restored(
             state=state or b"",
@@ -61,6 +62,7 @@ class Checkpoints(Subject):
             copies=await _copies(connection, trace_id, references),
             handovers=await _handovers(connection, trace_id, handovers, references),
             window=window or b"",
+            ledger=ledger,
             last_event_id=last_event_id,
             recorded_at=recorded_at,
         )

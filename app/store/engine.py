@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import Any, TypeAlias, TypeVar
 
 from sqlalchemy import URL, make_url
-from sqlalchemy.exc import ArgumentError
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
@@ -19,6 +19,10 @@ from app.stored.lanes import Lane
 Dialect: TypeAlias = sqlite.Sqlite | postgres.Postgres
 
 POOL_SECONDS = 60  # how long a transaction waits for a connection
+# How long broken off transactions, and then connections, may take to end.
+LEAVING_SECONDS = 2.0
+
+GIVEN_UP = "the service ends, and did not wait for the database any longer"
 
 T = TypeVar("T")
 Work: TypeAlias = Callable[[AsyncConnection], Awaitable[T]]
@@ -65,14 +69,33 @@ class Database:
         self._readers = {lane: _Readers(self.dialect, lane, places[lane]) for lane in Lane}
         self._writer = self.dialect.writer()
         self._running: set[asyncio.Task[Any]] = set()
+        self._is_given_up = False
+
+    def give_up(self) -> None:
+        """Break off all transactions, and begin no more: the service must end.
+
+        Each raises `OutageError`. A commit on its way is in doubt, as after a crash.
+        """
+        self._is_given_up = True
+        for task in self._running:
+            task.cancel()
 
     async def close(self) -> None:
-        """Wait for running transactions to end, and close all connections."""
+        """Wait for running transactions to end, and close all connections.
+
+        Once it is given up, what does not end soon is left to the end of the process.
+        """
         if self._running:
-            await asyncio.wait(self._running)
-        for readers in self._readers.values():
-            await readers.engine.dispose()
-        await self._writer.dispose()
+            await asyncio.wait(self._running, timeout=self._patience)
+        engines = [self._writer, *(readers.engine for readers in self._readers.values())]
+        closing = [asyncio.create_task(engine.dispose()) for engine in engines]
+        closed, _ = await asyncio.wait(closing, timeout=self._patience)
+        for each in closed:
+            each.result()
+
+    @property
+    def _patience(self) -> float | None:
+        return LEAVING_SECONDS if self._is_given_up else None
 
     async def read(self, work: Work[T], lane: Lane = Lane.quick) -> T:
         """The result of ``work`` in a read-only transaction; raises `OutageError`."""
@@ -95,7 +118,7 @@ class Database:
             return await self._to_its_end(self._read(readers.engine, seconds, work))
 
     async def _read(self, engine: AsyncEngine, seconds: float | None, work: Work[T]) -> T:
-        with translated(self.dialect):
+        with translated(self.dialect, limited=seconds is not None):
             async with engine.begin() as connection:
                 await self.dialect.limit_time(connection, seconds)
                 return await work(connection)
@@ -106,6 +129,9 @@ class Database:
                 return await work(connection)
 
     async def _to_its_end(self, transaction: Coroutine[Any, Any, T]) -> T:
+        if self._is_given_up:
+            transaction.close()
+            raise OutageError(GIVEN_UP)
         task = asyncio.create_task(transaction)
         self._running.add(task)
         task.add_done_callback(self._running.discard)
@@ -113,7 +139,10 @@ class Database:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
             if not task.done():
-                await asyncio.wait({task})
+                await asyncio.wait({task}, timeout=self._patience)
+            caller = asyncio.current_task()
+            if task.cancelled() and caller is not None and not caller.cancelling():
+                raise OutageError(GIVEN_UP) from None
             raise
 
 
@@ -139,11 +168,12 @@ class _Readers:
 
 
 @contextmanager
-def translated(dialect: Dialect) -> Iterator[None]:
+def translated(dialect: Dialect, *, limited: bool = False) -> Iterator[None]:
     """Turn an unreachable database into `OutageError`, a wrong address into `SettingsError`.
 
-    A caller's request that is invalid or takes too long becomes `BadRequestError`. Anything else
-    is a bug in this program, and passes unchanged.
+    A caller's request that is invalid becomes `BadRequestError`, and so does one that takes too
+    long if its time was ``limited``; otherwise somebody else broke it off. Anything else is a bug
+    in this program, and passes unchanged.
     """
     try:
         yield
@@ -157,6 +187,8 @@ def translated(dialect: Dialect) -> Iterator[None]:
             if what := dialect.misconfigured(each):
                 raise SettingsError(f"ITC_DATABASE_URL: {what}") from error
             if dialect.is_timeout(each):
+                if not limited:
+                    raise OutageError("the database broke off a statement") from error
                 raise BadRequestError(
                     "this takes too long to find: narrow it down by vhost, since, until or after"
                 ) from error
@@ -166,11 +198,20 @@ def translated(dialect: Dialect) -> Iterator[None]:
 
 
 def _and_causes(error: BaseException) -> Iterator[BaseException]:
-    """An error, what it wraps and what it came from, outermost first."""
+    """An error, what it wraps and what it came from, outermost first.
+
+    A connection that broke in the middle of a transaction is often seen only when that is to be
+    rolled back, in an error of the library's own.
+    """
     seen: BaseException | None = error
     for _ in range(8):
         if seen is None:
             return
         yield seen
         original = getattr(seen, "orig", None)
-        seen = original if isinstance(original, BaseException) else seen.__cause__
+        if isinstance(original, BaseException):
+            seen = original
+        elif isinstance(seen, SQLAlchemyError):
+            seen = seen.__cause__ or seen.__context__
+        else:
+            seen = seen.__cause__

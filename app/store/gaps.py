@@ -9,6 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import NotFoundError
 from app.store import tables
+from app.store.leases import lock_trace
 from app.store.subject import Subject, reads, writes
 from model.gaps import Gap, spanned_sql
 
@@ -27,31 +28,55 @@ class Gaps(Subject):
         after_event_id: int,
         since: int,
         reason: str,
+        suspected: bool = False,
+        epoch: int | None = None,
     ) -> int:
-        """Note a gap that begins after an event (0: before the first); returns the gap's id."""
+        """Note a gap that begins after an event (0: before the first); returns the gap's id.
+
+        Raises `LeaseLostError` if the trace was taken by another since ``epoch``.
+        """
+        await lock_trace(connection, trace_id, epoch)
         row = {
             "trace_id": trace_id,
             "after_event_id": after_event_id,
             "since": since,
             "reason": reason,
+            "suspected": suspected,
         }
         made = await connection.execute(insert(tables.gaps).values(row).returning(tables.gaps.c.id))
         return int(made.scalar_one())
 
     @writes
     async def close(
-        self, connection: AsyncConnection, gap_id: int, *, before_event_id: int, until: int
+        self,
+        connection: AsyncConnection,
+        gap_id: int,
+        *,
+        before_event_id: int,
+        until: int,
+        epoch: int | None = None,
+        extend: bool = False,
     ) -> None:
         """Note that nothing is missing from an event on; of several such notes the first counts.
 
-        Raises `NotFoundError`.
+        ``extend`` moves the end of a gap that was closed before. Raises `NotFoundError`, and `LeaseLostError` as `open`.
         """
+        whose = select(tables.gaps.c.trace_id).where(tables.gaps.c.id == gap_id)
+        trace_id = (await connection.execute(whose)).scalar_one_or_none()
+        if trace_id is not None:
+            await lock_trace(connection, trace_id, epoch)
         closed = await connection.execute(
             update(tables.gaps)
             .where(tables.gaps.c.id == gap_id)
             .values(
-                before_event_id=func.coalesce(tables.gaps.c.before_event_id, before_event_id),
-                until=func.coalesce(tables.gaps.c.until, until),
+                {"before_event_id": before_event_id, "until": until}
+                if extend
+                else {
+                    "before_event_id": func.coalesce(
+                        tables.gaps.c.before_event_id, before_event_id
+                    ),
+                    "until": func.coalesce(tables.gaps.c.until, until),
+                }
             )
         )
         if closed.rowcount == 0:

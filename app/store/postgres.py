@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from asyncpg import exceptions as errors
-from sqlalchemy import URL, ColumnElement, Table, TableValuedAlias, cast, func, literal
+from sqlalchemy import (
+    URL,
+    BigInteger,
+    ColumnElement,
+    Table,
+    TableValuedAlias,
+    cast,
+    func,
+    literal,
+    text,
+)
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.dialects.postgresql import JSONB, Insert
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
@@ -21,23 +32,45 @@ READERS = {Lane.quick: 8, Lane.follow: 2, Lane.bulk: 2}
 CONNECT_SECONDS = 10
 STATEMENT_SECONDS = 60  # a server that hangs must not hang the service
 POOL_SECONDS = 60
+# A writer's client that says nothing in the middle of a transaction is stopped or cut off, and what
+# it has locked holds up everybody.
+IDLE_SECONDS = 10
 ADVISORY_LOCK = 15_680  # any number, the same for all who change tables
 
-# By SQLSTATE, or by its class: the first two characters alone.
+_LOST = "the connection to the database was lost"
+# By SQLSTATE, or by the first three characters, or by its class: the first two alone.
 _OUTAGES = {
-    "08": "the connection to the database was lost",
+    "08": _LOST,
+    "25006": "the database only reads: a standby, perhaps, that took over",
+    "25P04": "the database broke off the transaction",
     "53": "the database is out of memory, connections or disk space",
     "55P03": "the database is locked",
+    "25P03": "the database broke off a transaction that stood still",
     "40": "the database broke off the transaction",
+    "57P": _LOST,
     "57P01": "the database is shutting down",
     "57P02": "the database has crashed",
     "57P03": "the database is starting up",
     "58": "the database's disk gave an error",
+    "XX000": "the database had an internal error",
 }
+# What the driver says of itself when a connection broke at a moment that it did not expect: it has
+# classes for that, and for wrong calls too, which only the text tells apart.
+_BROKEN = re.compile(
+    "clos(ed|ing)|another operation|released back|manually started transaction|the transaction is"
+)
 _SETTINGS = {
     "28": "the database does not accept this user and password",
     "3D": "there is no database of this name",
 }
+
+
+# The row's xmax is the transaction that has it locked.
+_BREAK_OFF = """
+SELECT pg_terminate_backend(other.pid) FROM traces
+JOIN pg_stat_activity AS other ON other.backend_xid = traces.xmax
+WHERE traces.id = :trace AND other.usename = current_user AND other.pid <> pg_backend_pid()
+"""
 
 
 class Postgres:
@@ -55,7 +88,7 @@ class Postgres:
 
     def writer(self) -> AsyncEngine:
         """The engine of the connections that write."""
-        return self._engine(WRITERS)
+        return self._engine(WRITERS, idle_in_transaction_session_timeout=str(IDLE_SECONDS * 1000))
 
     def reader(self, connections: int = 1, lane: Lane = Lane.quick) -> AsyncEngine:
         """The engine of a lane's connections, which only read."""
@@ -118,6 +151,24 @@ class Postgres:
             limit = literal(str(round(seconds * 1000)))
             await connection.execute(func.set_config("statement_timeout", limit, True).select())
 
+    async def limit_waiting(self, connection: AsyncConnection, seconds: float) -> None:
+        """Have each statement of this transaction wait no longer for somebody's lock."""
+        limit = literal(str(round(seconds * 1000)))
+        await connection.execute(func.set_config("lock_timeout", limit, True).select())
+
+    async def break_off(self, connection: AsyncConnection, trace_id: int) -> None:
+        """End the connection of whoever has a trace's row locked.
+
+        The server may believe in a client that is stopped or cut off for any length of time.
+        """
+        await connection.execute(text(_BREAK_OFF), {"trace": trace_id})
+
+    def now(self, clock: Callable[[], int]) -> ColumnElement[int]:
+        """The server's time, µs: several services use it."""
+        del clock
+        seconds = func.extract("epoch", func.clock_timestamp())
+        return cast(seconds * 1_000_000, BigInteger)
+
     async def reclaim(self, connection: AsyncConnection) -> None:
         """Nothing: the server's own vacuum does it."""
 
@@ -138,10 +189,14 @@ class Postgres:
 
     def outage(self, error: BaseException) -> str | None:
         """What is unavailable, in a sentence, if this driver's error says so."""
+        if isinstance(error, errors.InvalidCachedStatementError):
+            return "the database's tables were changed"
         if isinstance(error, errors.PostgresError):
             return _by_state(_OUTAGES, error)
-        if isinstance(error, errors.InterfaceError) and "closed" in str(error):
-            return _OUTAGES["08"]
+        if isinstance(error, errors.InternalClientError):  # the driver is out of step
+            return _LOST
+        if isinstance(error, errors.InterfaceError) and _BROKEN.search(str(error)):
+            return _LOST
         if isinstance(error, OSError):  # TimeoutError among them
             return f"the database at {self._url.host} cannot be reached"
         return None
@@ -163,4 +218,4 @@ class Postgres:
 
 def _by_state(sentences: dict[str, str], error: errors.PostgresError) -> str | None:
     state: str = getattr(error, "sqlstate", None) or ""
-    return sentences.get(state) or sentences.get(state[:2])
+    return sentences.get(state) or sentences.get(state[:3]) or sentences.get(state[:2])

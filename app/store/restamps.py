@@ -16,6 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from app.errors import ConflictError
 from app.store import tables
 from app.store.aliases import with_aliases
+from app.store.leases import lock_trace
 from app.store.retention import note_first_events
 from app.store.subject import Subject, reads, writes
 from app.stored.restamps import Progress, Rules, Standing
@@ -178,12 +179,15 @@ class Restamps(Subject):
         standing: Standing,
         new: Restamped,
         report: Progress,
+        epoch: int | None = None,
     ) -> None:
         """Have the new stamps, all put aside, take the place of the old.
 
-        Raises `ConflictError` if the trace is not as ``standing`` says any more.
+        Raises `ConflictError` if the trace is not as ``standing`` says any more, `LeaseLostError`
+        if it was taken by another since ``epoch``.
         """
         its = tables.traces.c
+        await lock_trace(connection, trace_id, epoch)
         # Before anything is read: whoever writes to the trace now waits, and then finds it changed.
         changed = await connection.execute(
             update(tables.traces)

@@ -22,6 +22,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from app.errors import ConflictError, NotFoundError
 from app.store import gaps, quarantine, tables, times
 from app.store.batches import remove_copies
+from app.store.leases import lock_trace
 from app.store.subject import Subject, reads, writes
 from app.stored.retention import PrunePlan
 from app.tracker.events import Checkpoint, ParticipantState
@@ -68,24 +69,32 @@ class Retention(Subject):
             participants=[ParticipantState(*row) for row in await connection.execute(ended)],
         )
 
-    async def prune(self, plan: PrunePlan, checkpoint: Checkpoint) -> None:
+    async def prune(
+        self, plan: PrunePlan, checkpoint: Checkpoint, epoch: int | None = None
+    ) -> None:
         """Carry out a plan, with the checkpoint of a tracker that has forgotten these events.
 
-        Raises `ConflictError` if the trace has moved on since the plan was made. After any error
-        the tracker has forgotten what is still stored: restore it.
+        Raises `ConflictError` if the trace has moved on since the plan was made, `LeaseLostError`
+        if it was taken by another since ``epoch``. After any error the tracker has forgotten what
+        is still stored: restore it.
         """
-        await self._remove(plan, checkpoint)
+        await self._remove(plan, checkpoint, epoch)
         await self.database.write(self.database.dialect.reclaim)
 
     @writes
     async def _remove(
-        self, connection: AsyncConnection, plan: PrunePlan, checkpoint: Checkpoint
+        self,
+        connection: AsyncConnection,
+        plan: PrunePlan,
+        checkpoint: Checkpoint,
+        epoch: int | None,
     ) -> None:
         if checkpoint.participants or checkpoint.copies_added or checkpoint.channels:
             raise ConflictError(
                 "retention takes its turn between batches, not with events on the way"
             )
         trace_id, before_id = plan.trace_id, plan.before_id
+        await lock_trace(connection, trace_id, epoch)
         await connection.execute(
             update(tables.traces)
             .where(tables.traces.c.id == trace_id)

@@ -7,10 +7,19 @@ import functools
 import itertools
 import sqlite3
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from sqlalchemy import URL, ColumnElement, Connection, Table, TableValuedAlias, event, func
+from sqlalchemy import (
+    URL,
+    ColumnElement,
+    Connection,
+    Table,
+    TableValuedAlias,
+    event,
+    func,
+    literal,
+)
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.dialects.sqlite import Insert
 from sqlalchemy.engine.interfaces import DBAPIConnection
@@ -158,6 +167,16 @@ class Sqlite:
         """Interrupt what this connection runs after this time; None for no limit."""
         raw = await connection.get_raw_connection()
         raw.info["deadline"].at = None if seconds is None else time.monotonic() + seconds
+
+    async def limit_waiting(self, connection: AsyncConnection, seconds: float) -> None:
+        """Nothing: a transaction that writes has waited for its turn before it begins."""
+
+    async def break_off(self, connection: AsyncConnection, trace_id: int) -> None:
+        """Nothing: a process that is killed leaves no transaction open."""
+
+    def now(self, clock: Callable[[], int]) -> ColumnElement[int]:
+        """The time by our clock, µs: nobody else uses the file."""
+        return literal(clock())
 
     async def reclaim(self, connection: AsyncConnection) -> None:
         """Give pages that deletions have freed back to the file system, except for a reserve."""

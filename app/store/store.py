@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from sqlalchemy import text
+from sqlalchemy import select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from app.store import tables
 from app.store.aliases import Aliases
 from app.store.batches import Batches, Bounds
 from app.store.causality import Causality
@@ -18,6 +19,7 @@ from app.store.doubts import Doubts
 from app.store.engine import Database
 from app.store.gaps import Gaps
 from app.store.jobs import Jobs
+from app.store.leases import Leases
 from app.store.migrate import check_schema
 from app.store.participants import Participants
 from app.store.quarantine import Quarantine
@@ -35,10 +37,14 @@ def _now() -> int:
 class Store:
     """The store by subject, on SQLite or PostgreSQL: ``store.traces.find(vhost)``."""
 
-    def __init__(self, database: Database, bounds: Bounds, clock: Callable[[], int]) -> None:
+    def __init__(
+        self, database: Database, name: str, bounds: Bounds, clock: Callable[[], int]
+    ) -> None:
         """Use `Store.open`."""
+        self.name = name  # tells this database from every other
         self._database = database
         self.traces = Traces(database, clock)
+        self.leases = Leases(database, clock)
         self.batches = Batches(database, bounds)
         self.checkpoints = Checkpoints(database)
         self.gaps = Gaps(database)
@@ -75,18 +81,27 @@ class Store:
         database = Database(database_url, query_seconds, searches)
         try:
             await database.write(check_schema)
+            name = await database.read(_name)
         except BaseException:
             await database.close()
             raise
-        return cls(database, Bounds(payload_max_bytes, quarantine_max), clock)
+        return cls(database, name, Bounds(payload_max_bytes, quarantine_max), clock)
 
     async def close(self) -> None:
         """Close all connections."""
         await self._database.close()
 
+    def give_up(self) -> None:
+        """Break off all transactions, and begin no more; each raises `OutageError`."""
+        self._database.give_up()
+
     async def ping(self) -> None:
         """Return where the database answers; otherwise `OutageError`."""
         await self._database.read(_ask, Lane.probe)
+
+
+async def _name(connection: AsyncConnection) -> str:
+    return str((await connection.execute(select(tables.installation.c.name))).scalar_one())
 
 
 async def _ask(connection: AsyncConnection) -> None:

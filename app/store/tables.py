@@ -25,6 +25,7 @@ from sqlalchemy import (
     SmallInteger,
     Table,
     Text,
+    false,
     text,
 )
 from sqlalchemy.types import TypeEngine
@@ -54,10 +55,30 @@ traces = Table(
     Column("created_at", BigInteger, nullable=False),
     Column("checkpoint", LargeBinary, nullable=True),  # the tracker's Checkpoint.state
     Column("window", LargeBinary, nullable=True),  # digests of the last committed trace messages
+    Column("ledger", LargeBinary, nullable=True),  # what was seen in all, and its audit
     # The batch stored last: an append whose commit was in doubt is recognised when repeated.
     Column("batch", LargeBinary, nullable=True),
     Column("events", BigInteger, nullable=False),  # how many are stored; counting them is slow
     Column("last_event_id", BigInteger, nullable=False),  # 0: none yet
+    Column("holder", Text, nullable=True),  # the service that runs it: `services.id`
+    # Counts who took the trace: what an earlier holder still wants to write is refused. No foreign
+    # key to the holder: whoever is dead is forgotten.
+    Column("epoch", Integer, nullable=False, server_default=text("0")),
+)
+
+# The services on this database. One that has not been heard of in time holds nothing any more.
+# Times are the database's where several services can use it.
+services = Table(
+    "services",
+    metadata,
+    Column("id", Text, primary_key=True),  # of this run of it, never used again
+    Column("name", Text, nullable=False),
+    Column("started_at", BigInteger, nullable=False),
+    Column("seen_at", BigInteger, nullable=False),
+    Column("until", BigInteger, nullable=False),  # how long it holds what it holds
+    Column("idle_since", BigInteger, nullable=False),  # when it last took a trace, or started
+    Column("exports", Text, nullable=True),  # which folder it writes exports to
+    Column("snapshots", LargeBinary, nullable=True),  # how its traces are, JSON
 )
 
 participants = Table(
@@ -107,6 +128,9 @@ channels = Table(
     Column("last_event_id", BigInteger, nullable=True),
     Column("replies_to", Text, nullable=True),  # its name for direct replies
 )
+
+# One row: by this name our queues say whose they are.
+installation = Table("installation", metadata, Column("name", Text, primary_key=True))
 
 # One row, one column: the next event id. Its row lock makes id order commit order.
 event_ids = Table("event_ids", metadata, Column("next", BigId, primary_key=True))
@@ -190,6 +214,7 @@ gaps = Table(
     Column("since", BigInteger, nullable=False),
     Column("until", BigInteger, nullable=True),  # open while null
     Column("reason", Text, nullable=False),
+    Column("suspected", Boolean, nullable=False),
     Index(None, "trace_id", "after_event_id"),
 )
 
@@ -239,6 +264,8 @@ jobs = Table(
     Column("created_at", BigInteger, nullable=False),
     Column("started_at", BigInteger, nullable=True),
     Column("finished_at", BigInteger, nullable=True),
+    Column("service", Text, nullable=True),  # which has it: `services.id`
+    Column("unwanted", Boolean, nullable=False, server_default=false()),  # to be cancelled
     Index(None, "state"),
     Index(None, "vhost", "id"),
 )
@@ -273,10 +300,12 @@ __all__ = [
     "event_ids",
     "events",
     "gaps",
+    "installation",
     "jobs",
     "metadata",
     "participants",
     "quarantine",
     "restamped",
+    "services",
     "traces",
 ]

@@ -21,10 +21,13 @@ def _number_of(table: Table) -> ColumnElement[int]:
     return of_trace.scalar_subquery()
 
 
-_COLUMNS = [
-    *(tables.traces.c[name] for name in Trace.__struct_fields__[:-2]),
-    _number_of(tables.participants),
-    _number_of(tables.copies),
+_COUNTED = {
+    "participants": _number_of(tables.participants),
+    "pending_copies": _number_of(tables.copies),
+}
+_COLUMNS: list[ColumnElement[Any]] = [
+    _COUNTED[name] if name in _COUNTED else tables.traces.c[name]
+    for name in Trace.__struct_fields__
 ]
 
 

@@ -17,7 +17,8 @@ def _token() -> bytes:
 class Batch(msgspec.Struct, frozen=True):
     """One transaction of a trace.
 
-    ``window`` holds the digests of its trace messages, opaque to the store. ``token`` tells this
+    ``window`` holds the digests of its trace messages and ``ledger`` what its trace has seen, both
+    opaque to the store; a ledger of None leaves the stored one as it is. ``token`` tells this
     batch from every other: appended again after an outage that left its commit in doubt, it is
     stored once.
     """
@@ -27,3 +28,4 @@ class Batch(msgspec.Struct, frozen=True):
     window: bytes
     unreadable: list[Unreadable] = msgspec.field(default_factory=list)
     token: bytes = msgspec.field(default_factory=_token)
+    ledger: bytes | None = None

@@ -10,7 +10,9 @@ class Trace(msgspec.Struct, frozen=True):
     traffic joins no clocks; times in µs.
 
     ``events``, ``participants`` and ``pending_copies`` are how many are stored now;
-    ``last_event_id`` is 0 before the first; ``checkpoint`` is the tracker's state as of then.
+    ``last_event_id`` is 0 before the first; ``checkpoint`` is the tracker's state as of then,
+    ``ledger`` what the trace had seen.
+    ``holder`` is the service that runs it, None if none does.
     """
 
     id: int
@@ -20,7 +22,9 @@ class Trace(msgspec.Struct, frozen=True):
     wanted: bool
     created_at: int
     checkpoint: bytes | None
+    ledger: bytes | None
     events: int
     last_event_id: int
     participants: int
     pending_copies: int
+    holder: str | None = None

@@ -6,7 +6,7 @@ not acknowledged comes back from the broker.
 
 from __future__ import annotations
 
-from app.errors import ForeignQueueError, QueueLostError
+from app.errors import ForeignQueueError, QueueLostError, QueueTakenError
 from app.traces.life import Standing
 from app.traces.pipeline import Ending, Pipeline
 from app.traces.ports import Stream
@@ -49,16 +49,18 @@ class Attempt:
         """
         pipeline = self._pipeline
         recorder = await self._restore()
-        prefetch = max(pipeline.settings.prefetch, len(recorder.window))
         try:
             source = pipeline.source
             open_stream = source.open_passing if self.is_passing else source.open
-            async with open_stream(pipeline.trace.vhost, prefetch) as stream:
+            async with open_stream(pipeline.trace.vhost, recorder.window.span) as stream:
                 await self._follow(recorder, stream)
                 self.is_over = stream.is_over
         except ForeignQueueError as error:
             await self._lost_queue(recorder, str(error))
             await pipeline.source.delete_queue(pipeline.trace.vhost)
+            raise
+        except QueueTakenError:
+            await self._lost_queue(recorder, "the trace queue belonged to another service")
             raise
         except QueueLostError as error:
             await self._lost_queue(recorder, error.gap)
@@ -68,7 +70,7 @@ class Attempt:
         """Open a gap that ends when we have a queue again."""
         gaps, restored = self._pipeline.gaps, recorder.restored
         gaps.stand(recorder.last_event_id, restored.recorded_at)
-        await gaps.losing(reason, gaps.well_until)
+        await gaps.losing(reason)
 
     async def _restore(self) -> Recorder:
         self._reached = recorder = await Recorder.restore(self._pipeline)

@@ -1,8 +1,9 @@
 """Records where the firehose may have been incomplete.
 
-When a loss is noticed, older trace messages may still be waiting in the queue. So a gap opens
-after the last stored event, and ends before the first event that is stored after everything that
-was queued at that moment: the loss is somewhere in between.
+A loss lies between two points. It **begins** no earlier than the last point at which all was seen
+to be well: when it is noticed, later events may be stored already. It **ends** before the first
+event that is stored after everything that was queued at that moment, and after what the tracker
+was holding back: the loss is somewhere in between.
 
 What is noticed while the database is away is kept and written as soon as it is back.
 """
@@ -15,23 +16,31 @@ from collections.abc import Sequence
 
 import msgspec
 
+from app.traces.marks import Point
 from app.traces.ports import Gaps
 from model.gaps import Gap
 
 
-class _Loss(msgspec.Struct):
+# A suspected gap that begins within this many events of the last one's end makes that longer.
+NEAR = 5_000
+
+
+class _Loss(msgspec.Struct, eq=False):
     """One gap on its way into the store.
 
     ``until`` (µs) is None while the loss may go on; after that it is closed once ``due`` trace
-    messages are stored.
+    messages are stored, and nothing from before ``until`` is held back. ``ends`` is the event that
+    it was closed before, if it was.
     """
 
     reason: str
     since: int
     after_event_id: int
+    suspected: bool = False
     gap_id: int | None = None
     until: int | None = None
     due: int = 0
+    ends: int | None = None
 
 
 class GapWatch:
@@ -42,45 +51,100 @@ class GapWatch:
         self._trace_id = trace_id
         self._last_event_id = 0
         self._processed = 0  # trace messages since this object was made
+        self._held_since: int | None = None
         self._losses: list[_Loss] = []
         self._writing = asyncio.Lock()
-        self.well_until = 0  # when capture was last seen working
+        self._noted_at = 0
+        self._suspected: dict[str, _Loss] = {}  # the last one of each reason
+        self.well = Point(0, 0)  # up to here capture was seen to work
+        self.epoch: int | None = None  # of the present run
 
     @property
     def is_open(self) -> bool:
-        """Whether a noted gap is not closed yet: it covers what is lost now."""
+        """Whether a proven gap is not closed yet: it covers what is lost now."""
+        return any(not loss.suspected for loss in self._losses)
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether something is to be written."""
         return bool(self._losses)
 
+    @property
+    def here(self) -> Point:
+        """The last stored event, and now."""
+        return Point(self._last_event_id, _now())
+
     def resume(
-        self, last_event_id: int, recorded_at: int, stored: Sequence[Gap], queued: int
+        self,
+        last_event_id: int,
+        recorded_at: int,
+        stored: Sequence[Gap],
+        queued: int,
+        held_since: int | None = None,
     ) -> None:
         """Begin a run, with what the store holds and ``queued`` messages waiting.
 
         Gaps that an earlier run or a stop left open end here: we are connected again.
         """
         self.stand(last_event_id, recorded_at)
+        self._held_since = held_since
         for gap in stored:
             if gap.until is None:
                 self._adopt(gap)
+            self._noted_at = max(self._noted_at, gap.until or gap.since)
         for loss in self._losses:
             self._end(loss, queued)
 
     def stand(self, last_event_id: int, recorded_at: int) -> None:
         """Say where the trace stands: its last event, and when that was recorded."""
         self._last_event_id = last_event_id
-        self.well_until = self.well_until or recorded_at
+        self._held_since = None
+        if not self.well.at:
+            self.well = Point(last_event_id, recorded_at)
 
-    async def lost(self, reason: str, since: int, queued: int) -> None:
-        """Record a loss that is over, with ``queued`` messages from before or during it."""
-        loss = _Loss(reason, since, self._last_event_id)
-        self._losses.append(loss)
+    def is_well(self, point: Point) -> None:
+        """Note that capture worked up to a point, as far as could be seen."""
+        if not self.is_open:
+            self.well = point
+
+    def has_one_since(self, at: int) -> bool:
+        """Whether a proven loss goes on, or was noted after a moment (µs)."""
+        return self.is_open or self._noted_at > at
+
+    def is_losing(self, reason: str) -> bool:
+        """Whether a loss of this reason is noted, and goes on."""
+        return any(loss.reason == reason and loss.until is None for loss in self._losses)
+
+    def note(self, reason: str, queued: int, *, begins: Point | None = None) -> None:
+        """Note a loss that is over, with ``queued`` messages from before or during it.
+
+        It begins where capture was last well, unless ``begins`` is known.
+        """
+        self._end(self._begin(reason, begins), queued)
+
+    def suspect(self, reason: str, queued: int, begins: int) -> None:
+        """Note that something is probably missing after the event ``begins``.
+
+        It ends with these ``queued`` messages. One that follows soon is the same gap.
+        """
+        loss = self._suspected.get(reason)
+        if loss is None or begins > (loss.ends or begins) + NEAR:
+            loss = _Loss(reason, self.well.at, begins, suspected=True)
+            self._suspected[reason] = loss
+        if loss not in self._losses:
+            self._losses.append(loss)
+        loss.until = None
         self._end(loss, queued)
+
+    async def lost(self, reason: str, queued: int, *, begins: Point | None = None) -> None:
+        """Note and write a loss that is over; raises `OutageError`."""
+        self.note(reason, queued, begins=begins)
         await self.write()
 
-    async def losing(self, reason: str, since: int) -> None:
+    async def losing(self, reason: str, *, begins: Point | None = None) -> None:
         """Record a loss that is going on; repeated calls record it once."""
-        if not any(loss.reason == reason and loss.until is None for loss in self._losses):
-            self._losses.append(_Loss(reason, since, self._last_event_id))
+        if not self.is_losing(reason):
+            self._begin(reason, begins)
         await self.write()
 
     async def ended(self, reason: str, queued: int) -> None:
@@ -90,10 +154,14 @@ class GapWatch:
                 self._end(loss, queued)
         await self.write()
 
-    def stored(self, messages: int, last_event_id: int) -> None:
-        """Note that this many more trace messages are stored, up to an event."""
+    def stored(self, messages: int, last_event_id: int, held_since: int | None = None) -> None:
+        """Note that this many more trace messages are stored, up to an event.
+
+        ``held_since`` is when the oldest record came that the tracker holds back (µs).
+        """
         self._processed += messages
         self._last_event_id = last_event_id
+        self._held_since = held_since
 
     async def write(self) -> None:
         """Bring the store up to date; raises `OutageError`, and may be called again."""
@@ -109,12 +177,31 @@ class GapWatch:
                     after_event_id=loss.after_event_id,
                     since=loss.since,
                     reason=loss.reason,
+                    suspected=loss.suspected,
+                    epoch=self.epoch,
                 )
-            if loss.until is not None and loss.due <= self._processed:
+            if self._is_over(loss) and loss.until is not None:
+                extend, loss.ends = loss.ends is not None, self._last_event_id + 1
                 await self._gaps.close(
-                    loss.gap_id, before_event_id=self._last_event_id + 1, until=loss.until
+                    loss.gap_id,
+                    before_event_id=loss.ends,
+                    until=loss.until,
+                    epoch=self.epoch,
+                    extend=extend,
                 )
                 self._losses.remove(loss)
+
+    def _is_over(self, loss: _Loss) -> bool:
+        """Whether everything is stored that came before its end."""
+        if loss.until is None or loss.due > self._processed:
+            return False
+        return self._held_since is None or self._held_since > loss.until
+
+    def _begin(self, reason: str, begins: Point | None) -> _Loss:
+        begins = begins or self.well
+        loss = _Loss(reason, begins.at, begins.event_id)
+        self._losses.append(loss)
+        return loss
 
     def _adopt(self, gap: Gap) -> None:
         """Continue a stored gap, which may be a loss of ours whose reply never reached us."""
@@ -125,8 +212,14 @@ class GapWatch:
             if loss.gap_id is None and same == (gap.reason, gap.since, gap.after_event_id):
                 loss.gap_id = gap.id
                 return
-        self._losses.append(_Loss(gap.reason, gap.since, gap.after_event_id, gap.id))
+        self._losses.append(_Loss(gap.reason, gap.since, gap.after_event_id, gap.suspected, gap.id))
 
     def _end(self, loss: _Loss, queued: int) -> None:
-        loss.until = loss.until or time.time_ns() // 1000
+        loss.until = loss.until or _now()
         loss.due = self._processed + queued
+        if not loss.suspected:
+            self._noted_at = loss.until
+
+
+def _now() -> int:
+    return time.time_ns() // 1000

@@ -1,25 +1,40 @@
-"""Keeps tracing on during a run, and notes where the firehose may have lost something."""
+"""Keeps tracing on during a run, and notes where the firehose may have lost something.
+
+Three things go on beside the consuming. The trace queue is **measured**, every second. **Marks**
+are published while there is traffic: they show a loss within a second, whatever caused it. And
+every ``check_seconds`` it is **checked** whether tracing is on, and whether the queue is as we
+declared it; a mark that does not come brings that forward.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import time
+from collections.abc import Sequence
 
 from app.errors import OutageError
+from app.traces.marks import Point
 from app.traces.pipeline import Ending, Pipeline
-from app.traces.ports import Stream
+from app.traces.ports import MarkPublisher, Stream
 from app.traces.recorder import Recorder
 
-LAG_SECONDS = 2.0
+LAG_SECONDS = 1.0
+# The broker took a mark this long ago, and all that was queued since is stored: it will not come.
+OVERDUE_SECONDS = 2.0
 UNBOUND = "the trace queue was not bound to the trace exchange"
 FULL = "the trace queue reached its limit, and drops its oldest messages"
+MARKS_MISSING = (
+    "marks that the service publishes did not come back: tracing was off for a moment, or the "
+    "trace queue lost messages"
+)
 
 
 class Monitor:
     """Watches one stream.
 
-    ``lag`` is how many of its messages wait to be taken, None before the first check.
+    ``lag`` is how many of its messages wait to be taken, None before it was first measured;
+    ``remarks`` are what is wrong with the queue, a sentence each.
     """
 
     def __init__(
@@ -31,82 +46,134 @@ class Monitor:
         self._ending = ending
         self._gaps = pipeline.gaps
         self._harm: str | None = None
+        self._is_suspicious = asyncio.Event()  # so that it is checked at once
+        self._remarks: Sequence[str] = ()
         self.lag: int | None = None
+
+    @property
+    def remarks(self) -> list[str]:
+        """What keeps the trace from being all it could be."""
+        trouble = self._pipeline.marks.trouble
+        return [*self._remarks, *([f"no marks can be published: {trouble}"] if trouble else [])]
 
     async def begin(self) -> None:
         """Switch tracing on, and record what was certainly missed before."""
         pipeline, stream, gaps = self._pipeline, self._stream, self._gaps
-        restored, queued = self._recorder.restored, stream.queued_before
+        restored = self._recorder.restored
+        here = Point(restored.last_event_id, _now())
         was_off = await pipeline.source.switch_on(pipeline.trace.vhost)
         stored = await pipeline.store.gaps.newest(pipeline.trace.id)
-        gaps.resume(restored.last_event_id, restored.recorded_at, stored, queued)
-        since, gaps.well_until = gaps.well_until, _now()
+        queued = await stream.queued()
+        held_since = self._recorder.tracker.held_since
+        gaps.resume(
+            restored.last_event_id, restored.recorded_at, stored, queued, held_since=held_since
+        )
         if not restored.state:
             # From here on every start is a resumption, even if there is no event yet.
             await self._recorder.append(self._recorder.batch([], []))
         elif gaps.is_open:
             pass  # it covers this moment too
         elif stream.queue_is_new:
-            await gaps.lost("the trace queue was gone", since, queued)
+            await gaps.lost("the trace queue was gone", queued)
         elif was_off:
-            await gaps.lost(_off(was_off), since, queued)
+            await gaps.lost(_off(was_off), queued)
         elif not stream.was_bound:
-            await gaps.lost(UNBOUND, since, queued)
-        await self._look_at_queue(since)
+            await gaps.lost(UNBOUND, queued)
+        await self._look_at_queue()
+        gaps.is_well(here)
         await gaps.write()
 
     async def watch(self) -> None:
-        """Keep the lag up to date, and check from time to time whether tracing is still on.
-
-        Ends only by a failure.
-        """
+        """Keep the lag up to date, and check from time to time; ends only by a failure."""
         check_seconds = self._pipeline.settings.check_seconds
         next_check = time.monotonic() + check_seconds
         while True:
             await asyncio.sleep(LAG_SECONDS)
             with contextlib.suppress(OutageError):  # the consumer reports a lost stream
-                self.lag = await self._stream.ready_messages() + self._stream.buffered
-            if time.monotonic() >= next_check:
+                await self._measure()
+            if time.monotonic() >= next_check or self._is_suspicious.is_set():
                 next_check = time.monotonic() + check_seconds
+                self._is_suspicious.clear()
                 # Without the management API nothing is known of tracing; the next check may tell.
                 with contextlib.suppress(OutageError):
                     await self._check()
                 with contextlib.suppress(OutageError):  # the next time will do
                     await self._pipeline.store.aliases.learn(self._pipeline.trace.id)
 
+    async def mark(self) -> None:
+        """Publish marks as long as something is traced; ends only by a failure."""
+        seconds = self._pipeline.settings.mark_seconds
+        if not seconds:
+            return
+        marks, publishers = self._pipeline.marks, None
+        before = -1
+        while True:
+            await asyncio.sleep(seconds)
+            if self._ending.when_empty:  # tracing is off on purpose
+                return
+            publishers = publishers or await self._publishers()
+            # Each mark is seen itself. Where nothing else happens no more are published: the
+            # broker's counters come to rest, and can be compared.
+            seen = self._recorder.seen.sum + (self.lag or 0)
+            if publishers and seen != before:
+                await marks.publish(publishers, self._gaps.here)
+                before = seen + len(publishers)
+
+    async def _publishers(self) -> Sequence[MarkPublisher] | None:
+        with contextlib.suppress(OutageError):
+            return await self._pipeline.source.mark_publishers(self._pipeline.trace.vhost)
+        return None
+
+    async def _measure(self) -> None:
+        """Count what waits; if nothing does, no mark that the broker took may be missing."""
+        asked_at = _now()
+        queued = await self._stream.queued()
+        self.lag = queued
+        if queued or self._ending.when_empty:
+            return
+        marks, gaps = self._pipeline.marks, self._gaps
+        begins = marks.overdue(asked_at - int(OVERDUE_SECONDS * 1e6))
+        if begins is None:
+            await gaps.ended(MARKS_MISSING, 0)
+        elif not gaps.is_losing(MARKS_MISSING):
+            await self._check()  # which may know why
+            if not gaps.is_open:
+                await gaps.losing(MARKS_MISSING, begins=begins)
+
     async def _check(self) -> None:
         if self._ending.when_empty:  # tracing is off on purpose
             return
-        gaps = self._gaps
+        gaps, here = self._gaps, self._gaps.here
         was_off = await self._pipeline.source.switch_on(self._pipeline.trace.vhost)
-        since, gaps.well_until = gaps.well_until, _now()
         if was_off:
-            await gaps.lost(_off(was_off), since, self.lag or 0)
-        await self._look_at_queue(since)
+            await gaps.lost(_off(was_off), await self._stream.queued())
+        await self._look_at_queue()
+        gaps.is_well(here)
         await gaps.write()
 
-    async def _look_at_queue(self, since: int) -> None:
+    async def _look_at_queue(self) -> None:
         """See that our queue is as declared: bound, bounded by nobody else, and not full."""
         pipeline, gaps = self._pipeline, self._gaps
         queue = await pipeline.source.look(pipeline.trace.vhost)
+        self._remarks = queue.remarks
         if queue.fault:  # our own is gone; this ends our consumer
-            await gaps.losing(f"the trace queue was another's: {queue.fault}", since)
+            await gaps.losing(f"the trace queue was another's: {queue.fault}")
             await pipeline.source.delete_queue(pipeline.trace.vhost)
             return
         if not queue.is_bound:
             await self._stream.bind()
-            await gaps.lost(UNBOUND, since, self.lag or 0)
-        await self._note_harm(queue.harm, since)
+            await gaps.lost(UNBOUND, await self._stream.queued())
+        await self._note_harm(queue.harm)
         if queue.is_nearly_full:
-            await gaps.losing(FULL, since)
+            await gaps.losing(FULL)
         elif queue.is_nearly_full is not None:  # if the broker cannot say now, nothing changes
-            await gaps.ended(FULL, self.lag or 0)
+            await gaps.ended(FULL, await self._stream.queued())
 
-    async def _note_harm(self, harm: str | None, since: int) -> None:
+    async def _note_harm(self, harm: str | None) -> None:
         if self._harm is not None and harm != self._harm:
-            await self._gaps.ended(self._harm, self.lag or 0)
+            await self._gaps.ended(self._harm, await self._stream.queued())
         if harm is not None:
-            await self._gaps.losing(harm, since)
+            await self._gaps.losing(harm)
         self._harm = harm
 
 

@@ -10,6 +10,7 @@ import msgspec
 from app.stored.traces import Trace
 from app.traces.feed import Feed
 from app.traces.gapwatch import GapWatch
+from app.traces.marks import Marks
 from app.traces.ports import Introducer, Source, TraceStore
 from app.traces.retention import Retention
 from app.traces.supervisor import Supervisor
@@ -24,6 +25,8 @@ class PipelineSettings(msgspec.Struct, frozen=True):
     batch_seconds: float = 0.1
     prefetch: int = 8000
     check_seconds: float = 15.0
+    mark_seconds: float = 1.0  # 0: no marks
+    audit_seconds: float = 5.0
     retention: Retention = Retention()
     shared_places: tuple[str, ...] = ()
 
@@ -49,7 +52,7 @@ class Ending(msgspec.Struct):
 class Pipeline:
     """The parts that the runs of a trace share, and that outlive each of them.
 
-    A run stamps and stores while it holds ``turn``; ``gaps`` are those of all runs;
+    A run stamps and stores while it holds ``turn``; ``gaps`` and ``marks`` are those of all runs;
     ``introductions`` say who is behind a connection.
     """
 
@@ -60,5 +63,6 @@ class Pipeline:
     supervisor: Supervisor
     settings: PipelineSettings
     gaps: GapWatch
+    marks: Marks
     turn: AbstractAsyncContextManager[None]
     introductions: Introducer

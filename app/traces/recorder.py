@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
 
-from app.errors import CheckpointError, OutageError
+from app.errors import CheckpointError, LeaseLostError, OutageError
 from app.stored.batches import Batch
+from app.traces.audit import Audit, Ledger, Tally
 from app.traces.life import Standing
 from app.traces.pipeline import Pipeline
 from app.traces.rate import Rate
@@ -24,6 +27,8 @@ from app.tracker import (
     UnreadableCheckpointError,
 )
 
+T = TypeVar("T")
+
 
 def unreadable_checkpoint(vhost: str) -> str:
     """What is said about a trace whose checkpoint cannot be read."""
@@ -36,30 +41,48 @@ def unreadable_checkpoint(vhost: str) -> str:
 class Recorder:
     """Stores what a run stamps, from the checkpoint on."""
 
-    def __init__(self, pipeline: Pipeline, restored: Restored) -> None:
+    def __init__(self, pipeline: Pipeline, restored: Restored, epoch: int) -> None:
         settings = pipeline.settings
         self._pipeline = pipeline
+        self.epoch = epoch
         self.restored = restored
         self.tracker = settings.tracker(pipeline.trace, restored)
         self.window = Window(settings.prefetch, restored.window)
         self.last_event_id = restored.last_event_id
+        ledger = Ledger.load(restored.ledger)
+        # Of what an earlier version stored nobody knows how much was seen with it, and nobody has
+        # to: the audit is about what comes from here on.
+        self.seen = ledger.seen if ledger else Tally()
+        self.audit = Audit(ledger.audit if ledger else None, self.seen, time.monotonic())
+        self.is_audit_new = False  # whether the audit knows what is not stored yet
         self.work = Work()
         self._rate = Rate(time.monotonic)
 
     @classmethod
     async def restore(cls, pipeline: Pipeline) -> Recorder:
-        """Continue where the stored trace ends.
+        """Take the trace, and continue where it ends in the store.
 
-        Raises `OutageError`, and `CheckpointError` if the stored checkpoint cannot be read.
+        In this order: from here on no earlier run can store anything that is not restored. Raises
+        `OutageError`, `LeaseLostError` if another service holds the trace, and `CheckpointError` if
+        the stored checkpoint cannot be read.
         """
+        trace = pipeline.trace
+        pipeline.gaps.epoch = epoch = await pipeline.store.leases.take(trace.id, trace.holder)
         handovers = pipeline.settings.bounds.handovers
         restored = await pipeline.store.checkpoints.restore(pipeline.trace.id, handovers)
         try:
-            return cls(pipeline, restored)
+            return cls(pipeline, restored, epoch)
         except UnreadableCheckpointError as error:
             raise CheckpointError(unreadable_checkpoint(pipeline.trace.vhost)) from error
 
-    def snapshot(self, standing: Standing, lag: int | None = None) -> Snapshot:
+    @property
+    def ledger(self) -> Ledger:
+        """What was seen, and what the audit says of it."""
+        return Ledger(self.seen, self.audit.state)
+
+    def snapshot(
+        self, standing: Standing, lag: int | None = None, remarks: Sequence[str] = ()
+    ) -> Snapshot:
         """The numbers now."""
         return Snapshot(
             standing=standing,
@@ -68,31 +91,56 @@ class Recorder:
             rate=self._rate.per_second(),
             lag=lag,
             work=self.work,
+            ledger=self.ledger,
+            remarks=tuple(remarks),
         )
 
     def batch(self, events: list[StampedEvent], unreadable: list[Unreadable]) -> Batch:
         """Make a batch, with the tracker and the window as they are now."""
-        return Batch(events, self.tracker.checkpoint(), self.window.dump(), unreadable)
+        self.is_audit_new = False
+        return Batch(
+            events,
+            self.tracker.checkpoint(),
+            self.window.dump(),
+            unreadable,
+            ledger=self.ledger.dump(),
+        )
 
     async def append(self, batch: Batch) -> None:
-        """Store a batch in the trace's turn; waits here while the store is away."""
-        pipeline, pause = self._pipeline, FIRST_PAUSE_SECONDS
-        while True:
+        """Store a batch in the trace's turn; waits here while the store is away.
+
+        Raises `LeaseLostError` if another has taken the trace since this run has.
+        """
+        pipeline = self._pipeline
+        began = time.perf_counter()
+
+        async def append() -> range:
+            nonlocal began
             began = time.perf_counter()
+            async with pipeline.turn:
+                return await pipeline.store.batches.append(pipeline.trace.id, batch, self.epoch)
+
+        ids = await self.patiently(append)
+        newest = batch.events[-1].stamp if batch.events else None
+        self.work.count_stored(newest, time.perf_counter() - began)
+        self._stored(ids)
+
+    async def patiently(self, work: Callable[[], Awaitable[T]]) -> T:
+        """The result of ``work``; waits here, and tries again, while the store is away."""
+        supervisor, pause = self._pipeline.supervisor, FIRST_PAUSE_SECONDS
+        while True:
             try:
-                async with pipeline.turn:
-                    ids = await pipeline.store.batches.append(pipeline.trace.id, batch)
+                done = await work()
+            except LeaseLostError:
+                raise
             except OutageError as outage:
-                pipeline.supervisor.waiting(str(outage))
+                supervisor.waiting(str(outage))
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
             else:
                 if pause > FIRST_PAUSE_SECONDS:
-                    pipeline.supervisor.running()
-                newest = batch.events[-1].stamp if batch.events else None
-                self.work.count_stored(newest, time.perf_counter() - began)
-                self._stored(ids)
-                return
+                    supervisor.running()
+                return done
 
     def _stored(self, ids: range) -> None:
         if ids:

@@ -19,6 +19,7 @@ from app.errors import (
 )
 from app.stored.batches import Batch
 from app.stored.traces import Trace
+from app.traces.audit import Ledger
 from app.traces.feed import Feed
 from app.traces.life import NOT_RUN, Standing, TraceState
 from app.traces.pipeline import PipelineSettings
@@ -54,11 +55,14 @@ class TraceRegistry:
         settings: PipelineSettings,
         run: Callable[[Trace, Feed], Running] | None = None,
         introductions: Introducer | None = None,
+        service: str = "the service",
     ) -> None:
         """Run traces in this process, unless ``run`` starts them elsewhere.
 
-        ``introductions`` say who is behind connections; without them nobody is known.
+        ``introductions`` say who is behind connections; without them nobody is known. The traces
+        that run are held by ``service``.
         """
+        self._service = service
         self._store = store
         self._source = source
         self._settings = settings
@@ -73,7 +77,7 @@ class TraceRegistry:
         self._feed.advance(await self._store.events.last_id())
         for trace in await self._store.traces.list():
             if trace.wanted:
-                self._run(trace)
+                await self._begin(trace)
         if self._settings.retention.is_on:
             self._keeping = asyncio.create_task(self._keep(), name="retention of stopped traces")
 
@@ -107,7 +111,7 @@ class TraceRegistry:
             if present is not None and present.is_alive:
                 return False
             await self._store.traces.set_wanted(trace.id, True)
-            self._run(trace)
+            await self._begin(trace)
             return True
 
     async def stop(self, vhost: str) -> None:
@@ -137,8 +141,10 @@ class TraceRegistry:
                 after_event_id=present.snapshot().last_event_id,
                 since=since,
                 reason="the trace was stopped",
+                epoch=await self._store.leases.take(trace.id, self._service),
             )
             await self._source.delete_queue(vhost)
+            await self._store.leases.release(trace.id, self._service)
 
     async def reset(self, vhost: str) -> str:
         """Replace a checkpoint that cannot be read; returns what is lost, in words.
@@ -149,15 +155,13 @@ class TraceRegistry:
         Raises `NotFoundError` if there never was such a trace, `ConflictError` if its checkpoint
         can be read.
         """
-        async with self._lock(vhost):
-            trace = await self._known(vhost)
-            handovers = self._settings.bounds.handovers
+        trace = await self._known(vhost)
+        handovers = self._settings.bounds.handovers
+        restored = await self._store.checkpoints.restore(trace.id, handovers)
+        if _is_readable(trace, self._settings, restored):
+            raise ConflictError(f"the checkpoint of the trace of {vhost!r} can be read")
+        async with self._resting(vhost) as (trace, epoch):
             restored = await self._store.checkpoints.restore(trace.id, handovers)
-            if _is_readable(trace, self._settings, restored):
-                raise ConflictError(f"the checkpoint of the trace of {vhost!r} can be read")
-            present = self._running.pop(vhost, None)
-            if present is not None:
-                await present.end(drain=False, deadline=DRAIN_SECONDS)
             state, lost = rebuilt(restored)
             reason = f"the trace was reset, as its checkpoint could not be read; lost are {lost}"
             await self._store.gaps.open(
@@ -165,12 +169,17 @@ class TraceRegistry:
                 after_event_id=restored.last_event_id,
                 since=restored.recorded_at,
                 reason=reason,
+                epoch=epoch,
             )
             checkpoint = Checkpoint(state, [], [], [], [], [])
-            await self._store.batches.append(trace.id, Batch([], checkpoint, restored.window))
-            if trace.wanted:
-                self._run(await self._known(vhost))
-            return lost
+            batch = Batch([], checkpoint, restored.window)
+            await self._store.batches.append(trace.id, batch, epoch)
+        async with self._lock(vhost):  # it had failed, and may run again
+            trace = await self._known(vhost)
+            present = self._running.get(vhost)
+            if trace.wanted and (present is None or not present.is_alive):
+                await self._begin(trace)
+        return lost
 
     async def prune(
         self,
@@ -196,37 +205,51 @@ class TraceRegistry:
         trace = await self._known(vhost)
         if dry_run:
             return await preview(self._store.retention, trace.id, retention)
-        async with self._lock(vhost):
-            trace = await self._known(vhost)  # by the rules that it has now
-            present = self._running.get(vhost)
-            if present is None or not present.is_alive:
-                return await self._retain(trace, retention)
-            await present.end(drain=False, deadline=DRAIN_SECONDS)
-            try:
-                return await self._retain(trace, retention)
-            finally:
-                self._run(trace)
+        async with self._resting(vhost) as (trace, epoch):
+            return await self._retain(trace, retention, epoch)
 
     @contextlib.asynccontextmanager
-    async def paused(self, vhost: str) -> AsyncIterator[None]:
+    async def paused(self, vhost: str) -> AsyncIterator[int]:
         """Have a trace pause, and then go on from what is stored, perhaps by other rules.
 
-        Its queue keeps collecting. Raises `NotFoundError` if there never was such a trace,
-        `OutageError` if it does not pause in time.
+        Its queue keeps collecting. Yields the epoch under which it may be written to meanwhile.
+        Raises `NotFoundError` if there never was such a trace, `OutageError` if it does not pause
+        in time, `ConflictError` if another service has it.
+        """
+        async with self._resting(vhost) as (_, epoch):
+            yield epoch
+
+    @contextlib.asynccontextmanager
+    async def _resting(self, vhost: str) -> AsyncIterator[tuple[Trace, int]]:
+        """A trace while it does not run, and the epoch to write under; then it goes on as before.
+
+        Raises as `paused`.
         """
         async with self._lock(vhost):
-            await self._known(vhost)
+            trace = await self._known(vhost)
             present = self._running.get(vhost)
             if present is None or not present.is_alive:
-                yield
+                await self._claim(trace)
+                try:
+                    yield await self._taken(vhost)
+                finally:
+                    if present is None:
+                        with contextlib.suppress(OutageError):  # then we hold it, idly
+                            await self._store.leases.release(trace.id, self._service)
                 return
             await present.end(drain=False, deadline=DRAIN_SECONDS)
             try:
                 if present.is_alive:
                     raise OutageError(f"the trace of {vhost!r} did not pause in time; ask again")
-                yield
+                yield await self._taken(vhost)
             finally:
                 self._run(await self._known_at_last(vhost))
+
+    async def _taken(self, vhost: str) -> tuple[Trace, int]:
+        """A trace that we hold, by the rules that it has now, and its new epoch."""
+        trace = await self._known(vhost)
+        epoch = await self._store.leases.take(trace.id, self._service)
+        return await self._known(vhost), epoch
 
     async def status(self, vhost: str) -> TraceStatus:
         """Describe one trace; raises `NotFoundError` if there never was one."""
@@ -247,21 +270,30 @@ class TraceRegistry:
         while True:
             with contextlib.suppress(OutageError):
                 for vhost in [trace.vhost for trace in await self._store.traces.list()]:
-                    async with self._lock(vhost):
-                        present = self._running.get(vhost)
-                        if present is None or not present.is_alive:
-                            with contextlib.suppress(CheckpointError):  # the trace's state says so
-                                await self._retain(await self._known(vhost), retention)
+                    present = self._running.get(vhost)
+                    if present is None or not present.is_alive:
+                        with contextlib.suppress(CheckpointError):  # the trace's state says so
+                            async with self._resting(vhost) as (trace, epoch):
+                                await self._retain(trace, retention, epoch)
             await asyncio.sleep(retention.check_seconds)
 
-    async def _retain(self, trace: Trace, retention: Retention) -> Pruned:
+    async def _retain(self, trace: Trace, retention: Retention, epoch: int | None = None) -> Pruned:
         settings = self._settings
         restored = await self._store.checkpoints.restore(trace.id, settings.bounds.handovers)
         try:
             tracker = settings.tracker(trace, restored)
         except UnreadableCheckpointError as error:
             raise CheckpointError(unreadable_checkpoint(trace.vhost)) from error
-        return await retain(self._store.retention, trace.id, tracker, retention)
+        return await retain(self._store.retention, trace.id, tracker, retention, epoch)
+
+    async def _begin(self, trace: Trace) -> None:
+        """Claim a trace, and run it by the rules that it has then."""
+        await self._claim(trace)
+        self._run(await self._known(trace.vhost))
+
+    async def _claim(self, trace: Trace) -> None:
+        if not await self._store.leases.claim(trace.id, self._service):
+            raise ConflictError(f"another service runs the trace of {trace.vhost!r}: ask that one")
 
     def _run(self, trace: Trace) -> None:
         self._running[trace.vhost] = self._start(trace, self._feed)
@@ -312,6 +344,8 @@ class TraceRegistry:
             work=now.work,
             gaps=[*await self._store.gaps.newest(trace.id)],
             doubts=[*map(str, await self._store.doubts.of_trace(trace.id))],
+            remarks=now.remarks,
+            ledger=now.ledger or Ledger.load(trace.ledger),
         )
 
     def _lock(self, vhost: str) -> asyncio.Lock:

@@ -62,10 +62,11 @@ class Restamping:
                 return
             behind = lap
 
-    async def finish(self) -> Outcome:
+    async def finish(self, epoch: int | None = None) -> Outcome:
         """Stamp the rest of a trace that pauses, and have the new take the place of the old.
 
-        Raises `CheckpointError` if the trace's checkpoint cannot be read.
+        Raises `CheckpointError` if the trace's checkpoint cannot be read, and `LeaseLostError` if
+        the trace was taken since ``epoch``, so that it pauses no more.
         """
         await self._replay()
         standing = await self._store.standing(self._trace_id)
@@ -77,7 +78,12 @@ class Restamping:
                 "the checkpoint of the trace cannot be read: first rabbitmq-itc trace reset"
             ) from error
         await self._store.swap(
-            self._trace_id, self._rules, standing, new, lambda moved: self._moved(standing, moved)
+            self._trace_id,
+            self._rules,
+            standing,
+            new,
+            lambda moved: self._moved(standing, moved),
+            epoch,
         )
         assumed = sum(each.state.assumed for each in new.participants)
         return Outcome(standing.events, len(new.participants), assumed)

@@ -60,10 +60,17 @@ async def preview(pruning: Pruning, trace_id: int, retention: Retention) -> Prun
     return Pruned(plan.events, len(plan.participants)) if plan else Pruned()
 
 
-async def retain(pruning: Pruning, trace_id: int, tracker: Tracker, retention: Retention) -> Pruned:
+async def retain(
+    pruning: Pruning,
+    trace_id: int,
+    tracker: Tracker,
+    retention: Retention,
+    epoch: int | None = None,
+) -> Pruned:
     """Remove what the retention does not keep; returns what was removed.
 
-    Everything that the tracker holds must be stored.
+    Everything that the tracker holds must be stored. Raises `LeaseLostError` once the trace was
+    taken by another since ``epoch``.
     """
     removed = Pruned()
     while plan := await pruning.plan(
@@ -74,6 +81,6 @@ async def retain(pruning: Pruning, trace_id: int, tracker: Tracker, retention: R
         at_most=AT_MOST,
     ):
         tracker.forget_before(plan.before_id)
-        await pruning.prune(plan, tracker.checkpoint())
+        await pruning.prune(plan, tracker.checkpoint(), epoch)
         removed += Pruned(plan.events, len(plan.participants))
     return removed

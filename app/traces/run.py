@@ -14,14 +14,25 @@ import time
 
 from app.errors import OutageError
 from app.traces.acquaintance import Acquaintance
+from app.traces.auditing import Auditor
 from app.traces.life import Standing
-from app.traces.monitor import Monitor
+from app.traces.monitor import MARKS_MISSING, Monitor
 from app.traces.pipeline import Ending, Pipeline
 from app.traces.ports import Stream
 from app.traces.recorder import Recorder
 from app.traces.retention import retain
 from app.traces.stamping import Prepared, Stamper
 from app.traces.status import Snapshot
+
+PUBLISH_MISSING = (
+    "a queue handed out a message that came into it while tracing was on, and whose publish was "
+    "not seen"
+)
+
+CAUSE_FORGOTTEN = (
+    "a message was handed out whose publish may be one of those that the trace had to forget "
+    "(ITC_PENDING_COPIES, ITC_PENDING_COPY_SECONDS)"
+)
 
 
 class Run:
@@ -43,23 +54,40 @@ class Run:
             recorded_at=recorder.restored.recorded_at,
         )
         self._monitor = Monitor(pipeline, recorder, stream, ending)
+        self._auditor = Auditor(pipeline, recorder, stream, ending)
         self._next_retention = time.monotonic()
+        self._is_doubt_noted = False
 
     def snapshot(self, standing: Standing) -> Snapshot:
         """The numbers now."""
-        return self._recorder.snapshot(standing, self._monitor.lag)
+        monitor = self._monitor
+        return self._recorder.snapshot(standing, monitor.lag, monitor.remarks)
 
     async def follow(self) -> None:
         """Switch tracing on, and store what arrives, until asked to end. Raises `OutageError`."""
         await self._monitor.begin()
         self._say()
-        watching = asyncio.create_task(self._monitor.watch())
+        watching = asyncio.create_task(self._watch())
         try:
             await self._consume(watching)
+            await self._close_window()
         finally:
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)
             await self._acquaintance.close()
+
+    async def _watch(self) -> None:
+        """Run what goes on beside the consuming; ends only by a failure of any of it."""
+        tasks = [
+            asyncio.create_task(each)
+            for each in (self._monitor.watch(), self._monitor.mark(), self._auditor.watch())
+        ]
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _consume(self, watching: asyncio.Task[None]) -> None:
         settings, stream = self._pipeline.settings, self._stream
@@ -112,6 +140,16 @@ class Run:
         self._recorder.window.clear()
         await self._recorder.append(self._recorder.batch([], []))
 
+    async def _close_window(self) -> None:
+        """Store that what was acknowledged is, so that a restart has less to recognise."""
+        recorder = self._recorder
+        before = len(recorder.window)
+        with contextlib.suppress(OutageError):  # it can be recognised all the same
+            await self._stream.ready_messages()
+            recorder.window.confirm(self._stream.taken)
+        if len(recorder.window) < before:
+            await recorder.append(recorder.batch([], []))
+
     async def _is_silent(self) -> bool:
         """Whether the queue is empty and not just pausing; False if nothing depends on it."""
         if not (self._ending.when_empty or self._stamper.is_holding):
@@ -128,18 +166,43 @@ class Run:
         pipeline, retention = self._pipeline, self._pipeline.settings.retention
         self._next_retention = time.monotonic() + retention.check_seconds
         tracker = self._recorder.tracker
-        await retain(pipeline.store.retention, pipeline.trace.id, tracker, retention)
+        epoch = self._recorder.epoch
+        await retain(pipeline.store.retention, pipeline.trace.id, tracker, retention, epoch)
+
+    def _note_suspicions(self, prepared: Prepared) -> None:
+        """Note suspected gaps. Those that end in this batch are closed once it is stored."""
+        gaps, here = self._pipeline.gaps, self._recorder.last_event_id
+        if self._stamper.doubt is not None and not self._is_doubt_noted:
+            self._is_doubt_noted = True
+            gaps.suspect(self._stamper.doubt, prepared.messages, here)
+        lost = [each.after for each in prepared.suspects if each.after is not None]
+        if lost:
+            # Ids are dealt out as events are stored: those of this batch come after all others.
+            begins = min([each.id for each in lost if each.id is not None], default=here)
+            gaps.suspect(PUBLISH_MISSING, prepared.messages, begins)
+        if len(lost) < len(prepared.suspects):
+            gaps.suspect(CAUSE_FORGOTTEN, prepared.messages, here)
 
     async def _commit(self, prepared: Prepared) -> None:
-        """Store a batch, then acknowledge it."""
+        """Store a batch, then acknowledge it.
+
+        What it proves missing is written down first: a crash after it must not forget that.
+        """
+        recorder, gaps, marks = self._recorder, self._pipeline.gaps, self._pipeline.marks
+        if (begins := marks.missing(prepared.marks)) and not gaps.is_losing(MARKS_MISSING):
+            gaps.note(MARKS_MISSING, prepared.messages, begins=begins)
+        if not gaps.is_open:
+            self._note_suspicions(prepared)
+        if gaps.is_pending:
+            await recorder.patiently(gaps.write)
         if prepared.batch is not None:
-            await self._recorder.append(prepared.batch)
+            await recorder.append(prepared.batch)
         if prepared.messages:
             await self._stream.acknowledge(prepared.tag)
         if self._stream.remark is not None:
             self._say()
-        gaps = self._pipeline.gaps
-        gaps.stored(prepared.messages, self._recorder.last_event_id)
-        if gaps.is_open:
+        gaps.stored(prepared.messages, recorder.last_event_id, prepared.held_since)
+        marks.stored(prepared.marks, gaps.here)
+        if gaps.is_pending:
             with contextlib.suppress(OutageError):  # the next batch's turn
-                await gaps.write()
+                await (gaps.ended(MARKS_MISSING, 0) if prepared.marks else gaps.write())

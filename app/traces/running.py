@@ -13,6 +13,7 @@ from app.traces.feed import Feed
 from app.traces.gapwatch import GapWatch
 from app.traces.introductions import NoIntroductions
 from app.traces.life import Life, TraceState
+from app.traces.marks import Marks
 from app.traces.pipeline import Pipeline, PipelineSettings
 from app.traces.ports import Introducer, Source, TraceStore
 from app.traces.status import Snapshot
@@ -49,6 +50,7 @@ class RunningTrace:
             supervisor=supervisor,
             settings=settings,
             gaps=GapWatch(store.gaps, trace.id),
+            marks=Marks(),
             turn=turn or contextlib.nullcontext(),
             introductions=introductions or NoIntroductions(),
         )

@@ -8,18 +8,29 @@ from collections.abc import Sequence
 import msgspec
 
 from app.stored.batches import Batch
+from app.traces.audit import Tally
+from app.traces.marks import Mark
 from app.traces.ports import Stream, TraceMessage
 from app.traces.recorder import Recorder
 from app.traces.resume import Resume, digest
-from app.tracker import StampedEvent, Unreadable
+from app.tracker import Deliver, StampedEvent, Unreadable
+from app.tracker.replies import is_reply
+from app.tracker.suspicion import Suspect
 
 
 class Prepared(msgspec.Struct):
-    """A batch to be stored, and the delivery tag that acknowledges all of it."""
+    """A batch to be stored, and the delivery tag that acknowledges all of it.
+
+    ``marks`` are those among its messages, ``suspects`` tell of missing publishes, ``held_since``
+    is when the oldest record came that is held back (µs).
+    """
 
     batch: Batch | None  # None if every message was stored before
     tag: int
     messages: int
+    marks: list[Mark]
+    suspects: list[Suspect]
+    held_since: int | None
 
 
 class Stamper:
@@ -37,16 +48,26 @@ class Stamper:
         """Whether messages are held until later ones decide whether they are stored."""
         return self._resume.is_holding
 
+    @property
+    def doubt(self) -> str | None:
+        """What else may be stored or not, if that could not be told for certain; a sentence."""
+        return self._resume.doubt
+
     def prepare(self, messages: Sequence[TraceMessage], silent: bool) -> Prepared | None:
         """Stamp what is new among the messages; None if there is nothing to acknowledge.
 
         ``silent`` says that the queue holds no more for now.
+
+        The broker's counters, which the audit compares with, leave out what goes over channels
+        with the number 0 (MQTT and AMQP 1.0 on 4.x, where they are no AMQP 0.9.1 inside), and
+        direct replies.
         """
         recorder, tracker = self._recorder, self._recorder.tracker
         events: list[StampedEvent] = []
         unreadable: list[Unreadable] = []
         digests: list[bytes] = []
-        tag = count = 0
+        marks: list[Mark] = []
+        tag = count = delivered = uncounted = 0
         began = time.perf_counter()
         for arrival, mark, is_new in self._decided(messages, silent):
             tag, count = arrival.tag, count + 1
@@ -56,16 +77,31 @@ class Stamper:
             message = arrival.message
             if isinstance(message, Unreadable):
                 unreadable.append(message)
-            elif not self._stream.is_own(message):
+                delivered += message.routing_key.startswith("deliver.")
+                continue
+            if not message.channel.number:
+                uncounted += 1
+            elif isinstance(message, Deliver):
+                if is_reply(message.queue):
+                    uncounted += 1
+                else:
+                    delivered += 1
+            if not self._stream.is_own(message):
                 events += tracker.apply(message, arrival.at)
+            elif numbered := self._stream.mark_of(message):
+                marks.append(numbered)
         events += tracker.close_overdue(time.time_ns() // 1000)
         recorder.work.count_stamped(len(events), time.perf_counter() - began)
         tracker.counters.quarantined += len(unreadable)
+        recorder.seen += Tally(len(digests) - delivered - uncounted, delivered)
         batch = None
-        if digests or events:
-            recorder.window.add(digests)
+        if digests or events or recorder.is_audit_new:
+            recorder.window.confirm(self._stream.taken)
+            recorder.window.add(digests, tag)
             batch = recorder.batch(events, unreadable)
-        return Prepared(batch, tag, count) if batch or count else None
+        if batch is None and not count:
+            return None
+        return Prepared(batch, tag, count, marks, tracker.suspects(), tracker.held_since)
 
     def _decided(
         self, messages: Sequence[TraceMessage], silent: bool

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
+from app.traces.audit import AuditState, Ledger
 from app.traces.life import Standing, TraceState
 from app.tracker import Counters, Totals
 from itc import Stamp, pack
 from model.gaps import Gap
+from model.times import iso_time
 
 
 class Work(msgspec.Struct):
@@ -47,6 +49,51 @@ class Snapshot(msgspec.Struct, frozen=True):
     rate: float = 0.0
     lag: int | None = None
     work: Work = msgspec.field(default_factory=Work)
+    ledger: Ledger | None = None
+    remarks: tuple[str, ...] = ()
+
+
+class Audited(msgspec.Struct, frozen=True):
+    """One direction: what was traced, and what the broker counted, None while that is unknown."""
+
+    traced: int
+    counted: int | None
+
+    def __str__(self) -> str:
+        return f"{self.traced:,} of {'?' if self.counted is None else f'{self.counted:,}'}"
+
+
+class AuditStatus(msgspec.Struct, frozen=True):
+    """An audit as people read it. Times in µs; ``missing`` counts both directions."""
+
+    publishes: Audited
+    deliveries: Audited
+    as_of: int | None
+    even_at: int | None
+    missing: int
+
+    @property
+    def sentence(self) -> str:
+        """What it says."""
+        traced = f"{self.publishes} publishes, {self.deliveries} deliveries"
+        if self.as_of is None:
+            return f"{traced} traced; the broker's counters are not known"
+        if self.publishes.counted is None:
+            return f"{traced} traced; compared once the virtual host is quiet for some seconds"
+        return f"{traced} traced, as of {iso_time(self.as_of)[11:19]}"
+
+
+def audit_status(ledger: Ledger) -> AuditStatus:
+    """What a ledger says."""
+    seen, audit = ledger.seen, ledger.audit or AuditState()
+    counted = audit.counted
+    return AuditStatus(
+        publishes=Audited(seen.publishes, counted.publishes if counted else None),
+        deliveries=Audited(seen.deliveries, counted.deliveries if counted else None),
+        as_of=audit.at,
+        even_at=audit.even_at,
+        missing=audit.missing.sum,
+    )
 
 
 class TraceStatus(msgspec.Struct, frozen=True):
@@ -70,7 +117,14 @@ class TraceStatus(msgspec.Struct, frozen=True):
     lag: int | None
     gaps: list[Gap]
     doubts: list[str] = []  # why its answers may not be sound
+    remarks: tuple[str, ...] = ()  # what is wrong with the trace queue, a sentence each
+    ledger: Ledger | None = None
     work: Work = msgspec.field(default_factory=Work)
+
+    @property
+    def audit(self) -> AuditStatus | None:
+        """The trace held against the broker's counters; None before its first batch."""
+        return None if self.ledger is None else audit_status(self.ledger)
 
     @property
     def participant(self) -> str:

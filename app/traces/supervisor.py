@@ -1,7 +1,8 @@
 """Erlang's supervision in Python: restart what fails, but not for ever.
 
 A failure is a bug, ours or one that some message triggers. An outage of the broker or the
-database is not: the supervisor waits for its end, with growing pauses, and does not count it.
+database is not: the supervisor waits for its end, with growing pauses, and does not count it. Nor
+is it a failure that another has taken the trace: then there is nothing left to run here.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import traceback
 from collections import deque
 from collections.abc import Awaitable, Callable
 
-from app.errors import ItcError, OutageError
+from app.errors import ItcError, LeaseLostError, OutageError
 from app.traces.life import Life
 
 log = logging.getLogger(__name__)
@@ -83,6 +84,10 @@ class Supervisor:
         while True:
             try:
                 await self._run()
+            except LeaseLostError as lost:
+                log.warning("the run of the trace of %r ends: %s", self._name, lost)
+                self.life.stopped()
+                return
             except OutageError as outage:
                 await self._wait_out(outage)
             except Exception as failure:  # noqa: BLE001 - whatever it is, only this trace is affected

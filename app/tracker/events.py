@@ -114,7 +114,11 @@ class ParticipantState(msgspec.Struct, frozen=True):
 
 
 class Copy(msgspec.Struct, frozen=True):
-    """One routed copy that was not handed over yet; ``number`` counts the trace's copies."""
+    """One routed copy that was not handed over yet; ``number`` counts the trace's copies.
+
+    ``recorded_at`` is in the tracker's own time (`app.tracker.progress`), which is behind the clock
+    by as long as the service was away.
+    """
 
     number: int
     queue: str
@@ -153,9 +157,9 @@ class Restored(msgspec.Struct):
 
     ``participants`` come with stamp and id of their last event, which the store looks up;
     ``handovers`` are the last matched deliveries, oldest first, as many as the tracker asked for.
-    The rest is for whoever feeds the tracker: the ``window`` that came with the last batch, the
-    last event's id (0 before the first) and when it was recorded (before the first, when the trace
-    was made).
+    The rest is for whoever feeds the tracker: the ``window`` and the ``ledger`` that came with the
+    last batch, the last event's id (0 before the first) and when it was recorded (before the
+    first, when the trace was made).
     """
 
     state: bytes
@@ -164,5 +168,6 @@ class Restored(msgspec.Struct):
     copies: list[Copy]
     handovers: list[Handover]
     window: bytes = b""
+    ledger: bytes | None = None
     last_event_id: int = 0
     recorded_at: int = 0

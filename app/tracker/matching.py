@@ -22,6 +22,7 @@ from typing import Generic, TypeAlias, TypeVar
 from app.tracker.events import Copy, Handover, Reference
 from app.tracker.fingerprint import origins
 from app.tracker.records import Deliver
+from app.tracker.reorder import Place
 from model.words import Match
 
 Key: TypeAlias = tuple[str, bytes]  # queue, fingerprint
@@ -129,6 +130,7 @@ class Matcher:
         self._added: dict[int, Copy] = {}
         self._removed: list[int] = []
         self.copies_dropped = 0
+        self._forgotten: list[Reference] = []  # the first and the last publish, at most
 
     @property
     def pending_copies(self) -> int:
@@ -160,13 +162,16 @@ class Matcher:
                 aged.cause.rest()
         self._drop_excess(now)
 
-    def places(self, deliver: Deliver, mark: bytes) -> list[Key]:
+    def places(self, deliver: Deliver, mark: bytes) -> list[Place]:
         """Return where something may come that makes an early delivery early no more."""
-        found = [(deliver.queue, mark)]
+        found = [(deliver.queue, mark, deliver.redelivered)]
+        if _is_from_stream(deliver):
+            found.append((deliver.queue, mark, True))
         for origin in origins(deliver):
-            found.append((origin.queue, origin.fingerprint))
+            found.append((origin.queue, origin.fingerprint, True))
             if origin.delivered_before:
                 break
+            found.append((origin.queue, origin.fingerprint, False))
         return list(dict.fromkeys(found))
 
     def is_early(self, deliver: Deliver, mark: bytes) -> bool:
@@ -226,6 +231,17 @@ class Matcher:
             if not _is_before(cause, event_id):
                 self.handed_over(queue, mark, cause)
 
+    def forgotten(self) -> tuple[int, int] | None:
+        """Ids of the first and the last publish of which copies were forgotten since the last call.
+
+        None if there are none, or their ids are not known yet.
+        """
+        ids = [cause.id for cause in self._forgotten if cause.id is not None]
+        if not ids or len(ids) < len(self._forgotten):
+            return None
+        self._forgotten = []
+        return min(ids), max(ids)
+
     def changes(self) -> tuple[list[Copy], list[int]]:
         """Return copies (added, removed) since the last call; what came and went is in neither."""
         changes = list(self._added.values()), self._removed
@@ -256,6 +272,7 @@ class Matcher:
             self._copies.take_oldest()
             self._left(copy)
             self.copies_dropped += 1
+            self._forgotten[1:] = [copy.cause]
 
     def _handed_over_before(self, key: Key) -> Reference | None:
         times: dict[int, list[Reference]] = {}

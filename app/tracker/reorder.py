@@ -4,28 +4,49 @@ A delivery whose publish has not come yet is held, and with it everything later 
 participant, whose own order is certain. It is released by the publish, or when it has waited for
 the window's span, and is then unmatched. Held records are part of the checkpoint, so that their
 trace messages can be acknowledged with the rest of their batch.
+
+What has come, and is held itself, is not missing: a delivery whose publish waits behind another
+delivery waits as long as that one, whatever its own age. So the first to go is always one for which
+nothing has come. Only records that wait for each other in a circle are let go by age alone; a
+broker's history has no such circles, but equal messages can make them.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from heapq import heapify, heappop, heappush
+from heapq import heapify, heappop, heappush, heapreplace
 from typing import TypeAlias
 
 import msgspec
 
 from app.tracker.records import Deliver, Publish
 
-Place: TypeAlias = tuple[str, bytes]  # a queue, and a fingerprint there
+# A queue, a fingerprint there, and whether it is a handover that is wanted or brought, not a copy.
+Place: TypeAlias = tuple[str, bytes, bool]
 
 
 class Held(msgspec.Struct, frozen=True):
-    """A record that waits, with the time it reached us (µs)."""
+    """A record that waits, with the time it reached us (µs).
+
+    ``since`` is the same in the tracker's own time, by which it waits.
+    """
 
     record: Publish | Deliver
     at: int
     fingerprint: bytes
+    since: int = 0
+
+    def brings(self) -> list[Place]:
+        """Where it will put something that a delivery may wait for."""
+        return places_of(self.record, self.fingerprint)
+
+
+def places_of(record: Publish | Deliver, mark: bytes) -> list[Place]:
+    """Where a record puts copies, or a handover if it is matched."""
+    if isinstance(record, Publish):
+        return [(queue, mark, False) for queue in record.routed_queues]
+    return [(record.queue, mark, True)]
 
 
 class ReorderWindow:
@@ -42,13 +63,15 @@ class ReorderWindow:
         self._queues: dict[str, deque[Held]] = {}
         self._count = 0
         self._entries = 0
-        # Of each head: when it arrived, the how manieth head it is, and its participant. Those of
-        # heads that are gone are dropped when they come up.
+        # Of each head: since when it waits, or what it waits for does; the how manieth head it is;
+        # and its participant. Those of heads that are gone are dropped when they come up.
         self._ages: list[tuple[int, int, str]] = []
         self._heads: dict[str, int] = {}
         # Which heads a place may release, in the order in which they began to wait.
         self._awaiting: dict[Place, dict[str, None]] = {}
         self._awaited: dict[str, Sequence[Place]] = {}
+        # Which participants have records waiting that bring something to a place, and how many.
+        self._bringing: dict[Place, dict[str, int]] = {}
 
     def __len__(self) -> int:
         return self._count
@@ -70,6 +93,9 @@ class ReorderWindow:
         queue = self._queues.setdefault(name, deque())
         queue.append(held)
         self._count += 1
+        for place in held.brings():
+            names = self._bringing.setdefault(place, {})
+            names[name] = names.get(name, 0) + 1
         if len(queue) == 1:
             self._enter(name, held)
 
@@ -91,6 +117,7 @@ class ReorderWindow:
         queue = self._queues.pop(name)
         held = queue.popleft()
         self._count -= 1
+        self._no_longer_brings(name, held)
         del self._heads[name]
         for place in self._awaited.pop(name, ()):
             names = self._awaiting[place]
@@ -105,23 +132,61 @@ class ReorderWindow:
     def overdue(self, now: int) -> str | None:
         """Return a participant whose head must go: it has waited too long, or too many are held."""
         while self._ages:
-            at, entry, name = self._ages[0]
+            since, entry, name = self._ages[0]
+            is_due = now - since >= self.span
             if self._heads.get(name) != entry:
                 heappop(self._ages)
-            elif now - at >= self.span or self._count > self._most:
-                return name
-            else:
+            elif not is_due and self._count <= self._most:
                 return None
+            else:
+                first = self._first_of_those_that_hold(name)
+                its = self._queues[first][0].since
+                if now - its >= self.span or not is_due:
+                    return first
+                heapreplace(self._ages, (its, entry, name))
         return None
+
+    @property
+    def oldest(self) -> int | None:
+        """When the oldest record that waits reached us (µs)."""
+        return min((queue[0].at for queue in self._queues.values()), default=None)
 
     def records(self) -> list[Held]:
         """Return all that waits, each participant's in order."""
         return [held for queue in self._queues.values() for held in queue]
 
+    def _first_of_those_that_hold(self, name: str) -> str:
+        """Follow what a head waits for to a head for which nothing has come, perhaps itself."""
+        path = {name: 0}
+        while (holder := self._holder(name)) is not None:
+            if holder in path:
+                circle = list(path)[path[holder] :]
+                return min(circle, key=lambda each: (self._queues[each][0].since, each))
+            path[holder] = len(path)
+            name = holder
+        return name
+
+    def _holder(self, name: str) -> str | None:
+        """Return another participant that has waiting what a participant's head waits for."""
+        for place in self._awaited.get(name, ()):
+            for other in self._bringing.get(place, ()):
+                if other != name:
+                    return other
+        return None
+
+    def _no_longer_brings(self, name: str, held: Held) -> None:
+        for place in held.brings():
+            names = self._bringing[place]
+            names[name] -= 1
+            if not names[name]:
+                del names[name]
+            if not names:
+                del self._bringing[place]
+
     def _enter(self, name: str, head: Held) -> None:
         self._entries += 1
         self._heads[name] = self._entries
-        heappush(self._ages, (head.at, self._entries, name))
+        heappush(self._ages, (head.since, self._entries, name))
         if len(self._ages) > 2 * len(self._heads) + 100:  # mostly of heads that are gone
             self._ages = [age for age in self._ages if self._heads.get(age[2]) == age[1]]
             heapify(self._ages)

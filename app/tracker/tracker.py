@@ -11,16 +11,19 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 
 import msgspec
+from msgspec.structs import replace
 
 from app.tracker.events import Checkpoint, Restored, StampedEvent
 from app.tracker.fingerprint import fingerprint
 from app.tracker.identity import Identity, Places, Policy
 from app.tracker.matching import Matcher
 from app.tracker.participants import Participants
+from app.tracker.progress import Progress
 from app.tracker.quiet import Quiet
 from app.tracker.records import Channel, Deliver, Publish, Record
-from app.tracker.reorder import Held, Place, ReorderWindow
+from app.tracker.reorder import Held, Place, ReorderWindow, places_of
 from app.tracker.replies import Replies, is_reply
+from app.tracker.suspicion import Suspect, Suspicion
 from itc import IdPool, MalformedError
 from model.words import Match
 
@@ -69,6 +72,8 @@ class State(msgspec.Struct):
     held: list[Held]
     # Who acts on connections of which records are held, where a client's name decided that.
     decided: dict[str, dict[str, Identity]] = {}
+    time: int = 0  # the tracker's own; 0 in checkpoints from before it had one
+    heard: int = 0  # and the clock's at that time
 
 
 encode_state = msgspec.msgpack.Encoder().encode
@@ -119,7 +124,9 @@ class Tracker:
         )
         self._span = bounds.reorder_window
         self._window = ReorderWindow(span=bounds.reorder_window, most=bounds.reorder_held)
+        self._time = Progress()
         self._replies = Replies()
+        self._suspicion = Suspicion()
         self._participants = Participants(policy, self._places, assumed=bounds.assumed)
         if restored is not None and restored.state:
             self._restore(restored)
@@ -144,6 +151,19 @@ class Tracker:
         """How many records wait in the reorder window."""
         return len(self._window)
 
+    @property
+    def held_since(self) -> int | None:
+        """When the oldest record in the reorder window reached us (µs), None if none waits."""
+        return self._window.oldest
+
+    def forgotten(self) -> tuple[int, int] | None:
+        """First and last id of the publishes of which copies were forgotten since the last call.
+
+        None if there are none, or their ids are not known before their batch is stored. Whoever is
+        handed such a copy later is unmatched.
+        """
+        return self._matcher.forgotten()
+
     def apply(self, record: Record, now: int) -> list[StampedEvent]:
         """Take in one record, which reached us at ``now``; return the events it leads to.
 
@@ -152,12 +172,14 @@ class Tracker:
         """
         # Nearly every record goes the first way, and a microsecond is a twentieth of it.
         publish = self._replies.direct_reply(record)
+        self._time.hear(now)
         if not self._window.span and not len(self._window):
             events = [self._stamp(publish or record, now, fingerprint(record))]
         else:
             events = []
-            self._admit(Held(publish or record, now, fingerprint(record)), events)
-            self._close_overdue(now, events)
+            held = Held(publish or record, now, fingerprint(record), self._time.now)
+            self._admit(held, events)
+            self._close_overdue(events)
         if publish is not None:
             events += self.apply(self._replies.delivery_of(publish), now)
         return events
@@ -211,6 +233,10 @@ class Tracker:
         self._replies.end(connection)
         return True
 
+    def suspects(self) -> list[Suspect]:
+        """Between which events publishes are probably missing, as found since the last call."""
+        return self._suspicion.take()
+
     def trace_replies(self, on: bool) -> None:
         """Say whether the broker traces the deliveries of direct replies; before 4.2 not."""
         self._replies.are_traced = on
@@ -222,7 +248,8 @@ class Tracker:
     def close_overdue(self, now: int) -> list[StampedEvent]:
         """Stamp what has waited in the reorder window for longer than its span."""
         events: list[StampedEvent] = []
-        self._close_overdue(now, events)
+        self._time.hear(now)
+        self._close_overdue(events)
         return events
 
     def checkpoint(self) -> Checkpoint:
@@ -264,6 +291,8 @@ class Tracker:
                 next_copy=self._matcher.next_copy,
                 totals=self.totals(),
                 held=self._window.records(),
+                time=self._time.now,
+                heard=self._time.heard,
                 decided=self._participants.decided(
                     {held.record.channel.connection for held in self._window.records()}
                 ),
@@ -286,8 +315,11 @@ class Tracker:
         self._participants.next_channel_key = state.next_channel_key
         self._participants.restore(restored.participants, restored.channels, state.decided)
         self._replies.restore(restored.channels)
+        before = [held.at for held in state.held] + [copy.recorded_at for copy in restored.copies]
+        self._time = Progress(state.time or max(before, default=0), state.heard)
         for held in state.held:
-            self._window.hold(self._participants.key_of(held.record.channel), held)
+            name = self._participants.key_of(held.record.channel)
+            self._window.hold(name, held if state.time else replace(held, since=held.at))
         for name in self._window.waiting():
             self._await(name)
 
@@ -325,8 +357,8 @@ class Tracker:
             events.append(self._stamp_held(self._window.release(name)))
         self._await(name)
 
-    def _close_overdue(self, now: int, events: list[StampedEvent]) -> None:
-        while overdue := self._window.overdue(now):
+    def _close_overdue(self, events: list[StampedEvent]) -> None:
+        while overdue := self._window.overdue(self._time.now):
             first = len(events)
             events.append(self._stamp_held(self._window.release(overdue)))
             self._release(overdue, events)
@@ -350,13 +382,18 @@ class Tracker:
         if isinstance(record, Publish):
             self.counters.published += 1
             participant.published += 1
-            self._matcher.published(record.routed_queues, mark, reference, now)
+            self._matcher.published(record.routed_queues, mark, reference, self._time.now)
             if "reply_to" in record.properties:
                 self._replies.note(channel_key, record)
         else:
             self._count(match)
             if cause is not None:
                 self._matcher.handed_over(record.queue, mark, cause)
+                if match is Match.routed:
+                    self._suspicion.matched(record, cause, now)
+            elif match is Match.unmatched:
+                forgotten = self._matcher.copies_dropped > 0
+                self._suspicion.unmatched(record, reference, now, forgotten=forgotten)
         return StampedEvent(
             record=record,
             recorded_at=now,
@@ -380,8 +417,7 @@ class Tracker:
 
 
 def _places_of(event: StampedEvent) -> list[Place]:
-    """Where an event puts something that a delivery may wait for: copies, or a handover."""
-    record = event.record
-    if isinstance(record, Publish):
-        return [(queue, event.fingerprint) for queue in record.routed_queues]
-    return [] if event.cause is None else [(record.queue, event.fingerprint)]
+    """Where an event has put something that a delivery may wait for."""
+    if isinstance(event.record, Deliver) and event.cause is None:
+        return []
+    return places_of(event.record, event.fingerprint)

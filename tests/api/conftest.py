@@ -65,7 +65,7 @@ class World:
 
     @asynccontextmanager
     async def services(self) -> AsyncIterator[Services]:
-        self.store = store = await open_store(self.folder)
+        self.store = self.traces.store = store = await open_store(self.folder)
         try:
             self.subscribers = Subscribers(self.settings.live_subscribers)
             self.tellers = await tell_story(store)

@@ -25,6 +25,7 @@ from app.errors import (
     OutageError,
 )
 from app.jobs.ports import Report
+from app.store import Store
 from app.stored.jobs import Json
 from app.traces.feed import Feed
 from app.traces.life import TraceState
@@ -140,6 +141,7 @@ class FakeTraces:
     pauses: list[str] = field(default_factory=list)
     may_pause: asyncio.Event = field(default_factory=asyncio.Event)
     feed: WatchedFeed = field(default_factory=WatchedFeed)
+    store: Store = field(init=False)  # while the application is open
 
     def __post_init__(self) -> None:
         self.may_pause.set()
@@ -185,10 +187,13 @@ class FakeTraces:
         return Pruned(3, 1)
 
     @asynccontextmanager
-    async def paused(self, vhost: str) -> AsyncIterator[None]:
+    async def paused(self, vhost: str) -> AsyncIterator[int]:
         self.pauses.append(vhost)
         await self.may_pause.wait()
-        yield
+        trace = await self.store.traces.find(vhost)
+        if trace is None:
+            raise NotFoundError("this virtual host was never traced")
+        yield await self.store.leases.take(trace.id, trace.holder)
 
     async def status(self, vhost: str) -> TraceStatus:
         if vhost not in self.running:

@@ -47,10 +47,12 @@ class Service:
         broker: Broker,
         settings: PipelineSettings,
         bounds: QueueBounds = QueueBounds(),  # noqa: B008 - frozen
+        *,
+        amqp_url: str | None = None,
     ) -> None:
         self.store = store
         self.management = ManagementApi(broker.management_url, broker.user, broker.password)
-        firehose = Firehose(broker.amqp_url("/"), bounds=bounds)
+        firehose = Firehose(amqp_url or broker.amqp_url("/"), bounds=bounds)
         self.source = TraceSource(firehose, self.management)
         self.announcements = Announcements(broker.amqp_url("/"), self.management)
         introductions = Introductions(store.connections, self.announcements)

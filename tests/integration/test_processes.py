@@ -83,12 +83,12 @@ async def test_in_a_process_of_traces_nothing_is_stamped_while_one_of_them_store
     storing = stamped_meanwhile = 0
     append, apply = store.batches.append, Tracker.apply
 
-    async def slow_append(trace_id: int, batch: Batch) -> range:
+    async def slow_append(trace_id: int, batch: Batch, epoch: int | None = None) -> range:
         nonlocal storing
         storing += 1
         try:
             await asyncio.sleep(0.01)
-            return await append(trace_id, batch)
+            return await append(trace_id, batch, epoch)
         finally:
             storing -= 1
 

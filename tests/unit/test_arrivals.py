@@ -11,6 +11,7 @@ from app.broker import consumer
 from app.broker.connection import Gate
 from app.broker.consumer import MOST_AHEAD, Reading, TraceStream
 from app.broker.deliveries import Delivery
+from app.broker.outages import Place
 
 DELIVERY = Delivery(1, False, "publish.", b"", b"")
 
@@ -19,7 +20,8 @@ async def arrivals(monkeypatch: pytest.MonkeyPatch, reads: list[tuple[int, int]]
     """Times of arrival in µs, for ``reads``: (time in µs, number of messages) each."""
     connection: Any = SimpleNamespace(broker_version=(4, 2), broker_name="ours", gate=Gate())
     nothing: Any = None
-    stream = TraceStream(nothing, "itc.trace", connection, nothing, Reading(100), 0)
+    place = Place("localhost:5672", "guest", "/")
+    stream = TraceStream(nothing, "itc.trace", connection, place, Reading(100), 0)
     for now, count in reads:
         monkeypatch.setattr(consumer.time, "time_ns", lambda now=now: now * 1000)
         stream.take_in([DELIVERY] * count)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from app.broker.trace_queue import QueueState
-from app.errors import OutageError
+from app.errors import LeaseLostError, OutageError
 from app.stored.batches import Batch
 from app.stored.traces import Trace
 from app.traces.attempt import Attempt
@@ -19,11 +19,12 @@ from app.traces.feed import Feed
 from app.traces.gapwatch import GapWatch
 from app.traces.introductions import NoIntroductions
 from app.traces.life import Life, TraceState
+from app.traces.marks import Marks
 from app.traces.pipeline import Pipeline, PipelineSettings
 from app.traces.supervisor import Supervisor
 from app.tracker import Restored
 
-TRACE = Trace(1, "shop", "channel", (), True, 0, None, 5, 5, 2, 0)
+TRACE = Trace(1, "shop", "channel", (), True, 0, None, None, 5, 5, 2, 0)
 
 
 class FakeStore:
@@ -36,7 +37,12 @@ class FakeStore:
         self.answers = asyncio.Event()
         self.answers.set()
         self.appended: list[Batch] = []
-        self.batches = self.checkpoints = self.gaps = self.retention = self
+        self.batches = self.checkpoints = self.gaps = self.retention = self.leases = self
+        self.epoch = 0
+
+    async def take(self, trace_id: int, holder: str | None) -> int:
+        self.epoch += 1
+        return self.epoch
 
     async def restore(self, trace_id: int, handovers: int) -> Restored:
         await self.answers.wait()
@@ -45,7 +51,9 @@ class FakeStore:
     async def newest(self, trace_id: int) -> Sequence[Any]:
         return []
 
-    async def append(self, trace_id: int, batch: Batch) -> range:
+    async def append(self, trace_id: int, batch: Batch, epoch: int | None = None) -> range:
+        if epoch != self.epoch:
+            raise LeaseLostError("another run has taken this trace")
         self.appended.append(batch)
         return range(0)
 
@@ -58,7 +66,7 @@ class FakeStream:
     remark = None
     waits = is_over = False
     queued_before = 0
-    buffered = 0
+    buffered = taken = 0
     is_cluster = False
     traces_replies = True
 
@@ -71,6 +79,9 @@ class FakeStream:
         return []
 
     async def ready_messages(self) -> int:
+        return 0
+
+    async def queued(self) -> int:
         return 0
 
 
@@ -111,8 +122,9 @@ class World:
             source=self.source,
             feed=Feed(),
             supervisor=Supervisor("shop", self._unused, self.life, clock=lambda: 0.0),
-            settings=PipelineSettings(),
+            settings=PipelineSettings(mark_seconds=0, audit_seconds=0),
             gaps=GapWatch(self.store, TRACE.id),
+            marks=Marks(),
             turn=contextlib.nullcontext(),
             introductions=NoIntroductions(),
         )

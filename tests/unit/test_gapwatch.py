@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 
 import pytest
 
 from app.errors import OutageError
-from app.traces.gapwatch import GapWatch
+from app.traces.gapwatch import NEAR, GapWatch
+from app.traces.marks import Point
 from model.gaps import Gap
 
 
@@ -18,20 +20,36 @@ class GapStore:
         self.gaps: dict[int, Gap] = {}
         self.answers = True
 
-    async def open(self, trace_id: int, *, after_event_id: int, since: int, reason: str) -> int:
+    async def open(
+        self,
+        trace_id: int,
+        *,
+        after_event_id: int,
+        since: int,
+        reason: str,
+        suspected: bool = False,
+        epoch: int | None = None,
+    ) -> int:
         await asyncio.sleep(0)
         number = len(self.gaps) + 1
-        self.gaps[number] = Gap(number, after_event_id, None, since, None, reason)
+        self.gaps[number] = Gap(number, after_event_id, None, since, None, reason, suspected)
         if not self.answers:
             raise OutageError("the connection was lost after the commit")
         return number
 
-    async def close(self, gap_id: int, *, before_event_id: int, until: int) -> None:
+    async def close(
+        self,
+        gap_id: int,
+        *,
+        before_event_id: int,
+        until: int,
+        epoch: int | None = None,
+        extend: bool = False,
+    ) -> None:
         await asyncio.sleep(0)
         gap = self.gaps[gap_id]
-        self.gaps[gap_id] = Gap(
-            gap_id, gap.after_event_id, before_event_id, gap.since, until, gap.reason
-        )
+        assert extend == (gap.before_event_id is not None)
+        self.gaps[gap_id] = dataclasses.replace(gap, before_event_id=before_event_id, until=until)
 
 
 def watch(store: GapStore) -> GapWatch:
@@ -42,7 +60,8 @@ async def test_a_loss_that_several_write_at_once_is_one_gap() -> None:
     store = GapStore()
     gaps = watch(store)
     gaps.stored(10, 10)
-    await asyncio.gather(gaps.losing("full", 5), gaps.losing("full", 6), gaps.write())
+    gaps.is_well(Point(10, 5))
+    await asyncio.gather(gaps.losing("full"), gaps.losing("full"), gaps.write())
     assert [(gap.since, gap.after_event_id) for gap in store.gaps.values()] == [(5, 10)]
     await asyncio.gather(gaps.ended("full", 0), gaps.write(), gaps.write())
     assert [gap.before_event_id for gap in store.gaps.values()] == [11]
@@ -54,7 +73,7 @@ async def test_a_gap_whose_commit_was_in_doubt_is_not_opened_again() -> None:
     gaps = watch(store)
     store.answers = False
     with pytest.raises(OutageError):
-        await gaps.losing("full", 5)
+        await gaps.losing("full")
     store.answers = True
     gaps.resume(0, 0, list(store.gaps.values()), queued=0)
     await gaps.write()
@@ -65,10 +84,74 @@ async def test_a_gap_whose_commit_was_in_doubt_is_not_opened_again() -> None:
 async def test_a_gap_ends_after_what_was_queued_when_the_loss_was_over() -> None:
     store = GapStore()
     gaps = watch(store)
-    await gaps.lost("off", 5, queued=3)
+    await gaps.lost("off", queued=3)
     gaps.stored(2, 20)
     await gaps.write()
     assert store.gaps[1].until is None
     gaps.stored(1, 21)
     await gaps.write()
     assert store.gaps[1].before_event_id == 22
+
+
+async def test_a_gap_begins_where_capture_was_last_seen_to_work() -> None:
+    store = GapStore()
+    gaps = watch(store)
+    gaps.stand(5, 50)
+    gaps.stored(10, 15)
+    gaps.is_well(Point(12, 120))
+    gaps.stored(10, 25)
+    await gaps.lost("off", queued=0)
+    assert [(gap.after_event_id, gap.since) for gap in store.gaps.values()] == [(12, 120)]
+
+
+async def test_a_gap_that_is_open_is_no_sign_that_all_is_well() -> None:
+    store = GapStore()
+    gaps = watch(store)
+    gaps.is_well(Point(12, 120))
+    await gaps.losing("full")
+    gaps.stored(10, 25)
+    gaps.is_well(Point(25, 250))
+    await gaps.losing("a policy")
+    assert {gap.after_event_id for gap in store.gaps.values()} == {12}
+
+
+async def test_a_gap_ends_after_what_was_held_back_meanwhile() -> None:
+    store = GapStore()
+    gaps = watch(store)
+    gaps.stored(1, 19, held_since=1)
+    await gaps.lost("a node was killed", queued=0)
+    until = store.gaps[1].until
+    gaps.stored(1, 20, held_since=1)
+    await gaps.write()
+    assert gaps.is_open
+    gaps.stored(1, 21, held_since=None)
+    await gaps.write()
+    assert store.gaps[1].before_event_id == 22
+    assert until is None
+
+
+async def test_a_suspected_gap_is_no_proof() -> None:
+    store = GapStore()
+    gaps = watch(store)
+    gaps.suspect("unmatched", 1, 3)
+    await gaps.write()
+    assert not gaps.is_open
+    assert not gaps.has_one_since(0)
+    gaps.stored(1, 9)
+    await gaps.write()
+    gap = store.gaps[1]
+    assert (gap.after_event_id, gap.before_event_id, gap.suspected) == (3, 10, True)
+
+
+async def test_suspicions_that_follow_each_other_are_one_gap() -> None:
+    store = GapStore()
+    gaps = watch(store)
+    for begins in (3, 12, 200, 2 * NEAR):
+        gaps.suspect("unmatched", 1, begins)
+        await gaps.write()
+        gaps.stored(1, begins + 5)
+        await gaps.write()
+    assert [(gap.after_event_id, gap.before_event_id) for gap in store.gaps.values()] == [
+        (3, 206),
+        (2 * NEAR, 2 * NEAR + 6),
+    ]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from app.errors import NotFoundError, OutageError
+from app.errors import LeaseLostError, NotFoundError, OutageError
 from app.traces.feed import Feed
 from app.traces.life import Life, TraceState
 from app.traces.rate import Rate
@@ -67,6 +67,10 @@ def outage(_: Supervisor) -> None:
     raise OutageError("the broker is away")
 
 
+def taken(_: Supervisor) -> None:
+    raise LeaseLostError("another run has taken this trace")
+
+
 def end(_: Supervisor) -> None:
     return
 
@@ -121,6 +125,14 @@ async def test_an_outage_is_waited_out_with_growing_pauses_and_does_not_count() 
     assert pauses == sorted(pauses)
     assert pauses[-1] == LONGEST_PAUSE_SECONDS
     assert (supervisor.life.standing.restarts, supervisor.life.state) == (0, TraceState.stopped)
+
+
+async def test_a_trace_that_another_has_taken_is_not_run_again_and_has_not_failed() -> None:
+    supervisor, started = supervised(Clock(), iter([taken]))
+    await supervisor.supervise()
+    standing = supervisor.life.standing
+    assert (len(started), standing.state, standing.restarts) == (1, TraceState.stopped, 0)
+    assert standing.last_error is None
 
 
 async def test_after_an_outage_has_ended_the_pauses_start_small_again() -> None:

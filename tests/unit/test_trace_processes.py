@@ -13,7 +13,7 @@ from app.traces.life import Life
 from app.traces.processes import Notice, TraceProcesses
 from app.traces.status import Snapshot
 
-TRACE = Trace(1, "shop", "channel", (), True, 0, None, 5, 5, 2, 0)
+TRACE = Trace(1, "shop", "channel", (), True, 0, None, None, 5, 5, 2, 0)
 
 # Writes down what it is told. The first one dies when it is told to end a trace; the next one says
 # that the trace has ended.

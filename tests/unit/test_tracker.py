@@ -244,6 +244,55 @@ def test_copies_beyond_the_bounds_are_dropped_oldest_first_and_counted() -> None
     assert tracker.pending_copies == 1
 
 
+DAY = 24 * 3600 * 1_000_000
+
+
+@pytest.mark.parametrize("step", [DAY, 400 * DAY, -DAY])
+def test_a_step_of_the_systems_clock_forgets_no_copy(step: int) -> None:
+    store, tracker = Store(), Tracker(Policy.channel, Bounds(copy_age=DAY))
+    now = 500 * DAY
+    events = [
+        e for n in range(20) for e in tracker.apply(publish("ann", "red", body=b"%d" % n), now)
+    ]
+    now += step
+    events += tracker.apply(publish("ann", "green"), now)
+    store.append(events, tracker.checkpoint())
+    again = Tracker(Policy.channel, Bounds(copy_age=DAY), store.restored)
+    received = [
+        e for n in range(20) for e in again.apply(deliver("bob", "red", b"%d" % n), now + n)
+    ]
+    assert {event.match for event in received} == {Match.routed}
+    assert again.totals().counters.copies_dropped == 0
+
+
+def test_copies_grow_old_over_restarts_and_whatever_the_clock_does() -> None:
+    bounds = Bounds(copy_age=1_300_000)
+    store, tracker = Store(), Tracker(Policy.channel, bounds)
+    store.append(tracker.apply(publish("ann", "red"), DAY), tracker.checkpoint())
+    for start in (2 * DAY, 1):  # 0.5 s pass in each run, 0.25 s at most before it
+        tracker = Tracker(Policy.channel, bounds, store.restored)
+        for number in range(6):
+            events = tracker.apply(publish("ann", body=b"%d" % number), start + number * 100_000)
+            store.append(events, tracker.checkpoint())
+    assert tracker.pending_copies == 1
+    tracker.apply(publish("ann", body=b"last"), 600_001)
+    assert tracker.pending_copies == 0
+
+
+def test_publishes_of_which_copies_were_forgotten_are_told() -> None:
+    store, tracker = Store(), Tracker(Policy.channel, Bounds(copies=2))
+    assert tracker.forgotten() is None
+    for number in range(5):
+        events = tracker.apply(publish("ann", "red", body=b"%d" % number), number)
+        store.append(events, tracker.checkpoint())
+    assert tracker.forgotten() == (1, 3)
+    assert tracker.forgotten() is None
+    events = [e for n in range(5) for e in tracker.apply(publish("ann", "red", body=b"x%d" % n), 9)]
+    assert tracker.forgotten() is None, "some of them have no ids yet"
+    store.append(events, tracker.checkpoint())
+    assert tracker.forgotten() == (4, 8)
+
+
 @pytest.mark.parametrize(
     ("policy", "participants"), [(Policy.channel, 3), (Policy.connection, 2), (Policy.user, 1)]
 )

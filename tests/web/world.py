@@ -10,7 +10,7 @@ import json
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 from urllib.parse import quote
@@ -149,6 +149,20 @@ class World:
             "gaps": trace.gaps,
             "sound": not trace.doubts,
             "doubts": trace.doubts,
+            "audit": self.audit_json(counts),
+            "remarks": [],
+        }
+
+    def audit_json(self, counts: Mapping[str, int]) -> dict[str, Any]:
+        publishes, deliveries = counts["published"], counts["received"]
+        return {
+            "publishes": {"traced": publishes, "counted": publishes},
+            "deliveries": {"traced": deliveries, "counted": deliveries},
+            "as_of": iso(history.START),
+            "even_at": iso(history.START),
+            "missing": 0,
+            "sentence": f"{publishes:,} of {publishes:,} publishes, {deliveries:,} of "
+            f"{deliveries:,} deliveries traced, as of 12:03:11",
         }
 
     def participants_json(self, vhost: str) -> list[dict[str, Any]]:
@@ -544,6 +558,7 @@ def demo_world(events: int = 3000, participants: int = 12, auth: bool = True) ->
             "since": iso(world.events[events // 2 - 1].at),
             "until": iso(world.events[events // 2].at),
             "reason": "tracing was off on node rabbit@host",
+            "suspected": False,
         }
     )
     world.quarantine.append(

@@ -180,6 +180,17 @@ TRACE_METRICS = (
     ),
     TraceMetric("itc_trace_gaps", "Recorded gaps, at most the newest 100.", lambda s: len(s.gaps)),
     TraceMetric(
+        "itc_audit_missing",
+        "Trace messages that the broker counted and that never came.",
+        lambda s: s.audit.missing if s.audit else None,
+        CounterMetricFamily,
+    ),
+    TraceMetric(
+        "itc_audit_even_timestamp_seconds",
+        "When what was traced and what the broker counted were last known to agree.",
+        lambda s: s.audit.even_at / 1e6 if s.audit and s.audit.even_at else None,
+    ),
+    TraceMetric(
         "itc_trace_gaps_open",
         "Open gaps.",
         lambda s: sum(gap.until is None for gap in s.gaps),

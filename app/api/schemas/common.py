@@ -55,6 +55,9 @@ class Gap(Model):
     since: Time
     until: Time | None
     reason: str
+    suspected: bool = Field(
+        description="Whether an event tells of the loss; otherwise the broker or the service did."
+    )
 
 
 class Certainty(BaseModel):

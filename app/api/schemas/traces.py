@@ -33,6 +33,24 @@ class Counters(Model):
     quiet: int = Field(description="Of quiet traffic; also counted above.")
 
 
+class Audited(Model):
+    """What was traced in one direction, and what the broker counted since the trace began."""
+
+    traced: int = Field(description="Trace messages seen, the service's own marks among them.")
+    counted: int | None = Field(description="`null` while it is unknown.")
+
+
+class Audit(Model):
+    """The trace held against the broker's own counters."""
+
+    publishes: Audited
+    deliveries: Audited
+    as_of: Time | None = Field(description="When the counters were last read.")
+    even_at: Time | None = Field(description="The last moment when both were known to agree.")
+    missing: int = Field(description="Proven to be missing in all; gaps say where.")
+    sentence: str
+
+
 class Trace(Model):
     """The capture of one virtual host."""
 
@@ -55,6 +73,10 @@ class Trace(Model):
     gaps: list[Gap]
     sound: bool = Field(description="Whether participants are those who act, as far as is seen.")
     doubts: list[str] = Field(description="Why it is not sound, a sentence each.")
+    audit: Audit | None = Field(description="`null` before the trace first runs.")
+    remarks: list[str] = Field(
+        description="What an operator should know of the trace queue, a sentence each."
+    )
 
 
 class TraceRequest(BaseModel):

@@ -5,7 +5,7 @@ import { StateMark, Value } from "../ui/marks.js";
 import { Panel } from "../ui/panel.js";
 import { TraceButton } from "../ui/trace-button.js";
 
-/** A row for each virtual host, traced or not: `rows` are [{vhost, trace | null}]. */
+/** A row for each virtual host; `trace` may be null. */
 export function TracesTable({ rows }) {
   return html`<${Panel} title="Traces" flush note="one per virtual host">
     <div class="list-scroll" tabindex="0" role="group" aria-label="Traces">
@@ -51,7 +51,9 @@ function Row({ vhost, trace }) {
     </tr>
     ${[
       why && `${trace.state === "waiting" ? "Waiting" : "Last error"}: ${why}`,
+      ...trace.remarks,
       ...trace.doubts.map((doubt) => `Not sound. ${sentence(doubt)}`),
+      trace.audit?.sentence,
     ].map(
       (text) => text && html`<tr class="under" key=${text}><td colspan="9" class=${trace.state === "failed" ? "" : "soft"}>
         <span class="small"><${Value}>${text}<//></span></td></tr>`,

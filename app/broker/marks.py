@@ -1,0 +1,117 @@
+"""Marks: small numbered messages of ours, whose trace messages must come.
+
+The broker numbers nothing in its firehose, so a loss shows nowhere in it. A mark is published like
+anybody's message, in the traced virtual host: if its trace message does not come, tracing was off,
+our queue was not bound, or it dropped or lost what was in it, and whatever else was traced between
+the two marks around it may be missing as well.
+
+Marks go through the default exchange into a queue of their own, which keeps nothing: a message that
+reaches no queue would count as unroutable, and operators watch that number. They have a connection
+of their own, because while the broker is short of memory or disk space it stops reading from
+connections that publish, and acknowledgements would wait with them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+import aio_pika
+import aiormq.exceptions
+from aio_pika.abc import AbstractChannel
+from pamqp.common import FieldTable
+from yarl import URL
+
+from app.broker.connection import VhostConnection
+from app.broker.outages import Place, outage
+from app.errors import OutageError
+from app.tracker import Publish, Record, Unreadable
+
+CONNECT_SECONDS = 10.0
+# How long the broker may take to confirm a mark. It takes longer while it blocks publishers.
+CONFIRM_SECONDS = 5.0
+_DROPS_EVERYTHING: FieldTable = {"x-max-length": 0}
+
+_CONNECTION_ERRORS = (
+    aiormq.exceptions.AMQPError,
+    aiormq.exceptions.ChannelInvalidStateError,
+    OSError,
+    TimeoutError,
+)
+
+
+def queue_prefix(trace_queue: str) -> str:
+    """How the names of the queues begin that marks go to."""
+    return f"{trace_queue}.marks."
+
+
+def mark_of(message: Record | Unreadable, prefix: str, user: str) -> tuple[str, int] | None:
+    """The series and number of the mark that a trace message is about, if it is one of ours."""
+    if not isinstance(message, Publish) or message.exchange:
+        return None
+    if message.channel.user != user or not message.routing_keys[0].startswith(prefix):
+        return None
+    series, _, number = message.body.decode("ascii", "replace").partition(" ")
+    return series, int(number) if number.isdecimal() else 0
+
+
+class MarkPublisher:
+    """Publishes marks in one virtual host, over a connection to one node, opened when needed."""
+
+    def __init__(self, url: URL, vhost: str, trace_queue: str) -> None:
+        self._url = url
+        self._vhost = vhost
+        self._prefix = queue_prefix(trace_queue)
+        self._place = Place.of(url, vhost)
+        self._connection: VhostConnection | None = None
+        self._channel: AbstractChannel | None = None
+        self._queue = ""
+
+    async def publish(self, series: str, number: int) -> None:
+        """Publish a mark, and wait until the broker has taken it.
+
+        After an `OutageError` nobody knows whether it has.
+        """
+        try:
+            with _outages(self._place):
+                channel = self._channel or await self._open()
+                async with asyncio.timeout(CONFIRM_SECONDS):
+                    await channel.default_exchange.publish(
+                        aio_pika.Message(f"{series} {number}".encode()),
+                        self._queue,
+                        mandatory=False,
+                    )
+        except BaseException:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        """Close the connection."""
+        connection, self._connection, self._channel = self._connection, None, None
+        if connection is not None:
+            with suppress(*_CONNECTION_ERRORS):
+                async with asyncio.timeout(CONFIRM_SECONDS):
+                    await connection.close()
+
+    async def _open(self) -> AbstractChannel:
+        self._connection = VhostConnection(
+            self._url, self._vhost, client_properties={"connection_name": "rabbitmq-itc marks"}
+        )
+        await self._connection.connect(timeout=CONNECT_SECONDS)
+        channel = await self._connection.channel(publisher_confirms=True)
+        self._queue = self._prefix + secrets.token_hex(8)
+        await channel.declare_queue(self._queue, exclusive=True, arguments=_DROPS_EVERYTHING)
+        self._channel = channel
+        return channel
+
+
+@contextmanager
+def _outages(place: Place) -> Iterator[None]:
+    try:
+        yield
+    except OutageError:
+        raise
+    except _CONNECTION_ERRORS as error:
+        raise outage(error, place) from error

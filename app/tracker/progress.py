@@ -1,0 +1,33 @@
+"""The tracker's own time, which a step of the system's clock does not move.
+
+Ages are told by it: how long a delivery waits for its publish, how long a copy waits to be handed
+over. It follows the times at which we are called, but for what nobody can have waited: a clock that
+is set forward by a day would have forgotten every waiting copy. While the service is away it
+stands still, since nothing can come then either.
+"""
+
+from __future__ import annotations
+
+# The tracker is called at least every tenth of a second, unless the store is slow.
+MOST_STEP = 250_000
+# Times of arrival go back a little behind the last call; further back the clock was set back.
+MOST_BACK = 10_000_000
+
+
+class Progress:
+    """A time in µs that never goes back; it starts with the clock's."""
+
+    def __init__(self, now: int = 0, heard: int = 0) -> None:
+        """Go on from ``now``, when the clock was last heard of; 0 if there is no such time yet."""
+        self.now = now
+        self.heard = heard
+
+    def hear(self, clock: int) -> None:
+        """Take note of the system's clock."""
+        if not self.heard:
+            self.heard, self.now = clock, self.now or clock
+        elif clock > self.heard:
+            self.now += min(clock - self.heard, MOST_STEP)
+            self.heard = clock
+        elif clock < self.heard - MOST_BACK:
+            self.heard = clock

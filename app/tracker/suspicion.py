@@ -1,0 +1,102 @@
+"""Unmatched deliveries that tell of a lost publish.
+
+A delivery is unmatched where its publish was not seen. As a rule that was before the trace began.
+But a queue hands out its messages in the order in which they came in: once it has handed out one
+whose publish was traced, whatever comes out behind that came in later, while tracing was on. If its
+publish was not seen, its trace message was probably lost.
+
+The order does not hold for what is handed out again, for dead letters, which have been elsewhere,
+for priorities, and for streams. Some publishes are never traced as such: those of a local shovel,
+and what a delaying exchange keeps for later. So a queue from which much comes unmatched says
+nothing.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+
+from app.tracker.events import Reference
+from app.tracker.records import Deliver
+
+# Several consumers of a queue act at once: their trace messages may be this far out of order (µs).
+SETTLED = 2_000_000
+MOST_QUEUES = 10_000
+# One in this many deliveries of a queue may be unmatched before they say nothing any more.
+RARE = 10
+# Headers of messages that were in another queue before, or come out of a stream.
+ELSEWHERE = frozenset({"x-death", "x-opt-deaths", "x-stream-offset"})
+
+
+class Suspect(NamedTuple):
+    """A delivery whose publish should be known.
+
+    That is missing somewhere after ``after``; None if it may be one of those that were forgotten:
+    then nothing is missing but the delivery's cause.
+    """
+
+    after: Reference | None
+    delivery: Reference
+
+
+class _Queue(msgspec.Struct):
+    """What came out of a queue: the last matched one, and the last that is settled."""
+
+    at: int
+    cause: Reference
+    settled_at: int | None = None
+    settled: Reference | None = None
+    matched: int = 1
+    unmatched: int = 0
+
+
+class Suspicion:
+    """Follows the queues of one trace. Times in µs."""
+
+    def __init__(self) -> None:
+        self._queues: dict[str, _Queue] = {}
+        self._suspects: list[Suspect] = []
+
+    def matched(self, deliver: Deliver, cause: Reference, now: int) -> None:
+        """Note a first delivery whose publish was seen."""
+        queue = self._queues.get(deliver.queue)
+        if queue is None:
+            if len(self._queues) >= MOST_QUEUES:
+                del self._queues[next(iter(self._queues))]
+            self._queues[deliver.queue] = _Queue(now, cause)
+            return
+        queue.matched += 1
+        if now - queue.at >= SETTLED or queue.settled is None:
+            queue.settled_at, queue.settled = queue.at, queue.cause
+            queue.at, queue.cause = now, cause
+
+    def unmatched(
+        self, deliver: Deliver, reference: Reference, now: int, *, forgotten: bool
+    ) -> None:
+        """Judge a delivery whose publish was not seen; perhaps because some were forgotten."""
+        if forgotten:
+            self._suspects.append(Suspect(None, reference))
+            return
+        queue = self._queues.get(deliver.queue)
+        if queue is None or _is_out_of_order(deliver):
+            return
+        queue.unmatched += 1
+        if queue.unmatched * RARE > queue.matched + RARE:
+            return
+        if now - queue.at >= SETTLED:
+            self._suspects.append(Suspect(queue.cause, reference))
+        elif queue.settled is not None and now - (queue.settled_at or 0) >= SETTLED:
+            self._suspects.append(Suspect(queue.settled, reference))
+
+    def take(self) -> list[Suspect]:
+        """What was found since the last call."""
+        found, self._suspects = self._suspects, []
+        return found
+
+
+def _is_out_of_order(deliver: Deliver) -> bool:
+    if deliver.redelivered or "priority" in deliver.properties:
+        return True
+    headers = deliver.properties.get("headers")
+    return isinstance(headers, dict) and not ELSEWHERE.isdisjoint(headers)

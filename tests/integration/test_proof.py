@@ -1,0 +1,213 @@
+"""Losses that show nowhere in the firehose are found: by marks at once, by the audit in the end."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import aio_pika
+import msgspec
+import pytest
+from aio_pika import Message
+from aio_pika.abc import AbstractChannel
+
+from app.broker.consumer import TRACE_QUEUE
+from app.broker.firehose import TRACE_EXCHANGE
+from app.store import Store
+from app.traces.audit import Tally
+from app.traces.pipeline import PipelineSettings
+from model.gaps import Gap
+from tests.integration.conftest import Service, until
+from tools.servers import Broker
+
+NEVER = 1e6  # seconds
+
+
+@pytest.fixture
+def settings() -> PipelineSettings:
+    """Nobody looks whether tracing is on, or at the queue: marks and audit are on their own."""
+    return PipelineSettings(
+        batch_seconds=0.02, check_seconds=NEVER, mark_seconds=0.2, audit_seconds=1
+    )
+
+
+@asynccontextmanager
+async def traffic(rabbit: Broker, vhost: str) -> AsyncIterator[Callable[[], int]]:
+    """Somebody who publishes all the time; yields how many there are so far."""
+    async with await aio_pika.connect(rabbit.amqp_url(vhost)) as connection:
+        channel = await connection.channel()
+        count = 0
+
+        async def publish() -> None:
+            nonlocal count
+            while True:
+                await send(channel, count)
+                count += 1
+                await asyncio.sleep(0.002)
+
+        task = asyncio.create_task(publish())
+        try:
+            yield lambda: count
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+
+async def send(channel: AbstractChannel, number: int) -> None:
+    await channel.default_exchange.publish(Message(b"%d" % number), "nowhere", mandatory=False)
+
+
+async def more_than(count: Callable[[], int], number: int) -> None:
+    async def enough() -> bool:
+        return count() > number
+
+    await until(enough, f"{number} are published")
+
+
+async def gaps_of(service: Service, vhost: str) -> list[Gap]:
+    async def closed() -> list[Gap]:
+        gaps = (await service.registry.status(vhost)).gaps
+        return gaps if gaps and all(gap.until for gap in gaps) else []
+
+    return await until(closed, "there is a gap, and it is closed")
+
+
+async def is_even(service: Service, vhost: str) -> Tally:
+    """Wait until the broker's count is the trace's; return it."""
+
+    async def even() -> Tally | None:
+        ledger = (await service.registry.status(vhost)).ledger
+        if ledger is None or ledger.audit is None or ledger.audit.at != ledger.audit.even_at:
+            return None
+        return ledger.seen if ledger.audit.counted == ledger.seen else None
+
+    return await until(even, "counted is traced")
+
+
+def missing(payloads: list[bytes | None]) -> list[tuple[int, int]]:
+    """Between which positions of what is stored numbers are missing."""
+    numbers = [int(payload or b"-1") for payload in payloads]
+    pairs = itertools.pairwise(numbers)
+    return [(at, at + 1) for at, (first, second) in enumerate(pairs) if second != first + 1]
+
+
+async def held_to(service: Service, vhost: str, gaps: list[Gap]) -> None:
+    """Every loss is inside a gap."""
+    events = await service.events(vhost)
+    lost = missing([event.payload for event in events])
+    assert lost, "something was lost"
+    for before, after in lost:
+        a, b = events[before].id, events[after].id
+        assert any(gap.spanned_by(a, b) for gap in gaps), (a, b, gaps)
+
+
+async def test_what_is_lost_while_tracing_is_off_for_a_moment_is_in_a_gap(
+    service: Service, rabbit: Broker, vhost: str
+) -> None:
+    await service.running(vhost)
+    async with traffic(rabbit, vhost) as count:
+        await more_than(count, 200)
+        rabbit.api("PUT", "vhosts", vhost, json={"tracing": False})
+        await more_than(count, count() + 600)
+        rabbit.api("PUT", "vhosts", vhost, json={"tracing": True})
+        await more_than(count, count() + 300)
+    gaps = await gaps_of(service, vhost)
+    await held_to(service, vhost, gaps)
+    events = await service.events(vhost)
+    first, last = events[0].id, events[-1].id
+    assert not any(gap.spanned_by(first, first + 20) for gap in gaps), "what was before is whole"
+    assert not any(gap.spanned_by(last - 20, last) for gap in gaps), "what came after is whole"
+
+
+async def test_a_binding_that_is_away_for_a_moment_is_a_gap(
+    service: Service, rabbit: Broker, vhost: str
+) -> None:
+    await service.running(vhost)
+    async with (
+        traffic(rabbit, vhost) as count,
+        await aio_pika.connect(rabbit.amqp_url(vhost)) as connection,
+    ):
+        channel = await (await connection.channel()).get_underlay_channel()
+        await more_than(count, 200)
+        await channel.queue_unbind(TRACE_QUEUE, TRACE_EXCHANGE, routing_key="#")
+        await more_than(count, count() + 600)
+        await channel.queue_bind(TRACE_QUEUE, TRACE_EXCHANGE, routing_key="#")
+        await more_than(count, count() + 300)
+    await held_to(service, vhost, await gaps_of(service, vhost))
+
+
+async def test_a_purge_while_nobody_looks_is_found_by_the_audit(
+    service: Service, store: Store, rabbit: Broker, vhost: str, settings: PipelineSettings
+) -> None:
+    await service.running(vhost)
+    async with traffic(rabbit, vhost) as count:
+        await more_than(count, 100)
+    await is_even(service, vhost)
+    await service.close()
+    async with traffic(rabbit, vhost) as count:
+        await more_than(count, 50)
+        async with await aio_pika.connect(rabbit.amqp_url(vhost)) as connection:
+            raw = await (await connection.channel()).get_underlay_channel()
+            await raw.queue_purge(TRACE_QUEUE)
+        await more_than(count, 100)
+    again = Service(store, rabbit, settings)
+    await again.running(vhost)
+    gaps = await gaps_of(again, vhost)
+    assert "counted" in gaps[0].reason
+    await held_to(again, vhost, gaps)
+    await is_even_but(again, vhost)
+    await again.close()
+
+
+async def is_even_but(service: Service, vhost: str) -> None:
+    """Wait until what was counted is what was traced and what is missing."""
+
+    async def even() -> bool:
+        ledger = (await service.registry.status(vhost)).ledger
+        if ledger is None or ledger.audit is None or ledger.audit.counted is None:
+            return False
+        return ledger.audit.counted == ledger.seen + ledger.audit.missing
+
+    await until(even, "counted is traced and missing")
+
+
+async def test_one_message_taken_out_by_hand_is_found(
+    service: Service, store: Store, rabbit: Broker, vhost: str, settings: PipelineSettings
+) -> None:
+    await service.running(vhost)
+    async with traffic(rabbit, vhost) as count:
+        await more_than(count, 100)
+    await is_even(service, vhost)
+    await service.close()
+    async with await aio_pika.connect(rabbit.amqp_url(vhost)) as connection:
+        channel = await connection.channel()
+        for number in range(20):
+            await send(channel, number)
+        await rabbit_gets_one(rabbit, vhost)
+    again = Service(store, rabbit, settings)
+    await again.running(vhost)
+    (gap,) = await gaps_of(again, vhost)
+    assert "1 publish" in gap.reason
+    await again.close()
+
+
+async def rabbit_gets_one(rabbit: Broker, vhost: str) -> None:
+    wanted = {"count": 1, "ackmode": "ack_requeue_false", "encoding": "auto"}
+
+    async def taken() -> bool:
+        return bool(rabbit.api("POST", "queues", vhost, TRACE_QUEUE, "get", json=wanted))
+
+    await until(taken, "one message is taken")
+
+
+async def test_an_idle_vhost_is_not_marked(
+    service: Service, rabbit: Broker, vhost: str, settings: PipelineSettings
+) -> None:
+    await service.running(vhost)
+    async with traffic(rabbit, vhost) as count:
+        await more_than(count, 50)
+    seen = await is_even(service, vhost)
+    assert seen == await is_even(service, vhost)
+    assert msgspec.structs.astuple(seen)[0] > 50, "marks are counted too"

@@ -1,0 +1,166 @@
+"""What the audit proves, and that it never accuses a broker whose counters are merely late."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.traces.audit import BACKWARDS, LATE_SECONDS, Audit, AuditState, Counted, Found, Look, Tally
+
+NOTHING = Found()
+
+
+class World:
+    """A broker that counts publishes (twice as many deliveries), and a trace that sees them."""
+
+    def __init__(self, before: int = 0, state: AuditState | None = None) -> None:
+        self.now = 0.0
+        self.counted = before
+        self.seen = 0
+        self.started = 1_000
+        self.audit = Audit(state, Tally(), self.now)
+
+    def happens(self, count: int, *, traced: int | None = None) -> None:
+        self.counted += count
+        self.seen += count if traced is None else traced
+
+    def waits(self, seconds: float = LATE_SECONDS) -> None:
+        self.now += seconds
+
+    def looks(self, *, late: int = 0, queued: int = 0) -> Found:
+        counted, seen = self.counted - late, self.seen - queued
+        return self.audit.look(
+            Look(
+                Counted(*[Tally(counted, 2 * counted)] * 2, {"rabbit@one": self.started}),
+                Tally(seen, 2 * seen),
+                3 * queued,
+                last_event_id=3 * seen,
+                at=int(self.now * 1e6),
+            ),
+            self.now,
+        )
+
+    def is_quiet(self) -> Found:
+        """Nothing happens for long enough between two looks."""
+        first = self.looks()
+        self.waits()
+        assert first == NOTHING
+        return self.looks()
+
+
+def test_a_quiet_moment_makes_it_exact() -> None:
+    world = World(before=1_000)
+    world.happens(50)
+    assert world.is_quiet() == NOTHING
+    assert world.audit.state.counted == Tally(50, 100)
+    assert world.audit.state.even_event_id == 150
+
+
+def test_one_lost_message_is_found_at_the_next_quiet_moment() -> None:
+    world = World(before=1_000)
+    world.happens(50)
+    world.is_quiet()
+    world.happens(10, traced=9)
+    assert world.looks() == Found(missing=Tally(1, 2))
+    assert world.audit.state.counted == Tally(60, 120)
+    assert world.audit.state.even_event_id == 150, "the loss was after it"
+    assert world.is_quiet() == NOTHING, "it is found once"
+    assert world.audit.state.counted == Tally(60, 120)
+
+
+def test_a_loss_while_nobody_looked_is_found_by_the_next_run() -> None:
+    world = World(before=7)
+    world.happens(50)
+    world.is_quiet()
+    world.happens(1_000, traced=0)
+    world.audit = Audit(world.audit.state, Tally(50, 100), world.now)
+    assert world.looks() == Found(missing=Tally(1_000, 2_000))
+
+
+def test_what_is_queued_is_not_lost() -> None:
+    world = World()
+    world.is_quiet()
+    world.happens(500)
+    assert world.looks(queued=400) == NOTHING
+
+
+def test_more_traced_than_counted_is_said() -> None:
+    world = World()
+    world.is_quiet()
+    world.happens(10, traced=12)
+    assert world.is_quiet() == Found(excess=Tally(2, 4))
+    assert world.audit.state.counted == Tally(10, 20)
+
+
+def test_counters_of_a_restarted_node_begin_anew() -> None:
+    world = World(before=100)
+    world.happens(5)
+    world.is_quiet()
+    world.started, world.counted = 2_000, 3
+    assert world.looks() == Found(began_anew=True)
+    world.happens(4)
+    assert world.is_quiet() == NOTHING
+    assert world.audit.state.counted == Tally(9, 18)
+
+
+def test_a_node_missing_from_one_sum_changes_nothing() -> None:
+    world = World(before=100)
+    world.is_quiet()
+    for _ in range(BACKWARDS - 1):
+        assert world.looks(late=60) == NOTHING
+    assert world.looks() == NOTHING
+    assert world.audit.state.counted == Tally()
+
+
+def test_counters_that_stay_back_begin_anew() -> None:
+    world = World(before=100)
+    world.is_quiet()
+    world.counted -= 60
+    for _ in range(BACKWARDS - 1):
+        world.looks()
+    assert world.looks() == Found(began_anew=True)
+
+
+@pytest.mark.parametrize("lost", [600, 5_000])
+def test_under_constant_load_a_loss_beyond_the_lateness_is_found(lost: int) -> None:
+    world = World()
+    for second in range(60):
+        world.happens(50, traced=50)
+        world.waits(1)
+        late = 50 * (second % 5) if second > 5 else 0
+        assert world.looks(late=late) == NOTHING
+    world.happens(lost, traced=0)
+    found = [world.looks(late=50).missing.publishes]
+    for _ in range(5):
+        world.happens(50)
+        world.waits(1)
+        found.append(world.looks(late=0).missing.publishes)
+    assert 0 < sum(found) <= lost
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 100),  # happen in this second
+            st.integers(0, 5),  # counters are late by so many seconds
+            st.integers(0, 100),  # percent of what happened last that is queued
+        ),
+        min_size=1,
+        max_size=80,
+    ),
+    st.integers(0, 10_000),
+)
+def test_without_a_loss_nothing_is_ever_found(
+    seconds: list[tuple[int, int, int]], before: int
+) -> None:
+    world = World(before=before)
+    past = [0] * 6
+    shown = 0
+    for count, late, percent in seconds:
+        world.happens(count)
+        world.waits(1)
+        past.append(count)
+        most = sum(past[len(past) - late :]) if late else 0
+        shown = max(shown, world.counted - most)  # counters never go back
+        assert world.looks(late=world.counted - shown, queued=count * percent // 100) == NOTHING

@@ -1,0 +1,121 @@
+"""Marks that do not come bound a loss between two known events."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.errors import OutageError
+from app.traces.marks import Mark, Marks, Point
+
+
+class Publisher:
+    """A broker that takes marks, unless ``blocked``."""
+
+    def __init__(self) -> None:
+        self.taken: list[Mark] = []
+        self.blocked = False
+        self.closed = False
+
+    async def publish(self, series: str, number: int) -> None:
+        self.taken.append((series, number))
+        if self.blocked:
+            raise OutageError("blocked")
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+@pytest.fixture
+def publisher() -> Publisher:
+    return Publisher()
+
+
+async def published(marks: Marks, publisher: Publisher, count: int) -> list[Mark]:
+    for number in range(count):
+        await marks.publish([publisher], Point(0, number))
+    return publisher.taken[-count:]
+
+
+async def test_marks_that_all_come_prove_nothing_missing(publisher: Publisher) -> None:
+    marks = Marks()
+    one, two, three = await published(marks, publisher, 3)
+    assert marks.missing([one]) is None
+    marks.stored([one], Point(10, 1))
+    assert marks.missing([two, three]) is None
+    marks.stored([two, three], Point(20, 2))
+    assert marks.overdue(before=1_000) is None
+
+
+async def test_a_missing_mark_bounds_the_loss_by_the_last_one_stored(publisher: Publisher) -> None:
+    marks = Marks()
+    one, two, _, four = await published(marks, publisher, 4)
+    marks.stored([one], Point(10, 1))
+    marks.stored([two], Point(20, 2))
+    assert marks.missing([four]) == Point(20, 2)
+    assert marks.missing([four]) == Point(20, 2), "it is told until that is stored"
+    marks.stored([four], Point(30, 3))
+    assert marks.missing([]) is None
+
+
+async def test_the_first_mark_is_missed_too(publisher: Publisher) -> None:
+    marks = Marks()
+    _, two = await published(marks, publisher, 2)
+    assert marks.missing([two]) == Point(0, 0)
+
+
+async def test_a_mark_that_comes_again_changes_nothing(publisher: Publisher) -> None:
+    marks = Marks()
+    one, two, three = await published(marks, publisher, 3)
+    marks.stored([one, two], Point(10, 1))
+    assert marks.missing([one, two, three]) is None
+
+
+async def test_a_mark_in_doubt_is_never_missed(publisher: Publisher) -> None:
+    now = [0.0]
+    marks = Marks(lambda: now[0])
+    (one,) = await published(marks, publisher, 1)
+    marks.stored([one], Point(10, 1))
+    publisher.blocked = True
+    (doubtful,) = await published(marks, publisher, 1)
+    assert marks.trouble == "blocked"
+    publisher.blocked = False
+    assert await published(marks, publisher, 1) == [doubtful], "not again at once"
+    now[0] += 1.5
+    (new,) = await published(marks, publisher, 1)
+    assert new[0] != doubtful[0]
+    assert new[1] == 1
+    assert marks.missing([new]) is None
+    assert marks.missing([doubtful, new]) is None
+    assert marks.trouble is None
+
+
+async def test_a_mark_that_the_broker_took_and_that_does_not_come_is_overdue(
+    publisher: Publisher,
+) -> None:
+    marks = Marks()
+    await marks.publish([publisher], Point(0, 5))
+    marks.stored(publisher.taken[-1:], Point(10, 6))
+    await marks.publish([publisher], Point(10, 100))
+    assert marks.overdue(before=100) is None
+    assert marks.overdue(before=101) == Point(10, 6)
+    marks.stored(publisher.taken[-1:], Point(20, 200))
+    assert marks.overdue(before=1_000) is None
+
+
+async def test_each_node_has_its_own_series() -> None:
+    marks, here, there = Marks(), Publisher(), Publisher()
+    await marks.publish([here, there], Point(0, 0))
+    await marks.publish([here, there], Point(0, 1))
+    marks.stored([*here.taken, there.taken[0]], Point(10, 2))
+    await marks.publish([here, there], Point(10, 3))
+    assert marks.missing(here.taken[-1:]) is None
+    assert marks.missing(there.taken[-1:]) == Point(10, 2)
+    await marks.close()
+    assert here.closed
+    assert there.closed
+
+
+async def test_marks_of_an_earlier_process_are_not_judged(publisher: Publisher) -> None:
+    marks = Marks()
+    await published(marks, publisher, 1)
+    assert marks.missing([("another", 7)]) is None
