@@ -186,6 +186,11 @@ class Runner:
                 own_clock=fault.own_clock,
             ) as stage:
                 verdict = await self._played(fault, stage)
+                if fault.keeps and (verdict.lost or verdict.gaps):
+                    stage.notes.append(
+                        f"{verdict.lost} events lost and {len(verdict.gaps)} gaps recorded,"
+                        " where everything can be kept"
+                    )
                 result.add(verdict, stage.notes, stage.remarks)
 
     async def _played(self, fault: Fault, stage: Stage) -> Verdict:

@@ -50,7 +50,8 @@ CLOSED_SECONDS = 25.0  # the service looks every 15 s by default
 MOST_GAPS = 100_000
 ASKED = 20  # pairs about which the service is asked as well
 
-_ERROR = re.compile(r"[A-Za-z_][\w.]*(Error|Exception|Group)\b")
+_ERROR = re.compile(r"\S+ \S+ ERROR app\.\S+: ")
+_RAISED = re.compile(r"[A-Za-z_][\w.]*(Error|Exception)\b")
 
 Settings: TypeAlias = Mapping[str, str]
 
@@ -338,12 +339,14 @@ class Stage:
 
 
 def _bug(service: Service) -> str | None:
-    """The last error in a service's log that it took for a bug of its own."""
+    """What a service took for a bug of its own, by its log; an outage is no error there."""
     lines = service.log.read_text(errors="replace").splitlines()
-    if not any(line.startswith("Traceback") for line in lines):
+    begins = [place for place, line in enumerate(lines) if _ERROR.match(line)]
+    if not begins:
         return None
-    found = [line for line in lines if _ERROR.match(line)]
-    return f"a bug, by the service's log: {found[-1][:150] if found else 'of no kind'}"
+    said = _ERROR.sub("", lines[begins[-1]])
+    raised = next(filter(_RAISED.match, lines[begins[-1] :]), "")
+    return f"{len(begins)} errors in the service's log, the last: {said} {raised}"[:300]
 
 
 def _held(event: Event) -> Held:

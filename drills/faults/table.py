@@ -23,8 +23,8 @@ class Fault:
     ``broker``: which one it needs. ``settings`` are the service's. ``pause`` and ``body`` are
     those of the clients. ``proxies``: the service reaches its broker and its database through
     `Proxy`. ``processes``: as ``ITC_TRACE_PROCESSES``. ``own_clock``: the service has a clock that
-    can be set. ``seconds``: how long a trial may take. ``short``: the stores on which it is in the
-    short form.
+    can be set. ``keeps``: everything can be kept, so that even a gap is an error. ``seconds``: how
+    long a trial may take. ``short``: the stores on which it is in the short form.
     """
 
     name: str
@@ -38,6 +38,7 @@ class Fault:
     proxies: bool = False
     processes: int = 0
     own_clock: bool = False
+    keeps: bool = False
     seconds: float = 240.0
     short: tuple[Store, ...] = ()
 

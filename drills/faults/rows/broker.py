@@ -44,7 +44,7 @@ async def _node_killed(stage: Stage) -> None:
         await stage.pass_by(4)
 
 
-@fault("half-open", "a half-open connection to the broker", proxies=True)
+@fault("half-open", "a half-open connection to the broker", proxies=True, keeps=True)
 async def _half_open(stage: Stage) -> None:
     began = time.monotonic()
     stage.broker_proxy.stall()

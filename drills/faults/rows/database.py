@@ -44,7 +44,7 @@ def _lock(file: str, seconds: float) -> None:
     connection.close()
 
 
-@fault("terminated", f"pg_terminate_backend, {TERMINATIONS} times", stores=POSTGRES)
+@fault("terminated", f"pg_terminate_backend, {TERMINATIONS} times", stores=POSTGRES, keeps=True)
 async def _terminated(stage: Stage) -> None:
     name = stage.database_url.rpartition("/")[2]
     address = stage.database.url(driver="postgresql")
@@ -60,7 +60,14 @@ async def _terminated(stage: Stage) -> None:
     await _no_bug(stage)
 
 
-@fault("doubts", "commits in doubt, repeatedly", stores=POSTGRES, proxies=True, short=POSTGRES)
+@fault(
+    "doubts",
+    "commits in doubt, repeatedly",
+    stores=POSTGRES,
+    proxies=True,
+    keeps=True,
+    short=POSTGRES,
+)
 async def _doubts(stage: Stage) -> None:
     def is_committed(sent: bytes) -> bool:
         return b"COMMIT" in sent and random.random() < DOUBTS
@@ -78,13 +85,19 @@ async def _no_bug(stage: Stage) -> None:
         stage.notes.append(f"the trace is {trace['state']}, its last error {trace['last_error']}")
 
 
-@fault("stalled", "PostgreSQL stands still for 8 s", stores=POSTGRES)
+@fault("stalled", "PostgreSQL stands still for 8 s", stores=POSTGRES, keeps=True)
 async def _stalled(stage: Stage) -> None:
     with stage.frozen_database():
         await stage.pass_by(8)
 
 
-@fault("half-open-database", "half-open connections to the database", stores=POSTGRES, proxies=True)
+@fault(
+    "half-open-database",
+    "half-open connections to the database",
+    stores=POSTGRES,
+    proxies=True,
+    keeps=True,
+)
 async def _half_open(stage: Stage) -> None:
     stage.database_proxy.stall()
     await stage.until(stage.captures, BACK_SECONDS, "the trace goes on")

@@ -20,6 +20,7 @@ A_DAY = 86_400.0
     "sigterm",
     "SIGTERM while the database stalls",
     stores=POSTGRES,
+    keeps=True,
     settings={"ITC_SHUTDOWN_SECONDS": f"{SHUTDOWN_SECONDS:g}"},
 )
 async def _sigterm(stage: Stage) -> None:
@@ -33,6 +34,7 @@ async def _sigterm(stage: Stage) -> None:
     "sighup",
     "SIGHUP while the database stalls",
     stores=POSTGRES,
+    keeps=True,
     settings={"ITC_SHUTDOWN_SECONDS": f"{SHUTDOWN_SECONDS:g}"},
 )
 async def _sighup(stage: Stage) -> None:
@@ -42,7 +44,7 @@ async def _sighup(stage: Stage) -> None:
     await stage.restart()
 
 
-@fault("sighup-running", "SIGHUP", stores=SQLITE)
+@fault("sighup-running", "SIGHUP", stores=SQLITE, keeps=True)
 async def _sighup_running(stage: Stage) -> None:
     await _ends(stage, signal.SIGHUP)
     await stage.restart()
@@ -60,7 +62,12 @@ async def _ends(stage: Stage, number: signal.Signals) -> None:
         stage.notes.append(f"after {number.name} it ran on for {took:.0f} s")
 
 
-@fault("clock", "the system's clock set forward by a day, with copies waiting", own_clock=True)
+@fault(
+    "clock",
+    "the system's clock set forward by a day, with copies waiting",
+    own_clock=True,
+    keeps=True,
+)
 async def _clock(stage: Stage) -> None:
     """Messages lie in a queue; a day later, by the clock, they are received."""
     clients = stage.clients

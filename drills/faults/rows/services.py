@@ -23,6 +23,7 @@ TAKEN_OVER_SECONDS = 10.0
     "takeover",
     "a service that takes over slowly while the one before still writes",
     stores=BOTH,
+    keeps=True,
 )
 async def _takeover(stage: Stage) -> None:
     """The one that comes restores from the store long before it has the queue."""
@@ -46,7 +47,7 @@ async def _takeover(stage: Stage) -> None:
         await stage.until(stage.captures, 30, "the trace goes on with the next service")
 
 
-@fault("two-databases", "two services with two databases and one queue name")
+@fault("two-databases", "two services with two databases and one queue name", keeps=True)
 async def _two_databases(stage: Stage) -> None:
     """The second must not take any of what is the first one's."""
     (stage.folder / "other").mkdir()
@@ -67,6 +68,7 @@ async def _two_databases(stage: Stage) -> None:
     "three services, killed, paused and cut off by turns",
     stores=POSTGRES,
     proxies=True,
+    keeps=True,
 )
 async def _three_services(stage: Stage) -> None:
     for number in (2, 3):
