@@ -60,7 +60,7 @@ class Stage:
     """One trial's parts.
 
     ``notes`` are sentences about what went wrong beside the record: each is an error.
-    ``broker_proxy`` and ``database_proxy`` are None unless the fault asks for them.
+    ``broker_proxy`` and ``database_proxy`` are the first service's, if the fault asks for them.
     """
 
     def __init__(
@@ -83,11 +83,12 @@ class Stage:
         self.settings = dict(settings)
         self.notes: list[str] = []
         self.remarks: list[str] = []
-        self.broker_proxy = Proxy(_port(broker))
-        self.database_proxy = Proxy(postgres.port if postgres else 0)
+        self.broker_proxy = Proxy(0)
+        self.database_proxy = Proxy(0)
         self.services: list[Service] = []
         self.silent: list[Service] = []  # not to be asked
         self.stack = AsyncExitStack()
+        self._ways: dict[Service, tuple[Proxy, Proxy]] = {}
         self.clients: Clients
         self.seen: Counter[Key]
 
@@ -158,16 +159,36 @@ class Stage:
         """Have PostgreSQL stand still during the block."""
         return frozen(self.database.pid)
 
+    async def proxied(self) -> tuple[Settings, tuple[Proxy, Proxy]]:
+        """Settings with which a service reaches broker and database through these two."""
+        broker = await self.stack.enter_async_context(Proxy(_port(self.broker)).open())
+        settings = {"ITC_AMQP_URL": _through(self.broker.amqp_url("/"), broker.port)}
+        if self.postgres is None:
+            return settings, (broker, Proxy(0))
+        database = await self.stack.enter_async_context(Proxy(self.postgres.port).open())
+        settings["ITC_DATABASE_URL"] = _through(self.database_url, database.port)
+        return settings, (broker, database)
+
+    async def another_proxied(self, name: str) -> Service:
+        """A further service, which can be cut off."""
+        settings, ways = await self.proxied()
+        made = self.another(name, settings)
+        self._ways[made] = ways
+        return made
+
+    def set_ways(self, service: Service, ways: tuple[Proxy, Proxy]) -> None:
+        """Note what a service reaches broker and database through."""
+        self._ways[service] = ways
+
     @contextmanager
-    def partition(self) -> Iterator[None]:
-        """Cut the first service off from broker and database during the block, silently."""
-        proxies = (self.broker_proxy, self.database_proxy)
-        for proxy in proxies:
+    def partition(self, service: Service) -> Iterator[None]:
+        """Cut a service off from broker and database during the block, silently."""
+        for proxy in self._ways[service]:
             proxy.is_partitioned = True
         try:
             yield
         finally:
-            for proxy in proxies:
+            for proxy in self._ways[service]:
                 proxy.is_partitioned = False
 
     @contextmanager
@@ -436,12 +457,11 @@ async def staged(
         if own_clock:
             own |= {"PYTHONPATH": str(CLOCK_FOLDER), "DRILL_CLOCK": str(folder / CLOCK_FILE)}
         if proxies:
-            await stack.enter_async_context(stage.broker_proxy.open())
-            own["ITC_AMQP_URL"] = _through(broker.amqp_url("/"), stage.broker_proxy.port)
-            if store == "postgres":
-                await stack.enter_async_context(stage.database_proxy.open())
-                own["ITC_DATABASE_URL"] = _through(url, stage.database_proxy.port)
+            through, ways = await stage.proxied()
+            stage.broker_proxy, stage.database_proxy = ways
+            own |= through
         stage.services.append(Service(broker, url, folder, processes, settings=own))
+        stage.set_ways(stage.service, (stage.broker_proxy, stage.database_proxy))
         stack.push_async_callback(_end_all, stage)
         await stage.restart()
         await stage.service.start_trace(vhost, POLICY)
