@@ -44,6 +44,7 @@ class Proxy:
     def __init__(self, port: int) -> None:
         self._target = port
         self._links: set[_Link] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
         self.delay = 0.0
         self.delayed: Callable[[bytes], bool] = bool
@@ -67,13 +68,19 @@ class Proxy:
     @asynccontextmanager
     async def open(self) -> AsyncIterator[Proxy]:
         """Listen on a free port while the block runs."""
-        self._server = await asyncio.start_server(self._take, "127.0.0.1", 0)
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
         self.port = self._server.sockets[0].getsockname()[1]
         try:
             yield self
         finally:
             self._server.close()
             self.cut()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _accept(self, reader: StreamReader, writer: StreamWriter) -> None:
+        task = asyncio.create_task(self._take(reader, writer))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def _take(self, reader: StreamReader, writer: StreamWriter) -> None:
         try:
@@ -84,20 +91,24 @@ class Proxy:
         self.taken += 1
         link = _Link(writer, server)
         self._links.add(link)
+        ways = [
+            asyncio.create_task(self._up(link, reader, server)),
+            asyncio.create_task(self._pump(link, theirs, writer)),
+        ]
         try:
-            await asyncio.gather(self._up(link, reader, server), self._pump(link, theirs, writer))
-        except (OSError, asyncio.IncompleteReadError):
-            pass
+            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
         finally:
             self._links.discard(link)
             link.cut()
+            for way in ways:
+                way.cancel()
+            await asyncio.gather(*ways, return_exceptions=True)
 
     async def _pump(self, link: _Link, reader: StreamReader, writer: StreamWriter) -> None:
         while data := await reader.read(CHUNK):
             await self._passable(link)
             writer.write(data)
             await writer.drain()
-        raise ConnectionResetError
 
     async def _up(self, link: _Link, reader: StreamReader, writer: StreamWriter) -> None:
         """Forward what a client sends, later if it is to be delayed."""
@@ -128,7 +139,6 @@ class Proxy:
         finally:
             forwarding.cancel()
             await asyncio.gather(forwarding, return_exceptions=True)
-        raise ConnectionResetError
 
     async def _passable(self, link: _Link) -> None:
         while self.is_partitioned or link.is_stalled:  # noqa: ASYNC110 - of two, and rare

@@ -362,7 +362,11 @@ class Stage:
 def _bug(service: Service) -> str | None:
     """What a service took for a bug of its own, by its log; an outage is no error there."""
     lines = service.log.read_text(errors="replace").splitlines()
-    begins = [place for place, line in enumerate(lines) if _ERROR.match(line)]
+    begins = [
+        place
+        for place, line in enumerate(lines[:-1])
+        if _ERROR.match(line) and lines[place + 1].startswith("Traceback")
+    ]
     if not begins:
         return None
     said = _ERROR.sub("", lines[begins[-1]])

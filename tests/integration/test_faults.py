@@ -9,18 +9,13 @@ from drills.faults.runner import Runner, chosen
 from drills.faults.table import Fault, Store
 from tools.servers import Broker, PostgresServer
 
-SHORT = chosen(FAULTS.values(), short=True)
-# Those that still cost something that no answer admits. Whoever mends one takes it out of here:
-# a row that passes and should not fails.
-NOT_YET: frozenset[str] = frozenset({"tracing", "ttl", "purge-behind", "unbound", "full-slow"})
+SHORT = [
+    pytest.param(fault, store, id=f"{fault.name}-{store}")
+    for fault, store in chosen(FAULTS.values(), short=True)
+]
 
 
-def expected(fault: Fault, store: Store) -> object:
-    marks = [pytest.mark.xfail(strict=True)] if fault.name in NOT_YET else []
-    return pytest.param(fault, store, id=f"{fault.name}-{store}", marks=marks)
-
-
-@pytest.mark.parametrize(("fault", "store"), [expected(*each) for each in SHORT])
+@pytest.mark.parametrize(("fault", "store"), SHORT)
 async def test_nothing_is_lost_or_wrong_outside_gaps_and_nothing_is_doubled(
     fault: Fault, store: Store, rabbit: Broker, postgres: PostgresServer
 ) -> None:

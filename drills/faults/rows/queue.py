@@ -74,7 +74,7 @@ async def _purge(stage: Stage) -> None:
     await stage.api("DELETE", "queues", stage.vhost, TRACE_QUEUE, "contents")
 
 
-@fault("unbound", "the trace queue's binding removed, and made again by hand", short=SQLITE)
+@fault("unbound", "the trace queue's binding removed, and made again by hand")
 async def _unbound(stage: Stage) -> None:
     await _unbind(stage)
     await stage.pass_by(3)
