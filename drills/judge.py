@@ -12,7 +12,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import NamedTuple, TypeAlias
 
-from app.broker.consumer import Firehose, Reading
+from app.broker.consumer import TRACE_QUEUE, Firehose, Reading
+from app.broker.marks import mark_of, queue_prefix
 from app.broker.trace_queue import QueueBounds
 from app.store import Store
 from app.stored.filters import EventFilter
@@ -44,9 +45,13 @@ class Report(NamedTuple):
 
 @asynccontextmanager
 async def oracle(broker: Broker, vhost: str) -> AsyncIterator[list[Record]]:
-    """Consume on a queue of its own; the list grows while the block runs."""
+    """Consume on a queue of its own; the list grows while the block runs.
+
+    The service's marks are left out, as it leaves them out.
+    """
     records: list[Record] = []
     firehose = Firehose(broker.amqp_url("/"), bounds=QueueBounds(), queue="oracle")
+    marks = queue_prefix(TRACE_QUEUE)
     async with firehose.open(vhost, Reading(2_000)) as stream:
 
         async def listen() -> None:
@@ -54,7 +59,8 @@ async def oracle(broker: Broker, vhost: str) -> AsyncIterator[list[Record]]:
                 for each in await stream.batch(1_000, 0.1):
                     if isinstance(each.message, Unreadable):
                         raise TypeError(each.message.reason)
-                    records.append(each.message)
+                    if mark_of(each.message, marks, broker.user) is None:
+                        records.append(each.message)
                     await stream.acknowledge(each.tag)
 
         task = asyncio.create_task(listen())
