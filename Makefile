@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 python := .venv/bin/python
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench soak examine test-rabbitmq4 lock clean
+.PHONY: help demo test check format bench soak faults examine test-rabbitmq4 lock clean
 
 help: ## say what there is
 	@sed -n 's/^\([a-z0-9-]*\):.* ## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 24
@@ -45,6 +45,10 @@ soak: ## what takes long: damaged messages, clocks against clients' own, ten min
 	$(python) -m drills.fuzz --sanitize 1000000
 	$(python) -m drills.truth
 	$(python) -m drills.soak
+
+faults: ## every fault that may cost the record something, on both stores; FAULTS='--only ttl' for some
+	@tools/install test
+	$(python) -m drills.faults $(FAULTS)
 
 examine: ## thousands of requests from the OpenAPI document to a whole service
 	@tools/install test

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -23,9 +23,16 @@ TRACE_PROCESS = b"app.trace_process"
 class Service:
     """``rabbitmq-itc serve`` beside a broker, with its data and its log in a folder."""
 
-    def __init__(self, broker: Broker, database_url: str, folder: Path, processes: int = 0) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        database_url: str,
+        folder: Path,
+        processes: int = 0,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
         self.port = free_port()
-        self._log = folder / "service.log"
+        self.log = folder / "service.log"
         self.environment = {
             **without_settings(),
             "ITC_AMQP_URL": broker.amqp_url("/"),
@@ -36,6 +43,7 @@ class Service:
             "ITC_PORT": str(self.port),
             "ITC_BATCH_SECONDS": "0.02",
             "ITC_TRACE_PROCESSES": str(processes),
+            **(settings or {}),
         }
         self._process: Child | None = None
 
@@ -55,18 +63,18 @@ class Service:
         self._process = Child(
             "the service",
             [sys.executable, "-m", "app.cli", "serve"],
-            log=self._log,
+            log=self.log,
             env=self.environment,
             cwd=CHECKOUT,
         )
 
     @asynccontextmanager
-    async def tracing(self, vhost: str) -> AsyncIterator[None]:
+    async def tracing(self, vhost: str, participant: str | None = None) -> AsyncIterator[None]:
         """Start it, and have it trace a virtual host; it ends with the block."""
         self.start()
         try:
             await self.listening()
-            await self._ask("PUT", vhost)
+            await self.start_trace(vhost, participant)
             yield
         finally:
             await asyncio.to_thread(self.end, signal.SIGTERM)
@@ -84,25 +92,35 @@ class Service:
         except httpx.HTTPError:
             return False
 
-    async def start_trace(self, vhost: str) -> None:
-        """Have it trace a virtual host, or have another service do it."""
-        await self._ask("PUT", vhost)
+    async def start_trace(self, vhost: str, participant: str | None = None) -> None:
+        """Have it trace a virtual host, or have another service do it.
 
-    async def get(self, path: str) -> Any:
-        """What it answers to a request."""
-        async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
-            answer = await client.get(f"http://127.0.0.1:{self.port}{path}")
-            answer.raise_for_status()
-            return answer.json()
+        ``participant`` is the policy, unset for its default.
+        """
+        await self._ask("PUT", vhost, participant and {"participant": participant})
 
     async def stop_trace(self, vhost: str) -> None:
         """Have it stop the trace, which empties the trace queue into the store."""
         await self._ask("DELETE", vhost)
 
-    async def _ask(self, method: str, vhost: str) -> None:
-        place = f"http://127.0.0.1:{self.port}/itc_db/{vhost}/undefined/undefined/undefined"
-        async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
-            (await client.request(method, place)).raise_for_status()
+    async def _ask(self, method: str, vhost: str, body: object = None) -> None:
+        await self.get(f"{vhost}/undefined/undefined/undefined", method=method, json=body)
+
+    async def get(
+        self,
+        path: str,
+        *,
+        method: str = "GET",
+        json: object = None,
+        seconds: float = 60,
+        **query: str | int,
+    ) -> Any:
+        """Ask for something under ``/itc_db``; raises `httpx.HTTPError`."""
+        place = f"http://127.0.0.1:{self.port}/itc_db/{path}"
+        async with httpx.AsyncClient(trust_env=False, timeout=seconds) as client:
+            answer = await client.request(method, place.rstrip("/"), json=json, params=query)
+        answer.raise_for_status()
+        return answer.json() if answer.content else None
 
     def trace_processes(self) -> list[int]:
         """Its children that run traces."""
@@ -114,11 +132,16 @@ class Service:
             if TRACE_PROCESS in Path(f"/proc/{child}/cmdline").read_bytes()
         ]
 
-    def end(self, number: signal.Signals) -> int:
+    @property
+    def is_running(self) -> bool:
+        """Whether it was started and has not ended."""
+        return self._process is not None and self._process.exit_code is None
+
+    def end(self, number: signal.Signals, seconds: float = END_SECONDS) -> int:
         """Send it a signal, and wait for its end; returns its exit code, 0 if it is not running."""
         if self._process is None:
             return 0
         self._process.signal(number)
-        code = self._process.wait(END_SECONDS)
+        code = self._process.wait(seconds)
         self._process = None
         return code

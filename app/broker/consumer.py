@@ -313,8 +313,8 @@ class Firehose:
     ) -> None:
         """Use the account in ``amqp_url``; its path is ignored.
 
-        Two services that trace the same virtual host into two stores need different names of
-        ``queue``; ``owner`` is our store's name, by which they notice. The broker shows
+        Two services that trace the same virtual host into two databases need different names of
+        ``queue``; ``owner`` is our database's name, by which they notice. The broker shows
         ``service``, this one's id, with its connections.
         """
         self.owner = owner

@@ -100,6 +100,10 @@ class TraceSource:
             except NotFoundError as error:
                 raise _no_vhost(vhost) from error
 
+    async def nodes(self) -> frozenset[str]:
+        """The nodes that run; raises `OutageError`."""
+        return frozenset(node.name for node in await self._management.nodes() if node.running)
+
     async def switch_off(self, vhost: str) -> None:
         """Switch tracing off, unless somebody else's queue is bound to the trace exchange."""
         async with self._switching:

@@ -90,16 +90,8 @@ def _missing(one: dict[str, Any]) -> str:
 def _show(traces: list[dict[str, Any]]) -> None:
     table(
         (
-            "VHOST",
-            "STATE",
-            "SERVICE",
-            "EVENTS",
-            "RATE/S",
-            "LAG",
-            "UNMATCHED",
-            "MISSING",
-            "GAPS",
-            "REMARK",
+            *("VHOST", "STATE", "SERVICE", "EVENTS", "RATE/S", "LAG"),
+            *("UNMATCHED", "MISSING", "GAPS", "REMARK"),
         ),
         (
             (

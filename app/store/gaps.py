@@ -59,8 +59,8 @@ class Gaps(Subject):
     ) -> None:
         """Note that nothing is missing from an event on; of several such notes the first counts.
 
-        ``extend`` moves the end of a gap that was closed before. Raises `NotFoundError`,
-        and `LeaseLostError` as `open`.
+        ``extend`` moves the end of a gap that was closed before. Raises `NotFoundError`, and
+        `LeaseLostError` as `open`.
         """
         whose = select(tables.gaps.c.trace_id).where(tables.gaps.c.id == gap_id)
         trace_id = (await connection.execute(whose)).scalar_one_or_none()

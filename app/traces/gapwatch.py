@@ -56,6 +56,7 @@ class GapWatch:
         self._noted_at = 0
         self._suspected: dict[str, _Loss] = {}  # the last one of each reason
         self.well = Point(0, 0)  # up to here capture was seen to work
+        self.nodes: frozenset[str] = frozenset()  # those that ran then
         self.epoch: int | None = None  # of the present run
 
     @property

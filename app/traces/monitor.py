@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from app.errors import OutageError
 from app.traces.marks import Point
@@ -75,6 +75,8 @@ class Monitor:
             pass  # it covers this moment too
         elif stream.queue_is_new:
             await gaps.lost("the trace queue was gone", queued)
+        elif gone := await self._gone():
+            await gaps.lost(_stopped(gone), queued)
         elif was_off:
             await gaps.lost(_off(was_off), queued)
         elif not stream.was_bound:
@@ -145,11 +147,21 @@ class Monitor:
             return
         gaps, here = self._gaps, self._gaps.here
         was_off = await self._pipeline.source.switch_on(self._pipeline.trace.vhost)
+        if gone := await self._gone():
+            await gaps.lost(_stopped(gone), await self._stream.queued())
         if was_off:
             await gaps.lost(_off(was_off), await self._stream.queued())
         await self._look_at_queue()
         gaps.is_well(here)
         await gaps.write()
+
+    async def _gone(self) -> frozenset[str]:
+        """The nodes that ran when capture was last well, and do not any more.
+
+        What they traced last may never have left them.
+        """
+        before, self._gaps.nodes = self._gaps.nodes, await self._pipeline.source.nodes()
+        return before - self._gaps.nodes
 
     async def _look_at_queue(self) -> None:
         """See that our queue is as declared: bound, bounded by nobody else, and not full."""
@@ -179,6 +191,10 @@ class Monitor:
 
 def _off(nodes: list[str]) -> str:
     return f"tracing was off on {', '.join(nodes)}"
+
+
+def _stopped(nodes: Iterable[str]) -> str:
+    return f"{', '.join(sorted(nodes))} stopped, and what was traced there last may be lost"
 
 
 def _now() -> int:

@@ -34,6 +34,9 @@ LOOK_BACK = 64
 # Most of what comes back does so before this many others were handed over.
 RECENT_HANDOVERS = 1_000
 
+# This many queues are remembered by name of which copies were dropped.
+MOST_QUEUES = 10_000
+
 # A copy with this many newer ones is in a queue that nobody empties. It may still be handed over,
 # so clocks are packed only from the number on at which trees would take hundreds of megabytes.
 RECENT_COPIES = 20_000
@@ -130,7 +133,8 @@ class Matcher:
         self._added: dict[int, Copy] = {}
         self._removed: list[int] = []
         self.copies_dropped = 0
-        self._forgotten: list[Reference] = []  # the first and the last publish, at most
+        self._forgotten: set[str] = set()  # the queues of copies that were dropped
+        self._forgot_before = False  # nobody knows any more in which
 
     @property
     def pending_copies(self) -> int:
@@ -145,6 +149,7 @@ class Matcher:
     def restore(self, next_copy: int, copies: list[Copy], handovers: list[Handover]) -> None:
         """Fill the memories from a checkpoint; both lists oldest first."""
         self._next_copy = next_copy
+        self._forgot_before = self.copies_dropped > 0
         for copy in copies:
             self._wait(copy)
         for handover in handovers:
@@ -231,16 +236,9 @@ class Matcher:
             if not _is_before(cause, event_id):
                 self.handed_over(queue, mark, cause)
 
-    def forgotten(self) -> tuple[int, int] | None:
-        """Ids of the first and the last publish of which copies were forgotten since the last call.
-
-        None if there are none, or their ids are not known yet.
-        """
-        ids = [cause.id for cause in self._forgotten if cause.id is not None]
-        if not ids or len(ids) < len(self._forgotten):
-            return None
-        self._forgotten = []
-        return min(ids), max(ids)
+    def has_forgotten(self, queue: str) -> bool:
+        """Whether copies in this queue were forgotten; after a restart, whether any were."""
+        return queue in self._forgotten or self._forgot_before
 
     def changes(self) -> tuple[list[Copy], list[int]]:
         """Return copies (added, removed) since the last call; what came and went is in neither."""
@@ -272,7 +270,10 @@ class Matcher:
             self._copies.take_oldest()
             self._left(copy)
             self.copies_dropped += 1
-            self._forgotten[1:] = [copy.cause]
+            if len(self._forgotten) < MOST_QUEUES:
+                self._forgotten.add(copy.queue)
+            else:
+                self._forgot_before = True
 
     def _handed_over_before(self, key: Key) -> Reference | None:
         times: dict[int, list[Reference]] = {}

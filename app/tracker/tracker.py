@@ -156,14 +156,6 @@ class Tracker:
         """When the oldest record in the reorder window reached us (µs), None if none waits."""
         return self._window.oldest
 
-    def forgotten(self) -> tuple[int, int] | None:
-        """First and last id of the publishes of which copies were forgotten since the last call.
-
-        None if there are none, or their ids are not known before their batch is stored. Whoever is
-        handed such a copy later is unmatched.
-        """
-        return self._matcher.forgotten()
-
     def apply(self, record: Record, now: int) -> list[StampedEvent]:
         """Take in one record, which reached us at ``now``; return the events it leads to.
 
@@ -392,7 +384,7 @@ class Tracker:
                 if match is Match.routed:
                     self._suspicion.matched(record, cause, now)
             elif match is Match.unmatched:
-                forgotten = self._matcher.copies_dropped > 0
+                forgotten = self._matcher.has_forgotten(record.queue)
                 self._suspicion.unmatched(record, reference, now, forgotten=forgotten)
         return StampedEvent(
             record=record,

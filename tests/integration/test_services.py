@@ -40,7 +40,7 @@ async def two(rabbit: Broker, postgres_url: str, tmp_path: Path) -> AsyncIterato
 
 
 async def _traces(member: Member) -> dict[str, dict[str, Any]]:
-    return {each["vhost"]: each for each in await member.service.get("/itc_db/traces")}
+    return {each["vhost"]: each for each in await member.service.get("traces")}
 
 
 async def _shown(member: Member, vhost: str, state: str) -> dict[str, Any]:

@@ -105,6 +105,9 @@ class FakeSource:
     async def switch_on(self, vhost: str) -> list[str]:
         return []
 
+    async def nodes(self) -> frozenset[str]:
+        return frozenset({"rabbit@one"})
+
     async def look(self, vhost: str) -> QueueState:
         return QueueState()
 

@@ -94,6 +94,8 @@ def test_one_whose_publish_may_have_been_forgotten_is() -> None:
     assert not world.is_suspicious()
     world.through(published=False)
     assert [suspect.after for suspect in world.tracker.suspects()] == [None]
+    world.applied(Deliver(CONSUMER, "", ("r",), "r", redelivered=False, properties={}, body=b""))
+    assert not world.is_suspicious(), "of another queue nothing was forgotten"
 
 
 def test_a_queue_from_which_much_comes_unmatched_says_nothing() -> None:

@@ -279,20 +279,6 @@ def test_copies_grow_old_over_restarts_and_whatever_the_clock_does() -> None:
     assert tracker.pending_copies == 0
 
 
-def test_publishes_of_which_copies_were_forgotten_are_told() -> None:
-    store, tracker = Store(), Tracker(Policy.channel, Bounds(copies=2))
-    assert tracker.forgotten() is None
-    for number in range(5):
-        events = tracker.apply(publish("ann", "red", body=b"%d" % number), number)
-        store.append(events, tracker.checkpoint())
-    assert tracker.forgotten() == (1, 3)
-    assert tracker.forgotten() is None
-    events = [e for n in range(5) for e in tracker.apply(publish("ann", "red", body=b"x%d" % n), 9)]
-    assert tracker.forgotten() is None, "some of them have no ids yet"
-    store.append(events, tracker.checkpoint())
-    assert tracker.forgotten() == (4, 8)
-
-
 @pytest.mark.parametrize(
     ("policy", "participants"), [(Policy.channel, 3), (Policy.connection, 2), (Policy.user, 1)]
 )

@@ -53,6 +53,13 @@ class PostgresServer(Server):
         """Where its data and log are."""
         return self._folder.path
 
+    @property
+    def pid(self) -> int:
+        """Its first process's id; raises `ServerError` if it was not started."""
+        if self._child is None:
+            raise ServerError("PostgreSQL is not running")
+        return self._child.pid
+
     def url(self, database: str = "postgres", driver: str = "postgresql+asyncpg") -> str:
         """Return a database's address, for SQLAlchemy by default."""
         return f"{driver}://{self.user}:{self.password}@127.0.0.1:{self.port}/{database}"

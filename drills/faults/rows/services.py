@@ -1,0 +1,125 @@
+"""Several services on one trace, one after another and at a time."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import signal
+
+from drills.faults.stage import Stage, frozen
+from drills.faults.table import BOTH, POSTGRES, fault
+from drills.service import Service
+from tools.servers import ServerError
+
+WAY_SECONDS = 0.4  # of everything that the slow service says
+ATTEMPT_SECONDS = 12.0  # in which it tries to get the queue
+LOOK_SECONDS = 0.05
+TAKEOVERS = 3
+STRIKES = 6
+TAKEN_OVER_SECONDS = 12.0  # 10, and some for the event to be stored
+
+
+@fault(
+    "takeover",
+    "a service that takes over slowly while the one before still writes",
+    stores=BOTH,
+    keeps=True,
+)
+async def _takeover(stage: Stage) -> None:
+    """The one that comes restores from the store long before it has the queue."""
+    for number in range(TAKEOVERS):
+        old = stage.service
+        new, proxy = await stage.another_slow(f"takeover{number}", WAY_SECONDS)
+        if not await starts(stage, new):  # refused, as on SQLite: it has to be alone
+            stage.services.remove(new)
+            async with stage.away():
+                await stage.pass_by(1)
+            continue
+        await stage.pass_by(1)
+        before = proxy.taken
+        for _ in range(int(ATTEMPT_SECONDS / LOOK_SECONDS)):
+            if proxy.taken > before:  # it has restored, and is on its way to the queue
+                break
+            await stage.pass_by(LOOK_SECONDS)
+        await stage.pass_by(random.uniform(1, 3) * WAY_SECONDS)
+        await stage.kill(old)
+        stage.services.remove(old)
+        await stage.until(stage.captures, 30, "the trace goes on with the next service")
+
+
+@fault("two-databases", "two services with two databases and one queue name", keeps=True)
+async def _two_databases(stage: Stage) -> None:
+    """The second must not take any of what is the first one's."""
+    (stage.folder / "other").mkdir()
+    url = f"sqlite:///{stage.folder / 'other' / 'other.db'}"
+    other = stage.another("other", database_url=url)
+    if await starts(stage, other):
+        await other.start_trace(stage.vhost, "channel")
+        await stage.pass_by(3)
+        async with stage.away():
+            await stage.pass_by(3)
+        await stage.pass_by(3)
+        await stage.kill(other)
+    stage.services.remove(other)
+
+
+@fault(
+    "three-services",
+    "three services, killed, paused and cut off by turns",
+    stores=POSTGRES,
+    proxies=True,
+    keeps=True,
+)
+async def _three_services(stage: Stage) -> None:
+    for number in (2, 3):
+        if not await starts(stage, await stage.another_proxied(f"service{number}")):
+            stage.notes.append(f"service {number} does not start")
+            return
+    strikes = itertools.cycle((_killed, _paused, _cut_off))
+    for _ in range(STRIKES):
+        await next(strikes)(stage)
+        await stage.pass_by(1)
+
+
+async def _killed(stage: Stage) -> None:
+    holder = await _holder(stage)
+    await stage.kill(holder)
+    with stage.without(holder):
+        await _goes_on(stage, "kill")
+    await stage.restart(holder)
+
+
+async def _paused(stage: Stage) -> None:
+    holder = await _holder(stage)
+    with stage.without(holder), frozen(holder.process.pid):
+        await _goes_on(stage, "pause")
+
+
+async def _cut_off(stage: Stage) -> None:
+    holder = await _holder(stage)
+    with stage.without(holder), stage.partition(holder):
+        await _goes_on(stage, "partition")
+
+
+async def _goes_on(stage: Stage, after: str) -> None:
+    if not await stage.caught_up(TAKEN_OVER_SECONDS):
+        stage.notes.append(f"after a {after} no other goes on within {TAKEN_OVER_SECONDS:g} s")
+
+
+async def _holder(stage: Stage) -> Service:
+    """The service that runs the trace, by its port in the holder's name; the first if unknown."""
+    name = str((await stage.trace()).get("holder"))
+    return next((each for each in stage.services if name.endswith(f":{each.port}")), stage.service)
+
+
+async def starts(stage: Stage, service: Service) -> bool:
+    """Whether a further service starts; if it refuses, it must have ended by itself."""
+    service.start()
+    try:
+        await service.listening()
+    except ServerError:
+        if service.is_running:
+            stage.notes.append("a service neither starts nor ends")
+        service.end(signal.SIGKILL)
+        return False
+    return True

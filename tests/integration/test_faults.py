@@ -1,0 +1,25 @@
+"""Some faults that the record must survive, or own up to; ``python -m drills.faults`` does all."""
+
+from __future__ import annotations
+
+import pytest
+
+from drills.faults.rows import FAULTS
+from drills.faults.runner import Runner, chosen
+from drills.faults.table import Fault, Store
+from tools.servers import Broker, PostgresServer
+
+SHORT = [
+    pytest.param(fault, store, id=f"{fault.name}-{store}")
+    for fault, store in chosen(FAULTS.values(), short=True)
+]
+
+
+@pytest.mark.parametrize(("fault", "store"), SHORT)
+async def test_nothing_is_lost_or_wrong_outside_gaps_and_nothing_is_doubled(
+    fault: Fault, store: Store, rabbit: Broker, postgres: PostgresServer
+) -> None:
+    async with Runner(rabbit, postgres) as runner:
+        result = await runner.row(fault, store)
+    assert result.errors == 0, "\n".join([result.line(), *result.remarks])
+    assert result.events > 500
