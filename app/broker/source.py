@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 from contextlib import asynccontextmanager
@@ -25,6 +26,7 @@ from app.errors import ForeignQueueError, NotFoundError, OutageError, QueueTaken
 # is nested deeply enough takes it seconds.
 SHOW_SECONDS = 5.0
 REMOVE_SECONDS = 30.0
+CUT_OFF_SECONDS = 1.5
 
 
 # All that the broker counts as handed over; redeliveries are among them.
@@ -236,8 +238,14 @@ class TraceSource:
         """Close the connections of these services that consume the trace queue.
 
         For those that hold the trace no more: a stopped or partitioned one keeps its connection
-        until the broker misses its heartbeats.
+        until the broker misses its heartbeats. Returns after `CUT_OFF_SECONDS` at the latest, since
+        a connection to a stopped client may take the broker long to close. Raises `OutageError`.
         """
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CUT_OFF_SECONDS):
+                await self._cut_off(vhost, services)
+
+    async def _cut_off(self, vhost: str, services: Collection[str]) -> None:
         try:
             consumers = await self._management.consumers(vhost, self._firehose.queue)
         except NotFoundError:
