@@ -32,11 +32,11 @@ HANDED_OVER = ("deliver", "deliver_no_ack", "get", "get_no_ack")
 
 
 class Counts(msgspec.Struct, frozen=True):
-    """What the broker counted in a virtual host, without the trace queue's own deliveries.
+    """What the broker counted in a virtual host, without what trace queues handed over.
 
-    Those are counted apart, a moment earlier or later: so the rest is known within bounds.
-    ``started`` is about when each running node did (s since the epoch): its counters then begin
-    anew.
+    That is counted apart, a moment earlier or later: so the rest is known within bounds.
+    ``started`` is about when each running node did (s since the epoch), and names the trace queues:
+    whenever it changes, the counters begin anew.
     """
 
     publishes: int
@@ -123,24 +123,26 @@ class TraceSource:
         return found
 
     async def counts(self, vhost: str) -> Counts | None:
-        """What the channels of a virtual host did, apart from handing us its trace messages.
+        """What the channels of a virtual host did, apart from handing over its trace messages.
 
         None where the broker keeps no statistics, or has none yet. Raises `OutageError`.
         """
-        own_before = await self._own_deliveries(vhost)
         try:
+            queues = sorted(await self._management.trace_queues(vhost))
+            before = await self._handed_over(vhost, queues)
             stats = (await self._management.vhost_counts(vhost)).message_stats
+            after = await self._handed_over(vhost, queues)
         except NotFoundError as error:
             raise _no_vhost(vhost) from error
-        own_after = await self._own_deliveries(vhost)
         if stats is None:
             return None
         deliveries = _sum(stats, HANDED_OVER)
         return Counts(
             publishes=_sum(stats, ("publish",)),
-            deliveries_at_least=deliveries - own_after,
-            deliveries_at_most=deliveries - own_before,
-            started=_started(await self._management.nodes()),
+            deliveries_at_least=deliveries - after,
+            deliveries_at_most=deliveries - before,
+            # With a queue that others trace into, what it handed over leaves the sum.
+            started=_started(await self._management.nodes()) | dict.fromkeys(queues, 0),
         )
 
     async def mark_publishers(self, vhost: str) -> list[MarkPublisher]:
@@ -153,9 +155,10 @@ class TraceSource:
             return [self._firehose.marks(vhost)]
         return [self._firehose.marks(vhost, node) for node in nodes.values()]
 
-    async def _own_deliveries(self, vhost: str) -> int:
-        queue = await self._queue(vhost)
-        return _sum(queue.message_stats or {}, HANDED_OVER) if queue else 0
+    async def _handed_over(self, vhost: str, queues: Iterable[str]) -> int:
+        """How many trace messages were handed over, to us and to others: these are not traced."""
+        found = [await self._management.queue(vhost, name) for name in queues]
+        return sum(_sum(queue.message_stats or {}, HANDED_OVER) for queue in found)
 
     async def _reading(self, vhost: str, prefetch: int) -> Reading:
         nodes = await self._management.nodes()
