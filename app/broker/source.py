@@ -60,30 +60,40 @@ class TraceSource:
         self._guides: dict[str, Guide] = {}
 
     @asynccontextmanager
-    async def open(self, vhost: str, prefetch: int) -> AsyncIterator[TraceStream]:
+    async def open(
+        self, vhost: str, prefetch: int, sentinel: str | None = None
+    ) -> AsyncIterator[TraceStream]:
         """Consume the trace queue of a virtual host, created if it is missing.
+
+        ``sentinel`` is the token of the one that is to be at its head, if one is known.
 
         Raises `OutageError`, and `ForeignQueueError` if there is a queue with that name that cannot
         be ours.
         """
-        reading = await self._reading(vhost, prefetch)
+        reading = await self._reading(vhost, prefetch, sentinel)
         async with self._named(vhost), self._firehose.open(vhost, reading) as stream:
             yield stream
 
     @asynccontextmanager
-    async def open_passing(self, vhost: str, prefetch: int) -> AsyncIterator[PassingStream]:
-        """Read the trace queue past messages that the broker cannot hand over. As `open`."""
+    async def open_passing(
+        self, vhost: str, prefetch: int, sentinel: str | None = None
+    ) -> AsyncIterator[PassingStream]:
+        """Read the trace queue past messages that the broker cannot hand over. As `open`.
+
+        The sentinel is read like the rest: whoever asks for the head may get a bad message.
+        """
         reading = await self._reading(vhost, prefetch)
         if reading.quorum:
             await self._give_up(vhost, prefetch)
         guide = self._guides.setdefault(vhost, Guide())
         async with (
             self._named(vhost),
-            self._firehose.open_idle(vhost, reading, alone=True) as stream,
+            self._firehose.open_idle(vhost, reading, guarded=False) as stream,
         ):
             passing = PassingStream(
                 stream, guide, prefetch, partial(self._show, vhost), partial(self._remove, vhost)
             )
+            passing.sentinel = sentinel
             yield passing
         if passing.is_over:
             self._guides.pop(vhost, None)
@@ -160,7 +170,7 @@ class TraceSource:
         found = [await self._management.queue(vhost, name) for name in queues]
         return sum(_sum(queue.message_stats or {}, HANDED_OVER) for queue in found)
 
-    async def _reading(self, vhost: str, prefetch: int) -> Reading:
+    async def _reading(self, vhost: str, prefetch: int, sentinel: str | None = None) -> Reading:
         nodes = await self._management.nodes()
         queue = await self._queue(vhost)
         if queue is None:
@@ -170,7 +180,13 @@ class TraceSource:
                 raise QueueTakenError(in_use_by_another(vhost, queue.name))
             self._refuse_foreign(vhost, queue)
             quorum, was_bound = queue.type == "quorum", await self._is_bound(vhost)
-        return Reading(prefetch, quorum, is_cluster=len(nodes) > 1, was_bound=was_bound)
+        return Reading(
+            prefetch,
+            quorum,
+            is_cluster=len(nodes) > 1,
+            was_bound=was_bound,
+            sentinel=sentinel,
+        )
 
     @asynccontextmanager
     async def _named(self, vhost: str) -> AsyncIterator[None]:

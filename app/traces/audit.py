@@ -244,10 +244,14 @@ def _is_behind(now: Tally, before: Tally) -> bool:
 
 
 class Ledger(msgspec.Struct, frozen=True):
-    """What is stored with each batch: what the trace has seen with it, and the audit."""
+    """What is stored with each batch: what the trace has seen with it, and the audit.
+
+    ``sentinel`` is the token of the sentinel in the trace queue (`app.broker.sentinel`).
+    """
 
     seen: Tally = Tally()
     audit: AuditState | None = None
+    sentinel: str | None = None
 
     def dump(self) -> bytes:
         """The ledger as the store keeps it."""
