@@ -14,15 +14,16 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 
 import aiormq.exceptions
 import msgspec
-from aio_pika.abc import AbstractConnection
+from aio_pika.abc import AbstractChannel, AbstractConnection
 from aiormq.abc import AbstractChannel as Channel
 from aiormq.abc import DeliveredMessage
 from yarl import URL
 
+from app.broker import sentinel
 from app.broker.connection import TraceConnection
 from app.broker.deliveries import Delivery
 from app.broker.firehose import TRACE_EXCHANGE, parse
@@ -33,6 +34,7 @@ from app.broker.trace_queue import QueueBounds, announcements_queue, arguments
 from app.broker.wire import install_tolerant_names
 from app.errors import OutageError, QueueLostError
 from app.tracker import Deliver, Record, Unreadable
+from app.tracker.replies import is_reply
 
 TRACE_QUEUE = "itc.trace"
 EVERYTHING = "#"  # the routing key that our queue is bound with
@@ -79,13 +81,15 @@ class Reading(msgspec.Struct, frozen=True):
 
     ``quorum`` says what kind the queue is, or is to be: right where the broker is a cluster,
     because it outlives the node it was declared on. ``was_bound`` says whether an existing queue
-    was bound to the trace exchange when we looked.
+    was bound to the trace exchange when we looked. ``sentinel`` is the token of the one that is
+    to be at its head, None if none is known.
     """
 
     prefetch: int
     quorum: bool = False
     is_cluster: bool = False
     was_bound: bool = True
+    sentinel: str | None = None
 
 
 class TraceStream:
@@ -130,6 +134,8 @@ class TraceStream:
         self.is_cluster = reading.is_cluster
         self.was_bound = reading.was_bound
         self.traces_replies = connection.broker_version >= REPLIES_TRACED
+        self.sentinel: str | None = None  # the one that is held
+        self.is_sentinel_gone = False
         self.remark: str | None = None
         self.waits = self.is_over = False
 
@@ -287,12 +293,29 @@ class TraceStream:
         are those of announcements, to another connection of ours, perhaps another process's.
         """
         if isinstance(message, Unreadable):
-            return False
+            return self.sentinel_of(message) is not None
+        if sentinel.is_about(message, self._queue, self._user):
+            return True
         if isinstance(message, Deliver) and message.queue in self._own_queues:
             return True
         if message.channel.connection == self._own_connection:
             return True
         return self.mark_of(message) is not None
+
+    def sentinel_of(self, message: Unreadable) -> str | None:
+        """The token of the sentinel that came like a trace message, if it is one."""
+        return sentinel.token_of(message, self._queue)
+
+    def is_counted(self, message: Record) -> bool:
+        """Whether the broker's counters have what a trace message tells of.
+
+        They leave out channels with the number 0 (MQTT, and AMQP 1.0 on 4.x, where these are no
+        AMQP 0.9.1 inside) and direct replies; and we leave out what our own queue hands over.
+        """
+        if not message.channel.number:
+            return False
+        queue = message.queue
+        return queue is None or (queue != self._queue and not is_reply(queue))
 
     def mark_of(self, message: Record | Unreadable) -> tuple[str, int] | None:
         """The series and number of the mark of ours that a trace message is about, if it is."""
@@ -337,16 +360,16 @@ class Firehose:
 
     @asynccontextmanager
     async def open_idle(
-        self, vhost: str, reading: Reading, *, alone: bool = False
+        self, vhost: str, reading: Reading, *, guarded: bool = True
     ) -> AsyncIterator[TraceStream]:
         """Declare and bind the trace queue of a virtual host, and consume nothing yet.
 
-        ``alone`` refuses one that has a consumer already. Raises `OutageError`.
+        It has no other consumer; if it is ``guarded``, its sentinel is held. Raises `OutageError`.
         """
         connection = await self._connect(vhost)
         try:
             with _outages(self._place(vhost)):
-                stream = await self._prepare(connection, vhost, reading, alone)
+                stream = await self._prepare(connection, vhost, reading, guarded=guarded)
             yield stream
         finally:
             await connection.leave()
@@ -376,10 +399,10 @@ class Firehose:
         return connection
 
     async def _prepare(
-        self, connection: TraceConnection, vhost: str, reading: Reading, alone: bool
+        self, connection: TraceConnection, vhost: str, reading: Reading, *, guarded: bool
     ) -> TraceStream:
         place = self._place(vhost)
-        queued = await self._count_queued(connection, place, alone=alone or reading.quorum)
+        queued = await self._count_queued(connection, place)
         channel = await connection.channel(publisher_confirms=False)
         if queued is None:
             await channel.declare_queue(
@@ -387,6 +410,9 @@ class Firehose:
                 durable=True,
                 arguments=arguments(self.bounds, quorum=reading.quorum, owner=self.owner),
             )
+        held, is_gone = None, False
+        if guarded and not reading.quorum:
+            held, is_gone = await self._guard(connection, vhost, reading, queued)
         await channel.set_qos(prefetch_count=reading.prefetch)
         raw = await channel.get_underlay_channel()
         await raw.queue_bind(self.queue, TRACE_EXCHANGE, routing_key=EVERYTHING)
@@ -401,18 +427,46 @@ class Firehose:
             )
         )
         connection.divert(raw.number, stream.take_in)
+        stream.sentinel, stream.is_sentinel_gone = held, is_gone
         return stream
 
-    async def _count_queued(
-        self, connection: AbstractConnection, place: Place, *, alone: bool
-    ) -> int | None:
-        """Return how many messages the trace queue holds, None where there is no queue."""
+    async def _guard(
+        self, connection: TraceConnection, vhost: str, reading: Reading, queued: int | None
+    ) -> tuple[str | None, bool]:
+        """Hold the queue's sentinel, or place one: the one held, and whether one is gone."""
+        channel = await connection.channel(publisher_confirms=False)
+        known = None if queued is None else reading.sentinel
+        if known is not None and await sentinel.hold(channel, self.queue, known):
+            return known, False
+        placed = None
+        if not queued:
+            with suppress(OutageError, *_CONNECTION_ERRORS):  # without one it goes as well
+                async with asyncio.timeout(CONNECT_SECONDS), self._publishing(vhost) as publisher:
+                    placed = await sentinel.place(channel, self.queue, publisher)
+        if placed is None:
+            await channel.close()
+        return placed, known is not None
+
+    @asynccontextmanager
+    async def _publishing(self, vhost: str) -> AsyncIterator[AbstractChannel]:
+        """A channel that confirms, on a connection of its own."""
+        connection = await self._connect(vhost)
+        try:
+            yield await connection.channel(publisher_confirms=True)
+        finally:
+            await connection.leave()
+
+    async def _count_queued(self, connection: AbstractConnection, place: Place) -> int | None:
+        """Return how many messages the trace queue holds, None where there is no queue.
+
+        :raises QueueInUseError: if it has a consumer, and keeps it.
+        """
         probe = await connection.channel(publisher_confirms=False)
         raw = await probe.get_underlay_channel()
-        deadline = time.monotonic() + (LEAVING_SECONDS if alone else 0)
+        deadline = time.monotonic() + LEAVING_SECONDS
         try:
             declared = await raw.queue_declare(self.queue, passive=True)
-            while alone and declared.consumer_count:
+            while declared.consumer_count:
                 if time.monotonic() > deadline:
                     raise in_use(place)
                 await asyncio.sleep(LEAVING_SECONDS / 20)

@@ -93,6 +93,10 @@ class PassingStream:
         self.is_cluster = stream.is_cluster
         self.was_bound = stream.was_bound
         self.traces_replies = stream.traces_replies
+        self.sentinel: str | None = None
+        self.is_sentinel_gone = False
+        self.sentinel_of: Callable[[Unreadable], str | None] = stream.sentinel_of
+        self.is_counted: Callable[[Record], bool] = stream.is_counted
         self.bind = stream.bind
         self.is_own: Callable[[Record | Unreadable], bool] = stream.is_own
         self.mark_of: Callable[[Record | Unreadable], tuple[str, int] | None] = stream.mark_of

@@ -34,11 +34,11 @@ HANDED_OVER = ("deliver", "deliver_no_ack", "get", "get_no_ack")
 
 
 class Counts(msgspec.Struct, frozen=True):
-    """What the broker counted in a virtual host, without the trace queue's own deliveries.
+    """What the broker counted in a virtual host, without what trace queues handed over.
 
-    Those are counted apart, a moment earlier or later: so the rest is known within bounds.
-    ``started`` is about when each running node did (s since the epoch): its counters then begin
-    anew.
+    That is counted apart, a moment earlier or later: so the rest is known within bounds.
+    ``started`` is about when each running node did (s since the epoch), and names the trace queues:
+    whenever it changes, the counters begin anew.
     """
 
     publishes: int
@@ -62,30 +62,40 @@ class TraceSource:
         self._guides: dict[str, Guide] = {}
 
     @asynccontextmanager
-    async def open(self, vhost: str, prefetch: int) -> AsyncIterator[TraceStream]:
+    async def open(
+        self, vhost: str, prefetch: int, sentinel: str | None = None
+    ) -> AsyncIterator[TraceStream]:
         """Consume the trace queue of a virtual host, created if it is missing.
+
+        ``sentinel`` is the token of the one that is to be at its head, if one is known.
 
         Raises `OutageError`, and `ForeignQueueError` if there is a queue with that name that cannot
         be ours.
         """
-        reading = await self._reading(vhost, prefetch)
+        reading = await self._reading(vhost, prefetch, sentinel)
         async with self._named(vhost), self._firehose.open(vhost, reading) as stream:
             yield stream
 
     @asynccontextmanager
-    async def open_passing(self, vhost: str, prefetch: int) -> AsyncIterator[PassingStream]:
-        """Read the trace queue past messages that the broker cannot hand over. As `open`."""
+    async def open_passing(
+        self, vhost: str, prefetch: int, sentinel: str | None = None
+    ) -> AsyncIterator[PassingStream]:
+        """Read the trace queue past messages that the broker cannot hand over. As `open`.
+
+        The sentinel is read like the rest: whoever asks for the head may get a bad message.
+        """
         reading = await self._reading(vhost, prefetch)
         if reading.quorum:
             await self._give_up(vhost, prefetch)
         guide = self._guides.setdefault(vhost, Guide())
         async with (
             self._named(vhost),
-            self._firehose.open_idle(vhost, reading, alone=True) as stream,
+            self._firehose.open_idle(vhost, reading, guarded=False) as stream,
         ):
             passing = PassingStream(
                 stream, guide, prefetch, partial(self._show, vhost), partial(self._remove, vhost)
             )
+            passing.sentinel = sentinel
             yield passing
         if passing.is_over:
             self._guides.pop(vhost, None)
@@ -125,24 +135,26 @@ class TraceSource:
         return found
 
     async def counts(self, vhost: str) -> Counts | None:
-        """What the channels of a virtual host did, apart from handing us its trace messages.
+        """What the channels of a virtual host did, apart from handing over its trace messages.
 
         None where the broker keeps no statistics, or has none yet. Raises `OutageError`.
         """
-        own_before = await self._own_deliveries(vhost)
         try:
+            queues = sorted(await self._management.trace_queues(vhost))
+            before = await self._handed_over(vhost, queues)
             stats = (await self._management.vhost_counts(vhost)).message_stats
+            after = await self._handed_over(vhost, queues)
         except NotFoundError as error:
             raise _no_vhost(vhost) from error
-        own_after = await self._own_deliveries(vhost)
         if stats is None:
             return None
         deliveries = _sum(stats, HANDED_OVER)
         return Counts(
             publishes=_sum(stats, ("publish",)),
-            deliveries_at_least=deliveries - own_after,
-            deliveries_at_most=deliveries - own_before,
-            started=_started(await self._management.nodes()),
+            deliveries_at_least=deliveries - after,
+            deliveries_at_most=deliveries - before,
+            # With a queue that others trace into, what it handed over leaves the sum.
+            started=_started(await self._management.nodes()) | dict.fromkeys(queues, 0),
         )
 
     async def mark_publishers(self, vhost: str) -> list[MarkPublisher]:
@@ -155,11 +167,12 @@ class TraceSource:
             return [self._firehose.marks(vhost)]
         return [self._firehose.marks(vhost, node) for node in nodes.values()]
 
-    async def _own_deliveries(self, vhost: str) -> int:
-        queue = await self._queue(vhost)
-        return _sum(queue.message_stats or {}, HANDED_OVER) if queue else 0
+    async def _handed_over(self, vhost: str, queues: Iterable[str]) -> int:
+        """How many trace messages were handed over, to us and to others: these are not traced."""
+        found = [await self._management.queue(vhost, name) for name in queues]
+        return sum(_sum(queue.message_stats or {}, HANDED_OVER) for queue in found)
 
-    async def _reading(self, vhost: str, prefetch: int) -> Reading:
+    async def _reading(self, vhost: str, prefetch: int, sentinel: str | None = None) -> Reading:
         nodes = await self._management.nodes()
         queue = await self._queue(vhost)
         if queue is None:
@@ -169,7 +182,13 @@ class TraceSource:
                 raise QueueTakenError(in_use_by_another(vhost, queue.name))
             self._refuse_foreign(vhost, queue)
             quorum, was_bound = queue.type == "quorum", await self._is_bound(vhost)
-        return Reading(prefetch, quorum, is_cluster=len(nodes) > 1, was_bound=was_bound)
+        return Reading(
+            prefetch,
+            quorum,
+            is_cluster=len(nodes) > 1,
+            was_bound=was_bound,
+            sentinel=sentinel,
+        )
 
     @asynccontextmanager
     async def _named(self, vhost: str) -> AsyncIterator[None]:

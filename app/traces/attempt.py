@@ -52,7 +52,8 @@ class Attempt:
         try:
             source = pipeline.source
             open_stream = source.open_passing if self.is_passing else source.open
-            async with open_stream(pipeline.trace.vhost, recorder.window.span) as stream:
+            prefetch, sentinel = recorder.window.span, recorder.sentinel
+            async with open_stream(pipeline.trace.vhost, prefetch, sentinel) as stream:
                 await self._follow(recorder, stream)
                 self.is_over = stream.is_over
         except QueueInUseError:

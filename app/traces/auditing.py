@@ -55,7 +55,7 @@ class Auditor:
         if (before.publishes, before.deliveries) != (after.publishes, after.deliveries) or (
             before.even_event_id != after.even_event_id
         ):
-            recorder.is_audit_new = True  # stored with the next batch, or by itself
+            recorder.is_ledger_new = True  # stored with the next batch, or by itself
 
     async def _record(self, found: Found, queued: int, even: Point) -> None:
         """Record a gap from the last even moment on, unless a known one explains what is missing.

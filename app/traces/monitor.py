@@ -24,6 +24,10 @@ LAG_SECONDS = 1.0
 OVERDUE_SECONDS = 2.0
 UNBOUND = "the trace queue was not bound to the trace exchange"
 FULL = "the trace queue reached its limit, and drops its oldest messages"
+TAKEN = (
+    "the head of the trace queue was gone when the service came back: it was purged, or messages "
+    "in it expired, were dropped or taken out"
+)
 MARKS_MISSING = (
     "marks that the service publishes did not come back: tracing was off for a moment, or the "
     "trace queue lost messages"
@@ -61,6 +65,9 @@ class Monitor:
         pipeline, stream, gaps = self._pipeline, self._stream, self._gaps
         restored = self._recorder.restored
         here = Point(restored.last_event_id, _now())
+        if stream.sentinel != self._recorder.sentinel:
+            self._recorder.sentinel = stream.sentinel
+            self._recorder.is_ledger_new = True
         was_off = await pipeline.source.switch_on(pipeline.trace.vhost)
         stored = await pipeline.store.gaps.newest(pipeline.trace.id)
         queued = await stream.queued()
@@ -75,6 +82,8 @@ class Monitor:
             pass  # it covers this moment too
         elif stream.queue_is_new:
             await gaps.lost("the trace queue was gone", queued)
+        elif stream.is_sentinel_gone:
+            await gaps.lost(TAKEN, queued)
         elif gone := await self._gone():
             await gaps.lost(_stopped(gone), queued)
         elif was_off:
@@ -138,11 +147,15 @@ class Monitor:
         if begins is None:
             await gaps.ended(MARKS_MISSING, 0)
         elif not gaps.is_losing(MARKS_MISSING):
-            await self._check()  # which may know why
+            await self._check(begins)  # which may know why
             if not gaps.is_open:
                 await gaps.losing(MARKS_MISSING, begins=begins)
 
-    async def _check(self) -> None:
+    async def _check(self, begins: Point | None = None) -> None:
+        """See that tracing is on, and that the queue is as it should be.
+
+        What is found to be off has been so since the last check, or since ``begins``.
+        """
         if self._ending.when_empty:  # tracing is off on purpose
             return
         gaps, here = self._gaps, self._gaps.here
@@ -150,8 +163,8 @@ class Monitor:
         if gone := await self._gone():
             await gaps.lost(_stopped(gone), await self._stream.queued())
         if was_off:
-            await gaps.lost(_off(was_off), await self._stream.queued())
-        await self._look_at_queue()
+            await gaps.lost(_off(was_off), await self._stream.queued(), begins=begins)
+        await self._look_at_queue(begins)
         gaps.is_well(here)
         await gaps.write()
 
@@ -163,7 +176,7 @@ class Monitor:
         before, self._gaps.nodes = self._gaps.nodes, await self._pipeline.source.nodes()
         return before - self._gaps.nodes
 
-    async def _look_at_queue(self) -> None:
+    async def _look_at_queue(self, begins: Point | None = None) -> None:
         """See that our queue is as declared: bound, bounded by nobody else, and not full."""
         pipeline, gaps = self._pipeline, self._gaps
         queue = await pipeline.source.look(pipeline.trace.vhost)
@@ -174,7 +187,7 @@ class Monitor:
             return
         if not queue.is_bound:
             await self._stream.bind()
-            await gaps.lost(UNBOUND, await self._stream.queued())
+            await gaps.lost(UNBOUND, await self._stream.queued(), begins=begins)
         await self._note_harm(queue.harm)
         if queue.is_nearly_full:
             await gaps.losing(FULL)

@@ -54,7 +54,8 @@ class Recorder:
         # to: the audit is about what comes from here on.
         self.seen = ledger.seen if ledger else Tally()
         self.audit = Audit(ledger.audit if ledger else None, self.seen, time.monotonic())
-        self.is_audit_new = False  # whether the audit knows what is not stored yet
+        self.sentinel = ledger.sentinel if ledger else None
+        self.is_ledger_new = False  # whether it holds what is not stored yet
         self.work = Work()
         self._rate = Rate(time.monotonic)
 
@@ -78,7 +79,12 @@ class Recorder:
     @property
     def ledger(self) -> Ledger:
         """What was seen, and what the audit says of it."""
-        return Ledger(self.seen, self.audit.state)
+        return Ledger(self.seen, self.audit.state, self.sentinel)
+
+    def lose_sentinel(self, token: str) -> None:
+        """Note that a sentinel came like a trace message, and will be acknowledged like one."""
+        if token == self.sentinel:
+            self.sentinel = None
 
     def snapshot(
         self, standing: Standing, lag: int | None = None, remarks: Sequence[str] = ()
@@ -97,7 +103,7 @@ class Recorder:
 
     def batch(self, events: list[StampedEvent], unreadable: list[Unreadable]) -> Batch:
         """Make a batch, with the tracker and the window as they are now."""
-        self.is_audit_new = False
+        self.is_ledger_new = False
         return Batch(
             events,
             self.tracker.checkpoint(),

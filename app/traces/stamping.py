@@ -14,7 +14,6 @@ from app.traces.ports import Stream, TraceMessage
 from app.traces.recorder import Recorder
 from app.traces.resume import Resume, digest
 from app.tracker import Deliver, StampedEvent, Unreadable
-from app.tracker.replies import is_reply
 from app.tracker.suspicion import Suspect
 
 
@@ -57,10 +56,6 @@ class Stamper:
         """Stamp what is new among the messages; None if there is nothing to acknowledge.
 
         ``silent`` says that the queue holds no more for now.
-
-        The broker's counters, which the audit compares with, leave out what goes over channels
-        with the number 0 (MQTT and AMQP 1.0 on 4.x, where they are no AMQP 0.9.1 inside), and
-        direct replies.
         """
         recorder, tracker = self._recorder, self._recorder.tracker
         events: list[StampedEvent] = []
@@ -76,16 +71,17 @@ class Stamper:
             digests.append(mark)
             message = arrival.message
             if isinstance(message, Unreadable):
+                if token := self._stream.sentinel_of(message):
+                    recorder.lose_sentinel(token)
+                    uncounted += 1
+                    continue
                 unreadable.append(message)
                 delivered += message.routing_key.startswith("deliver.")
                 continue
-            if not message.channel.number:
+            if not self._stream.is_counted(message):
                 uncounted += 1
             elif isinstance(message, Deliver):
-                if is_reply(message.queue):
-                    uncounted += 1
-                else:
-                    delivered += 1
+                delivered += 1
             if not self._stream.is_own(message):
                 events += tracker.apply(message, arrival.at)
             elif numbered := self._stream.mark_of(message):
@@ -95,7 +91,7 @@ class Stamper:
         tracker.counters.quarantined += len(unreadable)
         recorder.seen += Tally(len(digests) - delivered - uncounted, delivered)
         batch = None
-        if digests or events or recorder.is_audit_new:
+        if digests or events or recorder.is_ledger_new:
             recorder.window.confirm(self._stream.taken)
             recorder.window.add(digests, tag)
             batch = recorder.batch(events, unreadable)

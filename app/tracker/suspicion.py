@@ -13,15 +13,16 @@ nothing.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import msgspec
 
-from app.tracker.events import Reference
+from app.tracker.events import Handover, Reference
 from app.tracker.records import Deliver
 
 # Several consumers of a queue act at once: their trace messages may be this far out of order (µs).
-SETTLED = 2_000_000
+SETTLED = 1_000_000
 MOST_QUEUES = 10_000
 # One in this many deliveries of a queue may be unmatched before they say nothing any more.
 RARE = 10
@@ -57,6 +58,13 @@ class Suspicion:
     def __init__(self) -> None:
         self._queues: dict[str, _Queue] = {}
         self._suspects: list[Suspect] = []
+
+    def restore(self, handovers: Iterable[Handover]) -> None:
+        """Go on after a restart: what was handed over before it is settled."""
+        for handover in handovers:
+            queue = self._queues.setdefault(handover.queue, _Queue(0, handover.cause, matched=0))
+            queue.cause = handover.cause
+            queue.matched += 1
 
     def matched(self, deliver: Deliver, cause: Reference, now: int) -> None:
         """Note a first delivery whose publish was seen."""

@@ -307,6 +307,7 @@ class Tracker:
         self._participants.next_channel_key = state.next_channel_key
         self._participants.restore(restored.participants, restored.channels, state.decided)
         self._replies.restore(restored.channels)
+        self._suspicion.restore(restored.handovers)
         before = [held.at for held in state.held] + [copy.recorded_at for copy in restored.copies]
         self._time = Progress(state.time or max(before, default=0), state.heard)
         for held in state.held:

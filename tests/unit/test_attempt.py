@@ -69,6 +69,8 @@ class FakeStream:
     buffered = taken = 0
     is_cluster = False
     traces_replies = True
+    sentinel = None
+    is_sentinel_gone = False
 
     def __init__(self) -> None:
         self.looked = asyncio.Event()
@@ -95,7 +97,9 @@ class FakeSource:
         self.stream = FakeStream()
 
     @asynccontextmanager
-    async def open(self, vhost: str, prefetch: int) -> AsyncIterator[FakeStream]:
+    async def open(
+        self, vhost: str, prefetch: int, sentinel: str | None
+    ) -> AsyncIterator[FakeStream]:
         self.asked.set()
         await self.reachable.wait()
         if self.error is not None:

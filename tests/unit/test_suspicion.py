@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from app.tracker import Bounds, Channel, Deliver, Policy, Publish, Tracker
-from app.tracker.suspicion import RARE, SETTLED
+from app.tracker import Bounds, Channel, Deliver, Handover, Policy, Publish, Reference, Tracker
+from app.tracker.suspicion import RARE, SETTLED, Suspicion
 
 PUBLISHER = Channel("rabbit@one", "10.0.0.1:1 -> 10.0.0.9:5672", 1, "guest")
 CONSUMER = Channel("rabbit@one", "10.0.0.2:1 -> 10.0.0.9:5672", 1, "guest")
@@ -107,3 +107,12 @@ def test_a_queue_from_which_much_comes_unmatched_says_nothing() -> None:
     world.tracker.suspects()
     world.through(published=False)
     assert not world.is_suspicious()
+
+
+def test_after_a_restart_queues_are_known_by_what_they_handed_out_before() -> None:
+    suspicion = Suspicion()
+    before = Reference(None, b"", 5, 40)
+    suspicion.restore([Handover("q", b"mark", before)])
+    delivery = Deliver(CONSUMER, "", ("q",), "q", redelivered=False, properties={}, body=b"")
+    suspicion.unmatched(delivery, Reference(None, b"", 9), 2 * SETTLED, forgotten=False)
+    assert [suspect.after for suspect in suspicion.take()] == [before]

@@ -1,0 +1,71 @@
+"""The sentinel: a message of ours that stays at the head of the trace queue.
+
+While we are connected it is handed to a channel of its own and not acknowledged; when we leave, it
+goes back to its place, before everything that was traced meanwhile. So whoever purges the queue,
+deletes it, takes messages out of it, lets them expire or drops the oldest while nobody reads it
+takes the sentinel first: if it is gone when we come back, so may be what was behind it.
+
+It can only be put in front of everything while the queue is empty. Quorum queues have none: what
+several channels give back to one of these has no certain order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+
+import aio_pika
+from aio_pika.abc import AbstractChannel
+
+from app.tracker import Publish, Record, Unreadable
+
+WORD = b"rabbitmq-itc sentinel "
+# How long a channel that just closed may take to give the sentinel back.
+RETURN_SECONDS = 1.0
+PAUSE_SECONDS = 0.05
+
+
+def token_of(message: Unreadable, queue: str) -> str | None:
+    """The token of the sentinel that a message read from our queue is, if it is one."""
+    if message.routing_key != queue or not message.body.startswith(WORD):
+        return None
+    return message.body.removeprefix(WORD).decode("ascii", "replace")
+
+
+def is_about(message: Record, queue: str, user: str) -> bool:
+    """Whether a trace message tells that a sentinel of ours was published."""
+    return (
+        isinstance(message, Publish)
+        and not message.exchange
+        and message.routing_keys[0] == queue
+        and message.channel.user == user
+        and message.body.startswith(WORD)
+    )
+
+
+async def hold(channel: AbstractChannel, queue: str, token: str) -> bool:
+    """Take the sentinel out of the head of the queue, and do not acknowledge it; False if gone."""
+    there = await channel.get_queue(queue, ensure=False)
+    deadline = time.monotonic() + RETURN_SECONDS
+    while True:
+        message = await there.get(fail=False)
+        if message is not None:
+            if message.body == WORD + token.encode():
+                return True
+            await message.nack(requeue=True)  # it goes back to where it was
+        if time.monotonic() > deadline:
+            return False
+        await asyncio.sleep(PAUSE_SECONDS)
+
+
+async def place(channel: AbstractChannel, queue: str, publisher: AbstractChannel) -> str | None:
+    """Put a new sentinel into an empty queue, and hold it; its token, or None if others were first.
+
+    ``publisher`` confirms, and is of another connection: while the broker is short of memory it
+    stops reading from those that publish.
+    """
+    token = secrets.token_hex(8)
+    message = aio_pika.Message(WORD + token.encode())
+    await publisher.default_exchange.publish(message, queue, mandatory=False)
+    return token if await hold(channel, queue, token) else None
