@@ -22,6 +22,7 @@ from app.broker.announcements import EVENT_EXCHANGE
 from app.broker.consumer import EVERYTHING
 from app.broker.login import sign_in
 from app.broker.management import Binding, ManagementApi, Permissions
+from app.broker.marks import queue_prefix
 from app.broker.outages import VirtualHostError
 from app.broker.trace_queue import QueueBounds, announcements_queue, state
 from app.errors import ItcError, NotFoundError
@@ -200,6 +201,8 @@ async def _trace(trace: Trace, settings: Settings, management: ManagementApi) ->
         states = await management.tracing(trace.vhost)
         if lack := await _lack_of_rights(trace.vhost, user, management, queue, TRACE_EXCHANGE):
             return Finding(subject, False, *lack)
+        if lack := await _lack_of_marks(trace.vhost, user, management, queue):
+            return Finding(subject, False, *lack)
         wrong = await _wrong_queue(trace.vhost, settings, management)
     except ItcError as error:
         return Finding(subject, False, str(error), _ADVICE["trace"])
@@ -279,6 +282,27 @@ async def _lack_of_rights(
     )
     command = shlex.join(("rabbitmqctl", "set_permissions", "-p", vhost, user, *patterns))
     return f"no right to {', '.join(missing)}", command
+
+
+async def _lack_of_marks(
+    vhost: str, user: str, management: ManagementApi, queue: str
+) -> tuple[str, str] | None:
+    """What an account lacks to publish marks, and the command that gives it."""
+    permissions = await management.permissions(vhost, user)
+    prefix, default = queue_prefix(queue), "amq.default"
+    configure, write = permissions.configure, permissions.write
+    lack = []
+    if not _permits(configure, f"{prefix}0"):
+        lack.append(f"configure {prefix}…")
+        configure = "|".join(filter(None, (configure, f"^{re.escape(prefix)}")))
+    if not _permits(write, default):
+        lack.append(f"write {default}")
+        write = _extended(write, default)
+    if not lack:
+        return None
+    patterns = (configure, write, permissions.read)
+    command = shlex.join(("rabbitmqctl", "set_permissions", "-p", vhost, user, *patterns))
+    return f"no right to {', '.join(lack)}: without marks losses show later", command
 
 
 def _extended(pattern: str, *names: str) -> str:

@@ -25,13 +25,17 @@ from pamqp.common import FieldTable
 from yarl import URL
 
 from app.broker.connection import VhostConnection
-from app.broker.outages import Place, outage
+from app.broker.outages import Place, outage, shown
 from app.errors import OutageError
 from app.tracker import Publish, Record, Unreadable
 
 CONNECT_SECONDS = 10.0
 # How long the broker may take to confirm a mark. It takes longer while it blocks publishers.
 CONFIRM_SECONDS = 5.0
+_RIGHTS = (
+    "user {user} has too few rights in the virtual host {vhost}: marks need configure on the trace "
+    "queue's name with .marks. behind it, and write on amq.default"
+)
 _DROPS_EVERYTHING: FieldTable = {"x-max-length": 0}
 
 _CONNECTION_ERRORS = (
@@ -113,5 +117,9 @@ def _outages(place: Place) -> Iterator[None]:
         yield
     except OutageError:
         raise
+    except aiormq.exceptions.ChannelAccessRefused as error:
+        raise OutageError(
+            _RIGHTS.format(user=shown(place.user), vhost=shown(place.vhost))
+        ) from error
     except _CONNECTION_ERRORS as error:
         raise outage(error, place) from error

@@ -148,6 +148,18 @@ async def test_the_rights_that_count_are_those_of_the_account_that_consumes(
     assert found.advice.endswith(r" '.*' '.*' '^itc|^amq\.rabbitmq\.trace$'")
 
 
+async def test_rights_to_publish_marks_are_reported(
+    rabbit: Broker, vhost: str, tmp_path: Path, capturing: dict[str, str]
+) -> None:
+    settings = settings_for(rabbit, tmp_path, **capturing)
+    await trace(settings, vhost)
+    rabbit.permit("capturer", vhost, configure=r"^itc\.trace$", write="^itc", read=".*")
+    found = (await findings(settings))[f"trace of {vhost}"]
+    assert found.found.startswith("no right to configure itc.trace.marks.…, write amq.default")
+    rights = r"'^itc\.trace$|^itc\.trace\.marks\.' '^itc|^amq\.default$' '.*'"
+    assert found.advice.endswith(rights)
+
+
 async def test_rights_to_be_told_of_connections_are_reported(
     rabbit: Broker, tmp_path: Path, capturing: dict[str, str]
 ) -> None:
