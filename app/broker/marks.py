@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
 import aio_pika
 import aiormq.exceptions
@@ -95,9 +95,7 @@ class MarkPublisher:
         """Close the connection."""
         connection, self._connection, self._channel = self._connection, None, None
         if connection is not None:
-            with suppress(*_CONNECTION_ERRORS):
-                async with asyncio.timeout(CONFIRM_SECONDS):
-                    await connection.close()
+            await connection.leave()
 
     async def _open(self) -> AbstractChannel:
         self._connection = VhostConnection(

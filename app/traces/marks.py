@@ -56,7 +56,7 @@ class _Series(msgspec.Struct):
 
 
 class Marks:
-    """Publishes and follows the marks of a trace, over all its runs in this process."""
+    """Publishes and follows the marks of one run of a trace."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -113,7 +113,7 @@ class Marks:
             if numbers:
                 each.stored = max(each.stored, *numbers)
                 each.well = here
-                each.overdue_from = None if each.stored == each.published else here.at
+                each.overdue_from = None if each.stored >= each.published else here.at
 
     def overdue(self, before: int) -> Point | None:
         """Where a loss begins if all that was queued is stored, and a mark has not come.

@@ -22,6 +22,8 @@ from app.traces.recorder import Recorder
 LAG_SECONDS = 1.0
 # The broker took a mark this long ago, and all that was queued since is stored: it will not come.
 OVERDUE_SECONDS = 2.0
+# Marks on their way are no traffic.
+IDLE_LAG = 20
 UNBOUND = "the trace queue was not bound to the trace exchange"
 FULL = "the trace queue reached its limit, and drops its oldest messages"
 TAKEN = (
@@ -118,17 +120,18 @@ class Monitor:
             return
         marks, publishers = self._pipeline.marks, None
         before = -1
-        while True:
-            await asyncio.sleep(seconds)
-            if self._ending.when_empty:  # tracing is off on purpose
-                return
-            publishers = publishers or await self._publishers()
-            # Each mark is seen itself. Where nothing else happens no more are published: the
-            # broker's counters come to rest, and can be compared.
-            seen = self._recorder.seen.sum + (self.lag or 0)
-            if publishers and seen != before:
-                await marks.publish(publishers, self._gaps.here)
-                before = seen + len(publishers)
+        try:
+            while not self._ending.when_empty:  # then tracing is off on purpose
+                await asyncio.sleep(seconds)
+                publishers = publishers or await self._publishers()
+                # Where nothing else happens none are published: the broker's counters come to
+                # rest, and can be compared.
+                seen = self._recorder.seen.sum - self._recorder.marks
+                if publishers and (seen != before or (self.lag or 0) > IDLE_LAG):
+                    before = seen
+                    await marks.publish(publishers, self._gaps.here)
+        finally:
+            await marks.close()
 
     async def _publishers(self) -> Sequence[MarkPublisher] | None:
         with contextlib.suppress(OutageError):

@@ -55,6 +55,7 @@ class Recorder:
         self.seen = ledger.seen if ledger else Tally()
         self.audit = Audit(ledger.audit if ledger else None, self.seen, time.monotonic())
         self.sentinel = ledger.sentinel if ledger else None
+        self.marks = 0  # seen by this run, among all that was seen
         self.is_ledger_new = False  # whether it holds what is not stored yet
         self.work = Work()
         self._rate = Rate(time.monotonic)

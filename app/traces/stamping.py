@@ -89,6 +89,7 @@ class Stamper:
         events += tracker.close_overdue(time.time_ns() // 1000)
         recorder.work.count_stamped(len(events), time.perf_counter() - began)
         tracker.counters.quarantined += len(unreadable)
+        recorder.marks += len(marks)
         recorder.seen += Tally(len(digests) - delivered - uncounted, delivered)
         batch = None
         if digests or events or recorder.is_ledger_new:

@@ -102,6 +102,16 @@ async def test_a_mark_that_the_broker_took_and_that_does_not_come_is_overdue(
     assert marks.overdue(before=1_000) is None
 
 
+async def test_one_that_comes_before_the_broker_confirms_it_is_not_overdue(
+    publisher: Publisher,
+) -> None:
+    marks = Marks()
+    (one,) = await published(marks, publisher, 1)
+    marks.stored([one, (one[0], 2)], Point(10, 1))
+    await marks.publish([publisher], Point(10, 2))
+    assert marks.overdue(before=1_000) is None
+
+
 async def test_each_node_has_its_own_series() -> None:
     marks, here, there = Marks(), Publisher(), Publisher()
     await marks.publish([here, there], Point(0, 0))
