@@ -121,6 +121,7 @@ class TraceStream:
         self._place = place
         self._waiting: deque[tuple[int, Delivery]] = deque()
         self._bytes = 0
+        self._largest = 0
         self._is_exclusive = not reading.quorum
         self._consumers = 0
         self._next_at = 0
@@ -237,6 +238,11 @@ class TraceStream:
         """How many messages have arrived and are not taken yet."""
         return len(self._waiting)
 
+    def take_largest(self) -> int:
+        """The size of the largest body that has arrived since the last call."""
+        largest, self._largest = self._largest, 0
+        return largest
+
     def lose(self, reason: OutageError) -> None:
         """Note that nothing more will come, and why."""
         if self._lost is None:
@@ -254,7 +260,9 @@ class TraceStream:
         self._waiting.extend(enumerate(deliveries, first))
         self._arrived_tag = deliveries[-1].tag if deliveries else self._arrived_tag
         self._arrived.set()
-        self._bytes += sum([len(delivery.body) for delivery in deliveries])
+        sizes = [len(delivery.body) for delivery in deliveries]
+        self._bytes += sum(sizes)
+        self._largest = max(self._largest, *sizes, 0)
         if self._bytes > BUFFER_BYTES:
             self._gate.set_open(False)
 

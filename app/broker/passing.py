@@ -96,6 +96,7 @@ class PassingStream:
         self.sentinel: str | None = None
         self.is_sentinel_gone = False
         self.sentinel_of: Callable[[Unreadable], str | None] = stream.sentinel_of
+        self.take_largest = stream.take_largest
         self.is_counted: Callable[[Record], bool] = stream.is_counted
         self.bind = stream.bind
         self.is_own: Callable[[Record | Unreadable], bool] = stream.is_own

@@ -60,14 +60,15 @@ class QueueState(msgspec.Struct, frozen=True):
     """The state of our queue.
 
     ``fault`` says why it cannot be ours, ``harm`` what a broker policy does to it; both are None
-    if all is well. ``is_nearly_full`` is None if the broker cannot say yet. ``remarks`` say what
-    an operator should know of, a sentence each.
+    if all is well. ``is_nearly_full`` is None if the broker cannot say yet. ``most_bytes`` is
+    what its bodies may take. ``remarks`` say what an operator should know of, a sentence each.
     """
 
     fault: str | None = None
     harm: str | None = None
     is_bound: bool = True
     is_nearly_full: bool | None = None
+    most_bytes: int | None = None
     remarks: tuple[str, ...] = ()
 
 
@@ -88,6 +89,7 @@ def state(queue: QueueInfo, bounds: QueueBounds, *, is_bound: bool) -> QueueStat
         harm=_harm(queue, bounds),
         is_bound=is_bound,
         is_nearly_full=_is_nearly_full(queue),
+        most_bytes=min(_limits(queue, "max-length-bytes"), default=None),
         remarks=tuple(_remarks(queue)),
     )
 
@@ -188,8 +190,13 @@ def _is_nearly_full(queue: QueueInfo) -> bool | None:
         ("max-length-bytes", queue.message_bytes),
         ("max-length", queue.messages_ready or 0),
     ):
-        set_for_it = (queue.arguments.get(f"x-{name}"), queue.policy_definition.get(name))
-        limits = [limit for limit in set_for_it if type(limit) is int]
+        limits = _limits(queue, name)
         if limits and there > NEARLY_FULL * min(limits):
             return True
     return False
+
+
+def _limits(queue: QueueInfo, name: str) -> list[int]:
+    """The bounds of one kind that apply to a queue; the least one counts."""
+    set_for_it = (queue.arguments.get(f"x-{name}"), queue.policy_definition.get(name))
+    return [limit for limit in set_for_it if type(limit) is int]

@@ -24,6 +24,12 @@ LAG_SECONDS = 1.0
 OVERDUE_SECONDS = 2.0
 # Marks on their way are no traffic.
 IDLE_LAG = 20
+# The queue has to have room for this many messages as large as the largest.
+ROOM = 4
+TIGHT = (
+    f"the trace queue's limit in bytes has no room for {ROOM} messages like the largest one "
+    "(ITC_TRACE_QUEUE_MAX_BYTES, or a policy of the broker's)"
+)
 UNBOUND = "the trace queue was not bound to the trace exchange"
 FULL = "the trace queue reached its limit, and drops its oldest messages"
 TAKEN = (
@@ -52,6 +58,8 @@ class Monitor:
         self._ending = ending
         self._gaps = pipeline.gaps
         self._harm: str | None = None
+        self._most_bytes: int | None = None
+        self._largest = 0  # body since the last check
         self._is_suspicious = asyncio.Event()  # so that it is checked at once
         self._remarks: Sequence[str] = ()
         self.lag: int | None = None
@@ -143,6 +151,7 @@ class Monitor:
         asked_at = _now()
         queued = await self._stream.queued()
         self.lag = queued
+        await self._see_room()
         if queued or self._ending.when_empty:
             return
         marks, gaps = self._pipeline.marks, self._gaps
@@ -191,11 +200,26 @@ class Monitor:
         if not queue.is_bound:
             await self._stream.bind()
             await gaps.lost(UNBOUND, await self._stream.queued(), begins=begins)
+        had_room = self._has_room
+        self._most_bytes, self._largest = queue.most_bytes, 0
+        if had_room:
+            await gaps.ended(TIGHT, await self._stream.queued())
         await self._note_harm(queue.harm)
+        await self._see_room()
         if queue.is_nearly_full:
             await gaps.losing(FULL)
         elif queue.is_nearly_full is not None:  # if the broker cannot say now, nothing changes
             await gaps.ended(FULL, await self._stream.queued())
+
+    async def _see_room(self) -> None:
+        """See that the queue does not drop messages long before it looks full."""
+        self._largest = max(self._largest, self._stream.take_largest())
+        if not self._has_room:
+            await self._gaps.losing(TIGHT)
+
+    @property
+    def _has_room(self) -> bool:
+        return self._most_bytes is None or ROOM * self._largest <= self._most_bytes
 
     async def _note_harm(self, harm: str | None) -> None:
         if self._harm is not None and harm != self._harm:

@@ -80,6 +80,9 @@ class FakeStream:
         await asyncio.sleep(0)
         return []
 
+    def take_largest(self) -> int:
+        return 0
+
     async def ready_messages(self) -> int:
         return 0
 
