@@ -12,8 +12,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 OTHERS = stat.S_IRWXG | stat.S_IRWXO
-# What the service creates in its data folder: a database with SQLite's companions, and folders.
-OURS = frozenset({"itc.db", "itc.db-wal", "itc.db-shm", "exports", "archives", "topologies"})
+# What the service creates in its data folder: a database with SQLite's companions and the lock that
+# keeps a second service away, and folders.
+OURS = frozenset(
+    {"itc.db", "itc.db-wal", "itc.db-shm", "itc.db.lock", "exports", "archives", "topologies"}
+)
 COMPANIONS = ("", "-wal", "-shm", "-journal")
 
 

@@ -357,6 +357,7 @@ async def test_an_answer_that_spans_a_gap_says_so(world: World) -> None:
             "since": "1970-01-01T00:00:00.000005Z",
             "until": "1970-01-01T00:00:07.000000Z",
             "reason": "tracing was off",
+            "suspected": False,
         }
     ]
     assert beside["complete"] is True

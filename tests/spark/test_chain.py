@@ -119,8 +119,8 @@ def test_gaps_between_the_ends_make_the_answer_incomplete(
     url = history.write(tmp_path / "gap.db")
     with sqlite3.connect(tmp_path / "gap.db") as connection:
         connection.execute(
-            "INSERT INTO gaps (trace_id, after_event_id, before_event_id, since, until, reason)"
-            " VALUES (1, ?, ?, 1767268800000000, NULL, 'tracing was off')",
+            "INSERT INTO gaps (trace_id, after_event_id, before_event_id, since, until, reason,"
+            " suspected) VALUES (1, ?, ?, 1767268800000000, NULL, 'tracing was off', FALSE)",
             (after, before),
         )
     answer = export(url, 2, 20).to_json()
@@ -136,6 +136,7 @@ def test_gaps_between_the_ends_make_the_answer_incomplete(
                 "since": "2026-01-01T12:00:00.000000Z",
                 "until": None,
                 "reason": "tracing was off",
+                "suspected": False,
             }
         ]
     )

@@ -23,7 +23,6 @@ def counted(world: World, vhost: str, first: int, last: int) -> dict[str, Any]:
         "vhost": vhost,
         "since": iso(events[0].at),
         "until": iso(events[-1].at + 1),
-        "suspected": False,
         "complete": True,
         "gaps": [],
         "publishes": [
