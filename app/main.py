@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import os
 import secrets
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -51,7 +53,10 @@ from app.traces.running import RunningTrace
 from app.tracker import Bounds
 from model.exports import Quota
 
+log = logging.getLogger(__name__)
+
 _DAY_SECONDS = 86_400
+GRACE_SECONDS = 2.0  # for transactions that were broken off, and what waited for them
 ALWAYS = 100 * 366 * _DAY_SECONDS
 # Beside the settings of a process that runs traces: the id of the service that it belongs to.
 SERVICE = "of_service"
@@ -69,7 +74,8 @@ def create_app(settings: Settings) -> FastAPI:
 class Closing:
     """How long the service may still take to end, once it is asked to.
 
-    When that is over it no longer waits for the database.
+    When that is over it no longer waits for the database; and if it still does not end, it ends as
+    one does that is killed, which loses nothing.
     """
 
     def __init__(self, seconds: float, store: Store) -> None:
@@ -95,6 +101,9 @@ class Closing:
         self._until = asyncio.get_running_loop().time() + self._seconds
         await asyncio.sleep(self._seconds)
         self._store.give_up()
+        await asyncio.sleep(GRACE_SECONDS)
+        log.error("what is left of the service does not end: cutting it off")
+        os._exit(1)
 
 
 @asynccontextmanager
