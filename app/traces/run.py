@@ -177,7 +177,9 @@ class Run:
     def _note_suspicions(self, prepared: Prepared) -> None:
         """Note suspected gaps. Those that end in this batch are closed once it is stored."""
         gaps, here = self._pipeline.gaps, self._recorder.last_event_id
-        if self._stamper.doubt is not None and not self._is_doubt_noted:
+        # While bad messages are passed they are removed one by one: no whole batches come again.
+        is_passing = self._stream.remark is not None
+        if self._stamper.doubt is not None and not self._is_doubt_noted and not is_passing:
             self._is_doubt_noted = True
             gaps.suspect(self._stamper.doubt, prepared.messages, here)
         lost = [each.after for each in prepared.suspects if each.after is not None]
