@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import NamedTuple, TypeAlias
 
+from app.broker import sentinel
 from app.broker.consumer import TRACE_QUEUE, Firehose, Reading
 from app.broker.marks import mark_of, queue_prefix
 from app.broker.trace_queue import QueueBounds
@@ -47,11 +48,10 @@ class Report(NamedTuple):
 async def oracle(broker: Broker, vhost: str) -> AsyncIterator[list[Record]]:
     """Consume on a queue of its own; the list grows while the block runs.
 
-    The service's marks are left out, as it leaves them out.
+    The service's own messages are left out, as it leaves them out.
     """
     records: list[Record] = []
     firehose = Firehose(broker.amqp_url("/"), bounds=QueueBounds(), queue="oracle")
-    marks = queue_prefix(TRACE_QUEUE)
     async with firehose.open(vhost, Reading(2_000)) as stream:
 
         async def listen() -> None:
@@ -59,7 +59,7 @@ async def oracle(broker: Broker, vhost: str) -> AsyncIterator[list[Record]]:
                 for each in await stream.batch(1_000, 0.1):
                     if isinstance(each.message, Unreadable):
                         raise TypeError(each.message.reason)
-                    if mark_of(each.message, marks, broker.user) is None:
+                    if not _is_services(each.message, broker.user):
                         records.append(each.message)
                     await stream.acknowledge(each.tag)
 
@@ -69,6 +69,13 @@ async def oracle(broker: Broker, vhost: str) -> AsyncIterator[list[Record]]:
         finally:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
+
+
+def _is_services(record: Record, user: str) -> bool:
+    """Whether a record is of the service's own messages: marks, and the sentinel in its queue."""
+    if record.queue == TRACE_QUEUE or sentinel.is_about(record, TRACE_QUEUE, user):
+        return True
+    return mark_of(record, queue_prefix(TRACE_QUEUE), user) is not None
 
 
 @asynccontextmanager
