@@ -100,6 +100,10 @@ class Stamper:
             return None
         return Prepared(batch, tag, count, marks, tracker.suspects(), tracker.held_since)
 
+    def _is_sentinel(self, arrival: TraceMessage) -> bool:
+        message = arrival.message
+        return isinstance(message, Unreadable) and bool(self._stream.sentinel_of(message))
+
     def _decided(
         self, messages: Sequence[TraceMessage], silent: bool
     ) -> list[tuple[TraceMessage, bytes, bool]]:
@@ -109,6 +113,10 @@ class Stamper:
             return [(arrival, mark, True) for arrival, mark in marked]
         decided: list[tuple[TraceMessage, bytes, bool]] = []
         for arrival, mark in marked:
+            # The sentinel is before everything, and was never stored: it says nothing of the rest.
+            if not self._resume.is_holding and self._is_sentinel(arrival):
+                decided.append((arrival, mark, True))
+                continue
             for held, is_new in self._resume.push((arrival, mark), mark, arrival.redelivered):
                 decided.append((*held, is_new))
         if silent and self._resume.is_holding:
