@@ -71,27 +71,37 @@ class Counted(msgspec.Struct, frozen=True):
 
 
 class Bounds(msgspec.Struct, frozen=True):
-    """What is known of the difference in one direction; None where nothing is."""
+    """What is known of the difference in one direction; None where nothing is.
+
+    Those ``since_loss`` are of the greater difference after one: the loss was at least what proved
+    it, and by whatever the lower bound rises it was greater, for the broker counts late.
+    """
 
     low: int | None = None
     high: int | None = None
+    since_loss: bool = False
 
     @property
     def is_exact(self) -> bool:
         """Whether the difference is known."""
         return self.low is not None and self.low == self.high
 
-    def narrowed(self, new: Bounds) -> Bounds:
-        """Both together; they must not contradict each other."""
+    def after(self, new: Bounds) -> Bounds:
+        """What is known after a look: both together, or the new ones alone if they contradict."""
+        if self.excess(new):
+            return new
+        if self.high is not None and new.low is not None and new.low > self.high:
+            return Bounds(new.low, new.high, since_loss=True)
         lows = [low for low in (self.low, new.low) if low is not None]
         highs = [high for high in (self.high, new.high) if high is not None]
-        return Bounds(max(lows, default=None), min(highs, default=None))
+        return Bounds(max(lows, default=None), min(highs, default=None), self.since_loss)
 
     def missing(self, new: Bounds) -> int:
-        """How many are certainly missing if ``new`` was found later."""
-        if self.high is None or new.low is None:
+        """How many more are certainly missing if ``new`` was found later."""
+        known = self.low if self.since_loss else self.high
+        if known is None or new.low is None:
             return 0
-        return max(0, new.low - self.high)
+        return max(0, new.low - known)
 
     def excess(self, new: Bounds) -> int:
         """How many more were certainly traced than counted if ``new`` was found later."""
@@ -192,8 +202,8 @@ class Audit:
             before = counted - look.seen - missing + excess
         self.state = AuditState(
             started=look.counted.started,
-            publishes=_after(was.publishes, publishes),
-            deliveries=_after(was.deliveries, deliveries),
+            publishes=was.publishes.after(publishes),
+            deliveries=was.deliveries.after(deliveries),
             before=before,
             last=counted,
             even_event_id=look.last_event_id if is_even else was.even_event_id,
@@ -225,11 +235,6 @@ class Audit:
             return None
         past.appendleft(found)
         return found[1]
-
-
-def _after(was: Bounds, new: Bounds) -> Bounds:
-    """What is known after a look: both together, or the new ones alone if they contradict."""
-    return new if was.missing(new) or was.excess(new) else was.narrowed(new)
 
 
 def _are_same(was: dict[str, int], now: dict[str, int]) -> bool:

@@ -51,8 +51,9 @@ class World:
         """Nothing happens for long enough between two looks."""
         first = self.looks()
         self.waits()
-        assert first == NOTHING
-        return self.looks()
+        second = self.looks()
+        assert NOTHING in (first, second)
+        return second if first == NOTHING else first
 
 
 def test_a_quiet_moment_makes_it_exact() -> None:
@@ -82,6 +83,24 @@ def test_a_loss_while_nobody_looked_is_found_by_the_next_run() -> None:
     world.happens(1_000, traced=0)
     world.audit = Audit(world.audit.state, Tally(50, 100), world.now)
     assert world.looks() == Found(missing=Tally(1_000, 2_000))
+
+
+def test_a_loss_that_the_broker_counts_bit_by_bit_is_whole_in_the_end() -> None:
+    world = World(before=7)
+    world.happens(50)
+    world.is_quiet()
+    world.happens(60, traced=0)
+    world.audit = Audit(world.audit.state, Tally(50, 100), world.now)
+    assert world.looks(late=60) == NOTHING
+    assert world.looks(late=56) == Found(missing=Tally(4, 8))
+    assert world.looks(late=20) == Found(missing=Tally(36, 72))
+    assert world.looks(late=20) == NOTHING
+    assert world.is_quiet() == Found(missing=Tally(20, 40))
+    assert world.audit.state.counted == Tally(110, 220)
+    assert world.audit.state.missing == Tally(60, 120)
+    assert world.is_quiet() == NOTHING
+    world.happens(5, traced=4)
+    assert world.is_quiet() == Found(missing=Tally(1, 2))
 
 
 def test_what_is_missing_at_one_look_alone_is_not() -> None:
@@ -180,3 +199,35 @@ def test_without_a_loss_nothing_is_ever_found(
         most = sum(past[len(past) - late :]) if late else 0
         shown = max(shown, world.counted - most)  # counters never go back
         assert world.looks(late=world.counted - shown, queued=count * percent // 100) == NOTHING
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 100),  # happen in this second
+            st.integers(0, 20),  # of them are lost
+            st.integers(0, 5),  # counters are late by so many seconds
+        ),
+        min_size=1,
+        max_size=40,
+    ),
+    st.integers(0, 10_000),
+)
+def test_losses_are_never_said_to_be_more_and_are_all_known_in_the_end(
+    seconds: list[tuple[int, int, int]], before: int
+) -> None:
+    world = World(before=before)
+    world.is_quiet()
+    past = [0] * 6
+    shown, lost = before, 0
+    for count, of_them_lost, late in seconds:
+        lost += min(count, of_them_lost)
+        world.happens(count, traced=count - min(count, of_them_lost))
+        world.waits(1)
+        past.append(count)
+        most = sum(past[len(past) - late :]) if late else 0
+        shown = max(shown, world.counted - most)
+        world.looks(late=world.counted - shown)
+        assert world.audit.state.missing.publishes <= lost
+    world.is_quiet()
+    assert world.audit.state.missing == Tally(lost, 2 * lost)
