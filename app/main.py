@@ -56,7 +56,7 @@ from model.exports import Quota
 log = logging.getLogger(__name__)
 
 _DAY_SECONDS = 86_400
-GRACE_SECONDS = 2.0  # for transactions that were broken off, and what waited for them
+GRACE_SECONDS = 4.0  # for transactions that were broken off, and what waited for them
 ALWAYS = 100 * 366 * _DAY_SECONDS
 # Beside the settings of a process that runs traces: the id of the service that it belongs to.
 SERVICE = "of_service"

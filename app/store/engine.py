@@ -20,7 +20,7 @@ Dialect: TypeAlias = sqlite.Sqlite | postgres.Postgres
 
 POOL_SECONDS = 60  # how long a transaction waits for a connection
 # How long broken off transactions, and then connections, may take to end.
-LEAVING_SECONDS = 2.0
+LEAVING_SECONDS = 0.5
 
 GIVEN_UP = "the service ends, and did not wait for the database any longer"
 
