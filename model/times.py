@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import NewType
@@ -10,6 +11,11 @@ Microseconds = NewType("Microseconds", int)
 """Since the epoch, UTC."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def now() -> int:
+    """The time, in microseconds since the epoch."""
+    return time.time_ns() // 1000
 
 
 @lru_cache(maxsize=1024)

@@ -27,7 +27,7 @@ from app.broker.connection import TraceConnection
 from app.broker.consumer import CONNECT_SECONDS, TRACE_QUEUE, passed_by
 from app.broker.deliveries import Delivery
 from app.broker.management import Binding, ManagementApi
-from app.broker.outages import Place, outage, shown
+from app.broker.outages import CONNECTION_ERRORS, Place, outage, shown
 from app.broker.trace_queue import announcements_queue
 from app.broker.wire import UnreadableTableError, decode_headers
 from app.errors import OutageError
@@ -42,13 +42,6 @@ ARGUMENTS: FieldTable = {
     "x-overflow": "drop-head",
 }
 PREFETCH = 1_000
-
-_CONNECTION_ERRORS = (
-    aiormq.exceptions.AMQPError,
-    aiormq.exceptions.ChannelInvalidStateError,
-    OSError,
-    TimeoutError,
-)
 
 
 class Heard(msgspec.Struct, frozen=True):
@@ -217,7 +210,7 @@ def _said(delivery: Delivery) -> Opened | Closed | None:
 def _outages(place: Place, queue: str) -> Iterator[None]:
     try:
         yield
-    except _CONNECTION_ERRORS as error:
+    except CONNECTION_ERRORS as error:
         raise _outage(error, place, queue) from error
 
 

@@ -22,10 +22,10 @@ import aiormq
 from aio_pika.abc import UnderlayConnection
 from aiormq.abc import AbstractConnection
 from aiormq.connection import TCPTransportFactory, TLSTransportFactory, TransportFactory
-from aiormq.exceptions import AMQPError, ChannelInvalidStateError
 from yarl import URL
 
 from app.broker.deliveries import HEARTBEAT_FRAME, Delivery, DeliverySplitter
+from app.broker.outages import CONNECTION_ERRORS
 
 READ_BYTES = 256 * 1024
 # The library considers a connection dead if it reads nothing from it, and the broker sends no
@@ -172,7 +172,7 @@ class VhostConnection(aio_pika.Connection):
             await asyncio.wait({closing}, timeout=CLOSE_SECONDS)
         finally:
             self._break_off()
-        with suppress(AMQPError, ChannelInvalidStateError, OSError):
+        with suppress(*CONNECTION_ERRORS):
             if closing.done():
                 closing.result()
 

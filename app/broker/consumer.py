@@ -13,8 +13,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 
 import aiormq.exceptions
 import msgspec
@@ -29,7 +29,7 @@ from app.broker.deliveries import Delivery
 from app.broker.firehose import TRACE_EXCHANGE, parse
 from app.broker.management import SERVICE_PROPERTY
 from app.broker.marks import MarkPublisher, mark_of, queue_prefix
-from app.broker.outages import Place, in_use, outage, shown
+from app.broker.outages import CONNECTION_ERRORS, Place, in_use, outage, outages, shown
 from app.broker.trace_queue import QueueBounds, announcements_queue, arguments
 from app.broker.wire import install_tolerant_names
 from app.errors import OutageError, QueueLostError
@@ -53,13 +53,6 @@ MOST_AHEAD = 10_000
 BUFFER_BYTES = 64 * 1024 * 1024
 # Since this version of RabbitMQ the deliveries of direct replies are traced.
 REPLIES_TRACED = (4, 2)
-
-_CONNECTION_ERRORS = (
-    aiormq.exceptions.AMQPError,
-    aiormq.exceptions.ChannelInvalidStateError,
-    OSError,
-    TimeoutError,
-)
 
 install_tolerant_names()
 
@@ -102,13 +95,10 @@ class TraceStream:
         connection: TraceConnection,
         place: Place,
         reading: Reading,
-        queued_before: int | None,
+        *,
+        queue_is_new: bool,
     ) -> None:
-        """Wrap an open channel of a connection to ``place``.
-
-        ``queued_before`` is how many messages were in the queue when it was opened, None if there
-        was no queue.
-        """
+        """Wrap an open channel of a connection to ``place``."""
         self._channel = channel
         self._queue = queue
         self._own_queues = (queue, announcements_queue(queue))
@@ -116,7 +106,7 @@ class TraceStream:
         self._marks = queue_prefix(queue)
         self._user = place.user
         # Delivery tags count from 1: the last that arrived, and the last acknowledged.
-        self._arrived_tag = 0  # delivery tags count from 1: the last one that arrived
+        self._arrived_tag = self._acknowledged = 0
         self._gate = connection.gate
         self._place = place
         self._waiting: deque[tuple[int, Delivery]] = deque()
@@ -127,11 +117,9 @@ class TraceStream:
         self._next_at = 0
         self._arrived = asyncio.Event()
         self._lost: OutageError | None = None
-        self._acknowledged = 0
         self._received = (0.0, 0)  # when, and the last tag, on a cluster
         self.taken = 0
-        self.queue_is_new = queued_before is None
-        self.queued_before = queued_before or 0
+        self.queue_is_new = queue_is_new
         self.is_cluster = reading.is_cluster
         self.was_bound = reading.was_bound
         self.traces_replies = connection.broker_version >= REPLIES_TRACED
@@ -158,7 +146,7 @@ class TraceStream:
     async def acknowledge(self, tag: int) -> None:
         """Acknowledge everything up to a delivery tag."""
         self._check()
-        with _outages(self._place):
+        with outages(self._place):
             await self._channel.basic_ack(tag, multiple=True, wait=False)
         self._acknowledged = tag
 
@@ -179,7 +167,7 @@ class TraceStream:
             declared = await self._channel.queue_declare(
                 self._queue, passive=True, timeout=ANSWER_SECONDS
             )
-        except _CONNECTION_ERRORS as error:
+        except CONNECTION_ERRORS as error:
             lost = outage(error, self._place)
             self.lose(lost)  # after a time-out the library has closed the channel
             raise lost from error
@@ -205,7 +193,7 @@ class TraceStream:
         # not acknowledged would come after newer messages. Quorum queues ignore this (measured on
         # 3.10.8), so their consumers were counted. A single active consumer would do too, but then
         # nothing else could remove a message that cannot be handed to a consumer.
-        with _outages(self._place):
+        with outages(self._place):
             await self._channel.basic_consume(
                 self._queue, passed_by, consumer_tag=self._tag, exclusive=self._is_exclusive
             )
@@ -213,14 +201,14 @@ class TraceStream:
     async def begin_portion(self, count: int) -> None:
         """Have the broker send this many messages, and no more until one is acknowledged."""
         self._check()
-        with _outages(self._place):
+        with outages(self._place):
             await self._channel.basic_qos(prefetch_count=count)
         await self.consume()
 
     async def end_portion(self) -> None:
         """Have the broker send no more."""
         self._check()
-        with _outages(self._place):
+        with outages(self._place):
             await self._channel.basic_cancel(self._tag)
 
     @property
@@ -230,7 +218,7 @@ class TraceStream:
     async def bind(self) -> None:
         """Bind the queue to the trace exchange if it is not bound."""
         self._check()
-        with _outages(self._place):
+        with outages(self._place):
             await self._channel.queue_bind(self._queue, TRACE_EXCHANGE, routing_key=EVERYTHING)
 
     @property
@@ -376,7 +364,7 @@ class Firehose:
         """
         connection = await self._connect(vhost)
         try:
-            with _outages(self._place(vhost)):
+            with outages(self._place(vhost)):
                 stream = await self._prepare(connection, vhost, reading, guarded=guarded)
             yield stream
         finally:
@@ -394,14 +382,14 @@ class Firehose:
         """Delete the trace queue of a virtual host and what it holds."""
         connection = await self._connect(vhost)
         try:
-            with _outages(self._place(vhost)):
+            with outages(self._place(vhost)):
                 channel = await connection.channel(publisher_confirms=False)
                 await channel.queue_delete(self.queue)
         finally:
             await connection.leave()
 
     async def _connect(self, vhost: str) -> TraceConnection:
-        with _outages(self._place(vhost)):
+        with outages(self._place(vhost)):
             connection = TraceConnection(self._url, vhost, client_properties=self._properties)
             await connection.connect(timeout=CONNECT_SECONDS)
         return connection
@@ -424,7 +412,9 @@ class Firehose:
         await channel.set_qos(prefetch_count=reading.prefetch)
         raw = await channel.get_underlay_channel()
         await raw.queue_bind(self.queue, TRACE_EXCHANGE, routing_key=EVERYTHING)
-        stream = TraceStream(raw, self.queue, connection, place, reading, queued)
+        stream = TraceStream(
+            raw, self.queue, connection, place, reading, queue_is_new=queued is None
+        )
         channel.close_callbacks.add(lambda _, error: stream.lose(outage(error, place)))
         connection.close_callbacks.add(lambda _, error: stream.lose(outage(error, place)))
         raw.on_consumer_cancel_callbacks.add(
@@ -448,7 +438,7 @@ class Firehose:
             return known, False
         placed = None
         if not queued:
-            with suppress(OutageError, *_CONNECTION_ERRORS):  # without one it goes as well
+            with suppress(OutageError, *CONNECTION_ERRORS):  # without one it goes as well
                 async with asyncio.timeout(CONNECT_SECONDS), self._publishing(vhost) as publisher:
                     placed = await sentinel.place(channel, self.queue, publisher)
         if placed is None:
@@ -496,11 +486,3 @@ def _parsed(at: int, delivery: Delivery) -> TraceMessage:
 async def passed_by(message: DeliveredMessage) -> None:
     """Stand in for the library's consumer: deliveries never reach it."""
     raise TypeError(f"a delivery was not diverted: {message!r}")
-
-
-@contextmanager
-def _outages(place: Place) -> Iterator[None]:
-    try:
-        yield
-    except _CONNECTION_ERRORS as error:
-        raise outage(error, place) from error

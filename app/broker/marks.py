@@ -25,7 +25,7 @@ from pamqp.common import FieldTable
 from yarl import URL
 
 from app.broker.connection import VhostConnection
-from app.broker.outages import Place, outage, shown
+from app.broker.outages import Place, outages, shown
 from app.errors import OutageError
 from app.tracker import Publish, Record, Unreadable
 
@@ -37,13 +37,6 @@ _RIGHTS = (
     "queue's name with .marks. behind it, and write on amq.default"
 )
 _DROPS_EVERYTHING: FieldTable = {"x-max-length": 0}
-
-_CONNECTION_ERRORS = (
-    aiormq.exceptions.AMQPError,
-    aiormq.exceptions.ChannelInvalidStateError,
-    OSError,
-    TimeoutError,
-)
 
 
 def queue_prefix(trace_queue: str) -> str:
@@ -87,7 +80,7 @@ class MarkPublisher:
                         self._queue,
                         mandatory=False,
                     )
-        except BaseException:
+        except BaseException:  # cancelled too: whether it was taken is unknown all the same
             await self.close()
             raise
 
@@ -111,13 +104,9 @@ class MarkPublisher:
 
 @contextmanager
 def _outages(place: Place) -> Iterator[None]:
-    try:
-        yield
-    except OutageError:
-        raise
-    except aiormq.exceptions.ChannelAccessRefused as error:
-        raise OutageError(
-            _RIGHTS.format(user=shown(place.user), vhost=shown(place.vhost))
-        ) from error
-    except _CONNECTION_ERRORS as error:
-        raise outage(error, place) from error
+    with outages(place):
+        try:
+            yield
+        except aiormq.exceptions.ChannelAccessRefused as error:
+            said = _RIGHTS.format(user=shown(place.user), vhost=shown(place.vhost))
+            raise OutageError(said) from error

@@ -11,12 +11,21 @@ import asyncio
 import re
 import socket
 import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from aiormq import exceptions
 from yarl import URL
 
 from app.errors import OutageError, QueueInUseError, UndeliverableError
+
+# What the client library raises when a connection breaks, or the broker refuses something.
+CONNECTION_ERRORS = (
+    exceptions.AMQPError,
+    exceptions.ChannelInvalidStateError,
+    OSError,  # TimeoutError among them
+)
 
 _QUOTED = 200  # characters of the broker's own words
 
@@ -128,6 +137,15 @@ def outage(error: BaseException | None, place: Place) -> OutageError:
     if error is not None and "in exclusive use" in _reply_text(error):
         return in_use(place)
     return OutageError(_sentence(error, place))
+
+
+@contextmanager
+def outages(place: Place) -> Iterator[None]:
+    """Turn what goes wrong between us and the broker into an `OutageError`."""
+    try:
+        yield
+    except CONNECTION_ERRORS as error:
+        raise outage(error, place) from error
 
 
 def in_use(place: Place) -> QueueInUseError:

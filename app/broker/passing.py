@@ -89,7 +89,6 @@ class PassingStream:
         self.is_over = False
         self.taken = 0  # tags are not the channel's alone
         self.queue_is_new = stream.queue_is_new
-        self.queued_before = stream.queued_before
         self.is_cluster = stream.is_cluster
         self.was_bound = stream.was_bound
         self.traces_replies = stream.traces_replies

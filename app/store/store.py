@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 from sqlalchemy import select, text
@@ -29,10 +28,7 @@ from app.store.retention import Retention
 from app.store.services import Services
 from app.store.traces import Traces
 from app.stored.lanes import Lane
-
-
-def _now() -> int:
-    return time.time_ns() // 1000
+from model.times import now
 
 
 class Store:
@@ -77,7 +73,7 @@ class Store:
         query_seconds: float = 15.0,
         searches: int = 4,
         service: str | None = None,
-        clock: Callable[[], int] = _now,
+        clock: Callable[[], int] = now,
     ) -> Store:
         """Connect to a database whose tables are up to date (`app.store.migrate`).
 

@@ -11,7 +11,6 @@ What is noticed while the database is away is kept and written as soon as it is 
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Sequence
 
 import msgspec
@@ -19,6 +18,7 @@ import msgspec
 from app.traces.marks import Point
 from app.traces.ports import Gaps
 from model.gaps import Gap
+from model.times import now
 
 # A suspected gap that begins within this many events of the last one's end makes that longer.
 NEAR = 5_000
@@ -72,7 +72,7 @@ class GapWatch:
     @property
     def here(self) -> Point:
         """The last stored event, and now."""
-        return Point(self._last_event_id, _now())
+        return Point(self._last_event_id, now())
 
     def resume(
         self,
@@ -110,6 +110,15 @@ class GapWatch:
     def has_one_since(self, at: int) -> bool:
         """Whether a proven loss goes on, or was noted after a moment (µs)."""
         return self.is_open or self._noted_at > at
+
+    def covers(self, begins: Point, queued: int) -> bool:
+        """Whether a proven loss spans all from ``begins`` to the end of what is queued."""
+        due = self._processed + queued
+        return any(
+            loss.after_event_id <= begins.event_id and (loss.until is None or loss.due >= due)
+            for loss in self._losses
+            if not loss.suspected
+        )
 
     def is_losing(self, reason: str) -> bool:
         """Whether a loss of this reason is noted, and goes on."""
@@ -215,11 +224,7 @@ class GapWatch:
         self._losses.append(_Loss(gap.reason, gap.since, gap.after_event_id, gap.suspected, gap.id))
 
     def _end(self, loss: _Loss, queued: int) -> None:
-        loss.until = loss.until or _now()
+        loss.until = loss.until or now()
         loss.due = self._processed + queued
         if not loss.suspected:
             self._noted_at = loss.until
-
-
-def _now() -> int:
-    return time.time_ns() // 1000

@@ -3,7 +3,7 @@
 Three things go on beside the consuming. The trace queue is **measured**, every second. **Marks**
 are published while there is traffic: they show a loss within a second, whatever caused it. And
 every ``check_seconds`` it is **checked** whether tracing is on, and whether the queue is as we
-declared it; a mark that does not come brings that forward.
+declared it; a mark that does not come has it checked at once.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from app.traces.marks import Point
 from app.traces.pipeline import Ending, Pipeline
 from app.traces.ports import MarkPublisher, Stream
 from app.traces.recorder import Recorder
+from model.times import now
 
 LAG_SECONDS = 1.0
 # The broker took a mark this long ago, and all that was queued since is stored: it will not come.
@@ -60,7 +61,6 @@ class Monitor:
         self._harm: str | None = None
         self._most_bytes: int | None = None
         self._largest = 0  # body since the last check
-        self._is_suspicious = asyncio.Event()  # so that it is checked at once
         self._remarks: Sequence[str] = ()
         self.lag: int | None = None
 
@@ -74,7 +74,7 @@ class Monitor:
         """Switch tracing on, and record what was certainly missed before."""
         pipeline, stream, gaps = self._pipeline, self._stream, self._gaps
         restored = self._recorder.restored
-        here = Point(restored.last_event_id, _now())
+        here = Point(restored.last_event_id, now())
         if stream.sentinel != self._recorder.sentinel:
             self._recorder.sentinel = stream.sentinel
             self._recorder.is_ledger_new = True
@@ -88,21 +88,23 @@ class Monitor:
         if not restored.state:
             # From here on every start is a resumption, even if there is no event yet.
             await self._recorder.append(self._recorder.batch([], []))
-        elif gaps.is_open:
-            pass  # it covers this moment too
-        elif stream.queue_is_new:
-            await gaps.lost("the trace queue was gone", queued)
-        elif stream.is_sentinel_gone:
-            await gaps.lost(TAKEN, queued)
-        elif gone := await self._gone():
-            await gaps.lost(_stopped(gone), queued)
-        elif was_off:
-            await gaps.lost(_off(was_off), queued)
-        elif not stream.was_bound:
-            await gaps.lost(UNBOUND, queued)
+        elif not gaps.is_open and (reasons := await self._missed(was_off)):
+            await gaps.lost("; ".join(reasons), queued)
         await self._look_at_queue()
         gaps.is_well(here)
         await gaps.write()
+
+    async def _missed(self, was_off: list[str]) -> list[str]:
+        """Why something is missing since capture was last well, as far as that can be told now."""
+        stream, gone = self._stream, await self._gone()
+        if stream.queue_is_new:
+            return ["the trace queue was gone"]
+        return [
+            *([_stopped(gone)] if gone else []),
+            *([_off(was_off)] if was_off else []),
+            *([] if stream.was_bound else [UNBOUND]),
+            *([TAKEN] if stream.is_sentinel_gone else []),
+        ]
 
     async def watch(self) -> None:
         """Keep the lag up to date, and check from time to time; ends only by a failure."""
@@ -112,9 +114,8 @@ class Monitor:
             await asyncio.sleep(LAG_SECONDS)
             with contextlib.suppress(OutageError):  # the consumer reports a lost stream
                 await self._measure()
-            if time.monotonic() >= next_check or self._is_suspicious.is_set():
+            if time.monotonic() >= next_check:
                 next_check = time.monotonic() + check_seconds
-                self._is_suspicious.clear()
                 # Without the management API nothing is known of tracing; the next check may tell.
                 with contextlib.suppress(OutageError):
                     await self._check()
@@ -148,7 +149,7 @@ class Monitor:
 
     async def _measure(self) -> None:
         """Count what waits; if nothing does, no mark that the broker took may be missing."""
-        asked_at = _now()
+        asked_at = now()
         queued = await self._stream.queued()
         self.lag = queued
         await self._see_room()
@@ -199,17 +200,19 @@ class Monitor:
             return
         if not queue.is_bound:
             await self._stream.bind()
-            await gaps.lost(UNBOUND, await self._stream.queued(), begins=begins)
+        queued = await self._stream.queued()
+        if not queue.is_bound:
+            await gaps.lost(UNBOUND, queued, begins=begins)
         had_room = self._has_room
         self._most_bytes, self._largest = queue.most_bytes, 0
         if had_room:
-            await gaps.ended(TIGHT, await self._stream.queued())
-        await self._note_harm(queue.harm)
+            await gaps.ended(TIGHT, queued)
+        await self._note_harm(queue.harm, queued)
         await self._see_room()
         if queue.is_nearly_full:
             await gaps.losing(FULL)
         elif queue.is_nearly_full is not None:  # if the broker cannot say now, nothing changes
-            await gaps.ended(FULL, await self._stream.queued())
+            await gaps.ended(FULL, queued)
 
     async def _see_room(self) -> None:
         """See that the queue does not drop messages long before it looks full."""
@@ -221,9 +224,9 @@ class Monitor:
     def _has_room(self) -> bool:
         return self._most_bytes is None or ROOM * self._largest <= self._most_bytes
 
-    async def _note_harm(self, harm: str | None) -> None:
+    async def _note_harm(self, harm: str | None, queued: int) -> None:
         if self._harm is not None and harm != self._harm:
-            await self._gaps.ended(self._harm, await self._stream.queued())
+            await self._gaps.ended(self._harm, queued)
         if harm is not None:
             await self._gaps.losing(harm)
         self._harm = harm
@@ -235,7 +238,3 @@ def _off(nodes: list[str]) -> str:
 
 def _stopped(nodes: Iterable[str]) -> str:
     return f"{', '.join(sorted(nodes))} stopped, and what was traced there last may be lost"
-
-
-def _now() -> int:
-    return time.time_ns() // 1000

@@ -6,20 +6,19 @@ that it comes from. So what a run records, the tracker and the window, is what w
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
-from app.errors import CheckpointError, LeaseLostError, OutageError
+from app.errors import CheckpointError
 from app.stored.batches import Batch
 from app.traces.audit import Audit, Ledger, Tally
 from app.traces.life import Standing
+from app.traces.patience import patiently
 from app.traces.pipeline import Pipeline
 from app.traces.rate import Rate
 from app.traces.resume import Window
 from app.traces.status import Snapshot, Work
-from app.traces.supervisor import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS
 from app.tracker import (
     Restored,
     StampedEvent,
@@ -133,21 +132,18 @@ class Recorder:
         self._stored(ids)
 
     async def patiently(self, work: Callable[[], Awaitable[T]]) -> T:
-        """The result of ``work``; waits here, and tries again, while the store is away."""
-        supervisor, pause = self._pipeline.supervisor, FIRST_PAUSE_SECONDS
-        while True:
-            try:
-                done = await work()
-            except LeaseLostError:
-                raise
-            except OutageError as outage:
-                supervisor.waiting(str(outage))
-                await asyncio.sleep(pause)
-                pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
-            else:
-                if pause > FIRST_PAUSE_SECONDS:
-                    supervisor.running()
-                return done
+        """The result of ``work``; waits here, and says so, while the store is away."""
+        supervisor, was_away = self._pipeline.supervisor, False
+
+        def waiting(reason: str) -> None:
+            nonlocal was_away
+            was_away = True
+            supervisor.waiting(reason)
+
+        done = await patiently(work, waiting)
+        if was_away:
+            supervisor.running()
+        return done
 
     def _stored(self, ids: range) -> None:
         if ids:

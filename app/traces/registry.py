@@ -24,13 +24,13 @@ from app.traces.audit import Ledger
 from app.traces.elsewhere import Elsewhere, Others
 from app.traces.feed import Feed
 from app.traces.life import NOT_RUN, Standing, TraceState
+from app.traces.patience import patiently
 from app.traces.pipeline import PipelineSettings
 from app.traces.ports import Introducer, Running, Source, TraceStore
 from app.traces.recorder import unreadable_checkpoint
 from app.traces.retention import Pruned, Retention, preview, retain
 from app.traces.running import RunningTrace
 from app.traces.status import Snapshot, TraceStatus
-from app.traces.supervisor import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS
 from app.tracker import (
     Checkpoint,
     Counters,
@@ -323,7 +323,7 @@ class TraceRegistry:
                     raise OutageError(f"the trace of {vhost!r} did not pause in time; ask again")
                 yield await self._taken(vhost)
             finally:
-                self._run(await self._known_at_last(vhost))
+                self._run(await patiently(partial(self._known, vhost)))
 
     async def _taken(self, vhost: str) -> tuple[Trace, int]:
         """A trace that we hold, by the rules that it has now, and its new epoch."""
@@ -402,16 +402,6 @@ class TraceRegistry:
         if trace is None:
             raise NotFoundError(f"virtual host {vhost!r} was never traced")
         return trace
-
-    async def _known_at_last(self, vhost: str) -> Trace:
-        """The trace as it is stored now; waits while the store is away."""
-        pause = FIRST_PAUSE_SECONDS
-        while True:
-            try:
-                return await self._known(vhost)
-            except OutageError:
-                await asyncio.sleep(pause)
-                pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
 
     async def _describe(self, trace: Trace, others: Others) -> TraceStatus:
         running = self._running.get(trace.vhost)

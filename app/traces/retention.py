@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import time
-
 import msgspec
 
 from app.traces.ports import Pruning
 from app.tracker import Tracker
+from model.times import now
 
 # How many events one transaction removes: few enough to let other traces' batches in between.
 AT_MOST = 20_000
@@ -35,7 +34,7 @@ class Retention(msgspec.Struct, frozen=True):
         """The time (µs) before which events are removed."""
         if self.keep_seconds is None:
             return None
-        return time.time_ns() // 1000 - int(self.keep_seconds * 1_000_000)
+        return now() - int(self.keep_seconds * 1_000_000)
 
 
 class Pruned(msgspec.Struct, frozen=True):

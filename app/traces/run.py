@@ -196,7 +196,8 @@ class Run:
         What it proves missing is written down first: a crash after it must not forget that.
         """
         recorder, gaps, marks = self._recorder, self._pipeline.gaps, self._pipeline.marks
-        if (begins := marks.missing(prepared.marks)) and not gaps.is_losing(MARKS_MISSING):
+        begins = marks.missing(prepared.marks)
+        if begins and not gaps.covers(begins, prepared.messages):
             gaps.note(MARKS_MISSING, prepared.messages, begins=begins)
         if not gaps.is_open:
             self._note_suspicions(prepared)

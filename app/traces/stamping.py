@@ -15,6 +15,7 @@ from app.traces.recorder import Recorder
 from app.traces.resume import Resume, digest
 from app.tracker import Deliver, StampedEvent, Unreadable
 from app.tracker.suspicion import Suspect
+from model.times import now
 
 
 class Prepared(msgspec.Struct):
@@ -86,7 +87,7 @@ class Stamper:
                 events += tracker.apply(message, arrival.at)
             elif numbered := self._stream.mark_of(message):
                 marks.append(numbered)
-        events += tracker.close_overdue(time.time_ns() // 1000)
+        events += tracker.close_overdue(now())
         recorder.work.count_stamped(len(events), time.perf_counter() - began)
         tracker.counters.quarantined += len(unreadable)
         recorder.marks += len(marks)

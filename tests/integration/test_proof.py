@@ -87,6 +87,20 @@ async def is_even(service: Service, vhost: str) -> Tally:
     return await until(even, "counted is traced")
 
 
+async def even_after_traffic(service: Service, rabbit: Broker, vhost: str) -> Tally:
+    """Trace some traffic, and wait until the broker has counted it; return how much it was."""
+    await service.running(vhost)
+    async with traffic(rabbit, vhost) as count:
+        await more_than(count, 100)
+    return await is_even(service, vhost)
+
+
+async def purge(rabbit: Broker, vhost: str) -> None:
+    async with await aio_pika.connect(rabbit.amqp_url(vhost)) as connection:
+        raw = await (await connection.channel()).get_underlay_channel()
+        await raw.queue_purge(TRACE_QUEUE)
+
+
 def missing(payloads: list[bytes | None]) -> list[tuple[int, int]]:
     """Between which positions of what is stored numbers are missing."""
     numbers = [int(payload or b"-1") for payload in payloads]
@@ -143,16 +157,11 @@ async def test_a_binding_that_is_away_for_a_moment_is_a_gap(
 async def test_a_purge_while_nobody_looks_is_found_by_the_audit(
     service: Service, store: Store, rabbit: Broker, vhost: str, settings: PipelineSettings
 ) -> None:
-    await service.running(vhost)
-    async with traffic(rabbit, vhost) as count:
-        await more_than(count, 100)
-    await is_even(service, vhost)
+    await even_after_traffic(service, rabbit, vhost)
     await service.close()
     async with traffic(rabbit, vhost) as count:
         await more_than(count, 50)
-        async with await aio_pika.connect(rabbit.amqp_url(vhost)) as connection:
-            raw = await (await connection.channel()).get_underlay_channel()
-            await raw.queue_purge(TRACE_QUEUE)
+        await purge(rabbit, vhost)
         await more_than(count, 100)
     again = Service(store, rabbit, settings)
     await again.running(vhost)
@@ -167,10 +176,11 @@ async def missing_at_last(service: Service, vhost: str) -> Tally:
 
     async def even() -> Tally | None:
         ledger = (await service.registry.status(vhost)).ledger
-        if ledger is None or ledger.audit is None or ledger.audit.counted is None:
+        audit = ledger.audit if ledger else None
+        if ledger is None or audit is None or audit.counted is None or audit.at != audit.even_at:
             return None
-        missing = ledger.audit.missing
-        return missing if missing.sum and ledger.audit.counted == ledger.seen + missing else None
+        missing = audit.missing
+        return missing if missing.sum and audit.counted == ledger.seen + missing else None
 
     return await until(even, "counted is traced and missing")
 
@@ -178,10 +188,7 @@ async def missing_at_last(service: Service, vhost: str) -> Tally:
 async def test_one_message_taken_out_by_hand_is_found(
     service: Service, store: Store, rabbit: Broker, vhost: str, settings: PipelineSettings
 ) -> None:
-    await service.running(vhost)
-    async with traffic(rabbit, vhost) as count:
-        await more_than(count, 100)
-    await is_even(service, vhost)
+    await even_after_traffic(service, rabbit, vhost)
     await service.close()
     async with await aio_pika.connect(rabbit.amqp_url(vhost)) as connection:
         channel = await connection.channel()
@@ -207,10 +214,7 @@ async def behind_the_sentinel_one_is_taken(rabbit: Broker, vhost: str) -> None:
 async def test_an_idle_vhost_is_not_marked(
     service: Service, rabbit: Broker, vhost: str, settings: PipelineSettings
 ) -> None:
-    await service.running(vhost)
-    async with traffic(rabbit, vhost) as count:
-        await more_than(count, 50)
-    seen = await is_even(service, vhost)
+    seen = await even_after_traffic(service, rabbit, vhost)
     assert seen == await is_even(service, vhost)
     assert msgspec.structs.astuple(seen)[0] > 50, "marks are counted too"
 
@@ -233,9 +237,7 @@ async def test_a_queue_that_was_tampered_with_while_nobody_read_it_has_lost_its_
         assert not (await service.registry.status(vhost)).gaps, "it was there each time"
         await service.close()
         await more_than(count, count() + 100)
-        async with await aio_pika.connect(rabbit.amqp_url(vhost)) as connection:
-            raw = await (await connection.channel()).get_underlay_channel()
-            await raw.queue_purge(TRACE_QUEUE)
+        await purge(rabbit, vhost)
         await more_than(count, count() + 100)
         service = Service(store, rabbit, settings)
         await service.running(vhost)

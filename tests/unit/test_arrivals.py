@@ -21,7 +21,7 @@ async def arrivals(monkeypatch: pytest.MonkeyPatch, reads: list[tuple[int, int]]
     connection: Any = SimpleNamespace(broker_version=(4, 2), broker_name="ours", gate=Gate())
     nothing: Any = None
     place = Place("localhost:5672", "guest", "/")
-    stream = TraceStream(nothing, "itc.trace", connection, place, Reading(100), 0)
+    stream = TraceStream(nothing, "itc.trace", connection, place, Reading(100), queue_is_new=False)
     for now, count in reads:
         monkeypatch.setattr(consumer.time, "time_ns", lambda now=now: now * 1000)
         stream.take_in([DELIVERY] * count)

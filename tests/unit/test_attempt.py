@@ -65,7 +65,6 @@ class FakeStream:
     was_bound = True
     remark = None
     waits = is_over = False
-    queued_before = 0
     buffered = taken = 0
     is_cluster = False
     traces_replies = True
