@@ -10,8 +10,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import signal
 import socket
+import threading
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +36,7 @@ _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _BACKLOG = 2_048
 _TICKS_A_SECOND = 10  # uvicorn's
 _REQUESTS_END_WITHIN = 5.0  # seconds that a graceful stop leaves for answers under way
+_LEFT_SECONDS = 3.0  # for what is left when all parts have ended
 
 
 class Server(uvicorn.Server):
@@ -150,10 +153,15 @@ def _signals_to(server: Server, app: FastAPI) -> Generator[None, None, None]:
 
 
 def run(app: FastAPI, settings: Settings, listener: socket.socket) -> None:
-    """`serve` on uvloop."""
+    """`serve` on uvloop; the process has to end afterwards, and does so soon in any case."""
     raise_descriptors()
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(serve(app, settings, listener))
+        # All parts have ended. What is left is libraries' own: a connection, for example, that
+        # waits for a database that stalls. The loop would wait for that.
+        cut_off = threading.Timer(_LEFT_SECONDS, os._exit, [0])
+        cut_off.daemon = True
+        cut_off.start()
 
 
 def _loop_factory() -> Any:

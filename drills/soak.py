@@ -7,6 +7,9 @@ is over when everything with a bound has been full once: 20,000 remembered deliv
 of pages that SQLite's writer keeps, at about 250 bytes per event; and the buffers for a prefetch of
 8,000 messages and batches of 2,000. To fill those, the service is suspended for some seconds now
 and then and has to catch up. `drills.judge` judges completeness.
+
+At the end the service's own audit has to say that the broker counted what was traced. Then one
+message is taken out of the trace queue by hand, and the audit has to find that.
 """
 
 from __future__ import annotations
@@ -18,11 +21,14 @@ import signal
 import statistics
 import sys
 import tempfile
+import time
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import aio_pika
 import httpx
 
+from app.broker.consumer import TRACE_QUEUE
 from drills.judge import judged, opened, oracle, settled
 from drills.load import PUBLISHERS, Load
 from drills.service import Service
@@ -32,8 +38,17 @@ LOOK_SECONDS = 5.0
 WARM_EVENTS = 300_000
 STOP_EVERY = 30.0  # seconds, while it warms up
 STOP_SECONDS = 8.0
+AUDIT_SECONDS = 60.0
+TAKEN_FROM = 20  # trace messages that wait when one of them is taken out
 PUBLISHED_OF_ONE = 3  # a message and the answers to its two deliveries
 PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+class Audit(NamedTuple):
+    """What the service's own audit says, and how far that is from the truth."""
+
+    line: str
+    wrong: int
 
 
 class Look(NamedTuple):
@@ -62,11 +77,55 @@ async def soak(broker: Broker, folder: Path, seconds: float, rate: float) -> int
             await load.start()
             curve = await _watched(service, seconds)
             await load.stop()
+            whole = await audited(service, missing=0)
             async with opened(url) as store:
                 await settled(store, records)
                 report = await judged(0, store, records)
-    print(*summary(curve), report, sep="\n")
-    return report.wrong
+            await take_one_out(service, broker, vhost)
+            short = await audited(service, missing=1)
+    print(*summary(curve), report, whole.line, f"one taken out: {short.line}", sep="\n")
+    return report.wrong + whole.wrong + short.wrong
+
+
+async def audited(service: Service, missing: int) -> Audit:
+    """The service's own audit, as soon as it is exact; ``missing`` is what it has to say."""
+    began = time.monotonic()
+    found = await _exact(service, missing)
+    line = f"audit after {time.monotonic() - began:.0f} s: {found['sentence']}"
+    return Audit(line, abs(found["missing"] - missing))
+
+
+async def take_one_out(service: Service, broker: Broker, vhost: str) -> None:
+    """Take a message out of the trace queue while the service is away; it runs afterwards."""
+    await asyncio.to_thread(service.end, signal.SIGTERM)
+    async with await aio_pika.connect(broker.amqp_url(vhost)) as connection:
+        channel = await connection.channel()
+        for number in range(TAKEN_FROM):
+            body = aio_pika.Message(b"%d" % number)
+            await channel.default_exchange.publish(body, "nowhere", mandatory=False)
+    await asyncio.to_thread(_take, broker, vhost)
+    service.start()
+    await service.listening()
+
+
+def _take(broker: Broker, vhost: str) -> None:
+    """Take two messages out of the trace queue: the first is the sentinel."""
+    wanted = {"count": 2, "ackmode": "ack_requeue_false", "encoding": "auto"}
+    while not broker.api("POST", "queues", vhost, TRACE_QUEUE, "get", json=wanted):
+        time.sleep(0.2)  # until the service has let go of them
+
+
+async def _exact(service: Service, missing: int) -> dict[str, Any]:
+    """The audit as soon as it is exact and says that, or as it is when that takes too long."""
+    deadline = time.monotonic() + AUDIT_SECONDS
+    while True:
+        (trace,) = await service.get("traces")
+        audit: dict[str, Any] | None = trace["audit"]
+        if audit and time.monotonic() > deadline:
+            return audit
+        if audit and audit["even_at"] == audit["as_of"] and audit["missing"] == missing:
+            return audit
+        await asyncio.sleep(1)
 
 
 def summary(curve: list[Look]) -> list[str]:
