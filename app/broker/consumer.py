@@ -28,13 +28,13 @@ from app.broker.connection import TraceConnection
 from app.broker.deliveries import Delivery
 from app.broker.firehose import TRACE_EXCHANGE, parse
 from app.broker.management import SERVICE_PROPERTY
-from app.broker.marks import MarkPublisher, mark_of, queue_prefix
+from app.broker.marks import MarkPublisher
 from app.broker.outages import CONNECTION_ERRORS, Place, in_use, outage, outages, shown
-from app.broker.trace_queue import QueueBounds, announcements_queue, arguments
+from app.broker.own import Own
+from app.broker.trace_queue import QueueBounds, arguments
 from app.broker.wire import install_tolerant_names
 from app.errors import OutageError, QueueLostError
-from app.tracker import Deliver, Record, Unreadable
-from app.tracker.replies import is_reply
+from app.tracker import Record, Unreadable
 
 TRACE_QUEUE = "itc.trace"
 EVERYTHING = "#"  # the routing key that our queue is bound with
@@ -101,10 +101,7 @@ class TraceStream:
         """Wrap an open channel of a connection to ``place``."""
         self._channel = channel
         self._queue = queue
-        self._own_queues = (queue, announcements_queue(queue))
-        self._own_connection = connection.broker_name
-        self._marks = queue_prefix(queue)
-        self._user = place.user
+        self.about = Own(queue, place.user, connection.broker_name).about
         # Delivery tags count from 1: the last that arrived, and the last acknowledged.
         self._arrived_tag = self._acknowledged = 0
         self._gate = connection.gate
@@ -280,42 +277,6 @@ class TraceStream:
         if self._bytes <= BUFFER_BYTES:
             self._gate.set_open(True)
         return batch
-
-    def is_own(self, message: Record | Unreadable) -> bool:
-        """Whether a trace message is about our own activity.
-
-        Deliveries from the trace exchange are not traced, but those of messages that others put
-        into our queue are. After a cut these may be an earlier connection's: the queue tells. So
-        are those of announcements, to another connection of ours, perhaps another process's.
-        """
-        if isinstance(message, Unreadable):
-            return self.sentinel_of(message) is not None
-        if sentinel.is_about(message, self._queue, self._user):
-            return True
-        if isinstance(message, Deliver) and message.queue in self._own_queues:
-            return True
-        if message.channel.connection == self._own_connection:
-            return True
-        return self.mark_of(message) is not None
-
-    def sentinel_of(self, message: Unreadable) -> str | None:
-        """The token of the sentinel that came like a trace message, if it is one."""
-        return sentinel.token_of(message, self._queue)
-
-    def is_counted(self, message: Record) -> bool:
-        """Whether the broker's counters have what a trace message tells of.
-
-        They leave out channels with the number 0 (MQTT, and AMQP 1.0 on 4.x, where these are no
-        AMQP 0.9.1 inside) and direct replies; and we leave out what our own queue hands over.
-        """
-        if not message.channel.number:
-            return False
-        queue = message.queue
-        return queue is None or (queue != self._queue and not is_reply(queue))
-
-    def mark_of(self, message: Record | Unreadable) -> tuple[str, int] | None:
-        """The series and number of the mark of ours that a trace message is about, if it is."""
-        return mark_of(message, self._marks, self._user)
 
 
 class Firehose:

@@ -27,7 +27,6 @@ import msgspec
 from app.broker.consumer import TraceMessage, TraceStream
 from app.broker.undeliverable import Waiting, unseen
 from app.errors import OutageError, QueueLostError, UndeliverableError
-from app.tracker import Record, Unreadable
 
 # How many messages are looked at in one request: at first, and at most.
 FIRST_LOOK, FURTHEST_LOOK = 100, 1_000
@@ -94,12 +93,9 @@ class PassingStream:
         self.traces_replies = stream.traces_replies
         self.sentinel: str | None = None
         self.is_sentinel_gone = False
-        self.sentinel_of: Callable[[Unreadable], str | None] = stream.sentinel_of
+        self.about = stream.about
         self.take_largest = stream.take_largest
-        self.is_counted: Callable[[Record], bool] = stream.is_counted
         self.bind = stream.bind
-        self.is_own: Callable[[Record | Unreadable], bool] = stream.is_own
-        self.mark_of: Callable[[Record | Unreadable], tuple[str, int] | None] = stream.mark_of
 
     @property
     def remark(self) -> str:

@@ -165,7 +165,7 @@ class Acquaintance:
     async def _introduce(self, messages: Sequence[TraceMessage]) -> None:
         tracker = self._tracker
         strangers = tracker.strangers(
-            each.message.channel for each in messages if not isinstance(each.message, Unreadable)
+            [each.message.channel for each in messages if not isinstance(each.message, Unreadable)]
         )
         if not strangers:
             return

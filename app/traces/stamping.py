@@ -13,7 +13,7 @@ from app.traces.marks import Mark
 from app.traces.ports import Stream, TraceMessage
 from app.traces.recorder import Recorder
 from app.traces.resume import Resume, digest
-from app.tracker import Deliver, StampedEvent, Unreadable
+from app.tracker import StampedEvent, Unreadable
 from app.tracker.suspicion import Suspect
 from model.times import now
 
@@ -59,6 +59,7 @@ class Stamper:
         ``silent`` says that the queue holds no more for now.
         """
         recorder, tracker = self._recorder, self._recorder.tracker
+        about_of = self._stream.about
         events: list[StampedEvent] = []
         unreadable: list[Unreadable] = []
         digests: list[bytes] = []
@@ -71,22 +72,20 @@ class Stamper:
                 continue
             digests.append(mark)
             message = arrival.message
-            if isinstance(message, Unreadable):
-                if token := self._stream.sentinel_of(message):
-                    recorder.lose_sentinel(token)
-                    uncounted += 1
-                    continue
+            about = about_of(message)
+            if about.sentinel is not None:
+                recorder.lose_sentinel(about.sentinel)
+                uncounted += 1
+            elif isinstance(message, Unreadable):
                 unreadable.append(message)
                 delivered += message.routing_key.startswith("deliver.")
-                continue
-            if not self._stream.is_counted(message):
-                uncounted += 1
-            elif isinstance(message, Deliver):
-                delivered += 1
-            if not self._stream.is_own(message):
-                events += tracker.apply(message, arrival.at)
-            elif numbered := self._stream.mark_of(message):
-                marks.append(numbered)
+            else:
+                uncounted += not about.is_counted
+                delivered += about.is_counted and message.queue is not None
+                if not about.is_own:
+                    events += tracker.apply(message, arrival.at)
+                elif about.mark is not None:
+                    marks.append(about.mark)
         events += tracker.close_overdue(now())
         recorder.work.count_stamped(len(events), time.perf_counter() - began)
         tracker.counters.quarantined += len(unreadable)
@@ -101,10 +100,6 @@ class Stamper:
             return None
         return Prepared(batch, tag, count, marks, tracker.suspects(), tracker.held_since)
 
-    def _is_sentinel(self, arrival: TraceMessage) -> bool:
-        message = arrival.message
-        return isinstance(message, Unreadable) and bool(self._stream.sentinel_of(message))
-
     def _decided(
         self, messages: Sequence[TraceMessage], silent: bool
     ) -> list[tuple[TraceMessage, bytes, bool]]:
@@ -115,7 +110,7 @@ class Stamper:
         decided: list[tuple[TraceMessage, bytes, bool]] = []
         for arrival, mark in marked:
             # The sentinel is before everything, and was never stored: it says nothing of the rest.
-            if not self._resume.is_holding and self._is_sentinel(arrival):
+            if not self._resume.is_holding and self._stream.about(arrival.message).sentinel:
                 decided.append((arrival, mark, True))
                 continue
             for held, is_new in self._resume.push((arrival, mark), mark, arrival.redelivered):

@@ -176,14 +176,18 @@ class Participants:
         known = self._by_channel.get(channel)
         return known[1].identity.key if known else self._identity_of(channel).key
 
-    def is_stranger(self, channel: Channel) -> bool:
-        """Whether its client's name is part of who acts there, and was not asked for yet."""
-        return (
-            channel not in self._by_channel
-            and channel.user not in self._clients.get(channel.connection, ())
+    def unknown(self, channels: Iterable[Channel]) -> list[Channel]:
+        """Those whose client's name is part of who acts there, and was not asked for yet."""
+        known = self._by_channel
+        new = [channel for channel in channels if channel not in known]
+        if not new or not self._policy.shows_names:
+            return []
+        return [
+            channel
+            for channel in new
+            if channel.user not in self._clients.get(channel.connection, ())
             and channel.user not in self._decided.get(channel.connection, ())
-            and self._policy.shows_names
-        )
+        ]
 
     def is_by_name(self, channel: Channel) -> bool:
         """Whether its client's name decides who acts there."""

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from fnmatch import translate
 
-from app.tracker.records import Deliver, Record
+from app.tracker.records import Record
 
 KINDS = ("exchange", "queue")
 
@@ -45,10 +45,11 @@ class Quiet:
             return False
         if self._exchanges[record.exchange]:
             return True
-        if isinstance(record, Deliver):
-            return self._queues[record.queue]
-        for queue in record.routed_queues:
-            if not self._queues[queue]:
+        queues = self._queues
+        if record.queue is not None:  # it was delivered
+            return queues[record.queue]
+        for queue in record.routed_queues or ():
+            if not queues[queue]:
                 return False
         return bool(record.routed_queues)
 

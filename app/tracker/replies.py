@@ -28,13 +28,19 @@ def is_reply(queue: str) -> bool:
 class Replies:
     """Who waits for direct replies under which name.
 
-    ``are_traced``: whether the broker traces their deliveries itself.
+    ``are_awaited``: somebody does, and the broker does not trace the deliveries of replies.
     """
 
     def __init__(self) -> None:
-        self.are_traced = True
+        self.are_awaited = False
+        self._are_traced = True
         self._waiting: dict[str, Channel] = {}
         self._new: list[tuple[int, str]] = []
+
+    def trace(self, on: bool) -> None:
+        """Say whether the broker traces the deliveries of direct replies."""
+        self._are_traced = on
+        self._look()
 
     def restore(self, channels: Iterable[ChannelState]) -> None:
         """Fill in from a checkpoint."""
@@ -63,7 +69,7 @@ class Replies:
 
         None for anything else.
         """
-        if self.are_traced or record.exchange or not self._waiting or isinstance(record, Deliver):
+        if record.exchange or isinstance(record, Deliver):
             return None
         name = record.routing_keys[0] if record.routing_keys else ""
         if name not in self._waiting:
@@ -94,8 +100,13 @@ class Replies:
     def keep(self, waits: Callable[[Channel], bool]) -> None:
         """Forget the channels of which this is not true."""
         self._waiting = {name: each for name, each in self._waiting.items() if waits(each)}
+        self._look()
 
     def _remember(self, name: str, channel: Channel) -> None:
         if len(self._waiting) >= MOST:
             del self._waiting[next(iter(self._waiting))]
         self._waiting[name] = channel
+        self._look()
+
+    def _look(self) -> None:
+        self.are_awaited = bool(self._waiting) and not self._are_traced

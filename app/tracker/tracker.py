@@ -163,7 +163,8 @@ class Tracker:
         several when the publish comes.
         """
         # Nearly every record goes the first way, and a microsecond is a twentieth of it.
-        publish = self._replies.direct_reply(record)
+        replies = self._replies
+        publish = replies.direct_reply(record) if replies.are_awaited else None
         self._time.hear(now)
         if not self._window.span and not len(self._window):
             events = [self._stamp(publish or record, now, fingerprint(record))]
@@ -183,8 +184,7 @@ class Tracker:
         """
         found = {
             (channel.connection, channel.user): channel
-            for channel in channels
-            if self._participants.is_stranger(channel)
+            for channel in self._participants.unknown(channels)
         }
         return list(found.values())
 
@@ -231,7 +231,7 @@ class Tracker:
 
     def trace_replies(self, on: bool) -> None:
         """Say whether the broker traces the deliveries of direct replies; before 4.2 not."""
-        self._replies.are_traced = on
+        self._replies.trace(on)
 
     def reorder(self, on: bool) -> None:
         """Switch the reorder window on or off; off, it releases what it holds at the next look."""
@@ -367,7 +367,7 @@ class Tracker:
         quiet = self._quiet.covers(record)
         if isinstance(record, Deliver):
             match, cause = self._matcher.cause_of(record, mark)
-            if not self._replies.are_traced and match is Match.routed and is_reply(record.queue):
+            if match is Match.routed and self._replies.are_awaited and is_reply(record.queue):
                 match = Match.untraced
         reference = self._participants.advance(channel_key, participant, None if quiet else cause)
         if quiet:

@@ -82,6 +82,9 @@ class FakeStream:
     def take_largest(self) -> int:
         return 0
 
+    def about(self, message: object) -> Any:
+        raise AssertionError("there are no messages")
+
     async def ready_messages(self) -> int:
         return 0
 

@@ -1,0 +1,79 @@
+"""Which trace messages are about the service itself, and which of all the broker counts.
+
+Nearly every message is somebody else's and counted: that is found out first.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from app.broker import sentinel
+from app.broker.marks import mark_of, queue_prefix
+from app.broker.trace_queue import announcements_queue
+from app.tracker import Record, Unreadable
+from app.tracker.replies import PREFIX
+
+
+class About(NamedTuple):
+    """What a trace message is about.
+
+    ``is_own``: about what the service itself did. ``is_counted``: the broker's counters have it.
+    ``mark`` is the series and number of one of our marks, ``sentinel`` the token of a sentinel that
+    came like a trace message.
+    """
+
+    is_own: bool
+    is_counted: bool
+    mark: tuple[str, int] | None = None
+    sentinel: str | None = None
+
+
+OTHERS, UNCOUNTED = About(is_own=False, is_counted=True), About(is_own=False, is_counted=False)
+OWN, OWN_UNCOUNTED = About(is_own=True, is_counted=True), About(is_own=True, is_counted=False)
+
+
+class Own:
+    """How one stream's trace messages are told apart."""
+
+    def __init__(self, queue: str, user: str, connection: str) -> None:
+        """``queue`` is the trace queue, ``user`` ours, ``connection`` the name of ours."""
+        self._queue = queue
+        self._user = user
+        self._queues = (queue, announcements_queue(queue))
+        self._connection = connection
+        self._marks = queue_prefix(queue)
+
+    def about(self, message: Record | Unreadable) -> About:
+        """What a trace message is about.
+
+        Deliveries from the trace exchange are not traced, but those of messages that others put
+        into our queue are. After a cut these may be an earlier connection's: the queue tells. So
+        are those of announcements, to another connection of ours, perhaps another process's.
+
+        The broker's counters leave out channels with the number 0 (MQTT, and AMQP 1.0 on 4.x, where
+        these are no AMQP 0.9.1 inside) and direct replies; and what our own queue hands over is
+        left out here, since it is no traffic.
+        """
+        if isinstance(message, Unreadable):
+            token = sentinel.token_of(message, self._queue)
+            return OTHERS if token is None else About(True, False, sentinel=token)
+        channel, queue = message.channel, message.queue
+        is_own = channel.connection == self._connection
+        if queue is None:  # a publish
+            is_counted = bool(channel.number)
+            if (
+                not message.exchange
+                and channel.user == self._user
+                and message.routing_keys[0].startswith(self._queue)
+            ):
+                if mark := mark_of(message, self._marks, self._user):
+                    return About(True, is_counted, mark=mark)
+                is_own = is_own or sentinel.is_about(message, self._queue, self._user)
+        else:
+            is_own = is_own or queue in self._queues
+            is_counted = bool(channel.number) and not (
+                queue == self._queue or queue.startswith(PREFIX)
+            )
+        if is_counted:
+            return OWN if is_own else OTHERS
+        return OWN_UNCOUNTED if is_own else UNCOUNTED
