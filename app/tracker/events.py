@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
+from app.tracker.links.names import NO_NAMES, Edge, Names
 from app.tracker.records import Channel, Record
 from itc import Stamp, unpack
 from model.words import Match
@@ -56,7 +57,8 @@ class StampedEvent(msgspec.Struct, frozen=True):
     channel; the AMQP channel number is the record's. ``seq`` counts the participant's events from
     1. ``quiet`` traffic is matched, and joins no clocks. ``height`` is what the stamp raised the
     participant's interval to: with the interval itself it is the event's dot, and an event f is at
-    or after this one exactly when ``f.stamp.height_at(interval) >= height``.
+    or after this one exactly when ``f.stamp.height_at(interval) >= height``. ``names`` are what the
+    message says of causes, ``edges`` the causes that it names and that were found.
     """
 
     record: Record
@@ -72,6 +74,8 @@ class StampedEvent(msgspec.Struct, frozen=True):
     fingerprint: bytes
     reference: Reference
     quiet: bool = False
+    names: Names = NO_NAMES
+    edges: tuple[Edge, ...] = ()
 
 
 class ChannelState(msgspec.Struct, frozen=True):
