@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from app.tracker.events import Reference
 
 Key: TypeAlias = bytes
-"""16 bytes that stand for a value under a rule: values are unbounded, and anybody may choose them."""
+"""16 bytes that stand for a value under a rule; values are unbounded, and anybody chooses them."""
 
 
 class Names(msgspec.Struct, frozen=True):
