@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from app.tracker.links.names import NO_NAMES, Edge, Names
+from app.tracker.links.names import NO_NAMES, Edge, Key, Names
 from app.tracker.records import Channel, Record
 from itc import Stamp, unpack
 from model.words import Match
@@ -156,11 +156,25 @@ class Handover(msgspec.Struct, frozen=True):
     cause: Reference
 
 
+class NamedEvent(msgspec.Struct, frozen=True):
+    """A past event that carries keys by which later messages may name it.
+
+    ``participant`` is the number of whoever acted, ``height`` the event's own.
+    """
+
+    keys: tuple[Key, ...]
+    is_delivery: bool
+    participant: int
+    height: int
+    reference: Reference
+
+
 class Restored(msgspec.Struct):
     """Everything a tracker needs to go on exactly where the last checkpoint left it.
 
     ``participants`` come with stamp and id of their last event, which the store looks up;
-    ``handovers`` are the last matched deliveries, oldest first, as many as the tracker asked for.
+    ``handovers`` are the last matched deliveries, ``named`` the last events that have keys, oldest
+    first, as many as the tracker asked for.
     The rest is for whoever feeds the tracker: the ``window`` and the ``ledger`` that came with the
     last batch, the last event's id (0 before the first) and when it was recorded (before the
     first, when the trace was made).
@@ -171,6 +185,7 @@ class Restored(msgspec.Struct):
     participants: list[tuple[ParticipantState, Stamp, int]]
     copies: list[Copy]
     handovers: list[Handover]
+    named: list[NamedEvent] = []
     window: bytes = b""
     ledger: bytes | None = None
     last_event_id: int = 0
