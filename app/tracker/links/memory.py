@@ -10,7 +10,6 @@ to it, and a delivery stands for it only where the publish is not known.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
 
 import msgspec
 
@@ -21,13 +20,6 @@ from app.tracker.links.names import Key
 LOOK_BACK = 64
 # What is named is named soon, as a rule; older clocks are held packed.
 RECENT = 1_000
-
-
-class Who(NamedTuple):
-    """A participant's number, and the place where it is."""
-
-    number: int
-    place: str | None
 
 
 class LinkCount(msgspec.Struct):
@@ -75,23 +67,23 @@ class LinkMemory:
             aged.reference.rest()
 
     def find(
-        self, key: Key, who: Who, place_of: Callable[[int], str | None]
-    ) -> NamedEvent | None:
-        """The event that a participant means by a key; None if none is known."""
-        numbers = self._numbers.get(key)
-        if numbers is None:
-            return None
+        self, key: Key, number: int, place: str | None, place_of: Callable[[int], str | None]
+    ) -> tuple[NamedEvent | None, bool]:
+        """The event that participant ``number`` at ``place`` means by a key, None if none is known.
+
+        And whether it is near: of the same participant or place.
+        """
         near: NamedEvent | None = None
         far: NamedEvent | None = None
-        for number in reversed(numbers[-LOOK_BACK:]):
-            event = self._events[number]
-            if event.participant == who.number:
-                return event
-            if who.place is not None and place_of(event.participant) == who.place:
+        for each in reversed(self._numbers.get(key, [])[-LOOK_BACK:]):
+            event = self._events[each]
+            if event.participant == number:
+                return event, True
+            if place is not None and place_of(event.participant) == place:
                 near = _better(near, event, deliveries=True)
             else:
                 far = _better(far, event, deliveries=False)
-        return near or far
+        return near or far, near is not None
 
     def forget_before(self, event_id: int) -> None:
         """Drop what retention has removed: events with smaller ids."""
