@@ -1,4 +1,4 @@
-"""Where in a message a value stands, written as AsyncAPI's runtime expressions, and what is a value.
+"""Where in a message a value stands, as AsyncAPI's runtime expressions, and what is a value.
 
 ``$message.header#/order/id`` and ``$message.payload#/lines/0/id`` hold a JSON pointer (RFC 6901)
 into the table of headers or the JSON body; ``$message.property#/correlation_id`` is ours, and names
@@ -24,6 +24,7 @@ import msgspec
 LONGEST_EXPRESSION = 512
 MOST_TOKENS = 16
 LONGEST_VALUE = 2_048  # bytes: a `sw8` header may have two kilobytes
+_SHORT = LONGEST_VALUE // 4  # characters, of at most four bytes each
 MOST_VALUES = 64  # that one expression may give: an aggregate names several parents
 
 TOO_LONG, TOO_MANY = "value too long", "too many values"
@@ -171,6 +172,9 @@ def values(raw: Any, refused: Counter[str], *, of_table: bool = True) -> list[by
 
     ``of_table``: it is of an AMQP table, where ``{"base64": …}`` is a byte array.
     """
+    if type(raw) is str and len(raw) <= _SHORT:  # nearly always
+        text = raw.encode("utf-8", "surrogatepass")
+        return [] if text in _NOTHING else [text]
     if type(raw) is not list:
         value = _value(raw, refused, of_table)
         return [] if value is None else [value]
