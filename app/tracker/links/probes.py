@@ -9,7 +9,8 @@ which takes half the time of a new one.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, TypeAlias
 
@@ -63,17 +64,7 @@ class Message:
 
     def find(self, place: Expression) -> Any:
         """What stands at a place; None if nothing does."""
-        source, tokens = place.source, place.tokens
-        if source is Source.header:
-            return self.headers.get(tokens[0]) if len(tokens) == 1 else place.find(self.headers)
-        if source is Source.payload:
-            return place.find(self.payload)
-        name = tokens[0]
-        if name not in ENVELOPE:
-            return self.properties.get(name)
-        if name == "exchange":
-            return self.record.exchange
-        return self.record.routing_keys[0] if self.record.routing_keys else None
+        return finder(place)(self)
 
     @property
     def payload(self) -> Any:
@@ -83,6 +74,26 @@ class Message:
         except AttributeError:
             self._payload: Any = bodies.parse(self.record.body, self.refused)
             return self._payload
+
+
+@lru_cache(maxsize=10_000)
+def finder(place: Expression) -> Callable[[Message], Any]:
+    """What finds the value of a place in a message; None if nothing stands there."""
+    name, *deeper = place.tokens
+    if place.source is Source.payload:
+        return lambda message: place.find(message.payload)
+    if place.source is Source.header:
+        if deeper:
+            return lambda message: place.find(message.headers)
+        return lambda message: message.headers.get(name)
+    if name == "exchange":
+        return lambda message: message.record.exchange
+    if name == "routing_key":
+        return lambda message: (message.record.routing_keys or _NO_KEY)[0]
+    return lambda message: message.properties.get(name)
+
+
+_NO_KEY = (None,)
 
 
 class Probe:
@@ -99,6 +110,7 @@ class Probe:
     ) -> None:
         self.parts, self.same_body = parts, same_body
         self.where = where
+        self.finders = [(finder(part), part.source is not Source.payload) for part in parts]
         # Headers of which one has to be there: quick about most messages.
         self.needed = [
             frozenset(place.tokens[0] for place in each.of)
@@ -136,32 +148,37 @@ class Probe:
 
     def keys(self, message: Message) -> list[Key]:
         """The keys that a message gives that meets the conditions."""
-        first = self._values(self.parts[0], message)
-        if not first:
-            return []
+        if len(self.finders) > 1 or self.same_body:
+            return self._joint_key(message)
+        found = self._values(0, message)
         if self.take is not None:
-            taken = (self.take(value.decode("utf-8", "replace")) for value in first)
-            first = [value.encode() for value in taken if value]
-        if len(self.parts) == 1 and not self.same_body:
-            return [self._digest(value) for value in first]
-        parts = [first, *(self._values(place, message) for place in self.parts[1:])]
-        if not all(len(found) == 1 for found in parts):
-            if all(parts):
-                message.refused[TOO_MANY] += 1
-            return []
-        framed = [_framed(found[0]) for found in parts]
+            taken = (self.take(value.decode("utf-8", "replace")) for value in found)
+            found = [value.encode() for value in taken if value]
+        return [self._digest(value) for value in found]
+
+    def _joint_key(self, message: Message) -> list[Key]:
+        """The key of several places, each with one value."""
+        data = b""
+        for number in range(len(self.finders)):
+            found = self._values(number, message)
+            if len(found) != 1:
+                if found:
+                    message.refused[TOO_MANY] += 1
+                return []
+            data += _framed(found[0])
         if self.same_body:
-            framed.append(_framed(_ends(message.record.body)))
-        return [self._digest(b"".join(framed))]
+            data += _framed(_ends(message.record.body))
+        return [self._digest(data)]
 
     def _digest(self, data: bytes) -> Key:
         digest = self.begin()
         digest.update(data)
         return digest.digest()
 
-    def _values(self, place: Expression, message: Message) -> Sequence[bytes]:
-        of_table = place.source is not Source.payload
-        return values(message.find(place), message.refused, of_table=of_table)
+    def _values(self, number: int, message: Message) -> list[bytes]:
+        find, of_table = self.finders[number]
+        raw = find(message)
+        return [] if raw is None else values(raw, message.refused, of_table=of_table)
 
 
 class Group:
@@ -211,7 +228,16 @@ class Triggers:
                 self._add(probe, uses)
 
     def _add(self, probe: Probe, uses: tuple[Use, ...]) -> None:
-        """Have a probe triggered by a header if it looks at one, and by the body at last."""
+        """Have a probe triggered by what is rarest: a header that it needs or looks at.
+
+        Else by a property, and by the body at last.
+        """
+        if probe.needed and not any(part.source is Source.header for part in probe.parts):
+            for name in sorted(min(probe.needed, key=len)):
+                if name not in self.by_header:
+                    self.by_header[name] = Group(name)
+                self.by_header[name].others.append(probe)
+            return
         for source, groups in (
             (Source.header, self.by_header),
             (Source.property, self.by_property),

@@ -163,6 +163,8 @@ def _check_places(rule: Rule) -> None:
             )
     if not rule.child:
         raise _wrong(rule.name, "child", "names no place")
+    if rule.take is not None and (len(rule.child) > 1 or rule.same_body):
+        raise _wrong(rule.name, "take", "is of one place alone")
     if rule.kind is LinkKind.conversation:
         if rule.parent or rule.parent_where or rule.same_body:
             raise _wrong(rule.name, "parent", "a conversation has none, and no same body")
