@@ -159,7 +159,8 @@ class Handover(msgspec.Struct, frozen=True):
 class NamedEvent(msgspec.Struct, frozen=True):
     """A past event that carries keys by which later messages may name it.
 
-    ``participant`` is the number of whoever acted, ``height`` the event's own.
+    ``participant`` is the number of whoever acted, ``height`` the event's own. ``message`` is the
+    publish that it is or that it received; None where that was not seen.
     """
 
     keys: tuple[Key, ...]
@@ -167,6 +168,7 @@ class NamedEvent(msgspec.Struct, frozen=True):
     participant: int
     height: int
     reference: Reference
+    message: Reference | None
 
 
 class Restored(msgspec.Struct):

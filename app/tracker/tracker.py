@@ -407,7 +407,9 @@ class Tracker:
             channel_key, participant, None if quiet else cause, joined
         )
         if names.ids:
-            self._linker.note(names, record, participant, reference)
+            is_delivery = isinstance(record, Deliver)
+            message = cause if is_delivery else reference
+            self._linker.note(names, participant, reference, message, is_delivery=is_delivery)
         if isinstance(record, Publish):
             self.counters.published += 1
             participant.published += 1

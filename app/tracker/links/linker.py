@@ -9,7 +9,6 @@ from app.tracker.links.memory import LinkCount, LinkMemory
 from app.tracker.links.names import Edge, Key, Names
 from app.tracker.links.rules import Rules
 from app.tracker.participants import Participant
-from app.tracker.records import Deliver, Record
 
 
 class Linker:
@@ -47,13 +46,14 @@ class Linker:
         found: dict[tuple[int, str], Edge] = {}
         for number, key in names.causes:
             rule = self._rules[number]
-            count = self.counts.setdefault(rule.name, LinkCount())
             event, _ = self._memory.find(key, publisher.number, place, self._place_of)
-            if event is None:
-                count.forgotten += self.has_forgotten
-                count.unseen += not self.has_forgotten
+            is_ambiguous = rule.alone and self._memory.is_ambiguous(key)
+            if event is None or is_ambiguous:
+                if rule.sure:
+                    self._count_missing(rule.name, is_ambiguous=is_ambiguous)
                 continue
             was_known = self._is_past_of(event, publisher)
+            count = self._count(rule.name)
             count.found += 1
             count.known += was_known
             edge = Edge(event.reference, rule.name, rule.kind, was_known)
@@ -67,15 +67,24 @@ class Linker:
         """
         return [
             key
-            for _, key in names.causes
-            if not self._memory.find(key, number, place, self._place_of)[1]
+            for rule, key in names.causes
+            if self._rules[rule].sure
+            and not self._memory.find(key, number, place, self._place_of)[1]
         ]
 
-    def note(self, names: Names, record: Record, who: Participant, reference: Reference) -> None:
-        """Remember an event that was just stamped, if it can be named."""
-        if names.ids:
-            is_delivery = isinstance(record, Deliver)
-            self._memory.note(NamedEvent(names.ids, is_delivery, who.number, who.height, reference))
+    def note(
+        self,
+        names: Names,
+        who: Participant,
+        reference: Reference,
+        message: Reference | None,
+        *,
+        is_delivery: bool,
+    ) -> None:
+        """Remember an event that was just stamped and can be named."""
+        self._memory.note(
+            NamedEvent(names.ids, is_delivery, who.number, who.height, reference, message)
+        )
 
     def forget_before(self, event_id: int) -> None:
         """Drop what retention has removed: events with smaller ids."""
@@ -83,7 +92,19 @@ class Linker:
 
     def _place_of(self, number: int) -> str | None:
         participant = self._numbered(number)
-        return participant and participant.identity.place
+        return None if participant is None else participant.identity.place
+
+    def _count(self, rule: str) -> LinkCount:
+        return self.counts.setdefault(rule, LinkCount())
+
+    def _count_missing(self, rule: str, *, is_ambiguous: bool) -> None:
+        count = self._count(rule)
+        if is_ambiguous:
+            count.ambiguous += 1
+        elif self.has_forgotten:
+            count.forgotten += 1
+        else:
+            count.unseen += 1
 
     def _is_past_of(self, event: NamedEvent, publisher: Participant) -> bool:
         """Whether an event happened before whatever a participant does next, link or no link."""

@@ -26,13 +26,15 @@ class LinkCount(msgspec.Struct):
     """How often a rule's causes were found, and how often not.
 
     Of the ``found``, ``known`` were in the publisher's past without the link. The others were
-    never ``seen`` here, or may have been ``forgotten``.
+    never seen here (``unseen``), may have been ``forgotten``, or may be any of several messages
+    (``ambiguous``).
     """
 
     found: int = 0
     known: int = 0
     unseen: int = 0
     forgotten: int = 0
+    ambiguous: int = 0
 
 
 class LinkMemory:
@@ -84,6 +86,15 @@ class LinkMemory:
             else:
                 far = _better(far, event, deliveries=False)
         return near or far, near is not None
+
+    def is_ambiguous(self, key: Key) -> bool:
+        """Whether several messages are named by a key."""
+        messages = {
+            message.id or -id(message)  # one that is restored has several references, and an id
+            for each in self._numbers.get(key, [])[-LOOK_BACK:]
+            if (message := self._events[each].message) is not None
+        }
+        return len(messages) > 1
 
     def forget_before(self, event_id: int) -> None:
         """Drop what retention has removed: events with smaller ids."""
