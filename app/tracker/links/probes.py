@@ -233,7 +233,7 @@ class Triggers:
         Else by a property, and by the body at last.
         """
         if probe.needed and not any(part.source is Source.header for part in probe.parts):
-            for name in sorted(min(probe.needed, key=len)):
+            for name in sorted(probe.needed[0]):
                 if name not in self.by_header:
                     self.by_header[name] = Group(name)
                 self.by_header[name].others.append(probe)

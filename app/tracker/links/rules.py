@@ -164,7 +164,8 @@ class Rules:
             if probe.may_speak(message):
                 _put(probe, message, found)
         ids, conversations, found_by = map(self._unique, found[:3])
-        return Names(ids, self._meant(found[CAUSES], ids), conversations, found_by)
+        causes = self._meant(found[CAUSES], ids) if type(message.record) is Publish else ()
+        return Names(ids, causes, conversations, found_by)
 
     def _unique(self, found: list[tuple[int, Key]]) -> tuple[Key, ...]:
         if len(found) < 2:
