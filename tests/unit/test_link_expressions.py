@@ -86,7 +86,7 @@ def test_a_pointer_has_a_bounded_number_of_tokens() -> None:
 
 
 @given(st.lists(NAMES, min_size=1, max_size=5))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_what_is_written_is_read_back(names: list[str]) -> None:
     expression = Expression(Source.header, tuple(names))
     assert Expression.parse(str(expression)) == expression
@@ -97,7 +97,7 @@ def test_what_is_written_is_read_back(names: list[str]) -> None:
 
 
 @given(st.text(max_size=60), st.sampled_from(["", "$message.", "$message.header#/"]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_any_text_is_an_expression_or_refused_within_it(text: str, start: str) -> None:
     column = 1
     try:
@@ -233,6 +233,6 @@ def test_a_take_finds_the_trace_id_or_nothing(take: str, text: str, found: str |
 
 
 @given(st.text(max_size=80), st.sampled_from(sorted(TAKES)))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_a_take_survives_any_text(text: str, take: str) -> None:
     assert TAKES[take](text) != ""

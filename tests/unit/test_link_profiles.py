@@ -333,7 +333,7 @@ def test_two_messages_that_may_have_one_id_are_marked() -> None:
 
 def row(carrier: str, rule: Rule) -> str:
     child = " + ".join(f"`{place}`" for place in rule.child)
-    parent = " + ".join(f"`{place}`" for place in rule.parent) or "–"
+    parent = " + ".join(f"`{place}`" for place in rule.parent) or "none"
     return f"| {carrier} | `{rule.name}` | {rule.kind.name} | {child} | {parent} |"
 
 

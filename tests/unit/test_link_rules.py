@@ -293,7 +293,7 @@ def test_keys_are_the_same_in_every_process() -> None:
 
 
 @given(st.text(max_size=20), st.text(max_size=20), st.text(max_size=20), st.text(max_size=20))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_keys_of_several_places_are_equal_for_equal_values_alone(
     a: str, b: str, x: str, y: str
 ) -> None:
@@ -312,13 +312,13 @@ def test_keys_of_several_places_are_equal_for_equal_values_alone(
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
-    max_leaves=8,
+    max_leaves=4,
 )
 HEADERS = sorted(Rules(BUILT_IN).indexed | {"traceparent", "b3", "sw8", "x-death"})
 
 
 @given(st.dictionaries(st.sampled_from(HEADERS), JSON, max_size=6), JSON)
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_any_message_is_read_and_never_names_itself(headers: dict[str, Any], body: Any) -> None:
     rules = Rules(BUILT_IN)
     as_json = json.dumps(body).encode()
