@@ -15,6 +15,7 @@ from app.tracker.links.expressions import MOST_VALUES, TOO_LONG, TOO_MANY
 from app.tracker.links.rules import MOST_INDEXED, MOST_RULES, NAMES_ITSELF, TOO_MANY_KEYS
 from app.tracker.records import Channel, Deliver, Publish
 
+EVERY = Rules(BUILT_IN)
 CHANNEL = Channel("rabbit@a", "10.0.0.1:1 -> 10.0.0.2:5672", 1, "app")
 ORDER = {
     "name": "order",
@@ -267,6 +268,12 @@ def test_headers_that_are_no_table_are_survived(headers: Any) -> None:
     assert Rules(BUILT_IN).read(record).ids
 
 
+@pytest.mark.parametrize("raw", [{"a": 1}, [], 1, None, True])
+def test_properties_that_are_no_text_are_survived(raw: Any) -> None:
+    names = ("message_id", "correlation_id", "reply_to", "content_type")
+    EVERY.read(Publish(CHANNEL, "", (), (), dict.fromkeys(names, raw), b'{"queue_name":1}'))
+
+
 def test_a_message_is_found_by_what_people_know() -> None:
     rules = of(ORDER, indexed=("x-order-id",))
     found = rules.read(
@@ -314,7 +321,6 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
     max_leaves=4,
 )
-EVERY = Rules(BUILT_IN)
 HEADERS = sorted(EVERY.indexed | {"traceparent", "b3", "sw8", "x-death"})
 
 

@@ -119,7 +119,10 @@ class Rules:
             headers = _NO_HEADERS
         of_bodies: Sequence[Probe] = ()
         if triggers.of_bodies and record.body:
-            begins, probes = triggers.by_content_type[properties.get("content_type")]
+            content_type = properties.get("content_type")
+            if type(content_type) is not str:  # a forged trace message's may be anything
+                content_type = None
+            begins, probes = triggers.by_content_type[content_type]
             if begins and record.body.startswith(begins):
                 of_bodies = probes
         by_property = triggers.by_property
