@@ -39,6 +39,7 @@ def hasher(space: str, parts: int) -> blake2b:
 
 
 def framed(part: bytes) -> bytes:
+    """One of several parts, behind its length."""
     return len(part).to_bytes(4, "big") + part
 
 
