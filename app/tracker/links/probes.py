@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from app.tracker.links import bodies
 from app.tracker.links.expressions import ENVELOPE, TOO_MANY, Expression, Source, values
@@ -38,11 +38,12 @@ def hasher(space: str, parts: int) -> blake2b:
     return blake2b(b"%d:%b%d:" % (len(name), name, parts), digest_size=KEY_BYTES)
 
 
-def _framed(part: bytes) -> bytes:
+def framed(part: bytes) -> bytes:
+    """One of several parts, behind its length."""
     return len(part).to_bytes(4, "big") + part
 
 
-def _ends(body: bytes) -> bytes:
+def ends(body: bytes) -> bytes:
     """What tells a body from others that have the same message id, in constant time."""
     return b"%d:%b%b" % (len(body), body[:_BODY_ENDS], body[-_BODY_ENDS:])
 
@@ -132,12 +133,13 @@ class Probe:
             and len(first.tokens) == 1
             and first.tokens[0] not in (ENVELOPE if first.source is Source.property else ())
             and self.take is None
-            and not self.same_body
             and not self.body_begins
         )
 
     def may_speak(self, message: Message) -> bool:
         """Whether its conditions are met."""
+        if not self.where and not self.body_begins:
+            return True
         for names in self.needed:
             if names.isdisjoint(message.headers):
                 return False
@@ -165,9 +167,9 @@ class Probe:
                 if found:
                     message.refused[TOO_MANY] += 1
                 return []
-            data += _framed(found[0])
+            data += framed(found[0])
         if self.same_body:
-            data += _framed(_ends(message.record.body))
+            data += framed(ends(message.record.body))
         return [self._digest(data)]
 
     def _digest(self, data: bytes) -> Key:
@@ -181,16 +183,25 @@ class Probe:
         return [] if raw is None else values(raw, message.refused, of_table=of_table)
 
 
-class Group:
-    """The probes that one header or property triggers.
+class Plain(NamedTuple):
+    """A probe of one whole value, ready to be used.
 
-    ``plain`` are those of its whole value: how the digest begins, a header that has to hold
-    something, further conditions, and the uses.
+    ``begin`` gives a digest to go on with; each header that is ``needed`` has to hold something.
     """
+
+    begin: Callable[[], blake2b]
+    needed: tuple[str, ...]
+    where: tuple[Condition, ...]  # and further conditions
+    same_body: bool
+    uses: tuple[Use, ...]
+
+
+class Group:
+    """The probes that one header or property triggers."""
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.plain: list[tuple[Any, str | None, tuple[Condition, ...], tuple[Use, ...]]] = []
+        self.plain: list[Plain] = []
         self.others: list[Probe] = []
 
     def add(self, probe: Probe, uses: tuple[Use, ...]) -> None:
@@ -198,19 +209,27 @@ class Group:
         if not probe.is_plain:
             self.others.append(probe)
             return
-        where = probe.where
-        needed = where[0].of[0] if where else None
-        if (
-            needed is not None
-            and where[0].holds
-            and not where[0].begins
-            and len(where[0].of) == 1
-            and needed.source is Source.header
-            and len(needed.tokens) == 1
-        ):
-            self.plain.append((probe.begin, needed.tokens[0], where[1:], uses))
-        else:
-            self.plain.append((probe.begin, None, where, uses))
+        simple = [each for each in probe.where if _asks_for_one_header(each)]
+        self.plain.append(
+            Plain(
+                probe.begin,
+                tuple(each.of[0].tokens[0] for each in simple),
+                tuple(each for each in probe.where if each not in simple),
+                probe.same_body,
+                uses,
+            )
+        )
+
+
+def _asks_for_one_header(condition: Condition) -> bool:
+    place = condition.of[0]
+    return (
+        condition.holds
+        and not condition.begins
+        and len(condition.of) == 1
+        and place.source is Source.header
+        and len(place.tokens) == 1
+    )
 
 
 class Triggers:
@@ -233,10 +252,10 @@ class Triggers:
         Else by a property, and by the body at last.
         """
         if probe.needed and not any(part.source is Source.header for part in probe.parts):
-            for name in sorted(min(probe.needed, key=len)):
+            for name in sorted(probe.needed[0]):
                 if name not in self.by_header:
                     self.by_header[name] = Group(name)
-                self.by_header[name].others.append(probe)
+                self.by_header[name].others.append(probe)  # which read what they look at
             return
         for source, groups in (
             (Source.header, self.by_header),

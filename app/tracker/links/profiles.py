@@ -108,6 +108,17 @@ _PROFILES: dict[str, list[dict[str, Any]]] = {
             "where": [_CELERY, {"has": _header("retries")}],
             "parent_where": [_CELERY],
         },
+        {
+            # A task that is replaced gives the other one its id, which so names itself.
+            "name": "celery-replaced",
+            "kind": "forward",
+            "child": _header("id"),
+            "parent": _header("id"),
+            "space": "celery",
+            "where": [_CELERY, {"has": _header("replaced_task_nesting")}],
+            "parent_where": [_CELERY],
+            "sure": False,
+        },
         _conversation("celery-root", _header("root_id"), where=[_CELERY]),
     ],
     "NServiceBus": [

@@ -20,8 +20,11 @@ from app.tracker.links.probes import (
     IDS,
     Group,
     Message,
+    Plain,
     Probe,
     Triggers,
+    ends,
+    framed,
     hasher,
 )
 from app.tracker.links.rule import Condition, Rule, RuleError
@@ -61,6 +64,31 @@ def _put(probe: Probe, message: Message, found: tuple[list[tuple[int, Key]], ...
     for key in probe.keys(message):
         for use, number in probe.uses:
             found[use].append((number, key))
+
+
+def _put_plain(
+    probes: Sequence[Plain],
+    texts: Sequence[bytes],
+    message: Message,
+    found: tuple[list[tuple[int, Key]], ...],
+) -> None:
+    headers = message.headers
+    for begin, needed, where, same_body, uses in probes:
+        for name in needed:
+            if not headers.get(name):
+                break
+        else:
+            if where and not all(condition.is_met(message.find) for condition in where):
+                continue
+            for text in texts:
+                digest = begin()
+                if same_body:
+                    digest.update(framed(text) + framed(ends(message.record.body)))
+                else:
+                    digest.update(text)
+                key = digest.digest()
+                for use, number in uses:
+                    found[use].append((number, key))
 
 
 class Rules:
@@ -119,7 +147,10 @@ class Rules:
             headers = _NO_HEADERS
         of_bodies: Sequence[Probe] = ()
         if triggers.of_bodies and record.body:
-            begins, probes = triggers.by_content_type[properties.get("content_type")]
+            content_type = properties.get("content_type")
+            if type(content_type) is not str:  # a forged trace message's may be anything
+                content_type = None
+            begins, probes = triggers.by_content_type[content_type]
             if begins and record.body.startswith(begins):
                 of_bodies = probes
         by_property = triggers.by_property
@@ -137,34 +168,27 @@ class Rules:
         self, groups: Sequence[tuple[Group, Any]], of_bodies: Sequence[Probe], message: Message
     ) -> Names:
         found: tuple[list[tuple[int, Key]], ...] = ([], [], [], [])
-        headers = message.headers
         for group, raw in groups:
             if raw is None:
                 continue
             for probe in group.others:
                 if probe.may_speak(message):
                     _put(probe, message, found)
-            if not group.plain:
-                continue
-            texts = values(raw, self.refused)
-            if not texts:
-                continue
-            for begin, needed, where, uses in group.plain:
-                if needed is not None and not headers.get(needed):
-                    continue
-                if where and not all(condition.is_met(message.find) for condition in where):
-                    continue
-                for text in texts:
-                    digest = begin()
-                    digest.update(text)
-                    key = digest.digest()
-                    for use, number in uses:
-                        found[use].append((number, key))
+            if group.plain:
+                texts = values(raw, self.refused)
+                if texts:
+                    _put_plain(group.plain, texts, message, found)
         for probe in of_bodies:
             if probe.may_speak(message):
                 _put(probe, message, found)
-        ids, conversations, found_by = map(self._unique, found[:3])
-        return Names(ids, self._meant(found[CAUSES], ids), conversations, found_by)
+        ids = self._unique(found[IDS])
+        named = found[CAUSES]
+        return Names(
+            ids,
+            self._meant(named, ids) if named and type(message.record) is Publish else (),
+            self._unique(found[CONVERSATIONS]),
+            self._unique(found[FOUND_BY]),
+        )
 
     def _unique(self, found: list[tuple[int, Key]]) -> tuple[Key, ...]:
         if len(found) < 2:
@@ -183,8 +207,6 @@ class Rules:
         It cannot mean itself, unless it is the same message again. And if it surely is, whatever
         else it names is what the first one named: its cause is that it came before.
         """
-        if not found:
-            return ()
         rules = self.rules
         named: dict[Key, int] = {}
         is_forward = False
