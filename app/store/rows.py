@@ -6,6 +6,7 @@ object mapper takes several times that.
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Iterable
 from hashlib import sha256
 from typing import Any, TypeAlias
@@ -18,6 +19,15 @@ from app.tracker.records import Record, Unreadable
 from model.event import Field
 
 Row: TypeAlias = tuple[Any, ...]
+
+
+class Role(enum.IntFlag):
+    """What a key is to its event."""
+
+    id = 1  # others name it by this
+    conversation = 2  # it shares this with what belongs together
+    found_by = 4  # people look for it by this
+
 
 _encode = msgspec.json.Encoder().encode
 
@@ -80,6 +90,35 @@ def copy_rows(trace_id: int, copies: Iterable[Copy]) -> list[Row]:
         (trace_id, copy.number, copy.queue, copy.fingerprint, copy.cause.id, copy.recorded_at)
         for copy in copies
     ]
+
+
+def key_rows(trace_id: int, events: Iterable[StampedEvent]) -> list[Row]:
+    """Rows of what the events' messages say of themselves; one for each key of an event."""
+    rows = []
+    for event in events:
+        names = event.names
+        if names.ids or names.conversations or names.found_by:
+            roles: dict[bytes, int] = {}
+            for role, found in (
+                (Role.id, names.ids),
+                (Role.conversation, names.conversations),
+                (Role.found_by, names.found_by),
+            ):
+                for key in found:
+                    roles[key] = roles.get(key, 0) | role
+            event_id = event.reference.id
+            rows += [(trace_id, event_id, key, int(all_of)) for key, all_of in roles.items()]
+    return rows
+
+
+def edge_rows(trace_id: int, events: Iterable[StampedEvent]) -> list[Row]:
+    """Rows of the causes that events name; these must have their ids already."""
+    rows = {}
+    for event in events:
+        for edge in event.edges:
+            its = (event.reference.id, edge.cause.id, edge.rule)
+            rows[its] = (trace_id, *its, int(edge.kind))
+    return [*rows.values()]
 
 
 def quarantine_values(trace_id: int, unreadable: Iterable[Unreadable]) -> list[dict[str, Any]]:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import msgspec
 
-from app.tracker.links.names import NO_NAMES, Edge, Names
+from app.tracker.links.names import NO_NAMES, Edge, Key, Names
 from app.tracker.records import Channel, Record
 from itc import Stamp, unpack
-from model.words import Match
+from model.words import EventType, Match
 
 
 class Reference:
@@ -156,11 +156,22 @@ class Handover(msgspec.Struct, frozen=True):
     cause: Reference
 
 
+class NamedEvent(msgspec.Struct, frozen=True):
+    """A past event that later messages may name as their cause, by any of its ``keys``."""
+
+    keys: tuple[Key, ...]
+    conversations: tuple[Key, ...]
+    participant: int
+    type: EventType
+    reference: Reference
+
+
 class Restored(msgspec.Struct):
     """Everything a tracker needs to go on exactly where the last checkpoint left it.
 
     ``participants`` come with stamp and id of their last event, which the store looks up;
-    ``handovers`` are the last matched deliveries, oldest first, as many as the tracker asked for.
+    ``handovers`` are the last matched deliveries, oldest first, as many as the tracker asked for,
+    and so are the ``named`` events.
     The rest is for whoever feeds the tracker: the ``window`` and the ``ledger`` that came with the
     last batch, the last event's id (0 before the first) and when it was recorded (before the
     first, when the trace was made).
@@ -175,3 +186,4 @@ class Restored(msgspec.Struct):
     ledger: bytes | None = None
     last_event_id: int = 0
     recorded_at: int = 0
+    named: list[NamedEvent] = []

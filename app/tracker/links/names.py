@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
@@ -13,6 +14,16 @@ if TYPE_CHECKING:
 
 Key: TypeAlias = bytes
 """16 bytes that stand for a value under a rule; values are unbounded, and anybody chooses them."""
+
+
+def search_key(field: str, value: str) -> Key:
+    """The key under which people look for a value.
+
+    ``field`` is ``message_id``, ``correlation_id``, ``conversation`` or ``header.NAME``.
+    """
+    name = field.encode()
+    framed = b"%d:%b%b" % (len(name), name, value.encode())
+    return blake2b(framed, digest_size=16, person=b"itc search").digest()
 
 
 class Names(msgspec.Struct, frozen=True):
