@@ -36,16 +36,16 @@ def upgrade() -> None:
     )
     op.create_index(op.f("ix_edges_trace_id_cause_id"), "edges", ["trace_id", "cause_id"])
     op.create_table(
-        "indexed",
+        "indexed_fields",
         sa.Column("field", sa.Text(), nullable=False),
         sa.Column("from_event_id", sa.BigInteger(), nullable=False),
-        sa.PrimaryKeyConstraint("field", name=op.f("pk_indexed")),
+        sa.PrimaryKeyConstraint("field", name=op.f("pk_indexed_fields")),
     )
     for field in ("message_id", "correlation_id"):
-        op.execute(f"INSERT INTO indexed SELECT '{field}', next FROM event_ids")  # noqa: S608
+        op.execute(f"INSERT INTO indexed_fields SELECT '{field}', next FROM event_ids")  # noqa: S608
 
 
 def downgrade() -> None:
-    op.drop_table("indexed")
+    op.drop_table("indexed_fields")
     op.drop_table("edges")
     op.drop_table("keys")

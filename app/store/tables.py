@@ -210,8 +210,8 @@ edges = Table(
 
 # The fields whose values are among the keys, and from which event on: values of those before, and
 # of all other fields, are looked for in the events themselves.
-indexed = Table(
-    "indexed",
+indexed_fields = Table(
+    "indexed_fields",
     metadata,
     Column("field", Text, primary_key=True),  # message_id, correlation_id, header.NAME
     Column("from_event_id", BigInteger, nullable=False),
@@ -337,7 +337,7 @@ __all__ = [
     "event_ids",
     "events",
     "gaps",
-    "indexed",
+    "indexed_fields",
     "installation",
     "jobs",
     "keys",
