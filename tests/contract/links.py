@@ -56,7 +56,7 @@ class LinkedHistory(History):
         before = [
             each for each in self.linked if each.participant == event.participant and not each.quiet
         ]
-        if event.record.event_type is EventType.published and before:
+        if event.record.event_type == EventType.published and before:
             causes = self.random.sample(before, min(len(before), self.random.choice((0, 1, 1, 3))))
             edges = [link(cause, self.random.choice(("celery", "rpc"))) for cause in causes]
         return naming(event, names, edges)
