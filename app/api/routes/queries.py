@@ -90,8 +90,8 @@ def _header(parameter: str, value: str) -> tuple[str, str]:
     name = parameter.removeprefix(HEADER)
     if not name:
         raise ValueError(f"{parameter}: expected the name of a header, as in header.tenant")
-    if len(value) > LONGEST_TEXT or "\0" in value or "\0" in name:
-        raise ValueError(f"{parameter}: expected at most {LONGEST_TEXT} characters without NUL")
+    if len(value) > LONGEST_TEXT:
+        raise ValueError(f"{parameter}: expected at most {LONGEST_TEXT} characters")
     return name, value
 
 
@@ -109,7 +109,6 @@ HEADERS: dict[str, Any] = {
                 "propertyNames": {"pattern": r"^header\.[A-Za-z0-9_.-]+$"},
                 "additionalProperties": {"type": "string", "maxLength": LONGEST_TEXT},
             },
-            "examples": {"default": {"value": {"header.tenant": "a"}}},
         }
     ]
 }
