@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import NotFoundError
 from app.store import tables
-from app.store.rows import Role
+from app.store.rows import IS_CONVERSATION, IS_ID
 from app.store.subject import Subject, reads
 from app.tracker.events import (
     ChannelState,
@@ -32,6 +32,9 @@ CHUNK = 1_000
 
 # Events that later messages may name, if the caller does not say how many.
 NAMED = 50_000
+
+# Calling the enum takes as long as the rest of a row.
+_TYPES = {int(each): each for each in EventType}
 
 References: TypeAlias = Callable[[int, bytes, int], Reference]
 
@@ -190,7 +193,7 @@ async def _named(
 ) -> list[NamedEvent]:
     """The last events that others may name, oldest first."""
     its = tables.keys.c
-    has_name = its.roles.bitwise_and(int(Role.id)) != 0
+    has_name = its.roles.bitwise_and(IS_ID) != 0
     last = (
         select(its.event_id)
         .where(its.trace_id == trace_id, has_name)
@@ -207,13 +210,13 @@ async def _named(
     keys = (
         select(its.event_id, its.key, its.roles)
         .where(its.trace_id == trace_id, its.event_id >= first)
-        .where(its.roles.bitwise_and(int(Role.id | Role.conversation)) != 0)
+        .where(its.roles.bitwise_and(IS_ID | IS_CONVERSATION) != 0)
         .order_by(its.event_id, its.key)
     )
     async for event_id, key, roles in _rows(connection, keys):
-        if roles & Role.id:
+        if roles & IS_ID:
             ids[event_id].append(key)
-        if roles & Role.conversation:
+        if roles & IS_CONVERSATION:
             conversations[event_id].append(key)
     of_events = tables.events.c
     events = (
@@ -239,7 +242,7 @@ async def _named(
             tuple(ids[event_id]),
             tuple(conversations.get(event_id, ())),
             participant,
-            EventType(type_),
+            _TYPES[type_],
             reference(event_id, clock, lamport),
         )
         async for event_id, participant, type_, clock, lamport in _rows(connection, events)

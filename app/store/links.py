@@ -13,7 +13,7 @@ from sqlalchemy import bindparam, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store import tables
-from app.store.rows import Role
+from app.store.rows import IS_CONVERSATION
 from app.stored.causality import Path, Step
 from model.words import EventType, LinkKind
 
@@ -149,7 +149,7 @@ class Conversations:
             select(keys.event_id, events.participant, keys.key)
             .join_from(tables.keys, tables.events, events.id == keys.event_id)
             .where(keys.trace_id == self._trace_id, keys.event_id.in_(ids))
-            .where(keys.roles.bitwise_and(int(Role.conversation)) != 0)
+            .where(keys.roles.bitwise_and(IS_CONVERSATION) != 0)
             .where(events.type == int(self._from), ~events.quiet)
             .order_by(self._towards * keys.event_id)
         )
@@ -163,7 +163,7 @@ class Conversations:
             select(keys.event_id)
             .join_from(tables.keys, tables.events, events.id == keys.event_id)
             .where(keys.trace_id == self._trace_id, keys.key == key)
-            .where(keys.roles.bitwise_and(int(Role.conversation)) != 0)
+            .where(keys.roles.bitwise_and(IS_CONVERSATION) != 0)
             .where(events.participant == participant, events.type == int(self._to), ~events.quiet)
             .where(keys.event_id > after if forward else keys.event_id < after)
             .order_by(keys.event_id if forward else keys.event_id.desc())

@@ -182,7 +182,7 @@ events = Table(
 )
 
 # What messages say of themselves: each key that stands in an event's message, and what it is there
-# (`app.store.rows.Role`). By trace first: retention removes a prefix of a trace's.
+# (`app.store.rows.IS_ID` …). By trace first: retention removes a prefix of a trace's.
 keys = Table(
     "keys",
     metadata,
