@@ -160,7 +160,7 @@ class NamedEvent(msgspec.Struct, frozen=True):
     """A past event that carries keys by which later messages may name it.
 
     ``participant`` is the number of whoever acted, ``height`` the event's own. ``message`` is the
-    publish that it is or that it received; None where that was not seen.
+    publish that it is or that it received, or its id; None where that was not seen.
     """
 
     keys: tuple[Key, ...]
@@ -168,7 +168,7 @@ class NamedEvent(msgspec.Struct, frozen=True):
     participant: int
     height: int
     reference: Reference
-    message: Reference | None
+    message: Reference | int | None
 
 
 class Restored(msgspec.Struct):
@@ -187,8 +187,8 @@ class Restored(msgspec.Struct):
     participants: list[tuple[ParticipantState, Stamp, int]]
     copies: list[Copy]
     handovers: list[Handover]
-    named: list[NamedEvent] = []
     window: bytes = b""
     ledger: bytes | None = None
     last_event_id: int = 0
     recorded_at: int = 0
+    named: list[NamedEvent] = []

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from app.tracker.events import NamedEvent
+from app.tracker.events import NamedEvent, Reference
 from app.tracker.links.names import Key
 
 # How many events with equal keys are looked at, the newest: ids repeat where messages are retried.
@@ -90,7 +90,7 @@ class LinkMemory:
     def is_ambiguous(self, key: Key) -> bool:
         """Whether several messages are named by a key."""
         messages = {
-            message.id or -id(message)  # one that is restored has several references, and an id
+            _identity(message)
             for each in self._numbers.get(key, [])[-LOOK_BACK:]
             if (message := self._events[each].message) is not None
         }
@@ -116,3 +116,8 @@ def _better(known: NamedEvent | None, older: NamedEvent, *, deliveries: bool) ->
     if known is None or (older.is_delivery is deliveries and known.is_delivery is not deliveries):
         return older
     return known
+
+
+def _identity(message: Reference | int) -> int:
+    """What tells a message from others: one that is restored has several references, and an id."""
+    return message if isinstance(message, int) else message.id or -id(message)
