@@ -21,7 +21,7 @@ class Reference:
     stores the batch, so that over all virtual hosts id order is commit order and a reader that
     has seen id n never finds a smaller one later. The store fills it in; nobody else does.
     ``packed`` is the clock as it is stored. ``waiting`` counts the copies that nobody was handed
-    yet.
+    yet. ``names`` are what its message says, None where that is to be read again.
 
     A clock that is likely to be joined is held as a tree too, which shares most of its nodes with
     those of its time. One that is not is left to `rest`: packed it takes a tenth of the memory, but
@@ -29,7 +29,7 @@ class Reference:
     among others of its time, 140 KB alone, 1.2 KB packed, 0.36 ms to unpack.
     """
 
-    __slots__ = ("_clock", "id", "lamport", "packed", "waiting")
+    __slots__ = ("_clock", "id", "lamport", "names", "packed", "waiting")
 
     def __init__(
         self, clock: Stamp | None, packed: bytes, lamport: int, event_id: int | None = None
@@ -39,6 +39,7 @@ class Reference:
         self.lamport = lamport
         self.id = event_id
         self.waiting = 0
+        self.names: Names | None = None
 
     @property
     def clock(self) -> Stamp:

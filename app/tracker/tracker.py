@@ -18,7 +18,7 @@ from app.tracker.fingerprint import fingerprint
 from app.tracker.identity import Identity, Places, Policy
 from app.tracker.links.linker import Linker
 from app.tracker.links.memory import LinkCount
-from app.tracker.links.names import NO_NAMES, Edge, Key, Names
+from app.tracker.links.names import NO_NAMES, Key, Names
 from app.tracker.links.rules import Rules
 from app.tracker.matching import Matcher
 from app.tracker.participants import Participant, Participants
@@ -174,12 +174,12 @@ class Tracker:
         """
         # Nearly every record goes the first way, and a microsecond is a twentieth of it.
         publish = self._replies.direct_reply(record)
-        names = self._linker.read(record)
         self._time.hear(now)
         if not self._window.span and not len(self._window):
-            events = [self._stamp(publish or record, now, fingerprint(record), names)]
+            events = [self._stamp(publish or record, now, fingerprint(record), None)]
         else:
             events = []
+            names = self._linker.read(record)
             held = Held(publish or record, now, fingerprint(record), self._time.now, names)
             self._admit(held, events)
             self._close_overdue(events)
@@ -387,7 +387,7 @@ class Tracker:
     def _stamp_held(self, held: Held) -> StampedEvent:
         return self._stamp(held.record, held.at, held.fingerprint, held.names)
 
-    def _stamp(self, record: Record, now: int, mark: bytes, names: Names) -> StampedEvent:
+    def _stamp(self, record: Record, now: int, mark: bytes, names: Names | None) -> StampedEvent:
         channel_key, participant = self._participants.acting(record.channel)
         cause = None
         match = Match.none
@@ -396,23 +396,23 @@ class Tracker:
             match, cause = self._matcher.cause_of(record, mark)
             if not self._replies.are_traced and match is Match.routed and is_reply(record.queue):
                 match = Match.untraced
-        edges: tuple[Edge, ...] = ()
+        if names is None:
+            names = self._linker.names_of(record, cause)
+        said = names
         if quiet:
             self.counters.quiet += 1
             names = _found_alone(names)
-        if names.causes and isinstance(record, Publish):
-            edges = self._linker.edges(names, participant)
+        edges = self._linker.edges(names, participant) if names.causes else ()
         joined = [edge.cause for edge in edges if not edge.was_known]
         reference = self._participants.advance(
             channel_key, participant, None if quiet else cause, joined
         )
         if names.ids:
-            is_delivery = isinstance(record, Deliver)
-            message = cause if is_delivery else reference
-            self._linker.note(names, participant, reference, message, is_delivery=is_delivery)
+            self._linker.note(names, participant, reference, record, cause)
         if isinstance(record, Publish):
             self.counters.published += 1
             participant.published += 1
+            reference.names = _without_causes(said)
             self._matcher.published(record.routed_queues, mark, reference, self._time.now)
             if "reply_to" in record.properties:
                 self._replies.note(channel_key, record)
@@ -455,6 +455,11 @@ class Tracker:
 def _found_alone(names: Names) -> Names:
     """What quiet traffic says: it can be found, and neither names nor is named."""
     return Names(found_by=names.found_by) if names.found_by else NO_NAMES
+
+
+def _without_causes(names: Names) -> Names:
+    """What a publish's message says to whoever is handed it."""
+    return replace(names, causes=()) if names.causes else names
 
 
 def _places_of(event: StampedEvent) -> list[Place]:

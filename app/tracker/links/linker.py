@@ -9,6 +9,7 @@ from app.tracker.links.memory import LinkCount, LinkMemory
 from app.tracker.links.names import Edge, Key, Names
 from app.tracker.links.rules import Rules
 from app.tracker.participants import Participant
+from app.tracker.records import Deliver, Record
 
 
 class Linker:
@@ -36,6 +37,17 @@ class Linker:
         self.counts = counts
         self._memory.restore(named)
         self._memory.has_forgotten |= has_forgotten
+
+    def names_of(self, record: Record, message: Reference | None) -> Names:
+        """What a record's message says; ``message`` is the publish behind a delivery, if known.
+
+        That has said it already, and the broker changes none of it on the way.
+        """
+        if message is None:
+            return self.read(record)
+        if message.names is None:
+            message.names = self.read(record)
+        return message.names
 
     def edges(self, names: Names, publisher: Participant) -> tuple[Edge, ...]:
         """The causes that a publish names, as far as they are known, each once for each rule.
@@ -77,11 +89,12 @@ class Linker:
         names: Names,
         who: Participant,
         reference: Reference,
-        message: Reference | None,
-        *,
-        is_delivery: bool,
+        record: Record,
+        cause: Reference | None,
     ) -> None:
-        """Remember an event that was just stamped and can be named."""
+        """Remember an event that was just stamped and can be named; ``cause`` is a delivery's."""
+        is_delivery = isinstance(record, Deliver)
+        message = cause if is_delivery else reference
         self._memory.note(
             NamedEvent(names.ids, is_delivery, who.number, who.height, reference, message)
         )
