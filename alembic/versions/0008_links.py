@@ -23,7 +23,13 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("trace_id", "event_id", "key", name=op.f("pk_keys")),
         sqlite_with_rowid=False,
     )
-    op.create_index(op.f("ix_keys_trace_id_key_event_id"), "keys", ["trace_id", "key", "event_id"])
+    op.create_index(
+        "ix_keys_search",
+        "keys",
+        ["trace_id", "key", "event_id"],
+        sqlite_where=sa.text("roles > 1"),
+        postgresql_where=sa.text("roles > 1"),
+    )
     op.create_table(
         "edges",
         sa.Column("trace_id", sa.Integer(), nullable=False),

@@ -20,7 +20,8 @@ from model.event import Field
 Row: TypeAlias = tuple[Any, ...]
 
 
-# What a key is to its event, added up. Plain numbers: an enum's take longer than all the rest.
+# What a key is to its event, added up; what is `IS_ID` alone is not indexed. Plain numbers: an
+# enum's take longer than all the rest.
 IS_ID = 1  # others name it by this
 IS_CONVERSATION = 2  # it shares this with what belongs together
 IS_FOUND_BY = 4  # people look for it by this
