@@ -12,7 +12,7 @@ from app.errors import NotFoundError
 from app.store import Store, causality, links
 from app.stored.causality import Via
 from app.tracker.events import StampedEvent
-from app.tracker.links.names import Names
+from app.tracker.links import Names
 from app.tracker.records import Channel, Deliver, Publish
 from itc import Relation, compare
 from model.words import EventType, LinkKind

@@ -15,7 +15,7 @@ from app.stored.filters import EventFilter
 from app.stored.pages import Sort
 from app.tracker import Policy
 from app.tracker.events import StampedEvent
-from app.tracker.links.names import NO_NAMES, Names, search_key
+from app.tracker.links import NO_NAMES, Names, search_key
 from app.tracker.records import Channel, Publish
 from app.tracker.tracker import Bounds, Tracker
 from model.words import EventType, LinkKind
