@@ -18,7 +18,7 @@ from app.tracker.events import StampedEvent
 from app.tracker.links import NO_NAMES, Names, search_key
 from app.tracker.records import Channel, Publish
 from app.tracker.tracker import Bounds, Tracker
-from model.words import EventType, LinkKind
+from model.words import LinkKind
 from tests.contract.history import BEGINNING
 from tests.contract.links import conversation, link, naming
 
@@ -290,9 +290,10 @@ async def test_the_last_events_that_may_be_named_are_restored_oldest_first(
     for most in (0, 1, 5, 100):
         restored = (await store.checkpoints.restore(trace_id, 0, named=most)).named
         assert [
-            (each.keys, each.conversations, each.participant, each.type) for each in restored
+            (each.keys, each.is_delivery, each.participant, each.height, each.message)
+            for each in restored
         ] == [
-            (each.names.ids, each.names.conversations, each.participant, EventType.published)
+            (each.names.ids, False, each.participant, each.height, each.reference.id)
             for each in named[max(0, len(named) - most) :]
         ]
         assert [(each.reference.id, each.reference.packed) for each in restored] == [
