@@ -26,7 +26,7 @@ def upgrade() -> None:
     op.create_index(
         "ix_keys_search",
         "keys",
-        ["trace_id", "key", "event_id"],
+        ["trace_id", "key", "event_id", "roles"],
         sqlite_where=sa.text("roles > 1"),
         postgresql_where=sa.text("roles > 1"),
     )

@@ -191,12 +191,14 @@ keys = Table(
     Column("key", LargeBinary, primary_key=True),
     Column("roles", SmallInteger, nullable=False),
     # Names by which nobody but the tracker asks need no index, and would be most of its cost: keys
-    # come in no order, so each is on another page.
+    # come in no order, so each is on another page. With the roles it holds the whole answer, or
+    # SQLite would rather go through all keys of the trace.
     Index(
         "ix_keys_search",
         "trace_id",
         "key",
         "event_id",
+        "roles",
         sqlite_where=text("roles > 1"),
         postgresql_where=text("roles > 1"),
     ),

@@ -319,3 +319,38 @@ def test_a_value_has_another_key_in_another_field() -> None:
     keys = {search_key(field, value) for field in fields for value in values}
     assert len(keys) == len(fields) * len(values)
     assert {len(key) for key in keys} == {16}
+
+
+@pytest.mark.parametrize("vhost", ["/", None])
+@pytest.mark.parametrize(
+    "asked",
+    [{"message_id": "m"}, {"conversation": "t"}, {"message_id": "m", "correlation_id": "c"}],
+)
+async def test_a_name_is_looked_up_by_its_index(
+    store: Store, trace_id: int, asked: dict[str, str], vhost: str | None
+) -> None:
+    if store._database.dialect.name != "sqlite":
+        pytest.skip("PostgreSQL decides by what is stored")
+    await store.traces.create("other", "channel")
+    said: list[tuple[str, tuple[object, ...]]] = []
+
+    def note(*values: object) -> None:
+        said.append((str(values[2]), values[3]))  # type: ignore[arg-type]
+
+    for readers in store._database._readers.values():
+        event.listen(readers.engine.sync_engine, "before_cursor_execute", note)
+    wanted = EventFilter(vhost=vhost, **asked)
+    await store.events.list(wanted)
+    await store.events.list(wanted, after=-1)
+    await store.events.count(wanted)
+    leading = [each for each in said if "FROM keys JOIN events" in each[0]]
+    assert len(leading) >= 3
+    for statement, values in leading:
+        async with store._database._writer.connect() as connection:
+            plan = await connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", values)
+            steps = [str(row[3]) for row in plan]
+        assert any(
+            "keys USING COVERING INDEX ix_keys_search (trace_id=? AND key=?" in each
+            for each in steps
+        )
+        assert not [each for each in steps if "keys USING PRIMARY KEY (trace_id=?)" in each]
