@@ -261,6 +261,7 @@ async def _open_store(
         query_seconds=settings.query_seconds,
         searches=settings.searches,
         service=service,
+        indexed_headers=None if service is None else _pipeline(settings).rules.indexed,
     )
 
 
@@ -308,7 +309,10 @@ def _pipeline(settings: Settings) -> PipelineSettings:
             reorder_window=_microseconds(settings.reorder_seconds),
             reorder_held=settings.reorder_held,
             assumed=settings.assumed_participants,
+            named=settings.named_events,
         ),
+        links=settings.links,
+        indexed_headers=settings.indexed_headers,
         batch_events=settings.batch_events,
         batch_seconds=settings.batch_seconds,
         prefetch=settings.prefetch,

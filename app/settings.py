@@ -44,6 +44,7 @@ def _comma_separated(value: object) -> object:
     return value
 
 
+MOST_INDEXED = 100  # headers; as `app.tracker.links.rules` has it
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_comma_separated)]
 Count = Annotated[int, Field(ge=1, le=2**31 - 1)]
 Bytes = Annotated[int, Field(ge=0, le=2**50)]
@@ -229,9 +230,24 @@ class Settings(BaseSettings):
         default=20_000,
         description="Past deliveries of a trace kept to match redeliveries and dead letters with.",
     )
+    links: bool = Field(
+        default=True,
+        description="Whether a publish comes after what its message names as its cause "
+        "(docs/links.md).",
+    )
+    named_events: Count = Field(
+        default=50_000,
+        description="Past events of a trace kept as causes that later messages may name.",
+    )
+    indexed_headers: Names = Field(
+        default=(),
+        description="Headers by which events are found at once, separated by commas, beside those "
+        "that rules of links look at.",
+    )
     reorder_seconds: Annotated[float, Field(ge=0, le=60)] = Field(
         default=1,
-        description="On a cluster: how long a delivery waits for a publish that it overtook.",
+        description="On a cluster: how long a delivery waits for a publish that it overtook, and a "
+        "publish for a delivery that it names.",
     )
     reorder_held: Count = Field(
         default=10_000, description="Most trace messages of a trace that may wait for that."
@@ -381,6 +397,13 @@ class Settings(BaseSettings):
     def _networks(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         for network in value:
             ipaddress.ip_network(network)
+        return value
+
+    @field_validator("indexed_headers")
+    @classmethod
+    def _headers(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if len(value) > MOST_INDEXED or any(len(name.encode()) > 255 for name in value):
+            raise ValueError(f"expected at most {MOST_INDEXED} names of at most 255 bytes")
         return value
 
     @field_validator("cors_origins")

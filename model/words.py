@@ -21,3 +21,12 @@ class Match(enum.IntEnum):
     dead_lettered = 3  # followed through x-death to the publish it came from
     unmatched = 4  # its publish was not observed
     untraced = 5  # a direct reply, whose delivery the broker does not trace: known from `reply_to`
+
+
+class LinkKind(enum.IntEnum):
+    """How a message refers to what led to it."""
+
+    parent = 0  # it names the one message that caused it
+    reply = 1  # it answers a request
+    forward = 2  # it is the same message, published again
+    conversation = 3  # it shares a key, and names no parent

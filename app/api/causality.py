@@ -7,8 +7,9 @@ from typing import Any
 
 from app.api.answers import Heavy
 from app.errors import BadRequestError
+from app.stored.causality import Path, Step
 from app.stored.deliveries import Fate
-from itc import Relation, compare
+from itc import Relation
 from model.event import Event, Large
 from model.gaps import Gap
 from model.sound import Soundness
@@ -21,6 +22,11 @@ _SENTENCES = {
     Relation.equal: "event {a} is event {b}",
     Relation.concurrent: "events {a} and {b} are concurrent: neither can have influenced the other",
 }
+_CAUSED = {
+    Relation.before: "event {a} caused event {b}, {through}",
+    Relation.after: "event {a} was caused by event {b}, {through}",
+}
+ORDERED = frozenset(_CAUSED)
 _AS_KNOWN = (
     "events {a} and {b} are concurrent as far as is known, but {why},"
     " so there may be a path that was not recorded"
@@ -38,20 +44,51 @@ def of_one_trace(a: Event, b: Event) -> int:
     return a.trace_id
 
 
-def comparison(a: Event, b: Event, gaps: Sequence[Gap], soundness: Soundness) -> dict[str, Any]:
-    """How two events of one trace are related."""
-    relation = compare(a.stamp, b.stamp)
-    sentence = _SENTENCES[relation]
+def comparison(
+    a: Event,
+    b: Event,
+    relation: Relation,
+    path: Path | None,
+    gaps: Sequence[Gap],
+    soundness: Soundness,
+) -> dict[str, Any]:
+    """How two events of one trace are related; ``path`` is from the earlier to the later."""
     whys = [_MISSING] * bool(gaps) + [_DOUBTFUL] * bool(soundness.doubts)
-    if whys and relation is Relation.concurrent:
-        sentence = _AS_KNOWN
+    sentence, through, steps = _SENTENCES[relation], "", None
+    answer = "cannot have"  # nothing causes itself, either
+    if relation in ORDERED:
+        answer = "may have"
+        if path is not None and path.steps is not None:
+            answer, steps = "caused", path.steps
+            sentence, through = _CAUSED[relation], _through(len(steps) - 1)
+    elif whys and relation is Relation.concurrent:
+        answer, sentence = "unknown", _AS_KNOWN
     return {
         "a": a.id,
         "b": b.id,
         "vhost": a.vhost,
         "relation": relation.value,
-        "sentence": sentence.format(a=a.id, b=b.id, why=" and ".join(whys)),
+        "sentence": sentence.format(a=a.id, b=b.id, why=" and ".join(whys), through=through),
+        "answer": answer,
+        "path": None if steps is None else [_step_view(step) for step in steps],
         **certainty(gaps, soundness),
+    }
+
+
+def _through(events: int) -> str:
+    if not events:
+        return "directly"
+    return f"through {events} event{'s' * (events > 1)}"
+
+
+def _step_view(step: Step) -> dict[str, Any]:
+    kind = None if step.kind is None else step.kind.name
+    return {
+        "cause": step.cause,
+        "effect": step.effect,
+        "how": step.how,
+        "rule": step.rule,
+        "kind": kind,
     }
 
 

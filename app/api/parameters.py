@@ -20,7 +20,8 @@ def unescape(segment: str) -> str:
 WITHOUT_NUL = r"^[^\x00]*$"
 
 Name = Annotated[str, Field(pattern=WITHOUT_NUL), AfterValidator(unescape)]
-Text = Annotated[str, Field(max_length=4_096, pattern=WITHOUT_NUL)]
+LONGEST_TEXT = 4_096
+Text = Annotated[str, Field(max_length=LONGEST_TEXT, pattern=WITHOUT_NUL)]
 
 
 async def single_parameters(request: Request) -> None:

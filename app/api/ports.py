@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Protocol
 
-from app.stored.causality import Walk
+from app.stored.causality import Path, Via, Walk
 from app.stored.deliveries import Fate
 from app.stored.filters import EventFilter
 from app.stored.pages import EventPage, Found, Sort
@@ -76,8 +76,9 @@ class Events(Protocol):
 class Causality(Protocol):
     """Every stored event's past and future (`app.store.causality`)."""
 
-    async def causes(self, event_id: int, limit: int, large: Large) -> Walk: ...
-    async def effects(self, event_id: int, limit: int, large: Large) -> Walk: ...
+    async def causes(self, event_id: int, limit: int, large: Large, via: Via) -> Walk: ...
+    async def effects(self, event_id: int, limit: int, large: Large, via: Via) -> Walk: ...
+    async def path(self, a: int, b: int) -> Path: ...
 
 
 class Deliveries(Protocol):

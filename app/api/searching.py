@@ -7,6 +7,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from app.api.ports import Events
 from app.api.turns import Turns
+from app.stored.causality import Via
 from app.stored.filters import EventFilter
 from app.stored.pages import EventPage, Found, Sort, is_quick
 from model.event import Large
@@ -76,9 +77,9 @@ class Searches:
                 large=large,
             )
 
-    def for_walk(self, owner: str, limit: int) -> AbstractAsyncContextManager[None]:
+    def for_walk(self, owner: str, limit: int, via: Via) -> AbstractAsyncContextManager[None]:
         """A turn for a walk over this many events."""
-        return self._turn_for(owner, limit <= SHORT_WALK)
+        return self._turn_for(owner, limit <= SHORT_WALK and via is not Via.conversation)
 
     @asynccontextmanager
     async def _turn_for(self, owner: str, quick: bool, follow: bool = False) -> AsyncIterator[None]:

@@ -52,6 +52,15 @@ def events(
     since: Annotated[str | None, typer.Option(help="From this time on (ISO 8601).")] = None,
     until: Annotated[str | None, typer.Option(help="Before this time (ISO 8601).")] = None,
     q: Annotated[str | None, typer.Option("-q", help="With this text anywhere.")] = None,
+    message_id: Annotated[str | None, typer.Option(help="With this message id.")] = None,
+    correlation_id: Annotated[str | None, typer.Option(help="With this correlation id.")] = None,
+    conversation: Annotated[
+        str | None, typer.Option(help="Of this conversation: a trace id, or whatever it shares.")
+    ] = None,
+    header: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="With this header; may be repeated."),
+    ] = None,
     limit: Annotated[int, typer.Option("-n", "--limit", min=1, max=500, help="How many.")] = 50,
     follow: Annotated[
         bool, typer.Option("-f", "--follow", help="Keep following new ones.")
@@ -75,6 +84,10 @@ def events(
         "since": since,
         "until": until,
         "q": q,
+        "message_id": message_id,
+        "correlation_id": correlation_id,
+        "conversation": conversation,
+        **_headers(header or []),
     }
     found = client.get("/itc_db", page_size=limit, payload=None if json else "none", **filters)
     found.reverse()
@@ -89,6 +102,19 @@ def events(
         for batch in _new_events(client, found[-1]["id"] if found else None, json, filters):
             for event in batch:
                 as_json(event) if json else _print_lines([event])
+
+
+def _headers(asked: list[str]) -> dict[str, str]:
+    """Headers as parameters of a query."""
+    found = {}
+    for each in asked:
+        name, equals, value = each.partition("=")
+        if not name or not equals:
+            raise CommandError(Exit.usage, f"--header {each}: expected NAME=VALUE")
+        if f"header.{name}" in found:
+            raise CommandError(Exit.usage, f"--header {name} comes more than once")
+        found[f"header.{name}"] = value
+    return found
 
 
 def _new_events(
@@ -150,8 +176,16 @@ def compare(
         as_json(answer)
     else:
         say(printable(answer["sentence"]))
+        for step in answer["path"] or ():
+            say(f"  {step['cause']} -> {step['effect']}  {_by(step)}")
         say_caveats(answer)
     end_by_relation(answer, require_complete, require_sound)
+
+
+def _by(step: dict[str, Any]) -> str:
+    if step["how"] == "message":
+        return "received"
+    return printable(f"{step['kind']}, named by {step['rule']}")
 
 
 def say_caveats(answer: dict[str, Any]) -> None:

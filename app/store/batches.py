@@ -10,7 +10,7 @@ import msgspec
 from sqlalchemy import Executable, bindparam, case, delete, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from app.store import quarantine, rows, tables
+from app.store import keys, quarantine, rows, tables
 from app.store.aliases import with_aliases
 from app.store.engine import Database, Dialect
 from app.store.leases import lock_trace
@@ -63,6 +63,7 @@ class Batches(Subject):
         if batch.events:
             new = rows.event_rows(trace_id, batch.events, bounds.payload_max_bytes)
             await dialect.insert_many(connection, tables.events, new)
+            await keys.add(connection, dialect, trace_id, batch.events)
             await _note_times(connection, dialect, ids, batch.events)
         await _store_checkpoint(connection, dialect, trace_id, batch)
         await quarantine.add(connection, trace_id, batch.unreadable, bounds.quarantine_max)

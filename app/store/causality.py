@@ -2,7 +2,7 @@
 
 What happens right before an event is the participant's previous event and, where it was received,
 its cause; right after it come the participant's next event and everything received from it, quiet
-traffic left out. Both
+traffic left out. What is evident comes from messages and links instead (`app.store.links`). All
 walks always continue from the nearest event they know of, so what they have found so far is the
 nearest part of the answer, however large that is: ids are a linear extension of happens-before.
 """
@@ -11,16 +11,16 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Awaitable, Callable
-from typing import TypeAlias
 
 from sqlalchemy import TextClause, bindparam, func, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from app.store import tables
+from app.store import links, tables
 from app.store.events import MAX_ID, by_id, found_by_ids
+from app.store.links import Direction, Neighbours
 from app.store.subject import Subject, reads
-from app.stored.causality import Walk
+from app.stored.causality import Path, Via, Walk
+from app.stored.lanes import Lane
 from model.event import EVERYTHING, NOTHING_LARGE, Large
 
 # How many events of one participant are read ahead of the walk, and how many events the walk
@@ -62,76 +62,95 @@ _BACKWARD = _runs_query(
     beyond="<", order="DESC", least='coalesce(start."end", 0)', greatest="start.height"
 )
 
-_RECEIVED = text(
-    "SELECT cause_id, id FROM events WHERE cause_id IN :ids AND NOT quiet ORDER BY id LIMIT :most"
-).bindparams(bindparam("ids", expanding=True))
-
-# From some ids to their neighbours, and to the neighbours of what was read ahead.
-Neighbours: TypeAlias = Callable[[list[int]], Awaitable[dict[int, list[int]]]]
-
 
 class Causality(Subject):
     """Any event's past and future."""
 
-    @reads
     async def causes(
         self,
-        connection: AsyncConnection,
         event_id: int,
         limit: int = 100,
         large: Large = EVERYTHING,
+        via: Via = Via.any,
     ) -> Walk:
         """Up to `limit` events that happened before an event, the greatest ids first.
 
-        Raises `NotFoundError`.
+        Raises `NotFoundError`, and `BadRequestError` if a conversation takes too long to follow.
         """
-        start = await by_id(connection, event_id, NOTHING_LARGE)
-        oldest = select(func.min(tables.events.c.id)).where(
-            tables.events.c.trace_id == start.trace_id
-        )
-        # Retention removes a prefix of ids: smaller ones are no longer stored.
-        first = (await connection.execute(oldest)).scalar_one()
+        return await self._walk(event_id, limit, large, via, towards=-1)
 
-        async def neighbours(ids: list[int]) -> dict[int, list[int]]:
-            found = {}
-            for event, previous, cause in await _runs(connection, ids, forward=False):
-                found[event] = [each for each in (previous, cause) if each and each >= first]
-            return found
-
-        ids, truncated = await _nearest(event_id, limit, neighbours, towards=-1)
-        found = await found_by_ids(connection, ids, large)
-        return Walk(found.items, truncated, found.heavy)
-
-    @reads
     async def effects(
         self,
-        connection: AsyncConnection,
         event_id: int,
         limit: int = 100,
         large: Large = EVERYTHING,
+        via: Via = Via.any,
     ) -> Walk:
         """Up to `limit` events that happened after an event, the smallest ids first.
 
+        Raises as `causes`.
+        """
+        return await self._walk(event_id, limit, large, via, towards=1)
+
+    @reads
+    async def path(self, connection: AsyncConnection, a: int, b: int) -> Path:
+        """A shortest way of messages and links from an event to another of its trace.
+
         Raises `NotFoundError`.
         """
-        await by_id(connection, event_id, NOTHING_LARGE)
+        first = await by_id(connection, a, NOTHING_LARGE)
+        last = await by_id(connection, b, NOTHING_LARGE)
+        if first.trace_id != last.trace_id:
+            return Path(None)
+        return await links.path(connection, a, b)
 
-        async def neighbours(ids: list[int]) -> dict[int, list[int]]:
-            following = {
-                event: [] if after is None else [after]
-                for event, after, _ in await _runs(connection, ids, forward=True)
-            }
-            for cause, event in await _received_from(connection, list(following), limit + 1):
-                following[cause].append(event)
-            return following
+    async def _walk(
+        self, event_id: int, limit: int, large: Large, via: Via, towards: Direction
+    ) -> Walk:
+        async def work(connection: AsyncConnection) -> Walk:
+            start = await by_id(connection, event_id, NOTHING_LARGE)
+            neighbours = await _neighbours(connection, start.trace_id, limit, via, towards)
+            ids, truncated = await _nearest(event_id, limit, neighbours, towards)
+            found = await found_by_ids(connection, ids, large)
+            return Walk(found.items, truncated, found.heavy)
 
-        ids, truncated = await _nearest(event_id, limit, neighbours, towards=1)
-        found = await found_by_ids(connection, ids, large)
-        return Walk(found.items, truncated, found.heavy)
+        if via is Via.conversation:  # what others did in it has to be looked through
+            return await self.database.search(Lane.search, work)
+        return await self.database.read(work)
+
+
+async def _neighbours(
+    connection: AsyncConnection, trace_id: int, limit: int, via: Via, towards: Direction
+) -> Neighbours:
+    oldest = select(func.min(tables.events.c.id)).where(tables.events.c.trace_id == trace_id)
+    # Retention removes a prefix of ids: smaller ones are no longer stored.
+    first = (await connection.execute(oldest)).scalar_one()
+    if via is not Via.any:
+        evident = links.Evident(connection, trace_id, first, limit + 1, towards)
+        if via is Via.links:
+            return evident.neighbours
+        return links.Conversations(connection, trace_id, evident, towards).neighbours
+
+    async def before(ids: list[int]) -> dict[int, list[int]]:
+        found = {}
+        for event, previous, cause in await _runs(connection, ids, forward=False):
+            found[event] = [each for each in (previous, cause) if each and each >= first]
+        return found
+
+    async def after(ids: list[int]) -> dict[int, list[int]]:
+        following = {
+            event: [] if after is None else [after]
+            for event, after, _ in await _runs(connection, ids, forward=True)
+        }
+        for cause, event in await links.received_from(connection, list(following), limit + 1):
+            following[cause].append(event)
+        return following
+
+    return before if towards == -1 else after
 
 
 async def _nearest(
-    start: int, limit: int, neighbours: Neighbours, towards: int
+    start: int, limit: int, neighbours: Neighbours, towards: Direction
 ) -> tuple[list[int], bool]:
     """Ids reachable from ``start``, nearest first, and whether there are more than ``limit``."""
     known: dict[int, list[int]] = {}
@@ -170,15 +189,3 @@ async def _runs(
         elif row.end is None:
             found.append((row.id, None, row.cause_id))
     return found
-
-
-async def _received_from(
-    connection: AsyncConnection, ids: list[int], limit: int
-) -> list[tuple[int, int]]:
-    """(cause, event received from it), the smallest ids first.
-
-    The limit may cut off what the walk would have reached, but only if the answer already holds
-    that many smaller ids.
-    """
-    found = await connection.execute(_RECEIVED, {"ids": ids, "most": limit})
-    return [(cause, event) for cause, event in found]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, TypeAlias
 
@@ -11,21 +12,26 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import NotFoundError
 from app.store import tables
+from app.store.rows import IS_ID
 from app.store.subject import Subject, reads
 from app.tracker.events import (
     ChannelState,
     Copy,
     Handover,
+    NamedEvent,
     ParticipantState,
     Reference,
     Restored,
 )
 from app.tracker.records import Channel
 from itc import Stamp, unpack
+from model.words import EventType
 
 # Rows that are read at once: in between, the event loop can do other work.
 CHUNK = 1_000
 
+# Events that later messages may name, if the caller does not say how many.
+NAMED = 50_000
 
 References: TypeAlias = Callable[[int, bytes, int], Reference]
 
@@ -34,8 +40,10 @@ class Checkpoints(Subject):
     """The trackers' checkpoints, each stored with its batch."""
 
     @reads
-    async def restore(self, connection: AsyncConnection, trace_id: int, handovers: int) -> Restored:
-        """The last checkpoint of a trace, with its last `handovers` handovers at most.
+    async def restore(
+        self, connection: AsyncConnection, trace_id: int, handovers: int, named: int = NAMED
+    ) -> Restored:
+        """The last checkpoint of a trace, with so many of its last handovers and named events.
 
         ``state`` is empty if there is none yet. Raises `NotFoundError` if there is no such trace.
         """
@@ -65,6 +73,7 @@ class Checkpoints(Subject):
             ledger=ledger,
             last_event_id=last_event_id,
             recorded_at=recorded_at,
+            named=await _named(connection, trace_id, named, references),
         )
 
 
@@ -174,3 +183,64 @@ async def _handovers(
         async for queue, fingerprint, event_id, clock, lamport in _rows(connection, query)
     ]
     return newest_first[::-1]
+
+
+async def _named(
+    connection: AsyncConnection, trace_id: int, most: int, reference: References
+) -> list[NamedEvent]:
+    """The last events that others may name, oldest first."""
+    its = tables.keys.c
+    has_name = its.roles.bitwise_and(IS_ID) != 0
+    last = (
+        select(its.event_id)
+        .where(its.trace_id == trace_id, has_name)
+        .distinct()
+        .order_by(its.event_id.desc())
+        .limit(most)
+        .subquery()
+    )
+    first = (await connection.execute(select(func.min(last.c.event_id)))).scalar_one()
+    if first is None:
+        return []
+    ids: defaultdict[int, list[bytes]] = defaultdict(list)
+    keys = (
+        select(its.event_id, its.key)
+        .where(its.trace_id == trace_id, its.event_id >= first, has_name)
+        .order_by(its.event_id, its.key)
+    )
+    async for event_id, key in _rows(connection, keys):
+        ids[event_id].append(key)
+    of_events = tables.events.c
+    events = (
+        select(
+            of_events.id,
+            of_events.type,
+            of_events.cause_id,
+            of_events.participant,
+            of_events.height,
+            of_events.clock,
+            of_events.lamport,
+        )
+        .where(of_events.trace_id == trace_id, of_events.id >= first)
+        .where(
+            of_events.id.in_(
+                select(its.event_id).where(
+                    its.trace_id == trace_id, its.event_id >= first, has_name
+                )
+            )
+        )
+        .order_by(of_events.id)
+    )
+    return [
+        NamedEvent(
+            keys=tuple(ids[event_id]),
+            is_delivery=type_ == EventType.received,
+            participant=participant,
+            height=height,
+            reference=reference(event_id, clock, lamport),
+            message=cause if type_ == EventType.received else event_id,
+        )
+        async for event_id, type_, cause, participant, height, clock, lamport in _rows(
+            connection, events
+        )
+    ]

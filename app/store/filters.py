@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
+import msgspec
 from sqlalchemy import ColumnElement, TableValuedAlias, and_, exists, or_, select
 
 from app.store import regex, tables
 from app.store.engine import Dialect
 from app.store.events import MAX_ID
-from app.stored.filters import EventFilter
+from app.stored.filters import CONVERSATION, HEADER, EventFilter
+from app.tracker.links.rules import search_key
 
 GREATEST_NUMBER = 2**31 - 1
 
@@ -27,6 +29,58 @@ def conditions(asked: EventFilter, dialect: Dialect) -> list[ColumnElement[bool]
         *_routing_key(asked, dialect),
         *_anywhere(asked, dialect),
     ]
+
+
+class Lookup(msgspec.Struct, frozen=True):
+    """A value that the index has the events of.
+
+    ``first`` is the first event that can be in it; of those before, the ones are meant that
+    ``otherwise`` holds for, if it is not None.
+    """
+
+    key: bytes
+    first: int
+    otherwise: ColumnElement[bool] | None
+
+
+def lookups(
+    asked: EventFilter, dialect: Dialect, indexed: Mapping[str, int]
+) -> tuple[list[Lookup], list[ColumnElement[bool]]]:
+    """What a filter asks of messages' own names: by the index, and by the events themselves.
+
+    ``indexed`` says of fields from which event on they are in the index.
+    """
+    by_index, by_event = [], []
+    for field, value in asked.named:
+        key = search_key(field, value)
+        if field == CONVERSATION:  # rules say where a message has it: only the index knows
+            by_index.append(Lookup(key, 0, None))
+        elif field in indexed:
+            first = indexed[field]
+            by_index.append(Lookup(key, first, _property(field, value, dialect)))
+        else:
+            by_event.append(_property(field, value, dialect))
+    return by_index, by_event
+
+
+def has_key(lookup: Lookup) -> ColumnElement[bool]:
+    """Whether an event has a value."""
+    its = tables.keys.alias().c
+    indexed = exists().where(
+        its.trace_id == tables.events.c.trace_id,
+        its.event_id == tables.events.c.id,
+        its.key == lookup.key,
+    )
+    if lookup.otherwise is None:
+        return indexed
+    before = tables.events.c.id < lookup.first
+    return or_(and_(~before, indexed), and_(before, lookup.otherwise))
+
+
+def _property(field: str, value: str, dialect: Dialect) -> ColumnElement[bool]:
+    name = field.removeprefix(HEADER)
+    path = (name,) if name == field else ("headers", name)
+    return dialect.property_text(tables.events.c.properties, *path) == value
 
 
 def _plain(asked: EventFilter) -> Iterator[ColumnElement[bool]]:

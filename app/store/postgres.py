@@ -25,7 +25,7 @@ from sqlalchemy import (
     text,
 )
 from sqlalchemy.dialects import postgresql
-from sqlalchemy.dialects.postgresql import JSONB, Insert
+from sqlalchemy.dialects.postgresql import JSON, JSONB, Insert
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import NullPool
 
@@ -208,6 +208,12 @@ class Postgres:
     ) -> ColumnElement[bool]:
         """Whether bytes contain others."""
         return func.position(literal(part).op("IN")(column)) > 0
+
+    def property_text(self, column: ColumnElement[str], *path: str) -> ColumnElement[str | None]:
+        """A value in a JSON object, as text: under a name, or under the name of an object in it."""
+        # One NUL in any of the values, and the server refuses to read the whole.
+        readable = cast(func.replace(column, r"\u0000", r"\ufffd"), JSON)
+        return func.json_extract_path_text(readable, *path)
 
     def elements(self, column: ColumnElement[str]) -> TableValuedAlias:
         """The texts in a JSON array, as a table with the column ``value``."""

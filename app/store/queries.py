@@ -7,17 +7,18 @@ would make a database either sort all their events or wade through everybody els
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 from sqlalchemy import ColumnElement, Select, func, select, union_all
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from app.store import tables
+from app.store import keys, tables
 from app.store.engine import Dialect
 from app.store.events import by_id, by_ids, found_by_ids
-from app.store.filters import conditions, within
+from app.store.filters import Lookup, conditions, has_key, lookups, within
+from app.store.keys import is_searched
 from app.store.subject import Subject, reads
 from app.store.times import ids_between
 from app.stored.filters import EventFilter
@@ -29,12 +30,54 @@ from model.event import EVERYTHING, Event, Large
 MOST_LISTS = 400
 
 
+class _Part(NamedTuple):
+    """Some of the events that are meant, as a query without columns, and the column of their id."""
+
+    query: Select[Any]
+    id: ColumnElement[int]
+
+
 class _Scope(msgspec.Struct, frozen=True):
-    """The traces to look in, and the conditions on their events."""
+    """The traces to look in, and the conditions on their events.
+
+    ``lookups`` are values that the index has the events of: the first of them leads, and only its
+    events are held to everything else. ``bounds`` are conditions on ids alone.
+    """
 
     traces: list[int]
     total: int
     conditions: list[ColumnElement[bool]]
+    lookups: list[Lookup]
+    bounds: list[Callable[[ColumnElement[int]], ColumnElement[bool]]]
+
+    def parts(self, numbers: list[int]) -> list[_Part]:
+        """The events of some of the traces: one part, or two of which the first has lesser ids.
+
+        It is two if a part of the events is older than the index.
+        """
+        if not self.lookups:
+            return [self._looked_through(numbers)]
+        leads, *others = self.lookups
+        its = tables.keys.c
+        query = (
+            select()
+            .join_from(tables.keys, tables.events, tables.events.c.id == its.event_id)
+            .where(_in_traces(its.trace_id, numbers), its.key == leads.key, is_searched(its.roles))
+            .where(*(bound(its.event_id) for bound in self.bounds))
+            .where(*self.conditions, *map(has_key, others))
+        )
+        if leads.otherwise is None:
+            return [_Part(query, its.event_id)]
+        before = self._looked_through(
+            numbers, tables.events.c.id < leads.first, leads.otherwise, *map(has_key, others)
+        )
+        return [before, _Part(query.where(its.event_id >= leads.first), its.event_id)]
+
+    def _looked_through(self, numbers: list[int], *more: ColumnElement[bool]) -> _Part:
+        its = tables.events.c
+        bounds = (bound(its.id) for bound in self.bounds)
+        query = select().select_from(tables.events).where(_in_traces(its.trace_id, numbers))
+        return _Part(query.where(*bounds, *self.conditions, *more), its.id)
 
 
 class Events(Subject):
@@ -122,8 +165,7 @@ class Events(Subject):
                         connection, scope, descending, page_size, offset
                     )
                 if by_position is None:
-                    query = _ids(scope, sort, descending, limit=page_size, offset=offset)
-                    ids = await _selected(connection, query)
+                    ids = await _ids(connection, scope, sort, descending, page_size, offset)
                 else:
                     ids = by_position
             found = await found_by_ids(connection, ids, large)
@@ -150,11 +192,10 @@ class Events(Subject):
     ) -> Sequence[int]:
         scope = await _scope(connection, self.database.dialect, asked, after)
         if after is not None:
-            scope.conditions.append(tables.events.c.id > within(after))
+            scope.bounds.append(lambda event_id: event_id > within(after))
         if before is not None:
-            scope.conditions.append(tables.events.c.id < within(before))
-        query = _ids(scope, Sort.id, descending=after is None, limit=limit, offset=0)
-        return await _selected(connection, query)
+            scope.bounds.append(lambda event_id: event_id < within(before))
+        return await _ids(connection, scope, Sort.id, after is None, limit, 0)
 
     @reads
     async def last_id(self, connection: AsyncConnection) -> int:
@@ -181,22 +222,29 @@ async def _scope(
         query = query.where(tables.traces.c.last_event_id > within(after))
     found = (await connection.execute(query)).all()
     narrowed = conditions(asked, dialect)
+    indexed = await keys.indexed(connection) if asked.named else {}
+    by_index, by_event = lookups(asked, dialect, indexed)
     first, end = await ids_between(
         connection,
         None if asked.since is None else within(asked.since),
         None if asked.until is None else within(asked.until),
     )
+    scope = _Scope(
+        [row[0] for row in found], sum(row[1] for row in found), narrowed + by_event, by_index, []
+    )
     if first is not None and end is not None:
-        narrowed += [tables.events.c.id >= first, tables.events.c.id < end]
-    return _Scope([row[0] for row in found], sum(row[1] for row in found), narrowed)
+        scope.bounds.append(lambda event_id: event_id >= first)
+        scope.bounds.append(lambda event_id: event_id < end)
+    return scope
 
 
 async def _count(connection: AsyncConnection, asked: EventFilter, scope: _Scope) -> int:
     if asked.names_traces_alone or not scope.traces:
         return scope.total  # kept with each trace
-    query = select(func.count()).select_from(tables.events)
-    query = query.where(tables.events.c.trace_id.in_(scope.traces), *scope.conditions)
-    return int((await connection.execute(query)).scalar_one())
+    counted = 0
+    for part in scope.parts(scope.traces):
+        counted += (await connection.execute(part.query.add_columns(func.count()))).scalar_one()
+    return counted
 
 
 async def _ids_without_holes(
@@ -220,24 +268,48 @@ async def _ids_without_holes(
     return ids[offset : offset + limit]
 
 
-def _ids(
-    scope: _Scope, sort: Sort, descending: bool, limit: int, offset: int
-) -> Select[Any] | None:
-    """A query for ids in order; None if there is no trace to look in."""
-    lists = [
-        select(tables.events.c.id, tables.events.c[sort].label("key"))
-        .where(_in_traces(numbers), *scope.conditions)
-        .order_by(*_order(tables.events.c[sort], tables.events.c.id, descending))
-        .limit(limit + offset)
-        for numbers in _shares(scope.traces)
-    ]
-    if not lists:
-        return None
+async def _ids(
+    connection: AsyncConnection,
+    scope: _Scope,
+    sort: Sort,
+    descending: bool,
+    limit: int,
+    offset: int,
+) -> Sequence[int]:
+    """Ids in order."""
+    shares = [scope.parts(numbers) for numbers in _shares(scope.traces)]
+    if not shares:
+        return []
+    parts = [*zip(*shares, strict=True)]
+    if len(parts) == 1:
+        query = _merged(parts[0], sort, descending, limit, offset)
+        return [row[0] for row in await connection.execute(query)]
+    # Those looked through are only looked for where the others do not fill the list.
+    by_id = sort is Sort.id
+    found: list[tuple[Any, int]] = []
+    for each in reversed(parts) if descending else parts:
+        missing = limit + offset - (len(found) if by_id else 0)
+        if missing > 0:
+            query = _merged(each, sort, descending, missing, 0)
+            found += [(key, event_id) for event_id, key in await connection.execute(query)]
+    found.sort(reverse=descending)
+    return [event_id for _, event_id in found[offset : offset + limit]]
+
+
+def _merged(
+    parts: Sequence[_Part], sort: Sort, descending: bool, limit: int, offset: int
+) -> Select[Any]:
+    """A query for ids in order, and what they are ordered by."""
+    lists = []
+    for query, event_id in parts:
+        key = event_id if sort is Sort.id else tables.events.c[sort]
+        columns = query.add_columns(event_id.label("id"), key.label("key"))
+        lists.append(columns.order_by(*_order(key, event_id, descending)).limit(limit + offset))
     if len(lists) == 1:
         return lists[0].limit(limit).offset(offset)
     merged = union_all(*(select(each.subquery()) for each in lists)).subquery()
     return (
-        select(merged.c.id)
+        select(merged.c.id, merged.c.key)
         .order_by(*_order(merged.c.key, merged.c.id, descending))
         .limit(limit)
         .offset(offset)
@@ -251,19 +323,11 @@ def _order(
     return [column.desc() for column in by] if descending else by
 
 
-def _in_traces(numbers: list[int]) -> ColumnElement[bool]:
-    if len(numbers) == 1:
-        return tables.events.c.trace_id == numbers[0]
-    return tables.events.c.trace_id.in_(numbers)
+def _in_traces(column: ColumnElement[int], numbers: list[int]) -> ColumnElement[bool]:
+    return column == numbers[0] if len(numbers) == 1 else column.in_(numbers)
 
 
 def _shares(numbers: list[int]) -> list[list[int]]:
     """Traces that share a list: one per list, unless there are more than the database merges."""
     lists = min(len(numbers), MOST_LISTS)
     return [numbers[start::lists] for start in range(lists)]
-
-
-async def _selected(connection: AsyncConnection, query: Select[Any] | None) -> list[int]:
-    if query is None:
-        return []
-    return [row[0] for row in await connection.execute(query)]

@@ -20,7 +20,7 @@ from sqlalchemy import ColumnElement, Select, delete, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import ConflictError, NotFoundError
-from app.store import gaps, quarantine, tables, times
+from app.store import gaps, keys, quarantine, tables, times
 from app.store.batches import remove_copies
 from app.store.leases import lock_trace
 from app.store.subject import Subject, reads, writes
@@ -105,6 +105,7 @@ class Retention(Subject):
         ended = await _remove_participants(connection, trace_id, before_id)
         if (gone.rowcount, ended) != (plan.events, len(plan.participants)):
             raise ConflictError("the trace has gone on since its retention was planned")
+        await keys.forget_before(connection, trace_id, before_id)
         await gaps.forget_before(connection, trace_id, before_id)
         await quarantine.forget_until(connection, trace_id, plan.until)
         await times.forget_pruned(connection)

@@ -19,6 +19,13 @@ from model.event import Field
 
 Row: TypeAlias = tuple[Any, ...]
 
+
+# What a key is to its event, added up; what is `IS_ID` alone is not indexed. Plain numbers: an
+# enum's take longer than all the rest.
+IS_ID = 1  # others name it by this
+IS_CONVERSATION = 2  # it shares this with what belongs together
+IS_FOUND_BY = 4  # people look for it by this
+
 _encode = msgspec.json.Encoder().encode
 
 
@@ -80,6 +87,32 @@ def copy_rows(trace_id: int, copies: Iterable[Copy]) -> list[Row]:
         (trace_id, copy.number, copy.queue, copy.fingerprint, copy.cause.id, copy.recorded_at)
         for copy in copies
     ]
+
+
+def key_rows(trace_id: int, events: Iterable[StampedEvent]) -> list[Row]:
+    """Rows of what the events' messages say of themselves; one for each key of an event."""
+    rows: list[Row] = []
+    for event in events:
+        names = event.names
+        if names.ids or names.conversations or names.found_by:
+            roles = dict.fromkeys(names.ids, IS_ID)
+            for key in names.conversations:
+                roles[key] = roles.get(key, 0) | IS_CONVERSATION
+            for key in names.found_by:
+                roles[key] = roles.get(key, 0) | IS_FOUND_BY
+            event_id = event.reference.id
+            rows += [(trace_id, event_id, key, all_of) for key, all_of in roles.items()]
+    return rows
+
+
+def edge_rows(trace_id: int, events: Iterable[StampedEvent]) -> list[Row]:
+    """Rows of the causes that events name; these must have their ids already."""
+    rows = {}
+    for event in events:
+        for edge in event.edges:
+            its = (event.reference.id, edge.cause.id, edge.rule)
+            rows[its] = (trace_id, *its, int(edge.kind))
+    return [*rows.values()]
 
 
 def quarantine_values(trace_id: int, unreadable: Iterable[Unreadable]) -> list[dict[str, Any]]:

@@ -16,10 +16,14 @@ from sqlalchemy import (
     Connection,
     Table,
     TableValuedAlias,
+    Text,
+    case,
+    cast,
     event,
     false,
     func,
     literal,
+    select,
 )
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.dialects.sqlite import Insert
@@ -208,6 +212,16 @@ class Sqlite:
     ) -> ColumnElement[bool]:
         """Whether bytes contain others."""
         return func.instr(column, part) > 0
+
+    def property_text(self, column: ColumnElement[str], *path: str) -> ColumnElement[str | None]:
+        """A value in a JSON object, as text: under a name, or under the name of an object in it."""
+        # By a bound name: no path in SQLite's notation can hold every name.
+        where = "$" if len(path) == 1 else f"$.{path[0]}"
+        entries = func.json_each(column, where).table_valued("key", "value", "type")
+        words = {each: literal(each) for each in ("true", "false")}
+        value = case(words, value=entries.c.type, else_=cast(entries.c.value, Text))
+        found = select(value).where(entries.c.key == path[-1]).limit(1)
+        return found.correlate_except(entries).scalar_subquery()
 
     def elements(self, column: ColumnElement[str]) -> TableValuedAlias:
         """The texts in a JSON array, as a table with the column ``value``."""

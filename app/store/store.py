@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from sqlalchemy import select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from app.store import tables
+from app.store import keys, tables
 from app.store.aliases import Aliases
 from app.store.batches import Batches, Bounds
 from app.store.causality import Causality
@@ -73,6 +73,7 @@ class Store:
         query_seconds: float = 15.0,
         searches: int = 4,
         service: str | None = None,
+        indexed_headers: Collection[str] | None = None,
         clock: Callable[[], int] = now,
     ) -> Store:
         """Connect to a database whose tables are up to date (`app.store.migrate`).
@@ -80,13 +81,19 @@ class Store:
         Of each message's body ``payload_max_bytes`` are kept, of unreadable messages
         ``quarantine_max`` a trace; a list of events may take ``query_seconds``, and ``searches``
         of them are looked for at a time, where a filter has to be held to every event. ``service``
-        is the service whose store this is; none of its children's is.
+        is the service whose store this is; none of its children's is. ``indexed_headers`` are the
+        headers whose values it gives as keys from now on, the same in all services on a database;
+        None for whoever stores no events.
         Raises `SettingsError`, which says what to do, and `OutageError`.
         """
         database = Database(database_url, query_seconds, searches, service)
         try:
             await database.write(check_schema)
             name = await database.read(_name)
+            if indexed_headers is not None:
+                await database.write(
+                    lambda writing: keys.declare(writing, database.dialect, indexed_headers)
+                )
         except BaseException:
             await database.close()
             raise

@@ -181,6 +181,53 @@ events = Table(
     ),
 )
 
+# What messages say of themselves: each key that stands in an event's message, and what it is there
+# (`app.store.rows.IS_ID` …). By trace first: retention removes a prefix of a trace's.
+keys = Table(
+    "keys",
+    metadata,
+    Column("trace_id", Integer, primary_key=True, autoincrement=False),
+    Column("event_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("key", LargeBinary, primary_key=True),
+    Column("roles", SmallInteger, nullable=False),
+    # Names by which nobody but the tracker asks need no index, and would be most of its cost: keys
+    # come in no order, so each is on another page. With the roles it holds the whole answer, or
+    # SQLite would rather go through all keys of the trace.
+    Index(
+        "ix_keys_search",
+        "trace_id",
+        "key",
+        "event_id",
+        "roles",
+        sqlite_where=text("roles > 1"),
+        postgresql_where=text("roles > 1"),
+    ),
+    sqlite_with_rowid=False,
+)
+
+# The links that were found: from a publish to the delivery, or the publish, that it names as its
+# cause.
+edges = Table(
+    "edges",
+    metadata,
+    Column("trace_id", Integer, nullable=False),
+    Column("effect_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("cause_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("rule", Text, primary_key=True),
+    Column("kind", SmallInteger, nullable=False),  # `model.words.LinkKind`
+    Index(None, "trace_id", "cause_id"),
+    sqlite_with_rowid=False,
+)
+
+# The fields whose values are among the keys, and from which event on: values of those before, and
+# of all other fields, are looked for in the events themselves.
+indexed_fields = Table(
+    "indexed_fields",
+    metadata,
+    Column("field", Text, primary_key=True),  # message_id, correlation_id, header.NAME
+    Column("from_event_id", BigInteger, nullable=False),
+)
+
 # The times of each 4096 consecutive ids: they turn "since" and "until" into bounds of ids. Times
 # are only nearly in the order of ids: batches of several traces interleave, clocks are set.
 blocks = Table(
@@ -297,11 +344,14 @@ __all__ = [
     "channels",
     "connections",
     "copies",
+    "edges",
     "event_ids",
     "events",
     "gaps",
+    "indexed_fields",
     "installation",
     "jobs",
+    "keys",
     "metadata",
     "participants",
     "quarantine",

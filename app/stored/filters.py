@@ -6,6 +6,10 @@ import msgspec
 
 from model.words import EventType, Match
 
+CONVERSATION = "conversation"
+HEADER = "header."
+"""What the fields of `EventFilter.named` for a header's value begin with."""
+
 
 class EventFilter(msgspec.Struct, frozen=True, kw_only=True):
     """What an event must be; a field that is None asks for nothing.
@@ -15,7 +19,9 @@ class EventFilter(msgspec.Struct, frozen=True, kw_only=True):
     ``routing_key`` asks for one of the event's keys, ``q`` for a part of the exchange's or the
     queue's name, of a routing key or of the stored payload. With ``use_regex`` exchange, queue,
     connection, user, participant_name and routing_key are regular expressions (RE2's), found
-    anywhere in the name.
+    anywhere in the name. ``message_id``, ``correlation_id`` and the values of ``headers`` (name,
+    value) are the message's, whole; ``conversation`` is a value that it shares with what belongs
+    together, such as a trace id.
     """
 
     vhosts: frozenset[str] | None = None
@@ -34,12 +40,27 @@ class EventFilter(msgspec.Struct, frozen=True, kw_only=True):
     since: int | None = None
     until: int | None = None
     q: str | None = None
+    message_id: str | None = None
+    correlation_id: str | None = None
+    conversation: str | None = None
+    headers: tuple[tuple[str, str], ...] = ()
     use_regex: bool = False
 
     @property
     def names_traces_alone(self) -> bool:
         """Whether every event of the virtual hosts it names is asked for."""
         return self == EventFilter(vhosts=self.vhosts, vhost=self.vhost, use_regex=self.use_regex)
+
+    @property
+    def named(self) -> list[tuple[str, str]]:
+        """What it asks of a message's own names, as (field, value)."""
+        plain = {
+            "message_id": self.message_id,
+            "correlation_id": self.correlation_id,
+            CONVERSATION: self.conversation,
+        }
+        found = [(field, value) for field, value in plain.items() if value is not None]
+        return found + [(f"{HEADER}{name}", value) for name, value in self.headers]
 
     @property
     def visible(self) -> frozenset[str] | None:

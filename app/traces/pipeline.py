@@ -15,6 +15,7 @@ from app.traces.ports import Introducer, Source, TraceStore
 from app.traces.retention import Retention
 from app.traces.supervisor import Supervisor
 from app.tracker import Bounds, Places, Policy, Quiet, Restored, Tracker
+from app.tracker.links import BUILT_IN, Rules
 
 
 class PipelineSettings(msgspec.Struct, frozen=True):
@@ -29,6 +30,18 @@ class PipelineSettings(msgspec.Struct, frozen=True):
     audit_seconds: float = 5.0
     retention: Retention = Retention()
     shared_places: tuple[str, ...] = ()
+    links: bool = True  # whether publishes join the causes that they name
+    indexed_headers: tuple[str, ...] = ()
+
+    @property
+    def rules(self) -> Rules:
+        """What messages name as their causes, and what they are found by."""
+        return Rules(BUILT_IN if self.links else (), indexed=self.indexed_headers)
+
+    async def restored(self, store: TraceStore, trace: Trace) -> Restored:
+        """A trace's last checkpoint; raises `OutageError`."""
+        bounds = self.bounds
+        return await store.checkpoints.restore(trace.id, bounds.handovers, bounds.named)
 
     def tracker(self, trace: Trace, restored: Restored) -> Tracker:
         """The trace's tracker, as of its checkpoint; raises `UnreadableCheckpointError`."""
@@ -38,6 +51,7 @@ class PipelineSettings(msgspec.Struct, frozen=True):
             restored,
             quiet=Quiet(trace.quiet),
             places=Places(self.shared_places),
+            rules=self.rules,
         )
 
 

@@ -165,7 +165,7 @@ class Leases(Protocol):
 class Checkpoints(Protocol):
     """Where a tracker continues from (`app.store.checkpoints`)."""
 
-    async def restore(self, trace_id: int, handovers: int) -> Restored: ...
+    async def restore(self, trace_id: int, handovers: int, named: int) -> Restored: ...
 
 
 class ServiceStore(Protocol):

@@ -69,8 +69,7 @@ class Recorder:
         """
         trace = pipeline.trace
         pipeline.gaps.epoch = epoch = await pipeline.store.leases.take(trace.id, trace.holder)
-        handovers = pipeline.settings.bounds.handovers
-        restored = await pipeline.store.checkpoints.restore(pipeline.trace.id, handovers)
+        restored = await pipeline.settings.restored(pipeline.store, trace)
         try:
             return cls(pipeline, restored, epoch)
         except UnreadableCheckpointError as error:

@@ -236,12 +236,11 @@ class TraceRegistry:
         """
         trace = await self._known(vhost)
         await self._check_here(trace)
-        handovers = self._settings.bounds.handovers
-        restored = await self._store.checkpoints.restore(trace.id, handovers)
+        restored = await self._settings.restored(self._store, trace)
         if _is_readable(trace, self._settings, restored):
             raise ConflictError(f"the checkpoint of the trace of {vhost!r} can be read")
         async with self._resting(vhost) as (trace, epoch):
-            restored = await self._store.checkpoints.restore(trace.id, handovers)
+            restored = await self._settings.restored(self._store, trace)
             state, lost = rebuilt(restored)
             reason = f"the trace was reset, as its checkpoint could not be read; lost are {lost}"
             await self._store.gaps.open(
@@ -361,7 +360,7 @@ class TraceRegistry:
 
     async def _retain(self, trace: Trace, retention: Retention, epoch: int | None = None) -> Pruned:
         settings = self._settings
-        restored = await self._store.checkpoints.restore(trace.id, settings.bounds.handovers)
+        restored = await settings.restored(self._store, trace)
         try:
             tracker = settings.tracker(trace, restored)
         except UnreadableCheckpointError as error:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
+from app.tracker.links.names import NO_NAMES, Edge, Key, Names
 from app.tracker.records import Channel, Record
 from itc import Stamp, unpack
 from model.words import Match
@@ -20,7 +21,7 @@ class Reference:
     stores the batch, so that over all virtual hosts id order is commit order and a reader that
     has seen id n never finds a smaller one later. The store fills it in; nobody else does.
     ``packed`` is the clock as it is stored. ``waiting`` counts the copies that nobody was handed
-    yet.
+    yet. ``names`` are what its message says, None where that is to be read again.
 
     A clock that is likely to be joined is held as a tree too, which shares most of its nodes with
     those of its time. One that is not is left to `rest`: packed it takes a tenth of the memory, but
@@ -28,7 +29,7 @@ class Reference:
     among others of its time, 140 KB alone, 1.2 KB packed, 0.36 ms to unpack.
     """
 
-    __slots__ = ("_clock", "id", "lamport", "packed", "waiting")
+    __slots__ = ("_clock", "id", "lamport", "names", "packed", "waiting")
 
     def __init__(
         self, clock: Stamp | None, packed: bytes, lamport: int, event_id: int | None = None
@@ -38,6 +39,7 @@ class Reference:
         self.lamport = lamport
         self.id = event_id
         self.waiting = 0
+        self.names: Names | None = None
 
     @property
     def clock(self) -> Stamp:
@@ -56,7 +58,8 @@ class StampedEvent(msgspec.Struct, frozen=True):
     channel; the AMQP channel number is the record's. ``seq`` counts the participant's events from
     1. ``quiet`` traffic is matched, and joins no clocks. ``height`` is what the stamp raised the
     participant's interval to: with the interval itself it is the event's dot, and an event f is at
-    or after this one exactly when ``f.stamp.height_at(interval) >= height``.
+    or after this one exactly when ``f.stamp.height_at(interval) >= height``. ``names`` are what the
+    message says of causes, ``edges`` the causes that it names and that were found.
     """
 
     record: Record
@@ -72,6 +75,8 @@ class StampedEvent(msgspec.Struct, frozen=True):
     fingerprint: bytes
     reference: Reference
     quiet: bool = False
+    names: Names = NO_NAMES
+    edges: tuple[Edge, ...] = ()
 
 
 class ChannelState(msgspec.Struct, frozen=True):
@@ -152,11 +157,27 @@ class Handover(msgspec.Struct, frozen=True):
     cause: Reference
 
 
+class NamedEvent(msgspec.Struct, frozen=True):
+    """A past event that carries keys by which later messages may name it.
+
+    ``participant`` is the number of whoever acted, ``height`` the event's own. ``message`` is the
+    publish that it is or that it received, or its id; None where that was not seen.
+    """
+
+    keys: tuple[Key, ...]
+    is_delivery: bool
+    participant: int
+    height: int
+    reference: Reference
+    message: Reference | int | None
+
+
 class Restored(msgspec.Struct):
     """Everything a tracker needs to go on exactly where the last checkpoint left it.
 
     ``participants`` come with stamp and id of their last event, which the store looks up;
-    ``handovers`` are the last matched deliveries, oldest first, as many as the tracker asked for.
+    ``handovers`` are the last matched deliveries, ``named`` the last events that have keys, oldest
+    first, as many as the tracker asked for.
     The rest is for whoever feeds the tracker: the ``window`` and the ``ledger`` that came with the
     last batch, the last event's id (0 before the first) and when it was recorded (before the
     first, when the trace was made).
@@ -171,3 +192,4 @@ class Restored(msgspec.Struct):
     ledger: bytes | None = None
     last_event_id: int = 0
     recorded_at: int = 0
+    named: list[NamedEvent] = []

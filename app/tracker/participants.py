@@ -55,12 +55,19 @@ class Participant:
         if self.ground is not ground:
             self.stamp, self.ground = self.stamp.join(ground), ground
 
-    def advance(self, cause: Reference | None) -> Reference:
-        """Stamp the participant's next event, and return the reference to it."""
-        before = self.stamp if cause is None else self.stamp.join(cause.clock)
+    def advance(self, cause: Reference | None, named: Iterable[Reference] = ()) -> Reference:
+        """Stamp the participant's next event, and return the reference to it.
+
+        It comes after its cause and after what it names.
+        """
+        before, lamport = self.stamp, self.lamport
+        if cause is not None:
+            before, lamport = before.join(cause.clock), max(lamport, cause.lamport)
+        for each in named:
+            before, lamport = before.join(each.clock), max(lamport, each.lamport)
         self.stamp = before.event()
         self.seq += 1
-        self.lamport = 1 + (self.lamport if cause is None else max(self.lamport, cause.lamport))
+        self.lamport = 1 + lamport
         self.height = self.stamp.height_at(self.interval)
         # Packed here, while the tree is in the processor's cache.
         self.last = Reference(self.stamp.peek(), pack(self.stamp), self.lamport)
@@ -118,6 +125,7 @@ class Participants:
         self._by_channel: dict[Channel, tuple[int, Participant]] = {}  # a channel's key and owner
         self._by_connection: defaultdict[str, list[Channel]] = defaultdict(list)
         self._by_key: dict[str, Participant] = {}
+        self._by_number: dict[int, Participant] = {}
         # What users' clients on a connection are called, as they were introduced.
         self._clients: dict[str, dict[str, str | None]] = {}
         # Who acts on connections of which the client's name decides that.
@@ -154,7 +162,7 @@ class Participants:
         decided: Mapping[str, Mapping[str, Identity]],
     ) -> None:
         """Fill in from a checkpoint: (state, stamp and id of the last event) and channels."""
-        by_number = {}
+        by_number = self._by_number
         for state, stamp, last_event_id in participants:
             participant = Participant.restored(state, stamp, last_event_id, self._policy)
             self._by_key[state.key] = by_number[state.number] = participant
@@ -167,9 +175,22 @@ class Participants:
         assumed = (*(each.identity for each in self._by_key.values()), *coming)
         self._assumed_keys = {each.key for each in assumed if each.assumed}
 
+    def numbered(self, number: int) -> Participant | None:
+        """A participant by its number; None where it has gone."""
+        return self._by_number.get(number)
+
     def knows(self, channel: Channel) -> bool:
         """Whether a channel has acted, as far as events of it are stored."""
         return channel in self._by_channel
+
+    def where(self, channel: Channel) -> tuple[int, str | None]:
+        """The number of the participant behind a channel (0: it did not act yet), and its place."""
+        known = self._by_channel.get(channel)
+        if known is not None:
+            return known[1].number, known[1].identity.place
+        identity = self._identity_of(channel)
+        participant = self._by_key.get(identity.key)
+        return participant.number if participant else 0, identity.place
 
     def key_of(self, channel: Channel) -> str:
         """Return the key of the participant behind a channel, whether or not it acted yet."""
@@ -261,10 +282,14 @@ class Participants:
         return known
 
     def advance(
-        self, channel_key: int, participant: Participant, cause: Reference | None
+        self,
+        channel_key: int,
+        participant: Participant,
+        cause: Reference | None,
+        named: Iterable[Reference] = (),
     ) -> Reference:
         """Stamp a participant's next event, on one of its channels; return the reference to it."""
-        reference = participant.advance(cause)
+        reference = participant.advance(cause, named)
         if self._shares:
             self._lasts.note(channel_key, reference)
         return reference
@@ -281,6 +306,7 @@ class Participants:
         gone = [p for p in self._by_key.values() if _ended_before(p, event_id)]
         for participant in gone:
             del self._by_key[participant.identity.key]
+            del self._by_number[participant.number]
             self._ended.discard(participant.identity.key)
             self._assumed_keys.discard(participant.identity.key)
             self._pool.give_back(participant.interval, participant.height)
@@ -315,7 +341,7 @@ class Participants:
         if participant is None:
             interval, base = self._pool.take()
             participant = Participant(self.next_participant, identity, interval, base)
-            self._by_key[identity.key] = participant
+            self._by_key[identity.key] = self._by_number[participant.number] = participant
             self.next_participant += 1
         key, self.next_channel_key = self.next_channel_key, self.next_channel_key + 1
         self._new_channels.append(ChannelState(key, channel, participant.number))

@@ -20,33 +20,42 @@ from typing import TypeAlias
 
 import msgspec
 
+from app.tracker.links.names import NO_NAMES, Key, Names
 from app.tracker.records import Deliver, Publish
 
 # A queue, a fingerprint there, and whether it is a handover that is wanted or brought, not a copy.
+# Or no queue, and a key by which a delivery can be named.
 Place: TypeAlias = tuple[str, bytes, bool]
 
 
 class Held(msgspec.Struct, frozen=True):
     """A record that waits, with the time it reached us (µs).
 
-    ``since`` is the same in the tracker's own time, by which it waits.
+    ``since`` is the same in the tracker's own time, by which it waits. ``names`` is what its
+    message says of causes.
     """
 
     record: Publish | Deliver
     at: int
     fingerprint: bytes
     since: int = 0
+    names: Names = NO_NAMES
 
     def brings(self) -> list[Place]:
-        """Where it will put something that a delivery may wait for."""
-        return places_of(self.record, self.fingerprint)
+        """Where it will put something that another record may wait for."""
+        return places_of(self.record, self.fingerprint, self.names)
 
 
-def places_of(record: Publish | Deliver, mark: bytes) -> list[Place]:
-    """Where a record puts copies, or a handover if it is matched."""
+def places_of(record: Publish | Deliver, mark: bytes, names: Names) -> list[Place]:
+    """Where a record puts copies, or a handover if it is matched, and what it is named by."""
     if isinstance(record, Publish):
         return [(queue, mark, False) for queue in record.routed_queues]
-    return [(record.queue, mark, True)]
+    return [(record.queue, mark, True), *map(named_by, names.ids)]
+
+
+def named_by(key: Key) -> Place:
+    """Where a delivery has to come that a publish names by a key."""
+    return "", key, True
 
 
 class ReorderWindow:

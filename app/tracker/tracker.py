@@ -16,12 +16,16 @@ from msgspec.structs import replace
 from app.tracker.events import Checkpoint, Restored, StampedEvent
 from app.tracker.fingerprint import fingerprint
 from app.tracker.identity import Identity, Places, Policy
+from app.tracker.links.linker import Linker
+from app.tracker.links.memory import LinkCount
+from app.tracker.links.names import NO_NAMES, Key, Names
+from app.tracker.links.rules import Rules
 from app.tracker.matching import Matcher
-from app.tracker.participants import Participants
+from app.tracker.participants import Participant, Participants
 from app.tracker.progress import Progress
 from app.tracker.quiet import Quiet
 from app.tracker.records import Channel, Deliver, Publish, Record
-from app.tracker.reorder import Held, Place, ReorderWindow, places_of
+from app.tracker.reorder import Held, Place, ReorderWindow, named_by, places_of
 from app.tracker.replies import Replies, is_reply
 from app.tracker.suspicion import Suspect, Suspicion
 from itc import IdPool, MalformedError
@@ -37,6 +41,7 @@ class Bounds(msgspec.Struct, frozen=True):
     reorder_window: int = 0  # on a cluster; on a single node no deliver overtakes its publish
     reorder_held: int = 10_000
     assumed: int = 64  # participants for connections of which nothing is known
+    named: int = 50_000  # events that later messages may name
 
 
 class Counters(msgspec.Struct):
@@ -74,6 +79,8 @@ class State(msgspec.Struct):
     decided: dict[str, dict[str, Identity]] = {}
     time: int = 0  # the tracker's own; 0 in checkpoints from before it had one
     heard: int = 0  # and the clock's at that time
+    links: dict[str, LinkCount] = {}  # by rule
+    forgot_named: bool = False
 
 
 encode_state = msgspec.msgpack.Encoder().encode
@@ -111,10 +118,12 @@ class Tracker:
         *,
         quiet: Quiet | None = None,
         places: Places | None = None,
+        rules: Rules | None = None,
     ) -> None:
         """Start from the seed, or go on exactly where ``restored`` left off.
 
-        ``policy`` and ``quiet`` belong to the trace; `Policy` says what shared ``places`` change.
+        ``policy``, ``quiet`` and ``rules`` belong to the trace; `Policy` says what shared
+        ``places`` change.
         """
         self.counters = Counters()
         self._policy, self._bounds = policy, bounds
@@ -128,6 +137,7 @@ class Tracker:
         self._replies = Replies()
         self._suspicion = Suspicion()
         self._participants = Participants(policy, self._places, assumed=bounds.assumed)
+        self._linker = Linker(rules or Rules(()), bounds.named, self._numbered)
         if restored is not None and restored.state:
             self._restore(restored)
 
@@ -167,10 +177,11 @@ class Tracker:
         publish = replies.direct_reply(record) if replies.are_awaited else None
         self._time.hear(now)
         if not self._window.span and not len(self._window):
-            events = [self._stamp(publish or record, now, fingerprint(record))]
+            events = [self._stamp(publish or record, now, fingerprint(record), None)]
         else:
             events = []
-            held = Held(publish or record, now, fingerprint(record), self._time.now)
+            names = self._linker.read(record)
+            held = Held(publish or record, now, fingerprint(record), self._time.now, names)
             self._admit(held, events)
             self._close_overdue(events)
         if publish is not None:
@@ -259,6 +270,7 @@ class Tracker:
         self._matcher.forget_before(event_id)
         gone = self._participants.retire_before(event_id)
         self._replies.keep(self._participants.knows)
+        self._linker.forget_before(event_id)
         return gone
 
     def totals(self) -> Totals:
@@ -285,6 +297,8 @@ class Tracker:
                 held=self._window.records(),
                 time=self._time.now,
                 heard=self._time.heard,
+                links=self._linker.counts,
+                forgot_named=self._linker.has_forgotten,
                 decided=self._participants.decided(
                     {held.record.channel.connection for held in self._window.records()}
                 ),
@@ -307,6 +321,7 @@ class Tracker:
         self._participants.next_channel_key = state.next_channel_key
         self._participants.restore(restored.participants, restored.channels, state.decided)
         self._replies.restore(restored.channels)
+        self._linker.restore(state.links, restored.named, has_forgotten=state.forgot_named)
         self._suspicion.restore(restored.handovers)
         before = [held.at for held in state.held] + [copy.recorded_at for copy in restored.copies]
         self._time = Progress(state.time or max(before, default=0), state.heard)
@@ -328,14 +343,26 @@ class Tracker:
 
     def _must_wait(self, arrival: Held) -> bool:
         record = arrival.record
-        return isinstance(record, Deliver) and self._matcher.is_early(record, arrival.fingerprint)
+        if isinstance(record, Deliver):
+            return self._matcher.is_early(record, arrival.fingerprint)
+        return bool(arrival.names.causes and self._missing(arrival))
+
+    def _missing(self, arrival: Held) -> list[Key]:
+        """What a publish names of which no delivery to its program has come."""
+        return self._linker.missing(
+            arrival.names, *self._participants.where(arrival.record.channel)
+        )
 
     def _await(self, name: str) -> None:
         """Note what a participant's head waits for."""
         head = self._window.head(name)
-        if head is not None and isinstance(head.record, Deliver):
-            places = partial(self._matcher.places, head.record, head.fingerprint)
-            self._window.await_places(name, places)
+        if head is not None:
+            self._window.await_places(name, partial(self._awaited, head))
+
+    def _awaited(self, head: Held) -> list[Place]:
+        if isinstance(head.record, Deliver):
+            return self._matcher.places(head.record, head.fingerprint)
+        return [named_by(key) for key in self._missing(head)]
 
     def _release_ready(self, events: list[StampedEvent], first: int) -> None:
         """Stamp the held records that the events from ``first`` on release, one by the other."""
@@ -358,9 +385,9 @@ class Tracker:
             self._release_ready(events, first)
 
     def _stamp_held(self, held: Held) -> StampedEvent:
-        return self._stamp(held.record, held.at, held.fingerprint)
+        return self._stamp(held.record, held.at, held.fingerprint, held.names)
 
-    def _stamp(self, record: Record, now: int, mark: bytes) -> StampedEvent:
+    def _stamp(self, record: Record, now: int, mark: bytes, names: Names | None) -> StampedEvent:
         channel_key, participant = self._participants.acting(record.channel)
         cause = None
         match = Match.none
@@ -369,12 +396,23 @@ class Tracker:
             match, cause = self._matcher.cause_of(record, mark)
             if match is Match.routed and self._replies.are_awaited and is_reply(record.queue):
                 match = Match.untraced
-        reference = self._participants.advance(channel_key, participant, None if quiet else cause)
+        if names is None:
+            names = self._linker.names_of(record, cause)
+        said = names
         if quiet:
             self.counters.quiet += 1
+            names = _found_alone(names)
+        edges = self._linker.edges(names, participant) if names.causes else ()
+        joined = [edge.cause for edge in edges if not edge.was_known]
+        reference = self._participants.advance(
+            channel_key, participant, None if quiet else cause, joined
+        )
+        if names.ids:
+            self._linker.note(names, participant, reference, record, cause)
         if isinstance(record, Publish):
             self.counters.published += 1
             participant.published += 1
+            reference.names = _without_causes(said)
             self._matcher.published(record.routed_queues, mark, reference, self._time.now)
             if "reply_to" in record.properties:
                 self._replies.note(channel_key, record)
@@ -401,7 +439,12 @@ class Tracker:
             fingerprint=mark,
             reference=reference,
             quiet=quiet,
+            names=names,
+            edges=edges,
         )
+
+    def _numbered(self, number: int) -> Participant | None:
+        return self._participants.numbered(number)
 
     def _count(self, match: Match) -> None:
         self.counters.received += 1
@@ -409,8 +452,19 @@ class Tracker:
             setattr(self.counters, name, getattr(self.counters, name) + 1)
 
 
+def _found_alone(names: Names) -> Names:
+    """What quiet traffic says: it can be found, and neither names nor is named."""
+    return Names(found_by=names.found_by) if names.found_by else NO_NAMES
+
+
+def _without_causes(names: Names) -> Names:
+    """What a publish's message says to whoever is handed it."""
+    return replace(names, causes=()) if names.causes else names
+
+
 def _places_of(event: StampedEvent) -> list[Place]:
     """Where an event has put something that a delivery may wait for."""
+    places = places_of(event.record, event.fingerprint, event.names)
     if isinstance(event.record, Deliver) and event.cause is None:
-        return []
-    return places_of(event.record, event.fingerprint)
+        return places[1:]  # no handover
+    return places

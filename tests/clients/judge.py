@@ -7,9 +7,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, TypeAlias
 
+from app.stored.causality import Via
 from model.event import Event
 from model.words import EventType
 from tests.clients.truth import Truth
+from tests.integration.conftest import Service
 
 Pair: TypeAlias = tuple[str, str]
 # The name that the programs gave an event's message, or None for a message that is not theirs.
@@ -27,6 +29,8 @@ class Verdict(NamedTuple):
     strange: list[str]  # stored messages that no program knows
     participants: dict[str, set[int]]  # program -> the participants that acted for it
     ids: dict[str, int]  # message -> the event of its publish
+    true: set[Pair]  # all true pairs
+    carried: set[Pair]  # those that messages alone led from one to the other of
 
     @property
     def recall(self) -> float:
@@ -47,6 +51,17 @@ class Verdict(NamedTuple):
             for participant in participants:
                 actors[participant].add(program)
         return [programs for programs in actors.values() if len(programs) > 1]
+
+
+async def linked(service: Service, verdict: Verdict) -> set[Pair]:
+    """(cause, effect) pairs of publishes that messages and links alone tell of."""
+    names = {event: message for message, event in verdict.ids.items()}
+    found: set[Pair] = set()
+    for event, effect in names.items():
+        walk = await service.store.causality.causes(event, limit=1_000, via=Via.links)
+        assert not walk.truncated
+        found |= {(names[cause.id], effect) for cause in walk.items if cause.id in names}
+    return found
 
 
 def judged(events: Sequence[Event], truth: Truth, name: Name) -> Verdict:
@@ -76,6 +91,8 @@ def judged(events: Sequence[Event], truth: Truth, name: Name) -> Verdict:
         sorted(stored - truth.publisher.keys()),
         _participants(truth, publishes, deliveries),
         {message: event.id for message, event in publishes.items()},
+        direct | indirect,
+        truth.carried,
     )
 
 

@@ -17,7 +17,15 @@ import pytest
 from playwright._impl._driver import compute_driver_executable
 
 from tests.clients.conftest import Pipeline
-from tests.clients.judge import Name, Verdict, celery_task, dramatiq_message, judged, message_id
+from tests.clients.judge import (
+    Name,
+    Verdict,
+    celery_task,
+    dramatiq_message,
+    judged,
+    linked,
+    message_id,
+)
 from tests.clients.programs.role import TARGETS
 from tests.integration.conftest import Service
 
@@ -32,6 +40,7 @@ class Library(NamedTuple):
     requests: int = 6
     declares: bool = False  # its programs declare their queues, with arguments of their own
     names: bool = True  # its programs can name their connections
+    links: bool = False  # its messages name their causes
 
 
 def by_hand(module: str, *words: str, requests: int = 6) -> Library:
@@ -78,6 +87,7 @@ LIBRARIES = {
         celery_task,
         requests=2,
         declares=True,
+        links=True,
     ),
     "kombu": by_hand("with_kombu"),
     "pika on one connection": by_hand("with_pika", "one"),
@@ -139,6 +149,11 @@ async def test_every_true_pair_is_before_and_programs_are_told_apart(
     assert_right(verdict)
     if LIBRARIES[library].names:
         assert_told_apart(verdict)
+    found = await linked(service, verdict)
+    print(library, len(found & verdict.true), "of", len(verdict.true), "by links")
+    assert found <= verdict.true, "no link is wrong"
+    if LIBRARIES[library].links:
+        assert found >= verdict.carried, "every named cause is found"
 
 
 async def all_missed_are_doubted(service: Service, vhost: str, verdict: Verdict) -> None:

@@ -12,7 +12,7 @@ its ids.
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -51,11 +51,12 @@ class Truth(NamedTuple):
     publisher: dict[str, str]  # message -> program
     handlers: dict[str, Counter[str]]  # message -> program -> how often it handled it
     causes: dict[str, frozenset[str]]  # message -> the messages because of which it was published
+    joined: set[tuple[str, str]]  # those (cause, effect) that came together outside the broker
 
     @classmethod
     def read(cls, folder: Path) -> Truth:
         """Read every diary in a folder."""
-        truth = cls({}, {}, {})
+        truth = cls({}, {}, {}, set())
         for path in sorted(folder.glob("*.jsonl")):
             for line in path.read_text().splitlines():
                 truth.note(path.stem, json.loads(line))
@@ -71,6 +72,7 @@ class Truth(NamedTuple):
                 self._add(message, because)
             case {"joined": str(message), "because": list(because)}:
                 self._add(message, because)
+                self.joined.update((cause, message) for cause in because)
             case {"handled": str(message)}:
                 self.handlers.setdefault(message, Counter())[program] += 1
             case _:
@@ -92,13 +94,25 @@ class Truth(NamedTuple):
     @property
     def indirect(self) -> set[tuple[str, str]]:
         """Each (cause, effect) with other messages between them, and only those."""
-        pasts: dict[str, set[str]] = {}
+        return _closed(self.direct) - self.direct
 
-        def past(message: str) -> set[str]:
-            if message not in pasts:
-                causes = self.causes.get(message, frozenset())
-                pasts[message] = set(causes).union(*map(past, causes))
-            return pasts[message]
+    @property
+    def carried(self) -> set[tuple[str, str]]:
+        """Each (cause, effect), direct or not, that messages alone led from one to the other."""
+        return _closed(self.direct - self.joined)
 
-        pairs = {(cause, effect) for effect in self.causes for cause in past(effect)}
-        return pairs - self.direct
+
+def _closed(direct: set[tuple[str, str]]) -> set[tuple[str, str]]:
+    """Each pair that these lead from one to the other of."""
+    causes: defaultdict[str, set[str]] = defaultdict(set)
+    for cause, effect in direct:
+        causes[effect].add(cause)
+    pasts: dict[str, set[str]] = {}
+
+    def past(message: str) -> set[str]:
+        if message not in pasts:
+            here = causes.get(message, set())
+            pasts[message] = here.union(*map(past, here))
+        return pasts[message]
+
+    return {(cause, effect) for effect in list(causes) for cause in past(effect)}

@@ -44,7 +44,7 @@ class FakeStore:
         self.epoch += 1
         return self.epoch
 
-    async def restore(self, trace_id: int, handovers: int) -> Restored:
+    async def restore(self, trace_id: int, handovers: int, named: int) -> Restored:
         await self.answers.wait()
         return Restored(b"", [], [], [], [], last_event_id=7)
 

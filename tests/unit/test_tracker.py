@@ -23,7 +23,7 @@ from app.tracker import (
     Tracker,
     matching,
 )
-from app.tracker.events import Reference
+from app.tracker.events import NamedEvent, Reference
 from itc import Relation, compare
 from model.words import Match
 from tests.unit.broker_model import Broker, Message, channel
@@ -72,6 +72,18 @@ class Store:
                 Handover(event.record.queue, event.fingerprint, event.cause)
                 for event in self.events
                 if isinstance(event.record, Deliver) and event.cause is not None
+            ],
+            named=[
+                NamedEvent(
+                    event.names.ids,
+                    isinstance(event.record, Deliver),
+                    event.participant,
+                    event.height,
+                    event.reference,
+                    event.cause if isinstance(event.record, Deliver) else event.reference,
+                )
+                for event in self.events
+                if event.names.ids
             ],
         )
 

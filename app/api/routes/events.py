@@ -11,6 +11,7 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from app.api.answers import Heavy, encoded_answer, events_answer
 from app.api.causality import (
     CLOCK_ALONE,
+    ORDERED,
     certainty,
     comparison,
     deliveries_view,
@@ -19,7 +20,7 @@ from app.api.causality import (
 from app.api.openapi import READING, READING_ONE, example
 from app.api.ports import Events
 from app.api.rights import check_rights
-from app.api.routes.queries import Form, ListQuery, WalkQuery
+from app.api.routes.queries import HEADERS, Form, ListQuery, WalkQuery
 from app.api.schemas.causality import Comparison, Deliveries, EventWalk
 from app.api.schemas.events import Event as EventModel
 from app.api.schemas.events import EventColumns, EventDetail, EventField, EventPage
@@ -30,6 +31,7 @@ from app.api.views import event_detail, field_views, json_answer, page_view
 from app.errors import NotFoundError
 from app.stored.causality import Walk
 from app.stored.pages import Sort
+from itc import compare
 from model.event import EVERYTHING, NOTHING_LARGE, Event, Large
 from model.gaps import Gap
 from model.sound import Soundness
@@ -50,6 +52,7 @@ OtherId = Annotated[
     "/itc_db",
     response_model=list[EventModel] | list[EventColumns] | EventPage,
     responses=READING,
+    openapi_extra=HEADERS,
 )
 async def list_events(
     query: Annotated[ListQuery, Query()], user: Reader, parts: Parts, request: Request
@@ -131,8 +134,8 @@ async def get_causes(
     """What happened before an event, nearest first."""
     event = await visible_event(parts.store.events, event_id, user, NOTHING_LARGE)
     limit = min(walk.limit, parts.settings.walk_limit_max)
-    async with parts.searches.for_walk(user.name, limit):
-        found = await parts.store.causality.causes(event_id, limit, walk.large)
+    async with parts.searches.for_walk(user.name, limit, walk.along):
+        found = await parts.store.causality.causes(event_id, limit, walk.large, walk.along)
     return await _walk_answer(event, _FIRST, found, walk, parts)
 
 
@@ -143,8 +146,8 @@ async def get_effects(
     """What happened after an event, nearest first."""
     event = await visible_event(parts.store.events, event_id, user, NOTHING_LARGE)
     limit = min(walk.limit, parts.settings.walk_limit_max)
-    async with parts.searches.for_walk(user.name, limit):
-        found = await parts.store.causality.effects(event_id, limit, walk.large)
+    async with parts.searches.for_walk(user.name, limit, walk.along):
+        found = await parts.store.causality.effects(event_id, limit, walk.large, walk.along)
     return await _walk_answer(event, _LAST, found, walk, parts)
 
 
@@ -181,7 +184,11 @@ async def compare_events(a: EventId, b: OtherId, user: Reader, parts: Parts) -> 
     one = await visible_event(parts.store.events, a, user, CLOCK_ALONE)
     other = await visible_event(parts.store.events, b, user, CLOCK_ALONE)
     spanned = await _spanned(of_one_trace(one, other), a, b, parts)
-    return json_answer(comparison(one, other, *spanned))
+    relation = compare(one.stamp, other.stamp)
+    path = None
+    if relation in ORDERED:
+        path = await parts.store.causality.path(min(a, b), max(a, b))
+    return json_answer(comparison(one, other, relation, path, *spanned))
 
 
 async def _spanned(

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Header, Query, Request, Response
 
 from app.api.openapi import answers
 from app.api.rights import reason_to_drop
-from app.api.routes.queries import LiveQuery
+from app.api.routes.queries import HEADERS, LiveQuery
 from app.api.services import Parts, Services
 from app.api.signin.auth import Reader, User
 from app.api.streams import HEARTBEAT_SECONDS, EventStream, described, frame, heartbeat
@@ -32,6 +32,7 @@ _AT_ONCE = 100  # events in one write
             "`dropped` ends the stream and says why."
         ),
     },
+    openapi_extra=HEADERS,
 )
 async def live(
     query: Annotated[LiveQuery, Query()],

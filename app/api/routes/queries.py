@@ -4,19 +4,31 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, Self
 
 from fastapi import Query
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ModelWrapValidatorHandler,
+    PrivateAttr,
+    WithJsonSchema,
+    model_validator,
+)
 
 from app.api.openapi import example
-from app.api.parameters import Text
+from app.api.parameters import LONGEST_TEXT, Text
+from app.api.schemas.causality import ViaWord
 from app.api.schemas.common import names_of
 from app.api.schemas.events import MatchWord, TypeWord
 from app.api.signin.auth import User
 from app.api.views import large_of
 from app.errors import BadRequestError
-from app.stored.filters import EventFilter
+from app.stored.causality import Via
+from app.stored.filters import HEADER, EventFilter
 from app.stored.pages import Sort
 from model.event import SHOWN, Large
 from model.times import microseconds_of
@@ -73,10 +85,41 @@ Columns = Annotated[list[Column], BeforeValidator(_split)]
 OfVhost = Annotated[Text, Query(description="Of this virtual host.", openapi_examples=example("/"))]
 
 
+def _header(parameter: str, value: str) -> tuple[str, str]:
+    """The name and the value that a parameter asks of a header."""
+    name = parameter.removeprefix(HEADER)
+    if not name:
+        raise ValueError(f"{parameter}: expected the name of a header, as in header.tenant")
+    if len(value) > LONGEST_TEXT:
+        raise ValueError(f"{parameter}: expected at most {LONGEST_TEXT} characters")
+    return name, value
+
+
+HEADERS: dict[str, Any] = {
+    "parameters": [
+        {
+            "name": "header",
+            "in": "query",
+            "description": "With this value in a header of the message: `header.NAME=value`.",
+            "required": False,
+            "style": "form",
+            "explode": True,
+            "schema": {
+                "type": "object",
+                "propertyNames": {"pattern": r"^header\.[A-Za-z0-9_.-]+$"},
+                "additionalProperties": {"type": "string", "maxLength": LONGEST_TEXT},
+            },
+        }
+    ]
+}
+"""What `Filter` takes besides its fields, for a route's ``openapi_extra``."""
+
+
 class Filter(BaseModel):
     """Which events. Unknown parameters are refused: a misspelt filter would let everything pass."""
 
     model_config = ConfigDict(extra="forbid")
+    _headers: tuple[tuple[str, str], ...] = PrivateAttr(())
 
     vhost: Text | None = Field(None, description="Of this virtual host.")
     type: TypeWord | None = Field(None, description="Published or received.")
@@ -97,11 +140,25 @@ class Filter(BaseModel):
     q: Text | None = Field(
         None, description="With this text in exchange, queue, a routing key or the payload."
     )
+    message_id: Text | None = Field(None, description="With this message id.")
+    correlation_id: Text | None = Field(None, description="With this correlation id.")
+    conversation: Text | None = Field(
+        None, description="Of this conversation, by what its messages share: a trace id, say."
+    )
     use_regex: bool = Field(
         False,
         description="Treat exchange, queue, connection, user, participant_name and routing_key "
         "as regular expressions (RE2) that match anywhere in the name.",
     )
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _with_headers(cls, parameters: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        asked = {name: value for name, value in parameters.items() if name.startswith(HEADER)}
+        query = handler({name: each for name, each in parameters.items() if name not in asked})
+        # In their order: readers who ask for the same share an answer.
+        query._headers = tuple(_header(name, asked[name]) for name in sorted(asked))
+        return query
 
     def filter_for(self, user: User) -> EventFilter:
         """What the store is asked: never more than the user may see."""
@@ -122,6 +179,10 @@ class Filter(BaseModel):
             since=None if self.since is None else microseconds_of(self.since),
             until=None if self.until is None else microseconds_of(self.until),
             q=self.q,
+            message_id=self.message_id,
+            correlation_id=self.correlation_id,
+            conversation=self.conversation,
+            headers=self._headers,
             use_regex=self.use_regex,
         )
 
@@ -151,6 +212,17 @@ class WalkQuery(Form):
     limit: Annotated[int, Field(ge=1, le=2**31 - 1)] = Field(
         100, description="Most events in the answer; at most 1000."
     )
+    via: ViaWord = Field(
+        "any",
+        description="`links`: by messages, and links to what they name as their cause, alone. "
+        "`conversation`: also from what a participant received in a conversation to what it "
+        "published in it later. `any`: to all that may have been influenced.",
+    )
+
+    @property
+    def along(self) -> Via:
+        """What the walk follows."""
+        return Via[self.via]
 
 
 class LiveQuery(Filter, Form):

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from app.api.schemas.common import Certainty, Model, names_of
 from app.api.schemas.events import Event, EventColumns
+from app.stored.causality import Via
 from app.stored.deliveries import CopyState
 from itc import Relation
+from model.words import LinkKind
 
 RelationWord = Annotated[str, names_of(Relation)]
+ViaWord = Annotated[str, names_of(Via)]
+LinkWord = Annotated[str, names_of(LinkKind)]
 CopyStateWord = Annotated[str, names_of(CopyState)]
 
 
@@ -41,6 +47,16 @@ class Deliveries(Model):
     queues: list[QueueFate]
 
 
+class Step(Model):
+    """From an event to one that it caused: by a message, or by a link and its rule."""
+
+    cause: int
+    effect: int
+    how: Literal["message", "link"]
+    rule: str | None
+    kind: LinkWord | None
+
+
 class Comparison(Certainty):
     """How two events are related."""
 
@@ -49,3 +65,9 @@ class Comparison(Certainty):
     vhost: str
     relation: RelationWord
     sentence: str
+    answer: Literal["caused", "may have", "cannot have", "unknown"] = Field(
+        description="Whether the earlier of the two had a part in the later."
+    )
+    path: list[Step] | None = Field(
+        description="A shortest way of messages and links from the earlier to the later."
+    )

@@ -1,0 +1,60 @@
+"""What stored messages say of themselves, and the links to the causes that they name."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from sqlalchemy import ColumnElement, delete, literal_column, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from app.store import rows, tables
+from app.store.engine import Dialect
+from app.stored.filters import HEADER
+from app.tracker.events import StampedEvent
+
+
+async def add(
+    connection: AsyncConnection, dialect: Dialect, trace_id: int, events: list[StampedEvent]
+) -> None:
+    """Store the keys and the links of events; nothing to store takes no statement."""
+    await dialect.insert_many(connection, tables.keys, rows.key_rows(trace_id, events))
+    await dialect.insert_many(connection, tables.edges, rows.edge_rows(trace_id, events))
+
+
+async def forget_before(connection: AsyncConnection, trace_id: int, event_id: int) -> None:
+    """Remove the keys of events before an id, and the links from and to them."""
+    of_keys, of_edges = tables.keys.c, tables.edges.c
+    await connection.execute(
+        delete(tables.keys).where(of_keys.trace_id == trace_id, of_keys.event_id < event_id)
+    )
+    # A cause has a smaller id than its effect.
+    await connection.execute(
+        delete(tables.edges).where(of_edges.trace_id == trace_id, of_edges.cause_id < event_id)
+    )
+
+
+def is_searched(roles: ColumnElement[int]) -> ColumnElement[bool]:
+    """Whether a key is in the index of keys; as a literal, or the index would not be used."""
+    return roles > literal_column(str(rows.IS_ID))
+
+
+async def indexed(connection: AsyncConnection) -> dict[str, int]:
+    """The fields whose values are among the keys, each with the first event of which they are."""
+    its = tables.indexed_fields.c
+    found = await connection.execute(select(its.field, its.from_event_id))
+    return {row.field: row.from_event_id for row in found}
+
+
+async def declare(connection: AsyncConnection, dialect: Dialect, headers: Collection[str]) -> None:
+    """Note that from now on the values of just these headers are among the keys."""
+    wanted = {f"{HEADER}{name}" for name in headers}
+    its = tables.indexed_fields.c
+    known = {field for field in await indexed(connection) if field.startswith(HEADER)}
+    if gone := known - wanted:
+        await connection.execute(delete(tables.indexed_fields).where(its.field.in_(sorted(gone))))
+    if new := sorted(wanted - known):
+        first = (await connection.execute(select(tables.event_ids.c.next))).scalar_one()
+        await connection.execute(
+            dialect.upsert(tables.indexed_fields).on_conflict_do_nothing(),
+            [{"field": field, "from_event_id": first} for field in new],
+        )

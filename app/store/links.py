@@ -1,0 +1,222 @@
+"""What leads to what by evidence: messages, the links between them, and conversations.
+
+All of it is looked up by index, for a walk that goes from the nearest event on.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from typing import Literal, TypeAlias
+
+from sqlalchemy import bindparam, select, text
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from app.store import tables
+from app.store.keys import is_searched
+from app.store.rows import IS_CONVERSATION
+from app.stored.causality import Path, Step
+from model.words import EventType, LinkKind
+
+# How many ids one query looks up, how many events of a conversation it reads.
+CHUNK = 500
+PAGE = 64
+# A search for a way from one event to another looks at so many events, and so many steps far.
+MOST_ON_WAY = 10_000
+MOST_STEPS = 2_000
+
+# From some ids to their neighbours.
+Neighbours: TypeAlias = Callable[[list[int]], Awaitable[dict[int, list[int]]]]
+# Towards effects, or towards causes.
+Direction: TypeAlias = Literal[1, -1]
+
+_RECEIVED = text(
+    "SELECT cause_id, id FROM events WHERE cause_id IN :ids AND NOT quiet ORDER BY id LIMIT :most"
+).bindparams(bindparam("ids", expanding=True))
+# An effect may name several of these causes, and is still one.
+_NAMING = text(
+    "SELECT DISTINCT cause_id, effect_id FROM edges"
+    " WHERE trace_id = :trace AND cause_id IN :ids AND kind <> :groups AND effect_id IN ("
+    "SELECT DISTINCT effect_id FROM edges"
+    " WHERE trace_id = :trace AND cause_id IN :ids AND kind <> :groups"
+    " ORDER BY effect_id LIMIT :most)"
+).bindparams(bindparam("ids", expanding=True), groups=int(LinkKind.conversation))
+_CAUSES = text(
+    "SELECT id AS effect, cause_id AS cause, NULL AS rule, NULL AS kind"
+    " FROM events WHERE id IN :ids AND cause_id >= :first AND NOT quiet"
+    " UNION ALL SELECT effect_id, cause_id, rule, kind"
+    " FROM edges WHERE effect_id IN :ids AND cause_id >= :first AND kind <> :groups"
+).bindparams(bindparam("ids", expanding=True), groups=int(LinkKind.conversation))
+
+
+async def received_from(
+    connection: AsyncConnection, ids: list[int], limit: int
+) -> list[tuple[int, int]]:
+    """(cause, event received from it), the smallest ids first.
+
+    The limit may cut off what a walk would have reached, but only if the answer already holds
+    that many smaller ids.
+    """
+    found = await connection.execute(_RECEIVED, {"ids": ids, "most": limit})
+    return [(cause, event) for cause, event in found]
+
+
+class Evident:
+    """Messages and links, in one direction.
+
+    ``first`` is the first event that is stored, ``most`` the most that are wanted of one step.
+    """
+
+    def __init__(
+        self,
+        connection: AsyncConnection,
+        trace_id: int,
+        first: int,
+        most: int,
+        towards: Direction,
+    ) -> None:
+        self._connection = connection
+        self._trace_id = trace_id
+        self._first = first
+        self._most = most
+        self._towards = towards
+
+    async def neighbours(self, ids: list[int]) -> dict[int, list[int]]:
+        """What they lead to, or what leads to them."""
+        found: dict[int, list[int]] = {event_id: [] for event_id in ids}
+        if self._towards == -1:
+            for step in await _steps_to(self._connection, ids, self._first):
+                found[step.effect].append(step.cause)
+            return found
+        for cause, event in await received_from(self._connection, ids, self._most):
+            found[cause].append(event)
+        asked = {"trace": self._trace_id, "ids": ids, "most": self._most}
+        for cause, event in await self._connection.execute(_NAMING, asked):
+            found[cause].append(event)
+        return found
+
+
+async def _steps_to(connection: AsyncConnection, ids: list[int], first: int) -> list[Step]:
+    """What leads to these events."""
+    rows = await connection.execute(_CAUSES, {"ids": ids, "first": first})
+    return [
+        Step(cause, effect, "message")
+        if rule is None
+        else Step(cause, effect, "link", rule, LinkKind(kind))
+        for effect, cause, rule, kind in rows
+    ]
+
+
+class Conversations:
+    """What is evident, and what conversations lead to: from deliveries to later publishes.
+
+    A participant's part of a conversation is read a page at a time, from the event that led there:
+    the next page when the walk has come to the end of the one before.
+    """
+
+    def __init__(
+        self, connection: AsyncConnection, trace_id: int, evident: Evident, towards: Direction
+    ) -> None:
+        self._connection = connection
+        self._trace_id = trace_id
+        self._evident = evident
+        self._towards = towards
+        leads, follows = EventType.received, EventType.published
+        self._from, self._to = (leads, follows) if towards == 1 else (follows, leads)
+        # Of a participant and a conversation: the nearest event from which its part is read.
+        self._begun: dict[tuple[int, bytes], int] = {}
+        self._asked: set[int] = set()
+        # Parts that go on after the last event of a page: participant, conversation, up to where.
+        self._more: defaultdict[int, list[tuple[int, bytes, int | None]]] = defaultdict(list)
+
+    async def neighbours(self, ids: list[int]) -> dict[int, list[int]]:
+        """What they lead to, or what leads to them."""
+        self._asked.update(ids)
+        found = await self._evident.neighbours(ids)
+        for event_id, participant, key in await self._sharing(ids):
+            begun = self._begun.get((participant, key))
+            if begun is None or self._towards * event_id < self._towards * begun:
+                self._begun[participant, key] = event_id
+                found[event_id] += await self._page(event_id, participant, key, begun)
+        for event_id in ids:
+            for part in self._more.pop(event_id, ()):
+                found[event_id] += await self._page(event_id, *part)
+        return found
+
+    async def _sharing(self, ids: list[int]) -> list[tuple[int, int, bytes]]:
+        """(event, participant, conversation) of those that conversations lead on from."""
+        keys, events = tables.keys.c, tables.events.c
+        query = (
+            select(keys.event_id, events.participant, keys.key)
+            .join_from(tables.keys, tables.events, events.id == keys.event_id)
+            .where(keys.trace_id == self._trace_id, keys.event_id.in_(ids))
+            .where(keys.roles.bitwise_and(IS_CONVERSATION) != 0)
+            .where(events.type == int(self._from), ~events.quiet)
+            .order_by(self._towards * keys.event_id)
+        )
+        return [(row[0], row[1], row[2]) for row in await self._connection.execute(query)]
+
+    async def _page(self, after: int, participant: int, key: bytes, until: int | None) -> list[int]:
+        """The next of a participant's part of a conversation, before ``until``."""
+        keys, events = tables.keys.c, tables.events.c
+        forward = self._towards == 1
+        query = (
+            select(keys.event_id)
+            .join_from(tables.keys, tables.events, events.id == keys.event_id)
+            .where(keys.trace_id == self._trace_id, keys.key == key, is_searched(keys.roles))
+            .where(keys.roles.bitwise_and(IS_CONVERSATION) != 0)
+            .where(events.participant == participant, events.type == int(self._to), ~events.quiet)
+            .where(keys.event_id > after if forward else keys.event_id < after)
+            .order_by(keys.event_id if forward else keys.event_id.desc())
+            .limit(PAGE)
+        )
+        if until is not None:
+            query = query.where(keys.event_id < until if forward else keys.event_id > until)
+        found = list((await self._connection.execute(query)).scalars())
+        if len(found) < PAGE:
+            return found
+        if found[-1] in self._asked:  # the walk knows it already, and does not ask again
+            return found + await self._page(found[-1], participant, key, until)
+        self._more[found[-1]].append((participant, key, until))
+        return found
+
+
+async def path(connection: AsyncConnection, a: int, b: int) -> Path:
+    """A shortest way from an event to another, looked for from the later backwards.
+
+    It is cut where the other's past is very large. Among equally short ways, that through the
+    smallest ids.
+    """
+    if a >= b:
+        return Path(None)  # a cause has a smaller id than its effect
+    towards_b: dict[int, Step] = {}
+    level, seen = [b], 1
+    for _ in range(MOST_STEPS):
+        found: list[Step] = []
+        for ids in _chunks(level):
+            found += await _steps_to(connection, ids, a)
+        found.sort(key=lambda step: (step.cause, step.effect, step.how, step.rule or ""))
+        level = []
+        for step in found:
+            if step.cause not in towards_b:
+                towards_b[step.cause] = step
+                level.append(step.cause)
+        if a in towards_b:
+            return Path([*_way(towards_b, a, b)])
+        seen += len(level)
+        if not level:
+            return Path(None)
+        if seen > MOST_ON_WAY:
+            break
+    return Path(None, cut=True)
+
+
+def _way(towards: dict[int, Step], a: int, b: int) -> Iterator[Step]:
+    at = a
+    while at != b:
+        yield towards[at]
+        at = towards[at].effect
+
+
+def _chunks(ids: Sequence[int]) -> Iterable[list[int]]:
+    return ([*ids[first : first + CHUNK]] for first in range(0, len(ids), CHUNK))

@@ -1,0 +1,18 @@
+"""What messages say of their causes: rules, the keys they read, and who was meant by a key."""
+
+from app.tracker.links.names import NO_NAMES, Edge, Key, Names
+from app.tracker.links.profiles import BUILT_IN
+from app.tracker.links.rule import Rule, RuleError
+from app.tracker.links.rules import Rules, search_key
+
+__all__ = [
+    "BUILT_IN",
+    "NO_NAMES",
+    "Edge",
+    "Key",
+    "Names",
+    "Rule",
+    "RuleError",
+    "Rules",
+    "search_key",
+]

@@ -1,0 +1,204 @@
+"""Where in a message a value stands, as AsyncAPI's runtime expressions, and what is a value.
+
+``$message.header#/order/id`` and ``$message.payload#/lines/0/id`` hold a JSON pointer (RFC 6901)
+into the table of headers or the JSON body; ``$message.property#/correlation_id`` is ours, and names
+an AMQP property, or the ``exchange`` or ``routing_key`` of the publish. Also ours: a negative index
+counts from the end of an array, so ``/stack/-1`` is its last element.
+
+A value is text, a whole number (which equals its decimal text, so that 17 in a body is ``17`` in a
+header) or an AMQP byte array (which equals the text that it spells). Booleans, fractions, tables
+and what stands for nothing, such as an empty text or the UUID of zeros, are no values: they would
+link what only looks alike. A list gives the values of its elements.
+"""
+
+from __future__ import annotations
+
+import binascii
+import enum
+import re
+from collections import Counter
+from typing import Any
+
+import msgspec
+
+LONGEST_EXPRESSION = 512
+MOST_TOKENS = 16
+LONGEST_VALUE = 2_048  # bytes: a `sw8` header may have two kilobytes
+_SHORT = LONGEST_VALUE // 4  # characters, of at most four bytes each
+MOST_VALUES = 64  # that one expression may give: an aggregate names several parents
+
+TOO_LONG, TOO_MANY = "value too long", "too many values"
+
+_START = "$message."
+
+
+class ExpressionError(ValueError):
+    """A text that is no expression; ``column`` counts its characters from 1."""
+
+    def __init__(self, what: str, column: int) -> None:
+        super().__init__(f"{what} (column {column})")
+        self.what, self.column = what, column
+
+
+class Source(enum.StrEnum):
+    """The parts of a message."""
+
+    header = "header"
+    payload = "payload"
+    property = "property"
+
+
+# Of the broker's record rather than of the message.
+ENVELOPE = frozenset({"exchange", "routing_key"})
+# Values that say where something went or what kind it is: never which message it was.
+KINDS = ENVELOPE | {
+    "reply_to",
+    "type",
+    "app_id",
+    "user_id",
+    "cluster_id",
+    "content_type",
+    "content_encoding",
+}
+PROPERTIES = KINDS | {"message_id", "correlation_id"}
+
+
+class Expression(msgspec.Struct, frozen=True):
+    """One place in a message; ``tokens`` are the pointer's, unescaped."""
+
+    source: Source
+    tokens: tuple[str, ...]
+
+    @classmethod
+    def parse(cls, text: str) -> Expression:
+        """Read what somebody wrote.
+
+        :raises ExpressionError: says what is wrong, and in which column.
+        """
+        if len(text) > LONGEST_EXPRESSION:
+            raise ExpressionError(
+                f"an expression has at most {LONGEST_EXPRESSION} characters, not {len(text)}",
+                LONGEST_EXPRESSION + 1,
+            )
+        if not text.startswith(_START):
+            raise ExpressionError(f"an expression begins with {_START!r}", _differs(text, _START))
+        name, hash_sign, pointer = text[len(_START) :].partition("#")
+        if name not in Source.__members__:
+            raise ExpressionError(
+                f"{name!r} is no part of a message: write header, payload or property",
+                len(_START) + 1,
+            )
+        at = len(_START) + len(name) + 1
+        if not hash_sign:
+            raise ExpressionError("'#' and a JSON pointer are missing", at)
+        tokens = _tokens(pointer, at + 1)
+        if name == Source.property:
+            _check_property(tokens, at + 2)
+        return cls(Source(name), tokens)
+
+    def __str__(self) -> str:
+        escaped = (token.replace("~", "~0").replace("/", "~1") for token in self.tokens)
+        return f"{_START}{self.source}#/{'/'.join(escaped)}"
+
+    @property
+    def says_which(self) -> bool:
+        """Whether its value can tell one message from another of its kind."""
+        return self.source is not Source.property or self.tokens[0] not in KINDS
+
+    def find(self, tree: Any) -> Any:
+        """What stands at this place of a table or a JSON document; None if nothing does."""
+        for token in self.tokens:
+            if type(tree) is dict:
+                tree = tree.get(token)
+            elif type(tree) is list and _INDEX(token):
+                index = int(token)
+                tree = tree[index] if -len(tree) <= index < len(tree) else None
+            else:
+                return None
+        return tree
+
+
+_INDEX = re.compile(r"0|-?[1-9][0-9]{0,8}").fullmatch
+
+
+def _tokens(pointer: str, at: int) -> tuple[str, ...]:
+    """The tokens of a pointer that begins in column ``at``."""
+    if pointer in ("", "/"):
+        raise ExpressionError("an empty pointer stands for everything: name a field", at)
+    if pointer[0] != "/":
+        raise ExpressionError("a JSON pointer begins with '/'", at)
+    tokens = []
+    at += 1
+    for token in pointer[1:].split("/"):
+        if not token:
+            raise ExpressionError("a pointer's token is empty", at)
+        wrong = re.search("~(?![01])", token)
+        if wrong:
+            raise ExpressionError("'~' is written '~0', and '/' in a name '~1'", at + wrong.start())
+        tokens.append(token.replace("~1", "/").replace("~0", "~"))
+        if len(tokens) > MOST_TOKENS:
+            raise ExpressionError(f"a pointer has at most {MOST_TOKENS} tokens", at)
+        at += len(token) + 1
+    return tuple(tokens)
+
+
+def _check_property(tokens: tuple[str, ...], at: int) -> None:
+    name = tokens[0]
+    if name == "headers":
+        raise ExpressionError("for a header write $message.header#/NAME", at)
+    if name not in PROPERTIES:
+        raise ExpressionError(
+            f"{name!r} cannot be compared: write one of {', '.join(sorted(PROPERTIES))}", at
+        )
+    if len(tokens) > 1:
+        raise ExpressionError("a property has no fields", at + len(name))
+
+
+def _differs(text: str, start: str) -> int:
+    same = 0
+    while same < min(len(text), len(start)) and text[same] == start[same]:
+        same += 1
+    return same + 1
+
+
+# What libraries write where they have nothing to say.
+_NOTHING = frozenset(
+    {b"", b"00000000-0000-0000-0000-000000000000", b"null", b"None", b"nil", b"undefined", b"NaN"}
+)
+
+
+def values(raw: Any, refused: Counter[str], *, of_table: bool = True) -> list[bytes]:
+    """The values that a place holds, as bytes; none if there are too many, which is counted.
+
+    ``of_table``: it is of an AMQP table, where ``{"base64": …}`` is a byte array.
+    """
+    if type(raw) is str and len(raw) <= _SHORT:  # nearly always
+        text = raw.encode("utf-8", "surrogatepass")
+        return [] if text in _NOTHING else [text]
+    if type(raw) is not list:
+        value = _value(raw, refused, of_table)
+        return [] if value is None else [value]
+    if len(raw) > MOST_VALUES:
+        refused[TOO_MANY] += 1
+        return []
+    found = (_value(each, refused, of_table) for each in raw)
+    return [value for value in found if value is not None]
+
+
+def _value(raw: Any, refused: Counter[str], of_table: bool) -> bytes | None:
+    if type(raw) is str:
+        value = raw.encode("utf-8", "surrogatepass")
+    elif type(raw) is int:
+        # A JSON document's may have thousands of digits, which take their time.
+        value = b"%d" % raw if raw.bit_length() <= 64 else b""
+    elif of_table and type(raw) is dict and len(raw) == 1 and type(raw.get("base64")) is str:
+        try:
+            value = binascii.a2b_base64(raw["base64"])
+        except ValueError:
+            return None
+    else:
+        return None
+    if len(value) > LONGEST_VALUE:
+        refused[TOO_LONG] += 1
+        return None
+    return None if value in _NOTHING else value

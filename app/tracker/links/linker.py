@@ -1,0 +1,129 @@
+"""What the causes that a publish names come to: edges, and what is said of them in numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from app.tracker.events import NamedEvent, Reference
+from app.tracker.links.memory import LinkCount, LinkMemory
+from app.tracker.links.names import Edge, Key, Names
+from app.tracker.links.rules import Rules
+from app.tracker.participants import Participant
+from app.tracker.records import Deliver, Record
+
+
+class Linker:
+    """The rules of a trace, and the events that they may speak of."""
+
+    def __init__(
+        self, rules: Rules, most: int, numbered: Callable[[int], Participant | None]
+    ) -> None:
+        """Remember at most ``most`` events; ``numbered`` gives a participant by its number."""
+        self.read = rules.read
+        self._rules = rules
+        self._memory = LinkMemory(most)
+        self._numbered = numbered
+        self.counts: dict[str, LinkCount] = {}
+
+    @property
+    def has_forgotten(self) -> bool:
+        """Whether something that could have been named had to make room."""
+        return self._memory.has_forgotten
+
+    def restore(
+        self, counts: dict[str, LinkCount], named: Iterable[NamedEvent], *, has_forgotten: bool
+    ) -> None:
+        """Go on after a restart."""
+        self.counts = counts
+        self._memory.restore(named)
+        self._memory.has_forgotten |= has_forgotten
+
+    def names_of(self, record: Record, message: Reference | None) -> Names:
+        """What a record's message says; ``message`` is the publish behind a delivery, if known.
+
+        That has said it already, and the broker changes none of it on the way.
+        """
+        if message is None:
+            return self.read(record)
+        if message.names is None:
+            message.names = self.read(record)
+        return message.names
+
+    def edges(self, names: Names, publisher: Participant) -> tuple[Edge, ...]:
+        """The causes that a publish names, as far as they are known, each once for each rule.
+
+        Those that are not are counted.
+        """
+        place = publisher.identity.place
+        found: dict[tuple[int, str], Edge] = {}
+        for number, key in names.causes:
+            rule = self._rules[number]
+            event, _ = self._memory.find(key, publisher.number, place, self._place_of)
+            is_ambiguous = rule.alone and self._memory.is_ambiguous(key)
+            if event is None or is_ambiguous:
+                if rule.sure:
+                    self._count_missing(rule.name, is_ambiguous=is_ambiguous)
+                continue
+            was_known = self._is_past_of(event, publisher)
+            count = self._count(rule.name)
+            count.found += 1
+            count.known += was_known
+            edge = Edge(event.reference, rule.name, rule.kind, was_known)
+            found.setdefault((id(event.reference), rule.name), edge)
+        return tuple(found.values())
+
+    def missing(self, names: Names, number: int, place: str | None) -> list[Key]:
+        """The keys that a publish names while no such event of its participant or place is known.
+
+        ``number`` is the participant's, 0 if it has not acted yet.
+        """
+        return [
+            key
+            for rule, key in names.causes
+            if self._rules[rule].sure
+            and not self._memory.find(key, number, place, self._place_of)[1]
+        ]
+
+    def note(
+        self,
+        names: Names,
+        who: Participant,
+        reference: Reference,
+        record: Record,
+        cause: Reference | None,
+    ) -> None:
+        """Remember an event that was just stamped and can be named; ``cause`` is a delivery's."""
+        is_delivery = isinstance(record, Deliver)
+        message = cause if is_delivery else reference
+        self._memory.note(
+            NamedEvent(names.ids, is_delivery, who.number, who.height, reference, message)
+        )
+
+    def forget_before(self, event_id: int) -> None:
+        """Drop what retention has removed: events with smaller ids."""
+        self._memory.forget_before(event_id)
+
+    def _place_of(self, number: int) -> str | None:
+        participant = self._numbered(number)
+        return None if participant is None else participant.identity.place
+
+    def _count(self, rule: str) -> LinkCount:
+        return self.counts.setdefault(rule, LinkCount())
+
+    def _count_missing(self, rule: str, *, is_ambiguous: bool) -> None:
+        count = self._count(rule)
+        if is_ambiguous:
+            count.ambiguous += 1
+        elif self.has_forgotten:
+            count.forgotten += 1
+        else:
+            count.unseen += 1
+
+    def _is_past_of(self, event: NamedEvent, publisher: Participant) -> bool:
+        """Whether an event happened before whatever a participant does next, link or no link."""
+        if event.participant == publisher.number:
+            return True
+        owner = self._numbered(event.participant)
+        if owner is None:  # its interval may be another's by now
+            return event.reference.clock.leq(publisher.stamp)
+        return publisher.stamp.height_at(owner.interval) >= event.height

@@ -1,0 +1,44 @@
+"""What one message says of itself and of its causes, and what was made of that."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+import msgspec
+
+from model.words import LinkKind
+
+if TYPE_CHECKING:
+    from app.tracker.events import Reference
+
+Key: TypeAlias = bytes
+"""16 bytes that stand for a value under a rule; values are unbounded, and anybody chooses them."""
+
+
+class Names(msgspec.Struct, frozen=True):
+    """The keys in one message.
+
+    ``ids`` are those by which other messages may name it, ``causes`` those that it names itself,
+    each with the number of the rule that says so; ``conversations`` those that it shares with
+    whatever belongs together, and ``found_by`` those that people look for.
+    """
+
+    ids: tuple[Key, ...] = ()
+    causes: tuple[tuple[int, Key], ...] = ()
+    conversations: tuple[Key, ...] = ()
+    found_by: tuple[Key, ...] = ()
+
+
+NO_NAMES = Names()
+
+
+class Edge(msgspec.Struct, frozen=True):
+    """A link from a publish to the delivery (or the publish) that it names as its cause.
+
+    ``was_known``: the cause was in the publisher's past without the link.
+    """
+
+    cause: Reference
+    rule: str
+    kind: LinkKind
+    was_known: bool

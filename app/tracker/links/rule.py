@@ -1,0 +1,256 @@
+"""A rule: what of a message names which other message, and how somebody writes it down."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from app.tracker.links.expressions import Expression, ExpressionError, Source
+from app.tracker.links.takes import TAKES
+from model.words import LinkKind
+
+MOST_PARTS = 4
+MOST_CONDITIONS = 8
+MOST_PLACES = 32  # that one condition looks at
+LONGEST_TEXT = 200
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}").fullmatch
+_CONTENT_TYPE = (Expression(Source.property, ("content_type",)),)
+
+
+class RuleError(ValueError):
+    """A rule that cannot be; says which one, which field, and where in it."""
+
+
+class Condition(msgspec.Struct, frozen=True):
+    """Whether one of these places holds something (or none does), that begins with a text if given.
+
+    Nothing, ``false``, 0 and what is empty do not count as something.
+    """
+
+    of: tuple[Expression, ...]
+    holds: bool = True
+    begins: str = ""
+
+    @property
+    def is_of_content_type(self) -> bool:
+        """Whether the content type alone decides."""
+        return self.of == _CONTENT_TYPE
+
+    def is_met(self, find: Callable[[Expression], Any]) -> bool:
+        """Whether a message meets it; ``find`` gives what stands at a place."""
+        for place in self.of:
+            raw = find(place)
+            if raw and (not self.begins or (type(raw) is str and raw.startswith(self.begins))):
+                return self.holds
+        return not self.holds
+
+
+class Rule(msgspec.Struct, frozen=True, kw_only=True):
+    """How one message names another, or a conversation.
+
+    ``child`` are the places in the message that names, ``parent`` those in the one that is named:
+    equal values mean each other, several places all of theirs. A conversation has no parent: who
+    has the same values belongs to it.
+
+    ``space``: rules with the same one mean the same ids, and those with another never. ``take``:
+    what of the value counts (`takes`). ``where`` and ``parent_where`` are what must hold of the
+    child and the parent. ``same_body``: and both have the same body. ``body_begins``: only bodies
+    that begin so are looked into.
+
+    ``sure``: who names a cause has one. False where everybody has the value and few have a cause,
+    as a routing key that may or may not be somebody's ``reply_to``: then a cause that is not found
+    is no cause that is missing. ``alone``: several messages may have the same id, so an id names a
+    message only while no other has it.
+    """
+
+    name: str
+    kind: LinkKind
+    child: tuple[Expression, ...]
+    parent: tuple[Expression, ...] = ()
+    space: str = ""
+    take: str | None = None
+    where: tuple[Condition, ...] = ()
+    parent_where: tuple[Condition, ...] = ()
+    same_body: bool = False
+    body_begins: str = ""
+    sure: bool = True
+    alone: bool = False
+
+    def __post_init__(self) -> None:
+        """Check what no type says; raises `RuleError`."""
+        _check_texts(self)
+        _check_places(self)
+
+    @property
+    def shared_space(self) -> str:
+        """The space that its keys are made in."""
+        return self.space or self.name
+
+    @classmethod
+    def from_json(cls, given: Mapping[str, Any]) -> Rule:
+        """Read what `to_json` writes, or somebody has written.
+
+        One place may stand without a list around it.
+
+        :raises RuleError: says which rule, which field and what is wrong with it.
+        """
+        if not isinstance(given, Mapping):
+            raise RuleError("a rule is an object with name, kind, child and parent")
+        name = given.get("name")
+        if not isinstance(name, str) or not _NAME(name):
+            raise RuleError(
+                "a rule's name is of 1 to 64 letters, digits, '.', '_' and '-', "
+                f"not {str(name)[:80]!r}"
+            )
+        unknown = set(given) - {*_FIELDS}
+        if unknown:
+            raise _wrong(name, str(min(unknown, key=str))[:80], "there is no such field")
+        missing = [field for field in ("kind", "child") if field not in given]
+        if missing:
+            raise _wrong(name, missing[0], "is missing")
+        return cls(**{field: _FIELDS[field](name, field, given[field]) for field in given})
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON values, without what is as it usually is."""
+        written: dict[str, Any] = {"name": self.name, "kind": self.kind.name}
+        for field in ("child", "parent"):
+            if getattr(self, field):
+                written[field] = [str(place) for place in getattr(self, field)]
+        for field in ("where", "parent_where"):
+            if getattr(self, field):
+                written[field] = [_condition_to_json(each) for each in getattr(self, field)]
+        for field in ("space", "take", "body_begins"):
+            if getattr(self, field):
+                written[field] = getattr(self, field)
+        for field, usual in (("same_body", False), ("sure", True), ("alone", False)):
+            if getattr(self, field) is not usual:
+                written[field] = not usual
+        return written
+
+
+def _wrong(name: str, field: str, what: object) -> RuleError:
+    return RuleError(f"rule {name!r}: {field}: {what}")
+
+
+def _check_texts(rule: Rule) -> None:
+    if not _NAME(rule.name):
+        raise RuleError(f"{rule.name[:80]!r} is no name of a rule")
+    if rule.space and not _NAME(rule.space):
+        raise _wrong(rule.name, "space", "letters, digits, '.', '_' and '-', 64 at most")
+    if rule.take is not None and rule.take not in TAKES:
+        known = ", ".join(sorted(TAKES))
+        raise _wrong(rule.name, "take", f"{rule.take[:80]!r} is none of {known}")
+    texts = [("body_begins", rule.body_begins)]
+    texts += [("where", each.begins) for each in rule.where + rule.parent_where]
+    for field, text in texts:
+        if len(text) > LONGEST_TEXT:
+            raise _wrong(rule.name, field, f"a text has at most {LONGEST_TEXT} characters")
+
+
+def _check_places(rule: Rule) -> None:
+    for field, places in (("child", rule.child), ("parent", rule.parent)):
+        if len(places) > MOST_PARTS:
+            raise _wrong(rule.name, field, f"there are at most {MOST_PARTS} places")
+        if places and not any(place.says_which for place in places):
+            if field == "parent" and any(place.says_which for place in rule.child):
+                continue
+            raise _wrong(
+                rule.name, field, f"{places[0]} says where or what kind, not which message"
+            )
+    if not rule.child:
+        raise _wrong(rule.name, "child", "names no place")
+    if rule.take is not None and (len(rule.child) > 1 or rule.same_body):
+        raise _wrong(rule.name, "take", "is of one place alone")
+    if rule.kind is LinkKind.conversation:
+        if rule.parent or rule.parent_where or rule.same_body:
+            raise _wrong(rule.name, "parent", "a conversation has none, and no same body")
+    elif len(rule.parent) != len(rule.child):
+        raise _wrong(
+            rule.name, "parent", f"child has {len(rule.child)} places, parent {len(rule.parent)}"
+        )
+    elif rule.kind is not LinkKind.forward and (rule.child, rule.where) == (
+        rule.parent,
+        rule.parent_where,
+    ):
+        raise _wrong(rule.name, "parent", "is the child's place: every message would name itself")
+    for field, conditions in (("where", rule.where), ("parent_where", rule.parent_where)):
+        if len(conditions) > MOST_CONDITIONS:
+            raise _wrong(rule.name, field, f"there are at most {MOST_CONDITIONS} conditions")
+        if any(not 0 < len(each.of) <= MOST_PLACES for each in conditions):
+            raise _wrong(rule.name, field, f"a condition has 1 to {MOST_PLACES} places")
+
+
+def _kind(name: str, field: str, given: Any) -> LinkKind:
+    if not isinstance(given, str) or given not in LinkKind.__members__:
+        known = ", ".join(LinkKind.__members__)
+        raise _wrong(name, field, f"{str(given)[:80]!r} is none of {known}")
+    return LinkKind[given]
+
+
+def _text(name: str, field: str, given: Any) -> str:
+    if not isinstance(given, str):
+        raise _wrong(name, field, "is a text")
+    return given
+
+
+def _flag(name: str, field: str, given: Any) -> bool:
+    if not isinstance(given, bool):
+        raise _wrong(name, field, "is true or false")
+    return given
+
+
+def _places(name: str, field: str, given: Any) -> tuple[Expression, ...]:
+    texts = given if isinstance(given, list) else [given]
+    if not texts:
+        raise _wrong(name, field, "names no place")
+    if len(texts) > MOST_PLACES:
+        raise _wrong(name, field, f"there are at most {MOST_PLACES} places")
+    try:
+        return tuple(Expression.parse(_text(name, field, text)) for text in texts)
+    except ExpressionError as error:
+        raise _wrong(name, field, error) from error
+
+
+def _conditions(name: str, field: str, given: Any) -> tuple[Condition, ...]:
+    if not isinstance(given, list):
+        raise _wrong(name, field, 'is a list of conditions such as {"has": "$message.header#/id"}')
+    if len(given) > MOST_CONDITIONS:
+        raise _wrong(name, field, f"there are at most {MOST_CONDITIONS} conditions")
+    return tuple(_condition(name, field, each) for each in given)
+
+
+def _condition(name: str, field: str, given: Any) -> Condition:
+    tests = set(given) - {"begins"} if isinstance(given, dict) else set()
+    if tests not in ({"has"}, {"lacks"}):
+        raise _wrong(name, field, 'a condition has one of "has" and "lacks", and maybe "begins"')
+    (test,) = tests
+    begins = _text(name, field, given.get("begins", ""))
+    return Condition(_places(name, field, given[test]), test == "has", begins)
+
+
+def _condition_to_json(condition: Condition) -> dict[str, Any]:
+    test = "has" if condition.holds else "lacks"
+    written: dict[str, Any] = {test: [str(place) for place in condition.of]}
+    if condition.begins:
+        written["begins"] = condition.begins
+    return written
+
+
+_FIELDS: dict[str, Callable[[str, str, Any], Any]] = {
+    "name": _text,
+    "kind": _kind,
+    "child": _places,
+    "parent": _places,
+    "space": _text,
+    "take": _text,
+    "where": _conditions,
+    "parent_where": _conditions,
+    "same_body": _flag,
+    "body_begins": _text,
+    "sure": _flag,
+    "alone": _flag,
+}

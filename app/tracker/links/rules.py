@@ -1,0 +1,284 @@
+"""What a message says of itself and of its causes, under all rules of a trace at once.
+
+Every rule is taken apart into probes: places whose values become keys, and what the keys are for.
+A probe is triggered by one header, by one property, or by the body's type, so a message without any
+of these is done after three looks. Rules that make the same keys of the same places share a probe.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from app.tracker.links.expressions import Expression, Source, values
+from app.tracker.links.names import NO_NAMES, Key, Names
+from app.tracker.links.probes import (
+    CAUSES,
+    CONVERSATIONS,
+    FOUND_BY,
+    IDS,
+    Group,
+    Message,
+    Plain,
+    Probe,
+    Triggers,
+    ends,
+    framed,
+    hasher,
+)
+from app.tracker.links.rule import Condition, Rule, RuleError
+from app.tracker.records import Publish, Record
+from model.words import LinkKind
+
+MOST_RULES = 200  # of a trace, the built-in ones among them
+MOST_INDEXED = 100  # headers beyond those of the rules
+LONGEST_HEADER = 255  # bytes, of a header's name in AMQP
+MOST_KEYS = 64  # of one message, in each field of its names
+
+NAMES_ITSELF, TOO_MANY_KEYS = "names itself", "too many keys"
+
+# Under which the built-in rules' conversations are found, whichever carrier brought them.
+CONVERSATION = "conversation"
+MESSAGE_ID = "message_id"
+_FIELDS = (MESSAGE_ID, "correlation_id", CONVERSATION)
+HEADER = "header."
+_NO_HEADERS: dict[str, Any] = {}
+
+
+def search_key(field: str, value: str) -> Key:
+    """The key under which messages with this value are found.
+
+    Fields are ``message_id``, ``correlation_id``, ``conversation`` and ``header.NAME``.
+
+    :raises ValueError: for any other field.
+    """
+    if field not in _FIELDS and not (field.startswith(HEADER) and len(field) > len(HEADER)):
+        raise ValueError(f"{field!r} is none of {', '.join(_FIELDS)} and {HEADER}NAME")
+    digest = hasher(field, 1)
+    digest.update(value.encode("utf-8", "surrogatepass"))
+    return digest.digest()
+
+
+def _put(probe: Probe, message: Message, found: tuple[list[tuple[int, Key]], ...]) -> None:
+    for key in probe.keys(message):
+        for use, number in probe.uses:
+            found[use].append((number, key))
+
+
+def _put_plain(
+    probes: Sequence[Plain],
+    texts: Sequence[bytes],
+    message: Message,
+    found: tuple[list[tuple[int, Key]], ...],
+) -> None:
+    headers = message.headers
+    for begin, needed, where, same_body, uses in probes:
+        for name in needed:
+            if not headers.get(name):
+                break
+        else:
+            if where and not all(condition.is_met(message.find) for condition in where):
+                continue
+            for text in texts:
+                digest = begin()
+                if same_body:
+                    digest.update(framed(text) + framed(ends(message.record.body)))
+                else:
+                    digest.update(text)
+                key = digest.digest()
+                for use, number in uses:
+                    found[use].append((number, key))
+
+
+class Rules:
+    """The rules of a trace, numbered in their order.
+
+    ``refused`` counts, by reason, what was asked for and not read: bodies and values beyond the
+    bounds, and messages that name themselves.
+    """
+
+    def __init__(self, rules: Iterable[Rule], *, indexed: Iterable[str] = ()) -> None:
+        """Take the rules, and the names of ``indexed`` headers by which events are found.
+
+        :raises RuleError: for too many of either, and names that are there twice.
+        """
+        self.rules = tuple(rules)
+        self.refused: Counter[str] = Counter()
+        indexed = tuple(dict.fromkeys(indexed))
+        _check(self.rules, indexed)
+        self._probes: dict[tuple[object, ...], Probe] = {}
+        looked_at: dict[str, None] = dict.fromkeys(indexed)
+        for number, rule in enumerate(self.rules):
+            self._take_apart(number, rule)
+            if rule.take is None:
+                places = rule.child + rule.parent
+                looked_at |= {p.tokens[0]: None for p in places if p.source is Source.header}
+        self.indexed = frozenset(looked_at)
+        for name in (MESSAGE_ID, "correlation_id"):
+            self._probe((Expression(Source.property, (name,)),), name).uses.append((FOUND_BY, 0))
+        for name in looked_at:
+            self._probe((Expression(Source.header, (name,)),), HEADER + name).uses.append(
+                (FOUND_BY, 0)
+            )
+        probes = self._probes.values()
+        for probe in probes:
+            probe.uses = list(dict.fromkeys(probe.uses))
+        self._of_publishes = Triggers(probes, causes=True)
+        self._of_deliveries = Triggers(probes, causes=False)
+
+    def __len__(self) -> int:
+        return len(self.rules)
+
+    def __getitem__(self, number: int) -> Rule:
+        return self.rules[number]
+
+    def read(self, record: Record) -> Names:
+        """What a message says. Only a publish has causes: a delivery has its publish."""
+        properties = record.properties
+        triggers = self._of_publishes if type(record) is Publish else self._of_deliveries
+        headers = properties.get("headers")
+        groups = None
+        if headers and type(headers) is dict:
+            if not triggers.by_header.keys().isdisjoint(headers):
+                by_header = triggers.by_header
+                groups = [(by_header[name], headers[name]) for name in headers if name in by_header]
+        else:
+            headers = _NO_HEADERS
+        of_bodies: Sequence[Probe] = ()
+        if triggers.of_bodies and record.body:
+            content_type = properties.get("content_type")
+            if type(content_type) is not str:  # a forged trace message's may be anything
+                content_type = None
+            begins, probes = triggers.by_content_type[content_type]
+            if begins and record.body.startswith(begins):
+                of_bodies = probes
+        by_property = triggers.by_property
+        if not by_property.keys().isdisjoint(properties):
+            groups = groups or []
+            groups += [
+                (by_property[name], properties[name]) for name in properties if name in by_property
+            ]
+        elif not groups and not of_bodies:
+            return NO_NAMES
+        message = Message(record, properties, headers, self.refused)
+        return self._names(groups or (), of_bodies, message)
+
+    def _names(
+        self, groups: Sequence[tuple[Group, Any]], of_bodies: Sequence[Probe], message: Message
+    ) -> Names:
+        found: tuple[list[tuple[int, Key]], ...] = ([], [], [], [])
+        for group, raw in groups:
+            if raw is None:
+                continue
+            for probe in group.others:
+                if probe.may_speak(message):
+                    _put(probe, message, found)
+            if group.plain:
+                texts = values(raw, self.refused)
+                if texts:
+                    _put_plain(group.plain, texts, message, found)
+        for probe in of_bodies:
+            if probe.may_speak(message):
+                _put(probe, message, found)
+        ids = self._unique(found[IDS])
+        named = found[CAUSES]
+        return Names(
+            ids,
+            self._meant(named, ids) if named and type(message.record) is Publish else (),
+            self._unique(found[CONVERSATIONS]),
+            self._unique(found[FOUND_BY]),
+        )
+
+    def _unique(self, found: list[tuple[int, Key]]) -> tuple[Key, ...]:
+        if len(found) < 2:
+            return (found[0][1],) if found else ()
+        keys = tuple(dict.fromkeys([key for _, key in found]))
+        if len(keys) > MOST_KEYS:
+            self.refused[TOO_MANY_KEYS] += 1
+            return ()
+        return keys
+
+    def _meant(
+        self, found: list[tuple[int, Key]], ids: tuple[Key, ...]
+    ) -> tuple[tuple[int, Key], ...]:
+        """The causes without what a message cannot mean, each under the first rule that says so.
+
+        It cannot mean itself, unless it is the same message again. And if it surely is, whatever
+        else it names is what the first one named: its cause is that it came before.
+        """
+        rules = self.rules
+        named: dict[Key, int] = {}
+        is_forward = False
+        for number, key in sorted(found):
+            rule = rules[number]
+            if rule.kind is LinkKind.forward:
+                is_forward |= rule.sure
+            elif key in ids:
+                self.refused[NAMES_ITSELF] += 1
+                continue
+            named.setdefault(key, number)
+        if len(named) > MOST_KEYS:
+            self.refused[TOO_MANY_KEYS] += 1
+            return ()
+        return tuple(
+            (number, key)
+            for key, number in named.items()
+            if not is_forward or rules[number].kind is LinkKind.forward
+        )
+
+    def _take_apart(self, number: int, rule: Rule) -> None:
+        child = self._probe(
+            rule.child, rule.shared_space, rule.where, rule.take, rule.same_body, rule.body_begins
+        )
+        if rule.kind is LinkKind.conversation:
+            child.uses.append((CONVERSATIONS, 0))
+            if rule.shared_space != CONVERSATION and len(rule.child) == 1:
+                self._probe(
+                    rule.child,
+                    CONVERSATION,
+                    rule.where,
+                    rule.take,
+                    body_begins=rule.body_begins,
+                ).uses.append((FOUND_BY, 0))
+            return
+        child.uses.append((CAUSES, number))
+        self._probe(
+            rule.parent,
+            rule.shared_space,
+            rule.parent_where,
+            rule.take,
+            rule.same_body,
+            rule.body_begins,
+        ).uses.append((IDS, 0))
+
+    def _probe(
+        self,
+        parts: tuple[Expression, ...],
+        space: str,
+        where: tuple[Condition, ...] = (),
+        take: str | None = None,
+        same_body: bool = False,
+        body_begins: str = "",
+    ) -> Probe:
+        """The probe of these places, a new one if none is there."""
+        made_of = (parts, space, where, take, same_body, body_begins)
+        probe = self._probes.get(made_of)
+        if probe is None:
+            probe = self._probes[made_of] = Probe(parts, space, where, take, same_body, body_begins)
+        return probe
+
+
+def _check(rules: tuple[Rule, ...], indexed: tuple[str, ...]) -> None:
+    if len(rules) > MOST_RULES:
+        raise RuleError(f"there are {len(rules)} rules, and at most {MOST_RULES}")
+    twice = [name for name, count in Counter(rule.name for rule in rules).items() if count > 1]
+    if twice:
+        raise RuleError(f"rule {twice[0]!r} is there twice")
+    if len(indexed) > MOST_INDEXED:
+        raise RuleError(f"there are {len(indexed)} indexed headers, and at most {MOST_INDEXED}")
+    for name in indexed:
+        if not 0 < len(name.encode()) <= LONGEST_HEADER:
+            raise RuleError(
+                f"an indexed header's name has 1 to {LONGEST_HEADER} bytes: {name[:80]!r}"
+            )

@@ -1,0 +1,356 @@
+"""What messages say of themselves: stored, found by, restored, removed with their events."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import msgspec
+import pytest
+from sqlalchemy import event, select, update
+
+from app.store import Store, tables
+from app.store.keys import indexed
+from app.stored.batches import Batch
+from app.stored.filters import EventFilter
+from app.stored.pages import Sort
+from app.tracker import Policy
+from app.tracker.events import StampedEvent
+from app.tracker.links import NO_NAMES, Names, search_key
+from app.tracker.records import Channel, Publish
+from app.tracker.tracker import Bounds, Tracker
+from model.words import LinkKind
+from tests.contract.history import BEGINNING
+from tests.contract.links import conversation, link, naming
+
+CHANNELS = [
+    Channel("rabbit@one", f"10.0.0.{number}:1 -> 10.0.0.9:5672", 1, "shop") for number in (1, 2)
+]
+
+
+class Messages:
+    """Publishes of two participants, with properties, and what the tracker would read in them."""
+
+    def __init__(self, indexed_headers: frozenset[str] = frozenset()) -> None:
+        self.tracker = Tracker(Policy.channel, Bounds())
+        self.indexed = indexed_headers
+        self.events: list[StampedEvent] = []
+
+    def publish(
+        self, conversations: tuple[str, ...] = (), knows: bool = True, **properties: object
+    ) -> StampedEvent:
+        number = len(self.events)
+        record = Publish(CHANNELS[number % 2], "e", ("k",), (), {"headers": {}} | properties, b"")
+        [stamped] = self.tracker.apply(record, BEGINNING + number)
+        found_by = [
+            search_key(field, str(properties[field]))
+            for field in ("message_id", "correlation_id")
+            if field in properties
+        ]
+        headers = record.properties["headers"]
+        found_by += [
+            search_key(f"header.{name}", str(headers[name]))
+            for name in headers
+            if name in self.indexed
+        ]
+        names = Names(
+            conversations=tuple(map(conversation, conversations)), found_by=tuple(found_by)
+        )
+        self.events.append(naming(stamped, names if knows else NO_NAMES))
+        return self.events[-1]
+
+    def batch(self) -> Batch:
+        events, self.events = self.events, []
+        return Batch(events, self.tracker.checkpoint(), b"")
+
+
+async def _found(store: Store, **asked: object) -> list[int]:
+    wanted = msgspec.structs.replace(EventFilter(), **asked)
+    falling = [row.id for row in await store.events.list(wanted)]
+    rows = await store.events.list(wanted, after=0)
+    rising = [row.id for row in rows]
+    assert rising == falling[::-1]
+    assert await store.events.count(wanted) == len(rising)
+    for sort in Sort:
+        ordered = [row.id for row in sorted(rows, key=lambda row: (getattr(row, sort), row.id))]
+        for number in (1, 2):
+            page = await store.events.page(
+                wanted, page=number, page_size=3, sort=sort, descending=False
+            )
+            assert [row.id for row in page.items] == ordered[3 * number - 3 : 3 * number]
+        last = await store.events.page(wanted, page=1, page_size=2, sort=sort)
+        assert [row.id for row in last.items] == ordered[::-1][:2]
+    return rising
+
+
+async def test_events_are_found_by_what_their_messages_are_called(
+    store: Store, trace_id: int
+) -> None:
+    messages = Messages()
+    other = await store.traces.create("other", "channel")
+    messages.publish(message_id="m1", correlation_id="c1")
+    messages.publish(message_id="m2", correlation_id="c1")
+    messages.publish(message_id="c1")
+    messages.publish(conversations=("t1", "t2"))
+    messages.publish(conversations=("t2",), correlation_id="c1")
+    await store.batches.append(trace_id, messages.batch())
+    strangers = Messages()
+    strangers.publish(message_id="m1")
+    await store.batches.append(other.id, strangers.batch())
+    assert await _found(store, message_id="m1") == [1, 6]
+    assert await _found(store, message_id="m1", vhost="/") == [1]
+    assert await _found(store, message_id="m1", vhosts=frozenset({"other"})) == [6]
+    assert await _found(store, correlation_id="c1") == [1, 2, 5]
+    assert await _found(store, message_id="c1") == [3]
+    assert await _found(store, conversation="t2") == [4, 5]
+    assert await _found(store, conversation="t2", correlation_id="c1") == [5]
+    assert await _found(store, correlation_id="c1", participant=1, vhost="/") == [1, 5]
+    assert await _found(store, correlation_id="c1", since=BEGINNING + 1) == [2, 5]
+    assert await _found(store, message_id="") == []
+    assert await _found(store, conversation="m1") == []
+    wanted = EventFilter(correlation_id="c1")
+    assert [row.id for row in await store.events.list(wanted, after=1, before=5)] == [2]
+
+
+VALUES = [
+    ("text", "text"),
+    (5, "5"),
+    (True, "true"),
+    (1.5, "1.5"),
+    ("é\N{GRINNING FACE}", "é\N{GRINNING FACE}"),
+]
+
+
+@pytest.mark.parametrize(("value", "asked"), VALUES)
+async def test_a_header_without_an_index_is_looked_up_in_the_events(
+    store: Store, trace_id: int, value: object, asked: str
+) -> None:
+    messages = Messages()
+    name = 'a "quoted".name\'s[0]'
+    messages.publish(headers={name: value, "noise": "a\x00b"}, message_id="m")
+    messages.publish(headers={"another": value})
+    messages.publish(headers={})
+    await store.batches.append(trace_id, messages.batch())
+    assert await _found(store, headers=((name, asked),)) == [1]
+    assert await _found(store, headers=((name, asked), ("another", asked))) == []
+    assert await _found(store, headers=((name, asked),), message_id="m") == [1]
+    assert await _found(store, headers=((name, "else"),)) == []
+
+
+async def test_a_header_is_found_whether_or_not_it_was_indexed_then(
+    database_url: str, store: Store, trace_id: int
+) -> None:
+    messages = Messages()
+    for number in range(4):  # before there was an index, of anything
+        headers = {"tenant": "a" if number % 2 else "b"}
+        messages.publish(knows=False, headers=headers, message_id=f"m{number}")
+    await store.batches.append(trace_id, messages.batch())
+    later = update(tables.indexed_fields).values(from_event_id=5)
+    await store._database.write(lambda connection: connection.execute(later))
+    now = await Store.open(database_url, indexed_headers={"tenant"})
+    try:
+        since = await now._database.read(indexed)
+        assert since == {"message_id": 5, "correlation_id": 5, "header.tenant": 5}
+        messages.indexed = frozenset({"tenant"})
+        for number in range(4):
+            headers = {"tenant": "a" if number % 2 else "b"}
+            messages.publish(headers=headers, message_id=f"m{number}")
+        await now.batches.append(trace_id, messages.batch())
+    finally:
+        await now.close()
+    assert await _found(store, headers=(("tenant", "a"),)) == [2, 4, 6, 8]
+    assert await _found(store, message_id="m1") == [2, 6]
+    assert await _found(store, message_id="m1", headers=(("tenant", "a"),)) == [2, 6]
+    assert await _found(store, message_id="m0", headers=(("tenant", "a"),)) == []
+
+
+async def test_a_header_that_is_not_indexed_any_more_is_looked_up(
+    database_url: str, store: Store, trace_id: int
+) -> None:
+    first = await Store.open(database_url, indexed_headers={"tenant", "order"})
+    messages = Messages(frozenset({"tenant"}))
+    messages.publish(headers={"tenant": "a"})
+    await first.batches.append(trace_id, messages.batch())
+    await first.close()
+    second = await Store.open(database_url, indexed_headers=set())
+    messages.indexed = frozenset()
+    messages.publish(headers={"tenant": "a"})
+    await second.batches.append(trace_id, messages.batch())
+    await second.close()
+    assert await _found(store, headers=(("tenant", "a"),)) == [1, 2]
+    reader = await Store.open(database_url)  # says nothing, changes nothing
+    third = await Store.open(database_url, indexed_headers={"tenant"})
+    assert (await reader._database.read(indexed))["header.tenant"] == 3
+    assert await _found(store, headers=(("tenant", "a"),)) == [1, 2]
+    await reader.close()
+    await third.close()
+
+
+@pytest.fixture
+async def statements(store: Store) -> AsyncIterator[list[str]]:
+    """Every statement that writes."""
+    said: list[str] = []
+
+    def note(*values: object) -> None:
+        said.append(str(values[2]))
+
+    engine = store._database._writer.sync_engine
+    event.listen(engine, "before_cursor_execute", note)
+    yield said
+    event.remove(engine, "before_cursor_execute", note)
+
+
+async def test_nothing_to_store_takes_no_statement(
+    store: Store, trace_id: int, statements: list[str]
+) -> None:
+    messages = Messages()
+    messages.publish()
+    await store.batches.append(trace_id, messages.batch())
+    assert not [
+        each for each in statements if each.startswith(("INSERT INTO keys", "INSERT INTO edges"))
+    ]
+
+
+async def _stored(store: Store, *columns: str) -> list[tuple[object, ...]]:
+    table = tables.keys if "key" in columns else tables.edges
+    query = select(*(table.c[name] for name in columns)).order_by(*columns)
+    found = await store._database.read(lambda connection: connection.execute(query))
+    return [tuple(row) for row in found]
+
+
+async def test_keys_and_links_are_stored_with_their_events_and_go_with_them(
+    store: Store, trace_id: int
+) -> None:
+    messages = Messages()
+    key, shared = b"k" * 16, conversation("t")
+    for _ in range(4):
+        messages.publish()
+    first, second, third, fourth = messages.events
+    first = naming(first, Names(ids=(key,), conversations=(shared,), found_by=(key, key)))
+    third = naming(third, Names(found_by=(key,)), [link(first), link(first), link(first, "rpc")])
+    fourth = naming(fourth, NO_NAMES, [link(third, "rpc", LinkKind.reply), link(first)])
+    messages.events = [first, second, third, fourth]
+    await store.batches.append(trace_id, messages.batch())
+    assert await _stored(store, "event_id", "key", "roles") == sorted(
+        [(1, key, 5), (1, shared, 2), (3, key, 4)]
+    )
+    assert await _stored(store, "effect_id", "cause_id", "rule", "kind") == [
+        (3, 1, "celery", 0),
+        (3, 1, "rpc", 0),
+        (4, 1, "celery", 0),
+        (4, 3, "rpc", 1),
+    ]
+    plan = await store.retention.plan(trace_id, keep_events=2)
+    assert plan is not None
+    messages.tracker.forget_before(plan.before_id)
+    await store.retention.prune(plan, messages.tracker.checkpoint())
+    assert await _stored(store, "event_id", "key") == [(3, key)]
+    assert await _stored(store, "effect_id", "cause_id") == [(4, 3)]
+
+
+async def test_pruning_a_trace_leaves_the_others_keys_and_links(
+    store: Store, trace_id: int
+) -> None:
+    other = await store.traces.create("other", "channel")
+    for each in (other.id, trace_id):
+        messages = Messages()
+        messages.publish(message_id="m")
+        messages.publish(message_id="m")
+        first, second = messages.events
+        messages.events = [first, naming(second, second.names, [link(first)])]
+        await store.batches.append(each, messages.batch())
+    plan = await store.retention.plan(trace_id, keep_events=0)
+    assert plan is not None
+    messages.tracker.forget_before(plan.before_id)
+    await store.retention.prune(plan, messages.tracker.checkpoint())
+    assert await _stored(store, "trace_id", "event_id", "roles", "key") == [
+        (other.id, 1, 4, search_key("message_id", "m")),
+        (other.id, 2, 4, search_key("message_id", "m")),
+    ]
+    assert await _stored(store, "trace_id", "effect_id", "cause_id") == [(other.id, 2, 1)]
+
+
+async def test_the_last_events_that_may_be_named_are_restored_oldest_first(
+    store: Store, trace_id: int
+) -> None:
+    messages = Messages()
+    other = await store.traces.create("other", "channel")
+    told = []
+    for number in range(20):
+        stamped = messages.publish()
+        keys = tuple(bytes([number, n]) * 8 for n in range(number % 3))
+        shared = (conversation("t"),) if number % 2 else ()
+        told.append(naming(stamped, Names(keys, (), shared, (b"x" * 16,))))
+    messages.events = told[:]
+    await store.batches.append(trace_id, messages.batch())
+    strangers = Messages()
+    strangers.events.append(naming(strangers.publish(), Names((b"s" * 16,))))
+    del strangers.events[0]
+    await store.batches.append(other.id, strangers.batch())
+    named = [each for each in told if each.names.ids]
+    for most in (0, 1, 5, 100):
+        restored = (await store.checkpoints.restore(trace_id, 0, named=most)).named
+        assert [
+            (each.keys, each.is_delivery, each.participant, each.height, each.message)
+            for each in restored
+        ] == [
+            (each.names.ids, False, each.participant, each.height, each.reference.id)
+            for each in named[max(0, len(named) - most) :]
+        ]
+        assert [(each.reference.id, each.reference.packed) for each in restored] == [
+            (each.reference.id, each.reference.packed) for each in named[max(0, 13 - most) :]
+        ]
+    assert len((await store.checkpoints.restore(trace_id, 0)).named) == len(named) == 13
+
+
+async def test_what_is_waiting_and_may_be_named_is_one_reference(
+    store: Store, trace_id: int
+) -> None:
+    tracker = Tracker(Policy.channel, Bounds())
+    record = Publish(CHANNELS[0], "", ("q",), ("q",), {"headers": {}}, b"")
+    events = [naming(each, Names((b"k" * 16,))) for each in tracker.apply(record, BEGINNING)]
+    await store.batches.append(trace_id, Batch(events, tracker.checkpoint(), b""))
+    restored = await store.checkpoints.restore(trace_id, 0)
+    assert restored.named[0].reference is restored.copies[0].cause
+
+
+def test_a_value_has_another_key_in_another_field() -> None:
+    fields = ("message_id", "correlation_id", "conversation", "header.a", "header.ab", "header.a:")
+    values = ("", "b", "bc", "1:b", ":b", "é")
+    keys = {search_key(field, value) for field in fields for value in values}
+    assert len(keys) == len(fields) * len(values)
+    assert {len(key) for key in keys} == {16}
+
+
+@pytest.mark.parametrize("vhost", ["/", None])
+@pytest.mark.parametrize(
+    "asked",
+    [{"message_id": "m"}, {"conversation": "t"}, {"message_id": "m", "correlation_id": "c"}],
+)
+async def test_a_name_is_looked_up_by_its_index(
+    store: Store, trace_id: int, asked: dict[str, str], vhost: str | None
+) -> None:
+    if store._database.dialect.name != "sqlite":
+        pytest.skip("PostgreSQL decides by what is stored")
+    await store.traces.create("other", "channel")
+    said: list[tuple[str, tuple[object, ...]]] = []
+
+    def note(*values: object) -> None:
+        said.append((str(values[2]), values[3]))  # type: ignore[arg-type]
+
+    for readers in store._database._readers.values():
+        event.listen(readers.engine.sync_engine, "before_cursor_execute", note)
+    wanted = EventFilter(vhost=vhost, **asked)
+    await store.events.list(wanted)
+    await store.events.list(wanted, after=-1)
+    await store.events.count(wanted)
+    leading = [each for each in said if "FROM keys JOIN events" in each[0]]
+    assert len(leading) >= 3
+    for statement, values in leading:
+        async with store._database._writer.connect() as connection:
+            plan = await connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", values)
+            steps = [str(row[3]) for row in plan]
+        assert any(
+            "keys USING COVERING INDEX ix_keys_search (trace_id=? AND key=?" in each
+            for each in steps
+        )
+        assert not [each for each in steps if "keys USING PRIMARY KEY (trace_id=?)" in each]

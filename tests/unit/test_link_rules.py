@@ -1,0 +1,400 @@
+"""Rules: how they are written, and what messages say under them, bad input included."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.tracker.links import BUILT_IN, NO_NAMES, Rule, RuleError, Rules, search_key
+from app.tracker.links.bodies import MOST_BYTES, MOST_DEPTH, NOT_JSON, TOO_DEEP, TOO_LARGE
+from app.tracker.links.expressions import MOST_VALUES, TOO_LONG, TOO_MANY
+from app.tracker.links.rules import MOST_INDEXED, MOST_RULES, NAMES_ITSELF, TOO_MANY_KEYS
+from app.tracker.records import Channel, Deliver, Publish
+
+EVERY = Rules(BUILT_IN)
+CHANNEL = Channel("rabbit@a", "10.0.0.1:1 -> 10.0.0.2:5672", 1, "app")
+ORDER = {
+    "name": "order",
+    "kind": "parent",
+    "child": "$message.header#/caused_by",
+    "parent": "$message.header#/order",
+}
+IN_BODY = {**ORDER, "child": "$message.payload#/caused_by", "parent": "$message.payload#/id"}
+
+
+def publish(
+    headers: dict[str, Any] | None = None, body: bytes = b"", key: str = "q", **properties: Any
+) -> Publish:
+    if headers is not None:
+        properties["headers"] = headers
+    return Publish(CHANNEL, "", (key,), (key,), properties, body)
+
+
+def deliver(headers: dict[str, Any] | None = None, body: bytes = b"", **properties: Any) -> Deliver:
+    if headers is not None:
+        properties["headers"] = headers
+    return Deliver(CHANNEL, "", ("q",), "q", False, properties, body)
+
+
+def of(*rules: dict[str, Any], indexed: tuple[str, ...] = ()) -> Rules:
+    return Rules(map(Rule.from_json, rules), indexed=indexed)
+
+
+def keys(rules: Rules, record: Publish | Deliver) -> list[bytes]:
+    return [key for _, key in rules.read(record).causes]
+
+
+def test_a_publish_names_the_message_with_the_same_value() -> None:
+    rules = of(ORDER)
+    cause = rules.read(deliver({"order": "17"}))
+    effect = rules.read(publish({"caused_by": "17", "order": "18"}))
+    assert effect.causes == ((0, cause.ids[0]),)
+    assert rules[0].name == "order"
+    assert not cause.causes
+    assert len(cause.ids[0]) == 16
+    assert set(cause.ids).isdisjoint(effect.ids)
+
+
+def test_a_delivery_names_no_cause() -> None:
+    assert of(ORDER).read(deliver({"caused_by": "17"})).causes == ()
+
+
+def test_a_number_equals_its_text_and_bytes_what_they_spell() -> None:
+    rules = of(ORDER)
+    ids = {rules.read(publish({"order": raw})).ids for raw in (17, "17", {"base64": "MTc="})}
+    assert len(ids) == 1
+
+
+def test_other_rules_give_other_keys_unless_they_share_a_space() -> None:
+    other = {**ORDER, "name": "other"}
+    message = publish({"order": "17"})
+    assert of(ORDER).read(message).ids != of(other).read(message).ids
+    assert of(ORDER).read(message).ids == of({**other, "space": "order"}).read(message).ids
+    assert len(of(ORDER, other).read(message).ids) == 2
+    assert len(of(ORDER, {**other, "space": "order"}).read(message).ids) == 1
+
+
+def test_an_aggregate_names_several_parents() -> None:
+    rules = of(ORDER)
+    parents = [rules.read(publish({"order": name})).ids[0] for name in "abc"]
+    assert sorted(keys(rules, publish({"caused_by": ["a", "b", "c", "a"]}))) == sorted(parents)
+
+
+def test_ten_thousand_parents_are_refused_whole_and_counted() -> None:
+    rules = of(ORDER)
+    record = publish({"caused_by": [str(n) for n in range(10_000)], "order": "1"})
+    names = rules.read(record)
+    assert names.causes == ()
+    assert len(names.ids) == 1
+    assert rules.refused[TOO_MANY] > 0
+
+
+def test_many_values_over_several_rules_are_refused_too() -> None:
+    other = {**ORDER, "name": "other"}
+    rules = of(ORDER, other)
+    names = rules.read(publish({"caused_by": [str(n) for n in range(MOST_VALUES)]}))
+    assert names.causes == ()
+    assert rules.refused[TOO_MANY_KEYS] == 1
+
+
+def test_a_long_value_is_no_value_and_counted() -> None:
+    rules = of(ORDER)
+    assert rules.read(publish({"order": "x" * 100_000})) == NO_NAMES
+    assert rules.refused[TOO_LONG] > 0
+
+
+@pytest.mark.parametrize("value", ["17", ["17", "17"], 17])
+def test_a_message_that_names_itself_names_nothing(value: Any) -> None:
+    rules = of(ORDER)
+    names = rules.read(publish({"order": "17", "caused_by": value}))
+    assert names.ids
+    assert names.causes == ()
+    assert rules.refused[NAMES_ITSELF] > 0
+
+
+def test_who_names_itself_among_others_names_the_others() -> None:
+    rules = of(ORDER)
+    other = rules.read(publish({"order": "16"})).ids[0]
+    assert keys(rules, publish({"order": "17", "caused_by": ["17", "16"]})) == [other]
+
+
+def test_several_places_have_to_agree_in_order() -> None:
+    both = {
+        **ORDER,
+        "child": ["$message.header#/a", "$message.header#/b"],
+        "parent": ["$message.header#/x", "$message.header#/y"],
+    }
+    rules = of(both)
+    named = keys(rules, publish({"a": "ab", "b": "c"}))
+    assert rules.read(publish({"x": "ab", "y": "c"})).ids == tuple(named)
+    for wrong in ({"x": "a", "y": "bc"}, {"x": "c", "y": "ab"}, {"x": "abc", "y": ""}):
+        assert rules.read(publish(wrong)).ids != tuple(named)
+    assert keys(rules, publish({"a": "ab"})) == []
+    assert keys(rules, publish({"a": ["a", "b"], "b": "c"})) == []
+    assert rules.refused[TOO_MANY] == 1
+
+
+def test_a_conversation_is_a_shared_key_and_names_no_parent() -> None:
+    rules = of({"name": "order", "kind": "conversation", "child": "$message.header#/order"})
+    names = rules.read(publish({"order": "17"}))
+    assert names.conversations == rules.read(deliver({"order": "17"})).conversations
+    assert len(names.conversations) == 1
+    assert not names.ids
+    assert not names.causes
+    assert search_key("conversation", "17") in names.found_by
+
+
+@pytest.mark.parametrize(
+    ("where", "headers", "speaks"),
+    [
+        ({"has": "$message.header#/x"}, {"x": "1"}, True),
+        ({"has": "$message.header#/x"}, {"x": 0}, False),
+        ({"has": "$message.header#/x"}, {"x": []}, False),
+        ({"has": "$message.header#/x"}, {}, False),
+        ({"has": ["$message.header#/x", "$message.header#/y"]}, {"y": True}, True),
+        ({"has": "$message.header#/x", "begins": "ab"}, {"x": "abc"}, True),
+        ({"has": "$message.header#/x", "begins": "ab"}, {"x": "b"}, False),
+        ({"has": "$message.header#/x", "begins": "ab"}, {"x": 1}, False),
+        ({"lacks": "$message.header#/x"}, {"x": "1"}, False),
+        ({"lacks": "$message.header#/x"}, {}, True),
+        ({"lacks": "$message.header#/x", "begins": "ab"}, {"x": "b"}, True),
+    ],
+)
+def test_a_condition_decides_whether_a_message_speaks(
+    where: dict[str, Any], headers: dict[str, Any], speaks: bool
+) -> None:
+    rules = of({**ORDER, "where": [where]})
+    assert bool(keys(rules, publish({"caused_by": "1", **headers}))) == speaks
+    assert rules.read(publish({"order": "1", **headers})).ids
+
+
+def test_the_same_message_again_is_named_by_id_and_body() -> None:
+    again = {
+        "name": "again",
+        "kind": "forward",
+        "child": "$message.property#/message_id",
+        "parent": "$message.property#/message_id",
+        "same_body": True,
+        "where": [{"has": "$message.header#/retried"}],
+    }
+    rules = of(again)
+    first = rules.read(deliver(message_id="1", body=b"x" * 5_000))
+    assert keys(rules, publish({"retried": "1"}, b"x" * 5_000, message_id="1")) == [*first.ids]
+    for body in (b"x" * 4_999, b"y" + b"x" * 4_999, b"x" * 4_999 + b"y"):
+        assert keys(rules, publish({"retried": "1"}, body, message_id="1")) != [*first.ids]
+    assert keys(rules, publish({}, b"x" * 5_000, message_id="1")) == []
+
+
+def test_what_is_surely_published_again_names_only_the_first() -> None:
+    again = {
+        "name": "again",
+        "kind": "forward",
+        "child": "$message.header#/order",
+        "parent": "$message.header#/order",
+        "where": [{"has": "$message.header#/retried"}],
+    }
+    rules = of(ORDER, again)
+    record = publish({"order": "2", "caused_by": "1", "retried": 1})
+    assert [number for number, _ in rules.read(record).causes] == [1]
+    rules = of(ORDER, {**again, "sure": False})
+    assert [number for number, _ in rules.read(record).causes] == [0, 1]
+
+
+def test_bodies_are_parsed_where_a_rule_asks() -> None:
+    rules = of(IN_BODY)
+    parent = rules.read(deliver(body=b'{"id": 17}'))
+    child = rules.read(publish(body=b' {"caused_by": "17", "id": "18"}'))
+    assert child.causes == ((0, parent.ids[0]),)
+    assert not rules.refused
+    assert of(ORDER).read(publish(body=b"{")) == NO_NAMES
+
+
+def test_a_body_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed = []
+    monkeypatch.setattr(
+        "app.tracker.links.bodies.parse", lambda body, refused: parsed.append(body) or {"id": "1"}
+    )
+    rules = of(IN_BODY, {**IN_BODY, "name": "other"})
+    assert len(rules.read(publish(body=b"{}")).ids) == 2
+    assert parsed == [b"{}"]
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (b'{"id": "' + b"x" * 10_000_000 + b'"}', TOO_LARGE),
+        (b"[" * 10_000 + b"]" * 10_000, TOO_DEEP),
+        (b'{"a":' * 10_000 + b"1" + b"}" * 10_000, TOO_DEEP),
+        (b'{"id": "[', NOT_JSON),
+        (b"[" * MOST_DEPTH, NOT_JSON),
+        (b'{"id": \xff}', NOT_JSON),
+        (b'{"id": NaN}', NOT_JSON),
+        (b"\x80\x04plain", None),
+        (b"plain", None),
+        (b"", None),
+        (b'{"id": ' + b"9" * 5_000 + b"}", NOT_JSON),
+        (b'{"id": ' + b"9" * 50 + b"}", None),
+        (b'{"id": {"id": 1}}', None),
+        (b'{"other": "' + b"[" * 1_000 + b'"}', None),
+        (b'{"other": "' + b'\\"[' * 1_000 + b'"}', None),
+        (b"[]", None),
+    ],
+)
+def test_a_bad_body_names_nothing_and_is_counted(body: bytes, reason: str | None) -> None:
+    rules = of(IN_BODY)
+    assert rules.read(publish(body=body)) == NO_NAMES
+    assert set(rules.refused) == ({reason} if reason else set())
+
+
+def test_a_wide_body_is_not_a_deep_one() -> None:
+    body = b'{"id": "1", "more": [' + b",".join([b"[]"] * 2_000) + b"]}"
+    assert len(body) < MOST_BYTES
+    assert of(IN_BODY).read(publish(body=body)).ids
+
+
+def test_nothing_to_say_gives_the_one_empty_value() -> None:
+    rules = Rules(BUILT_IN)
+    for record in (publish(), publish({}), publish({"x": "1"}), publish({"x": 1}, b"{}")):
+        assert rules.read(record) is NO_NAMES
+
+
+@pytest.mark.parametrize("headers", [None, [], "text", 1])
+def test_headers_that_are_no_table_are_survived(headers: Any) -> None:
+    record = Publish(CHANNEL, "", (), (), {"headers": headers, "message_id": "1"}, b"")
+    assert Rules(BUILT_IN).read(record).ids
+
+
+@pytest.mark.parametrize("raw", [{"a": 1}, [], 1, None, True])
+def test_properties_that_are_no_text_are_survived(raw: Any) -> None:
+    names = ("message_id", "correlation_id", "reply_to", "content_type")
+    EVERY.read(Publish(CHANNEL, "", (), (), dict.fromkeys(names, raw), b'{"queue_name":1}'))
+
+
+def test_a_message_is_found_by_what_people_know() -> None:
+    rules = of(ORDER, indexed=("x-order-id",))
+    found = rules.read(
+        deliver({"x-order-id": 7, "caused_by": "1", "y": "2"}, message_id="m", correlation_id="c")
+    ).found_by
+    assert set(found) == {
+        search_key("message_id", "m"),
+        search_key("correlation_id", "c"),
+        search_key("header.x-order-id", "7"),
+        search_key("header.caused_by", "1"),
+    }
+    assert rules.indexed == {"x-order-id", "caused_by", "order"}
+
+
+@pytest.mark.parametrize("field", ["payload", "header.", "header", "", "MESSAGE_ID"])
+def test_an_unknown_field_cannot_be_searched(field: str) -> None:
+    with pytest.raises(ValueError, match="is none of message_id"):
+        search_key(field, "1")
+
+
+def test_keys_are_the_same_in_every_process() -> None:
+    assert search_key("message_id", "1").hex() == "d966bcbdef7d985c675f3da26bf454de"
+    assert search_key("header.a", "1") != search_key("header.b", "1")
+
+
+@given(st.text(max_size=20), st.text(max_size=20), st.text(max_size=20), st.text(max_size=20))
+@settings(max_examples=30, deadline=None)
+def test_keys_of_several_places_are_equal_for_equal_values_alone(
+    a: str, b: str, x: str, y: str
+) -> None:
+    rules = of(
+        {
+            **ORDER,
+            "child": ["$message.header#/a", "$message.header#/b"],
+            "parent": ["$message.header#/x", "$message.header#/y"],
+        }
+    )
+    child, parent = keys(rules, publish({"a": a, "b": b})), rules.read(publish({"x": x, "y": y}))
+    if child and parent.ids:
+        assert (child == [*parent.ids]) == ((a, b) == (x, y))
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=4,
+)
+HEADERS = sorted(EVERY.indexed | {"traceparent", "b3", "sw8", "x-death"})
+
+
+@given(st.dictionaries(st.sampled_from(HEADERS), JSON, max_size=6), JSON)
+@settings(max_examples=25, deadline=None)
+def test_any_message_is_read_and_never_names_itself(headers: dict[str, Any], body: Any) -> None:
+    rules = EVERY
+    as_json = json.dumps(body).encode()
+    cloudevent = {"content_type": "application/cloudevents+json", "message_id": "1"}
+    names = rules.read(publish(headers, as_json, **cloudevent))
+    own = set(names.ids)
+    for number, key in names.causes:
+        assert rules[number].kind.name == "forward" or key not in own
+    for found in (names.ids, names.conversations, names.found_by):
+        assert len(set(found)) == len(found)
+
+
+WRONG = [
+    ({}, "a rule's name"),
+    ({"name": "a b"}, "a rule's name"),
+    ({"name": "x" * 65}, "a rule's name"),
+    ({"name": 3}, "a rule's name"),
+    ({"name": "a"}, "rule 'a': kind: is missing"),
+    ({"name": "a", "kind": "parent"}, "rule 'a': child: is missing"),
+    ({**ORDER, "kind": "cousin"}, "rule 'order': kind: 'cousin' is none of parent, reply"),
+    ({**ORDER, "kind": 1}, "rule 'order': kind"),
+    ({**ORDER, "colour": "red"}, "rule 'order': colour: there is no such field"),
+    ({**ORDER, "child": "$message.header"}, r"rule 'order': child: '#' .*\(column 16\)"),
+    ({**ORDER, "child": "$message.header#/"}, r"rule 'order': child: .*everything.*\(column 17\)"),
+    ({**ORDER, "parent": 7}, "rule 'order': parent: is a text"),
+    ({**ORDER, "child": []}, "rule 'order': child: names no place"),
+    ({**ORDER, "child": ["$message.header#/a"] * 5}, "child: there are at most 4 places"),
+    ({**ORDER, "child": ["$message.header#/a"] * 500}, "child: there are at most"),
+    ({**ORDER, "parent": ["$message.header#/a"] * 2}, "child has 1 places, parent 2"),
+    ({**ORDER, "parent": ORDER["child"]}, "would name itself"),
+    ({**ORDER, "child": "$message.property#/routing_key"}, "says where or what kind"),
+    ({**ORDER, "kind": "conversation"}, "a conversation has none"),
+    ({"name": "a", "kind": "conversation", "child": "$message.property#/app_id"}, "what kind"),
+    ({**ORDER, "take": "b4"}, "take: 'b4' is none of b3"),
+    ({**ORDER, "same_body": "yes"}, "same_body: is true or false"),
+    ({**ORDER, "space": "a b"}, "rule 'order': space"),
+    ({**ORDER, "body_begins": "x" * 201}, "body_begins: a text has at most 200"),
+    ({**ORDER, "where": {}}, "where: is a list of conditions"),
+    ({**ORDER, "where": [{"is": "x"}]}, 'where: a condition has one of "has" and "lacks"'),
+    ({**ORDER, "where": ["x"]}, "where: a condition has one"),
+    ({**ORDER, "where": [{"has": "x"}]}, r"where: .*\(column 1\)"),
+    ({**ORDER, "where": [{"has": "$message.header#/a"}] * 9}, "at most 8 conditions"),
+]
+
+
+@pytest.mark.parametrize(("given", "says"), WRONG)
+def test_an_invalid_rule_is_refused_with_its_name_and_field(
+    given: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(RuleError, match=says):
+        Rule.from_json(given)
+
+
+def test_what_is_no_object_is_refused() -> None:
+    with pytest.raises(RuleError, match="a rule is an object"):
+        Rule.from_json([])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("rule", BUILT_IN, ids=lambda rule: rule.name)
+def test_a_rule_is_read_back_as_it_was_written(rule: Rule) -> None:
+    assert Rule.from_json(json.loads(json.dumps(rule.to_json()))) == rule
+
+
+def test_rules_are_bounded_in_number_and_have_different_names() -> None:
+    with pytest.raises(RuleError, match="'order' is there twice"):
+        of(ORDER, ORDER)
+    with pytest.raises(RuleError, match=f"at most {MOST_RULES}"):
+        of(*({**ORDER, "name": f"r{n}"} for n in range(MOST_RULES + 1)))
+    with pytest.raises(RuleError, match=f"at most {MOST_INDEXED}"):
+        of(indexed=tuple(f"x-{n}" for n in range(MOST_INDEXED + 1)))
+    with pytest.raises(RuleError, match="1 to 255 bytes"):
+        of(indexed=("x" * 256,))

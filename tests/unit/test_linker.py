@@ -1,0 +1,243 @@
+"""What publishes name joins their clocks: whom is meant, and what is said where nobody is known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.tracker import Bounds, Channel, Deliver, Policy, Publish, Record, StampedEvent, Tracker
+from app.tracker.links import BUILT_IN, Rules
+from app.tracker.links.memory import LinkCount
+from app.tracker.quiet import Quiet
+from app.tracker.tracker import read_state
+from itc import Relation, compare
+from model.words import LinkKind
+from tests.unit.test_tracker import Store
+
+RULES = Rules(BUILT_IN)
+NAMED = "causation_id"
+
+
+def at(who: str) -> Channel:
+    """A channel ``place/connection``."""
+    place, _, connection = who.partition("/")
+    return Channel("rabbit@test", f"{place}:{connection or 1} -> 10.0.0.1:5672", 1, "guest")
+
+
+def properties(message_id: str | None, names: str | None) -> dict[str, Any]:
+    given = {} if message_id is None else {"message_id": message_id}
+    return given if names is None else {**given, "headers": {NAMED: names}}
+
+
+def publish(who: str, *queues: str, id: str | None = None, names: str | None = None) -> Publish:
+    return Publish(at(who), "x", ("key",), queues, properties(id, names), b"")
+
+
+def deliver(who: str, queue: str, id: str | None = None, *, again: bool = False) -> Deliver:
+    return Deliver(at(who), "x", ("key",), queue, again, properties(id, None), b"")
+
+
+def tracker_of(policy: Policy = Policy.channel, bounds: Bounds | None = None) -> Tracker:
+    return Tracker(policy, bounds or Bounds(), rules=RULES)
+
+
+def stamped(records: list[Record], tracker: Tracker | None = None) -> list[StampedEvent]:
+    tracker = tracker or tracker_of()
+    return [event for now, record in enumerate(records) for event in tracker.apply(record, now)]
+
+
+def causes(event: StampedEvent, events: list[StampedEvent]) -> list[int]:
+    """Which of the events are the causes that one names."""
+    references = [each.reference for each in events]
+    return [references.index(edge.cause) for edge in event.edges]
+
+
+def counted(tracker: Tracker) -> LinkCount:
+    return read_state(tracker.checkpoint().state).links[f"{NAMED}"]
+
+
+def test_a_program_of_two_channels_publishes_after_what_it_names() -> None:
+    events = stamped(
+        [publish("a", "q", id="1"), deliver("b/1", "q", "1"), publish("b/2", names="1")]
+    )
+    assert causes(events[2], events) == [1]
+    assert events[2].edges[0].kind is LinkKind.parent
+    assert compare(events[1].stamp, events[2].stamp) is Relation.before
+    assert events[2].lamport == events[1].lamport + 1
+
+
+def test_whether_the_policy_had_it_in_the_past_is_counted() -> None:
+    tracker = tracker_of()
+    stamped(
+        [publish("a", "q", id="1"), deliver("b/1", "q", "1"), publish("b/2", names="1")], tracker
+    )
+    assert counted(tracker) == LinkCount(found=1, known=0)
+    stamped([publish("b/1", names="1")], tracker)
+    assert counted(tracker) == LinkCount(found=2, known=1)
+
+
+def test_of_several_deliveries_the_newest_of_its_own_participant_is_meant() -> None:
+    events = stamped(
+        [
+            publish("a", "q", "r", id="1"),
+            deliver("b", "q", "1"),
+            deliver("b", "q", "1", again=True),
+            deliver("c", "r", "1"),
+            publish("b", names="1"),
+        ]
+    )
+    assert causes(events[4], events) == [2]
+
+
+def test_else_the_newest_of_its_place() -> None:
+    events = stamped(
+        [
+            publish("a", "q", "r", id="1"),
+            deliver("b/1", "q", "1"),
+            deliver("c", "r", "1"),
+            publish("b/2", names="1"),
+        ]
+    )
+    assert causes(events[3], events) == [1]
+
+
+def test_an_id_that_came_by_another_way_leads_back_to_the_publish() -> None:
+    events = stamped([publish("a", "q", id="1"), deliver("b", "q", "1"), publish("c", names="1")])
+    assert causes(events[2], events) == [0]
+    assert compare(events[1].stamp, events[2].stamp) is Relation.concurrent
+
+
+def test_or_to_a_delivery_where_the_publish_was_not_seen() -> None:
+    events = stamped([deliver("b", "q", "1"), publish("c", names="1")])
+    assert causes(events[1], events) == [0]
+
+
+def test_whoever_names_what_it_published_itself_means_that() -> None:
+    events = stamped([publish("a", "q", id="1"), deliver("b", "q", "1"), publish("a", names="1")])
+    assert causes(events[2], events) == [0]
+    assert compare(events[1].stamp, events[2].stamp) is Relation.concurrent
+
+
+def test_what_is_named_and_not_known_is_counted_and_links_nothing() -> None:
+    tracker = tracker_of()
+    first, later = stamped([publish("a", names="1"), publish("b", id="1")], tracker)
+    assert first.edges == later.edges == ()
+    assert compare(first.stamp, later.stamp) is Relation.concurrent
+    assert counted(tracker) == LinkCount(unseen=1)
+
+
+def test_a_message_that_names_itself_names_nothing() -> None:
+    (event,) = stamped([publish("a", id="1", names="1")])
+    assert event.edges == ()
+
+
+def test_what_made_room_may_be_what_is_named() -> None:
+    tracker = tracker_of(bounds=Bounds(named=2))
+    records = [publish("a", id=str(number)) for number in range(3)]
+    *_, last, first = stamped([*records, publish("b", names="2"), publish("b", names="0")], tracker)
+    assert (len(last.edges), len(first.edges)) == (1, 0)
+    assert counted(tracker) == LinkCount(found=1, forgotten=1)
+
+
+def test_an_id_that_ten_thousand_messages_have_is_found_as_quickly() -> None:
+    tracker = tracker_of(bounds=Bounds(named=5_000))
+    events = stamped([publish("a", id="same") for _ in range(10_000)], tracker)
+    (event,) = stamped([publish("a", names="same")], tracker)
+    assert event.edges[0].cause is events[-1].reference
+
+
+def test_what_retention_removed_is_named_no_more() -> None:
+    tracker, store = tracker_of(), Store()
+    store.append(
+        stamped([publish("a", "q", id="1"), publish("a", id="2")], tracker), tracker.checkpoint()
+    )
+    tracker.forget_before(2)
+    gone, kept = stamped([publish("b", names="1"), publish("b", names="2")], tracker)
+    assert (len(gone.edges), len(kept.edges)) == (0, 1)
+
+
+def test_quiet_traffic_names_nothing_and_is_not_named() -> None:
+    tracker = Tracker(Policy.channel, Bounds(), rules=RULES, quiet=Quiet(("queue:q",)))
+    records: list[Record] = [publish("a", "q", id="1"), deliver("b", "q", "1")]
+    *_, loud, quiet = stamped(
+        [*records, publish("b", names="1"), publish("b", "q", names="1")], tracker
+    )
+    assert loud.edges == quiet.edges == ()
+    assert loud.names.found_by
+    assert quiet.names.found_by, "it is found all the same"
+
+
+def test_on_a_cluster_a_publish_waits_for_the_delivery_that_it_names() -> None:
+    tracker = tracker_of(bounds=Bounds(reorder_window=1_000))
+    assert len(tracker.apply(publish("a", "q", id="1"), 0)) == 1
+    assert tracker.apply(publish("b/2", names="1"), 1) == []
+    events = tracker.apply(deliver("b/1", "q", "1"), 2)
+    assert [type(event.record) for event in events] == [Deliver, Publish]
+    assert causes(events[1], events) == [0]
+
+
+def test_on_a_cluster_a_publish_waits_no_longer_than_the_window() -> None:
+    tracker = tracker_of(bounds=Bounds(reorder_window=1_000))
+    assert tracker.apply(publish("b", names="from elsewhere"), 1) == []
+    assert tracker.close_overdue(500) == []
+    (event,) = tracker.close_overdue(1_001)
+    assert event.edges == ()
+
+
+WHO = ("a/1", "a/2", "b/1", "b/2", "c/1")
+
+
+@st.composite
+def runs(draw: st.DrawFn) -> list[Record]:
+    """Messages to two queues, delivered now and again, that name earlier ones, or none that is."""
+    records: list[Record] = []
+    waiting: list[tuple[str, str]] = []
+    for number in range(draw(st.integers(2, 30))):
+        who = draw(st.sampled_from(WHO))
+        if waiting and draw(st.booleans()):
+            queue, name = waiting[draw(st.integers(0, len(waiting) - 1))]
+            again = any(isinstance(r, Deliver) and r == deliver(who, queue, name) for r in records)
+            records.append(deliver(who, queue, name, again=again))
+            continue
+        queues = draw(st.lists(st.sampled_from(("q", "r")), unique=True, max_size=2))
+        names = draw(st.none() | st.integers(0, number).map(str))
+        records.append(publish(who, *queues, id=str(number), names=names))
+        waiting += [(queue, str(number)) for queue in queues]
+    return records
+
+
+@given(runs(), st.sampled_from([Policy.channel, Policy.client]))
+def test_causes_that_are_named_come_before(records: list[Record], policy: Policy) -> None:
+    events = stamped(records, tracker_of(policy))
+    for position, event in enumerate(events):
+        for cause in causes(event, events):
+            assert cause < position
+            assert compare(events[cause].stamp, event.stamp) is Relation.before
+            assert events[cause].lamport < event.lamport
+
+
+@pytest.mark.parametrize("named", [4, 100])
+@given(records=runs(), batches=st.lists(st.integers(1, 7), max_size=8))
+def test_an_interrupted_run_links_as_an_uninterrupted_one(
+    named: int, records: list[Record], batches: list[int]
+) -> None:
+    bounds = Bounds(named=named)
+    whole_tracker = tracker_of(bounds=bounds)
+    whole = stamped(records, whole_tracker)
+    store, position, tracker = Store(), 0, whole_tracker
+    for size in [*batches, len(records)]:
+        store.restored.named = store.restored.named[-named:]
+        tracker = Tracker(Policy.channel, bounds, store.restored, rules=RULES)
+        store.append(stamped(records[position : position + size], tracker), tracker.checkpoint())
+        position += size
+    for one, other in zip(whole, store.events, strict=True):
+        assert one.stamp == other.stamp
+        ids = [edge.cause.id for edge in other.edges]
+        assert ids == [cause + 1 for cause in causes(one, whole)]
+    assert (
+        read_state(tracker.checkpoint().state).links
+        == read_state(whole_tracker.checkpoint().state).links
+    )
