@@ -270,6 +270,12 @@ FIELDS: tuple[Field, ...] = tuple(_stored_fields())
 UNREAD: tuple[Field, ...] = (
     Field("channel_key", int, "number", Stored("events.channel", "event.channel_key", bits=32)),
     Field("fingerprint", bytes, "bytes", Stored("events.fingerprint", "event.fingerprint")),
+    Field(
+        "ids",
+        bytes,
+        "bytes",
+        Stored("events.ids", "b''.join(event.names.ids) if event.names.ids else None", null=True),
+    ),
 )
 """What else is stored of one, only to restore the tracker."""
 

@@ -27,8 +27,14 @@ def upgrade() -> None:
         "ix_keys_search",
         "keys",
         ["trace_id", "key", "event_id", "roles"],
-        sqlite_where=sa.text("roles > 1"),
-        postgresql_where=sa.text("roles > 1"),
+    )
+    op.add_column("events", sa.Column("ids", sa.LargeBinary(), nullable=True))
+    op.create_index(
+        "ix_events_named",
+        "events",
+        ["trace_id", "id"],
+        sqlite_where=sa.text("ids IS NOT NULL"),
+        postgresql_where=sa.text("ids IS NOT NULL"),
     )
     op.create_table(
         "edges",
@@ -52,6 +58,8 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
+    op.drop_index("ix_events_named", "events")
+    op.drop_column("events", "ids")
     op.drop_table("indexed_fields")
     op.drop_table("edges")
     op.drop_table("keys")

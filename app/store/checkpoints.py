@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, TypeAlias
 
@@ -12,7 +11,6 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import NotFoundError
 from app.store import tables
-from app.store.rows import IS_ID
 from app.store.subject import Subject, reads
 from app.tracker.events import (
     ChannelState,
@@ -23,6 +21,7 @@ from app.tracker.events import (
     Reference,
     Restored,
 )
+from app.tracker.links.names import KEY_BYTES
 from app.tracker.records import Channel
 from itc import Stamp, unpack
 from model.words import EventType
@@ -189,58 +188,33 @@ async def _named(
     connection: AsyncConnection, trace_id: int, most: int, reference: References
 ) -> list[NamedEvent]:
     """The last events that others may name, oldest first."""
-    its = tables.keys.c
-    has_name = its.roles.bitwise_and(IS_ID) != 0
-    last = (
-        select(its.event_id)
-        .where(its.trace_id == trace_id, has_name)
-        .distinct()
-        .order_by(its.event_id.desc())
-        .limit(most)
-        .subquery()
-    )
-    first = (await connection.execute(select(func.min(last.c.event_id)))).scalar_one()
-    if first is None:
-        return []
-    ids: defaultdict[int, list[bytes]] = defaultdict(list)
-    keys = (
-        select(its.event_id, its.key)
-        .where(its.trace_id == trace_id, its.event_id >= first, has_name)
-        .order_by(its.event_id, its.key)
-    )
-    async for event_id, key in _rows(connection, keys):
-        ids[event_id].append(key)
-    of_events = tables.events.c
-    events = (
+    its = tables.events.c
+    query = (
         select(
-            of_events.id,
-            of_events.type,
-            of_events.cause_id,
-            of_events.participant,
-            of_events.height,
-            of_events.clock,
-            of_events.lamport,
+            its.id,
+            its.ids,
+            its.type,
+            its.cause_id,
+            its.participant,
+            its.height,
+            its.clock,
+            its.lamport,
         )
-        .where(of_events.trace_id == trace_id, of_events.id >= first)
-        .where(
-            of_events.id.in_(
-                select(its.event_id).where(
-                    its.trace_id == trace_id, its.event_id >= first, has_name
-                )
-            )
-        )
-        .order_by(of_events.id)
+        .where(its.trace_id == trace_id, its.ids.is_not(None))
+        .order_by(its.id.desc())
+        .limit(most)
     )
-    return [
+    newest_first = [
         NamedEvent(
-            keys=tuple(ids[event_id]),
+            keys=tuple(ids[at : at + KEY_BYTES] for at in range(0, len(ids), KEY_BYTES)),
             is_delivery=type_ == EventType.received,
             participant=participant,
             height=height,
             reference=reference(event_id, clock, lamport),
             message=cause if type_ == EventType.received else event_id,
         )
-        async for event_id, type_, cause, participant, height, clock, lamport in _rows(
-            connection, events
+        async for event_id, ids, type_, cause, participant, height, clock, lamport in _rows(
+            connection, query
         )
     ]
+    return newest_first[::-1]

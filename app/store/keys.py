@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from sqlalchemy import ColumnElement, delete, literal_column, select
+from sqlalchemy import delete, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store import rows, tables
@@ -31,11 +31,6 @@ async def forget_before(connection: AsyncConnection, trace_id: int, event_id: in
     await connection.execute(
         delete(tables.edges).where(of_edges.trace_id == trace_id, of_edges.cause_id < event_id)
     )
-
-
-def is_searched(roles: ColumnElement[int]) -> ColumnElement[bool]:
-    """Whether a key is in the index of keys; as a literal, or the index would not be used."""
-    return roles > literal_column(str(rows.IS_ID))
 
 
 async def indexed(connection: AsyncConnection) -> dict[str, int]:

@@ -13,7 +13,6 @@ from sqlalchemy import bindparam, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store import tables
-from app.store.keys import is_searched
 from app.store.rows import IS_CONVERSATION
 from app.stored.causality import Path, Step
 from model.words import EventType, LinkKind
@@ -163,7 +162,7 @@ class Conversations:
         query = (
             select(keys.event_id)
             .join_from(tables.keys, tables.events, events.id == keys.event_id)
-            .where(keys.trace_id == self._trace_id, keys.key == key, is_searched(keys.roles))
+            .where(keys.trace_id == self._trace_id, keys.key == key)
             .where(keys.roles.bitwise_and(IS_CONVERSATION) != 0)
             .where(events.participant == participant, events.type == int(self._to), ~events.quiet)
             .where(keys.event_id > after if forward else keys.event_id < after)

@@ -18,7 +18,6 @@ from app.store import keys, tables
 from app.store.engine import Dialect
 from app.store.events import by_id, by_ids, found_by_ids
 from app.store.filters import Lookup, conditions, has_key, lookups, within
-from app.store.keys import is_searched
 from app.store.subject import Subject, reads
 from app.store.times import ids_between
 from app.stored.filters import EventFilter
@@ -62,7 +61,7 @@ class _Scope(msgspec.Struct, frozen=True):
         query = (
             select()
             .join_from(tables.keys, tables.events, tables.events.c.id == its.event_id)
-            .where(_in_traces(its.trace_id, numbers), its.key == leads.key, is_searched(its.roles))
+            .where(_in_traces(its.trace_id, numbers), its.key == leads.key)
             .where(*(bound(its.event_id) for bound in self.bounds))
             .where(*self.conditions, *map(has_key, others))
         )

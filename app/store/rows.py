@@ -20,11 +20,9 @@ from model.event import Field
 Row: TypeAlias = tuple[Any, ...]
 
 
-# What a key is to its event, added up; what is `IS_ID` alone is not indexed. Plain numbers: an
-# enum's take longer than all the rest.
-IS_ID = 1  # others name it by this
-IS_CONVERSATION = 2  # it shares this with what belongs together
-IS_FOUND_BY = 4  # people look for it by this
+# What a key is to its event, added up. Plain numbers: an enumeration's arithmetic is slow.
+IS_CONVERSATION = 1  # it shares this with what belongs together
+IS_FOUND_BY = 2  # people look for it by this
 
 _encode = msgspec.json.Encoder().encode
 
@@ -90,14 +88,12 @@ def copy_rows(trace_id: int, copies: Iterable[Copy]) -> list[Row]:
 
 
 def key_rows(trace_id: int, events: Iterable[StampedEvent]) -> list[Row]:
-    """Rows of what the events' messages say of themselves; one for each key of an event."""
+    """Rows of the keys by which events are found or belong together."""
     rows: list[Row] = []
     for event in events:
         names = event.names
-        if names.ids or names.conversations or names.found_by:
-            roles = dict.fromkeys(names.ids, IS_ID)
-            for key in names.conversations:
-                roles[key] = roles.get(key, 0) | IS_CONVERSATION
+        if names.conversations or names.found_by:
+            roles = dict.fromkeys(names.conversations, IS_CONVERSATION)
             for key in names.found_by:
                 roles[key] = roles.get(key, 0) | IS_FOUND_BY
             event_id = event.reference.id

@@ -179,10 +179,18 @@ events = Table(
         sqlite_where=text("quiet"),
         postgresql_where=text("quiet"),
     ),
+    # Those that other messages may name, the last of which a tracker remembers.
+    Index(
+        "ix_events_named",
+        "trace_id",
+        "id",
+        sqlite_where=text("ids IS NOT NULL"),
+        postgresql_where=text("ids IS NOT NULL"),
+    ),
 )
 
-# What messages say of themselves: each key that stands in an event's message, and what it is there
-# (`app.store.rows.IS_ID` …). By trace first: retention removes a prefix of a trace's.
+# Keys by which events are found, or belong together (`app.store.rows.IS_CONVERSATION` …). By trace
+# first: retention removes a prefix of a trace's.
 keys = Table(
     "keys",
     metadata,
@@ -190,18 +198,8 @@ keys = Table(
     Column("event_id", BigInteger, primary_key=True, autoincrement=False),
     Column("key", LargeBinary, primary_key=True),
     Column("roles", SmallInteger, nullable=False),
-    # Names by which nobody but the tracker asks need no index, and would be most of its cost: keys
-    # come in no order, so each is on another page. With the roles it holds the whole answer, or
-    # SQLite would rather go through all keys of the trace.
-    Index(
-        "ix_keys_search",
-        "trace_id",
-        "key",
-        "event_id",
-        "roles",
-        sqlite_where=text("roles > 1"),
-        postgresql_where=text("roles > 1"),
-    ),
+    # With the roles it holds the whole answer, or SQLite would rather go through all of the trace.
+    Index("ix_keys_search", "trace_id", "key", "event_id", "roles"),
     sqlite_with_rowid=False,
 )
 

@@ -11,6 +11,7 @@ from model.words import LinkKind
 if TYPE_CHECKING:
     from app.tracker.events import Reference
 
+KEY_BYTES = 16
 Key: TypeAlias = bytes
 """16 bytes that stand for a value under a rule; values are unbounded, and anybody chooses them."""
 
