@@ -425,6 +425,7 @@ class TraceRegistry:
             last_error=standing.last_error,
             restarts=standing.restarts,
             counters=totals.counters,
+            links=totals.links,
             events=trace.events,
             participants=totals.participants,
             pending_copies=totals.pending_copies,

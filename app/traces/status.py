@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from app.traces.audit import AuditState, Ledger
 from app.traces.life import Standing, TraceState
 from app.tracker import Counters, Totals
+from app.tracker.links.memory import LinkCount
 from itc import Stamp, pack
 from model.gaps import Gap
 from model.times import iso_time
@@ -109,6 +112,7 @@ class TraceStatus(msgspec.Struct, frozen=True):
     last_error: str | None
     restarts: int
     counters: Counters  # since the trace began
+    links: Mapping[str, LinkCount]  # by rule, since the trace began
     events: int  # stored now
     participants: int
     pending_copies: int

@@ -59,11 +59,12 @@ class Counters(msgspec.Struct):
 
 
 class Totals(msgspec.Struct, frozen=True):
-    """What can be said of a trace in numbers, whether or not it runs."""
+    """What can be said of a trace in numbers, whether or not it runs; ``links`` by rule."""
 
     counters: Counters
     participants: int
     pending_copies: int
+    links: dict[str, LinkCount] = {}
 
 
 class State(msgspec.Struct):
@@ -79,7 +80,6 @@ class State(msgspec.Struct):
     decided: dict[str, dict[str, Identity]] = {}
     time: int = 0  # the tracker's own; 0 in checkpoints from before it had one
     heard: int = 0  # and the clock's at that time
-    links: dict[str, LinkCount] = {}  # by rule
     forgot_named: bool = False
 
 
@@ -276,7 +276,8 @@ class Tracker:
     def totals(self) -> Totals:
         """Return the current numbers."""
         self.counters.copies_dropped = self._matcher.copies_dropped
-        return Totals(self.counters, self.participants, self.pending_copies)
+        counts = self._linker.counts
+        return Totals(self.counters, self.participants, self.pending_copies, counts)
 
     @staticmethod
     def stored_totals(state: bytes | None) -> Totals:
@@ -297,7 +298,6 @@ class Tracker:
                 held=self._window.records(),
                 time=self._time.now,
                 heard=self._time.heard,
-                links=self._linker.counts,
                 forgot_named=self._linker.has_forgotten,
                 decided=self._participants.decided(
                     {held.record.channel.connection for held in self._window.records()}
@@ -321,7 +321,7 @@ class Tracker:
         self._participants.next_channel_key = state.next_channel_key
         self._participants.restore(restored.participants, restored.channels, state.decided)
         self._replies.restore(restored.channels)
-        self._linker.restore(state.links, restored.named, has_forgotten=state.forgot_named)
+        self._linker.restore(state.totals.links, restored.named, has_forgotten=state.forgot_named)
         self._suspicion.restore(restored.handovers)
         before = [held.at for held in state.held] + [copy.recorded_at for copy in restored.copies]
         self._time = Progress(state.time or max(before, default=0), state.heard)

@@ -33,6 +33,7 @@ from app.traces.life import TraceState
 from app.traces.retention import Pruned, Retention
 from app.traces.status import TraceStatus, Work
 from app.tracker import Counters
+from app.tracker.links.memory import LinkCount
 from model.exports import manifest_of
 from model.jobs import Progress
 from model.times import iso_time
@@ -223,6 +224,7 @@ def trace_status(vhost: str, state: TraceState, policy: str = "channel") -> Trac
         last_error=None,
         restarts=0,
         counters=Counters(published=3, received=4),
+        links={"celery-parent": LinkCount(found=2, known=1, unseen=1)},
         events=7,
         participants=2,
         pending_copies=0,

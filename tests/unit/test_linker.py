@@ -12,7 +12,6 @@ from app.tracker import Bounds, Channel, Deliver, Policy, Publish, Record, Stamp
 from app.tracker.links import BUILT_IN, Rules
 from app.tracker.links.memory import LinkCount
 from app.tracker.quiet import Quiet
-from app.tracker.tracker import read_state
 from itc import Relation, compare
 from model.words import LinkKind
 from tests.unit.test_tracker import Store
@@ -56,7 +55,7 @@ def causes(event: StampedEvent, events: list[StampedEvent]) -> list[int]:
 
 
 def counted(tracker: Tracker) -> LinkCount:
-    return read_state(tracker.checkpoint().state).links[f"{NAMED}"]
+    return tracker.totals().links[NAMED]
 
 
 def test_a_program_of_two_channels_publishes_after_what_it_names() -> None:
@@ -237,7 +236,4 @@ def test_an_interrupted_run_links_as_an_uninterrupted_one(
         assert one.stamp == other.stamp
         ids = [edge.cause.id for edge in other.edges]
         assert ids == [cause + 1 for cause in causes(one, whole)]
-    assert (
-        read_state(tracker.checkpoint().state).links
-        == read_state(whole_tracker.checkpoint().state).links
-    )
+    assert tracker.totals().links == whole_tracker.totals().links

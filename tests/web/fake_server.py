@@ -179,7 +179,8 @@ class Handler(BaseHTTPRequestHandler):
             case ("GET", "events", number, "deliveries"):
                 self.json(world.deliveries_json(world.event(number)))
             case ("GET", "compare", a, b):
-                self.json(world.compare_json(world.event(a), world.event(b)))
+                one, other = world.event(a), world.event(b)
+                self.json(world.compare_json(one, other) | world.answer_json(one, other))
             case ("GET", "jobs"):
                 self.json(list(reversed(world.jobs.values())))
             case (_, "jobs", number, *rest):

@@ -140,6 +140,7 @@ class World:
             "counters": {name: counts[name] for name in names}
             | {"quarantined": len(self.quarantine), "copies_dropped": 0}
             | {"untraced": 0, "quiet": 0},
+            "links": {},
             "events": counts["published"] + counts["received"],
             "participants": len(trace.last),
             "pending_copies": len(trace.simulation.pending),
@@ -295,6 +296,10 @@ class World:
             "sentence": words[relation],
             **self.certainty_json(a.vhost, a.id, b.id),
         }
+
+    def answer_json(self, a: Event, b: Event) -> dict[str, Any]:
+        is_ordered = self.relation(a, b) in {"before", "after"}
+        return {"answer": "may have" if is_ordered else "cannot have", "path": None}
 
     def certainty_json(self, vhost: str, a: int, b: int) -> dict[str, Any]:
         trace = self.traces[vhost]

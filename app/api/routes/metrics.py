@@ -68,6 +68,7 @@ async def _families(parts: Services, user: User | None) -> list[Metric]:
         *(_per_trace(spec, statuses) for spec in TRACE_METRICS),
         *(_duration(spec, statuses) for spec in DURATIONS),
         _by_type(statuses),
+        _links(statuses),
         _states(statuses),
         _jobs(jobs),
         _version(),
@@ -244,6 +245,19 @@ def _by_type(statuses: Sequence[TraceStatus]) -> Metric:
     for status in statuses:
         family.add_metric([status.vhost, "published"], status.counters.published)
         family.add_metric([status.vhost, "received"], status.counters.received)
+    return family
+
+
+def _links(statuses: Sequence[TraceStatus]) -> Metric:
+    family = CounterMetricFamily(
+        "itc_causes_named",
+        "Causes that messages named, and whether they were found.",
+        labels=["vhost", "rule", "outcome"],
+    )
+    for status in statuses:
+        for rule, count in status.links.items():
+            for outcome in ("found", "unseen", "forgotten", "ambiguous"):
+                family.add_metric([status.vhost, rule, outcome], getattr(count, outcome))
     return family
 
 

@@ -33,6 +33,19 @@ class Counters(Model):
     quiet: int = Field(description="Of quiet traffic; also counted above.")
 
 
+class LinkCount(Model):
+    """How often messages named causes by one rule, and whether these were found."""
+
+    found: int
+    known: int = Field(
+        description="Of those found, those that the publisher's participant had received or "
+        "published, or had heard of: where that is less, participants are finer than programs."
+    )
+    unseen: int = Field(description="Never seen in this virtual host while it was traced.")
+    forgotten: int = Field(description="Perhaps seen, and forgotten since (ITC_NAMED_EVENTS).")
+    ambiguous: int = Field(description="Named by an id that several messages have.")
+
+
 class Audited(Model):
     """What was traced in one direction, and what the broker counted since the trace began."""
 
@@ -64,6 +77,7 @@ class Trace(Model):
     created_at: Time
     restarts: int
     counters: Counters
+    links: dict[str, LinkCount] = Field(description="By rule; only those that messages used.")
     events: int
     participants: int
     pending_copies: int
