@@ -35,6 +35,7 @@ from app.jobs.restamps import KIND as RESTAMP
 from app.jobs.restamps import RestampProcess
 from app.jobs.runners import Runners
 from app.jobs.topologies import Topologies
+from app.link_rules import link_rules
 from app.settings import Settings
 from app.store import Store, migrate
 from app.store.alone import only_service
@@ -311,7 +312,7 @@ def _pipeline(settings: Settings) -> PipelineSettings:
             assumed=settings.assumed_participants,
             named=settings.named_events,
         ),
-        links=settings.links,
+        link_rules=link_rules(settings.link_rules, built_in=settings.links),
         indexed_headers=settings.indexed_headers,
         batch_events=settings.batch_events,
         batch_seconds=settings.batch_seconds,

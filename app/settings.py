@@ -235,6 +235,11 @@ class Settings(BaseSettings):
         description="Whether a publish comes after what its message names as its cause "
         "(docs/links.md).",
     )
+    link_rules: Path | None = Field(
+        default=None,
+        description="A JSON file with a list of own rules beside the built-in ones, for all traces "
+        "(docs/links.md).",
+    )
     named_events: Count = Field(
         default=50_000,
         description="Past events of a trace kept as causes that later messages may name.",

@@ -15,7 +15,7 @@ from app.traces.ports import Introducer, Source, TraceStore
 from app.traces.retention import Retention
 from app.traces.supervisor import Supervisor
 from app.tracker import Bounds, Places, Policy, Quiet, Restored, Tracker
-from app.tracker.links import BUILT_IN, Rules
+from app.tracker.links import BUILT_IN, Rule, Rules
 
 
 class PipelineSettings(msgspec.Struct, frozen=True):
@@ -30,13 +30,13 @@ class PipelineSettings(msgspec.Struct, frozen=True):
     audit_seconds: float = 5.0
     retention: Retention = Retention()
     shared_places: tuple[str, ...] = ()
-    links: bool = True  # whether publishes join the causes that they name
+    link_rules: tuple[Rule, ...] = BUILT_IN
     indexed_headers: tuple[str, ...] = ()
 
     @property
     def rules(self) -> Rules:
         """What messages name as their causes, and what they are found by."""
-        return Rules(BUILT_IN if self.links else (), indexed=self.indexed_headers)
+        return Rules(self.link_rules, indexed=self.indexed_headers)
 
     async def restored(self, store: TraceStore, trace: Trace) -> Restored:
         """A trace's last checkpoint; raises `OutageError`."""

@@ -27,6 +27,7 @@ MAY_IMPORT = {
     "app.errors": (),
     "app.children": (),
     "app.secret_url": (),
+    "app.link_rules": ("app.errors", "app.tracker"),
     "app.settings": ("app.errors", "app.secret_url"),
     "app.version": (),
     "app.tracker": ("itc", "model"),
