@@ -7,6 +7,7 @@ that table is removed before the next restamp.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Sequence
 
 import msgspec
@@ -85,6 +86,8 @@ class Restamps(Subject):
             .order_by(its.id)
             .limit(limit)
         )
+        rows = (await connection.execute(query)).all()
+        named = await _named(connection, trace_id, rows[0].id, rows[-1].id) if rows else {}
         return [
             StoredEvent(
                 row.id,
@@ -96,8 +99,9 @@ class Restamps(Subject):
                 _texts(row.routed_queues),
                 row.cause_id,
                 row.quiet,
+                tuple(named.get(row.id, ())),
             )
-            for row in await connection.execute(query)
+            for row in rows
         ]
 
     @reads
@@ -269,6 +273,23 @@ async def _replace_channels(connection: AsyncConnection, trace_id: int, new: Res
     await connection.execute(
         delete(tables.channels).where(its.trace_id == trace_id, its.participant == nobody)
     )
+
+
+async def _named(
+    connection: AsyncConnection, trace_id: int, first: int, last: int
+) -> dict[int, list[int]]:
+    """The causes that events name, by the event; each once."""
+    its = tables.edges.c
+    query = (
+        select(its.effect_id, its.cause_id)
+        .where(its.trace_id == trace_id, its.effect_id.between(first, last))
+        .distinct()
+        .order_by(its.effect_id, its.cause_id)
+    )
+    named: defaultdict[int, list[int]] = defaultdict(list)
+    for effect, cause in await connection.execute(query):
+        named[effect].append(cause)
+    return named
 
 
 def _texts(array: str | None) -> tuple[str, ...]:

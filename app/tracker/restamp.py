@@ -1,6 +1,6 @@
 """Stored events stamped anew, by other rules of who acts and of what is quiet.
 
-Nothing is matched again: causes, matches and types stay as they are stored. Ids are a linear
+Nothing is matched again: causes, links, matches and types stay as they are stored. Ids are a linear
 extension of happens-before, so events are taken in the order of their ids; a received event whose
 cause is no longer stored joins nothing.
 """
@@ -24,7 +24,10 @@ CLOCKS_DIFFER = 1_000_000  # µs
 
 
 class StoredEvent(msgspec.Struct, frozen=True):
-    """What of an event its stamp depends on; ``cause`` is the id of the one that it received."""
+    """What of an event its stamp depends on.
+
+    ``cause`` is the id of the one that it received, ``named`` are those of what it names.
+    """
 
     id: int
     type: int
@@ -35,6 +38,12 @@ class StoredEvent(msgspec.Struct, frozen=True):
     routed_queues: tuple[str, ...]
     cause: int | None
     quiet: bool
+    named: tuple[int, ...] = ()
+
+    @property
+    def joins(self) -> tuple[int, ...]:
+        """What it comes right after, beside its participant's last event."""
+        return self.named if self.cause is None else (self.cause, *self.named)
 
 
 class NewStamp(msgspec.Struct, frozen=True):
@@ -133,7 +142,7 @@ class Restamper:
     def wanted(self, events: Sequence[StoredEvent]) -> list[int]:
         """The ids of causes whose new clocks are not at hand."""
         here = {event.id for event in events}
-        causes = {event.cause for event in events if event.cause is not None}
+        causes = {cause for event in events for cause in event.joins}
         return sorted(causes - here - self._recent.keys())
 
     def stamp(
@@ -199,14 +208,8 @@ class Restamper:
         quiet = self._quiet.covers(_record(event, self._channels[event.channel_key]))
         self._quiet_before += event.quiet
         self._quiet_now += quiet
-        cause = None
-        if event.cause is not None and not quiet:
-            cause = (
-                self._recent.get(event.cause)
-                or self._before.get(event.cause)
-                or known.get(event.cause)
-            )
-        reference = self._participants.advance(key, participant, cause)
+        joined = [] if quiet else [self._reference(each, known) for each in event.joins]
+        reference = self._participants.advance(key, participant, None, filter(None, joined))
         reference.id = event.id
         participant.published += event.type == EventType.published
         self._recent[event.id] = reference
@@ -221,6 +224,9 @@ class Restamper:
             reference.packed,
             quiet,
         )
+
+    def _reference(self, event_id: int, known: Mapping[int, Reference]) -> Reference | None:
+        return self._recent.get(event_id) or self._before.get(event_id) or known.get(event_id)
 
     def _who(self, event: StoredEvent) -> tuple[int, Participant]:
         """Who acts on an event's channel; its first event decides."""

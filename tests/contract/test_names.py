@@ -354,3 +354,20 @@ async def test_a_name_is_looked_up_by_its_index(
             for each in steps
         )
         assert not [each for each in steps if "keys USING PRIMARY KEY (trace_id=?)" in each]
+
+
+async def test_a_restamp_is_told_what_events_name(store: Store, trace_id: int) -> None:
+    messages = Messages()
+    for _ in range(3):
+        messages.publish()
+    first, second, third = messages.events
+    messages.events = [
+        first,
+        naming(second, NO_NAMES, [link(first), link(first, "rpc")]),
+        naming(third, NO_NAMES, [link(second), link(first)]),
+    ]
+    await store.batches.append(trace_id, messages.batch())
+    found = await store.restamps.events(trace_id, after=0, limit=10)
+    assert [each.named for each in found] == [(), (1,), (1, 2)]
+    (last,) = await store.restamps.events(trace_id, after=2, limit=10)
+    assert last.joins == (1, 2)

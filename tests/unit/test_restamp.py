@@ -25,6 +25,7 @@ from app.tracker import (
     Tracker,
     UnreadableCheckpointError,
 )
+from app.tracker.links import BUILT_IN, Rules
 from app.tracker.restamp import Incarnation, NewStamp, Restamped, Restamper, StoredEvent
 from itc import Stamp, unpack
 
@@ -77,7 +78,7 @@ def tracked(
     records: Sequence[Record], policy: Policy, quiet: Sequence[str]
 ) -> tuple[list[StampedEvent], Tracker]:
     """What a tracker makes of them that has these rules."""
-    tracker = Tracker(policy, Bounds(), quiet=Quiet(quiet), places=Places())
+    tracker = Tracker(policy, Bounds(), quiet=Quiet(quiet), places=Places(), rules=Rules(BUILT_IN))
     events: list[StampedEvent] = []
     for now, record in enumerate(records):
         for channel in tracker.strangers([record.channel]):
@@ -101,6 +102,7 @@ def stored(events: Sequence[StampedEvent]) -> list[StoredEvent]:
             routed_queues=event.record.routed_queues or (),
             cause=event.cause.id if event.cause else None,
             quiet=event.quiet,
+            named=tuple(edge.cause.id or 0 for edge in event.edges),
         )
         for event in events
     ]
@@ -228,6 +230,25 @@ def test_who_has_no_events_left_gives_back_its_interval() -> None:
     _, outcome = restamped(events, tracker.checkpoint().state, Policy.channel, (), first_id=11)
     assert len(outcome.participants) == len(outcome.channels) == len(CHANNELS) - 10
     assert Tracker.stored_totals(outcome.state).participants == len(CHANNELS) - 10
+
+
+@pytest.mark.parametrize("chunk", [1, 7])
+@pytest.mark.parametrize("policy", [Policy.channel, Policy.client])
+def test_what_a_publish_names_is_joined_again(policy: Policy, chunk: int) -> None:
+    request = Publish(CHANNELS[0], "x", ("key",), ("red",), {"message_id": "1"}, b"")
+    headers = {"headers": {"causation_id": "1"}}
+    effect = Publish(CHANNELS[5], "x", ("key",), (), headers, b"")
+    records: list[Record] = [request, _delivery(CHANNELS[4], "red", request), effect]
+    events, tracker = tracked(records, Policy.channel, ())
+    assert events[2].edges
+    new, outcome = restamped(events, tracker.checkpoint().state, policy, (), chunk=chunk)
+    where = dots(new, outcome)
+    cause = events[2].edges[0].cause.id or 0
+    clock, _, _ = where[3]
+    _, interval, height = where[cause]
+    assert clock.height_at(interval) >= height
+    quiet, _ = restamped(events, tracker.checkpoint().state, Policy.channel, ("exchange:x",))
+    assert [stamp.lamport for stamp in quiet] == [1, 1, 1], "quiet traffic joins nothing"
 
 
 def test_a_cause_that_is_gone_joins_nothing() -> None:
