@@ -200,7 +200,7 @@ async def _named(
             its.clock,
             its.lamport,
         )
-        .where(its.trace_id == trace_id, its.ids.is_not(None))
+        .where(its.trace_id == trace_id, its.ids.is_not(None), ~its.quiet)
         .order_by(its.id.desc())
         .limit(most)
     )

@@ -38,6 +38,7 @@ _NAMING = text(
     " WHERE trace_id = :trace AND cause_id IN :ids AND kind <> :groups AND effect_id IN ("
     "SELECT DISTINCT effect_id FROM edges"
     " WHERE trace_id = :trace AND cause_id IN :ids AND kind <> :groups"
+    " AND NOT EXISTS (SELECT 1 FROM events WHERE id = effect_id AND quiet)"
     " ORDER BY effect_id LIMIT :most)"
 ).bindparams(bindparam("ids", expanding=True), groups=int(LinkKind.conversation))
 _CAUSES = text(
@@ -45,6 +46,7 @@ _CAUSES = text(
     " FROM events WHERE id IN :ids AND cause_id >= :first AND NOT quiet"
     " UNION ALL SELECT effect_id, cause_id, rule, kind"
     " FROM edges WHERE effect_id IN :ids AND cause_id >= :first AND kind <> :groups"
+    " AND NOT EXISTS (SELECT 1 FROM events WHERE id = effect_id AND quiet)"
 ).bindparams(bindparam("ids", expanding=True), groups=int(LinkKind.conversation))
 
 

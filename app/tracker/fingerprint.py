@@ -96,6 +96,12 @@ def origins(deliver: Deliver) -> Iterator[Origin]:
         )
 
 
+def has_broker_headers(record: Record) -> bool:
+    """Whether a message has headers that may be otherwise at its next hand-over."""
+    headers = record.properties.get("headers")
+    return isinstance(headers, dict) and not BROKER_HEADERS.isdisjoint(headers)
+
+
 def _deaths(record: Record) -> list[dict[str, Any]]:
     headers = record.properties.get("headers")
     deaths = headers.get("x-death") if isinstance(headers, dict) else None

@@ -48,14 +48,18 @@ class Held(msgspec.Struct, frozen=True):
 
 def places_of(record: Publish | Deliver, mark: bytes, names: Names) -> list[Place]:
     """Where a record puts copies, or a handover if it is matched, and what it is named by."""
+    named = map(named_by, names.ids)
     if isinstance(record, Publish):
-        return [(queue, mark, False) for queue in record.routed_queues]
-    return [(record.queue, mark, True), *map(named_by, names.ids)]
+        return [*((queue, mark, False) for queue in record.routed_queues), *named]
+    return [(record.queue, mark, True), *named]
 
 
 def named_by(key: Key) -> Place:
-    """Where a delivery has to come that a publish names by a key."""
-    return "", key, True
+    """Where an event has to come that a publish names by a key."""
+    return _BY_NAME, key, True
+
+
+_BY_NAME = ""  # no queue is called so
 
 
 class ReorderWindow:
@@ -95,7 +99,7 @@ class ReorderWindow:
 
     def awaiting(self, places: Iterable[Place]) -> list[str]:
         """Return the participants whose heads may go on now that something came to these places."""
-        return [name for place in places for name in self._awaiting.get(place, ())]
+        return [*dict.fromkeys(n for place in places for n in self._awaiting.get(place, ()))]
 
     def hold(self, name: str, held: Held) -> None:
         """Let a record wait behind what its participant has waiting."""
@@ -178,6 +182,8 @@ class ReorderWindow:
     def _holder(self, name: str) -> str | None:
         """Return another participant that has waiting what a participant's head waits for."""
         for place in self._awaited.get(name, ()):
+            if place[0] == _BY_NAME:  # what others bring under a name is perhaps not what is meant
+                continue
             for other in self._bringing.get(place, ()):
                 if other != name:
                     return other

@@ -14,11 +14,11 @@ import msgspec
 from msgspec.structs import replace
 
 from app.tracker.events import Checkpoint, Restored, StampedEvent
-from app.tracker.fingerprint import fingerprint
+from app.tracker.fingerprint import fingerprint, has_broker_headers
 from app.tracker.identity import Identity, Places, Policy
 from app.tracker.links.linker import Linker
 from app.tracker.links.memory import LinkCount
-from app.tracker.links.names import NO_NAMES, Key, Names
+from app.tracker.links.names import NO_NAMES, Names
 from app.tracker.links.rules import Rules
 from app.tracker.matching import Matcher
 from app.tracker.participants import Participant, Participants
@@ -326,6 +326,8 @@ class Tracker:
         before = [held.at for held in state.held] + [copy.recorded_at for copy in restored.copies]
         self._time = Progress(state.time or max(before, default=0), state.heard)
         for held in state.held:
+            # By the rules of now: their numbers may be others.
+            held = replace(held, names=self._linker.read(held.record))
             name = self._participants.key_of(held.record.channel)
             self._window.hold(name, held if state.time else replace(held, since=held.at))
         for name in self._window.waiting():
@@ -345,12 +347,9 @@ class Tracker:
         record = arrival.record
         if isinstance(record, Deliver):
             return self._matcher.is_early(record, arrival.fingerprint)
-        return bool(arrival.names.causes and self._missing(arrival))
-
-    def _missing(self, arrival: Held) -> list[Key]:
-        """What a publish names of which no delivery to its program has come."""
-        return self._linker.missing(
-            arrival.names, *self._participants.where(arrival.record.channel)
+        names = arrival.names
+        return bool(names.causes) and self._linker.is_early(
+            names, *self._participants.where(record.channel)
         )
 
     def _await(self, name: str) -> None:
@@ -362,7 +361,7 @@ class Tracker:
     def _awaited(self, head: Held) -> list[Place]:
         if isinstance(head.record, Deliver):
             return self._matcher.places(head.record, head.fingerprint)
-        return [named_by(key) for key in self._missing(head)]
+        return [named_by(key) for key in self._linker.wanted(head.names)]
 
     def _release_ready(self, events: list[StampedEvent], first: int) -> None:
         """Stamp the held records that the events from ``first`` on release, one by the other."""
@@ -412,7 +411,8 @@ class Tracker:
         if isinstance(record, Publish):
             self.counters.published += 1
             participant.published += 1
-            reference.names = _without_causes(said)
+            if not has_broker_headers(record):
+                reference.names = _without_causes(said)
             self._matcher.published(record.routed_queues, mark, reference, self._time.now)
             if "reply_to" in record.properties:
                 self._replies.note(channel_key, record)

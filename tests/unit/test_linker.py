@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.tracker import Bounds, Channel, Deliver, Policy, Publish, Record, StampedEvent, Tracker
-from app.tracker.links import BUILT_IN, Rules
+from app.tracker.links import BUILT_IN, Rule, Rules
 from app.tracker.links.memory import LinkCount
 from app.tracker.quiet import Quiet
 from itc import Relation, compare
@@ -237,3 +237,93 @@ def test_an_interrupted_run_links_as_an_uninterrupted_one(
         ids = [edge.cause.id for edge in other.edges]
         assert ids == [cause + 1 for cause in causes(one, whole)]
     assert tracker.totals().links == whole_tracker.totals().links
+
+
+def test_each_of_many_consumers_of_a_message_means_its_own_delivery() -> None:
+    who = [f"host{number}" for number in range(100)]
+    events = stamped(
+        [
+            publish("a", *who, id="1"),
+            *(deliver(each, each, "1") for each in who),
+            *(publish(each, names="1") for each in who),
+        ]
+    )
+    assert [causes(each, events) for each in events[101:]] == [[1 + n] for n in range(100)]
+
+
+ALONE = Rules(
+    [
+        Rule.from_json(
+            {
+                "name": NAMED,
+                "kind": "parent",
+                "child": "$message.header#/causation_id",
+                "parent": "$message.property#/message_id",
+                "alone": True,
+            }
+        )
+    ]
+)
+
+
+def test_an_id_of_several_messages_names_none_where_the_rule_says_so() -> None:
+    tracker = Tracker(Policy.channel, Bounds(), rules=ALONE)
+    records: list[Record] = [deliver("b", "q", "1"), deliver("b", "r", "1")]  # of who knows whom
+    *_, event = stamped([*records, publish("b", names="1")], tracker)
+    assert event.edges == ()
+    assert counted(tracker) == LinkCount(ambiguous=1)
+
+
+def test_what_the_broker_adds_is_read_at_each_delivery() -> None:
+    """A rule may ask for it, and after a restart nobody remembers the publish's own headers."""
+    rule = {
+        "name": NAMED,
+        "kind": "parent",
+        "child": "$message.header#/causation_id",
+        "parent": "$message.property#/message_id",
+        "parent_where": [{"lacks": "$message.header#/x-death"}],
+    }
+    tracker = Tracker(Policy.channel, Bounds(), rules=Rules([Rule.from_json(rule)]))
+    death = {"queue": "q", "exchange": "x", "routing-keys": ["key"], "reason": "expired"}
+    dead = {"message_id": "1", "headers": {"x-death": [{**death, "count": 1}]}}
+    records: list[Record] = [
+        publish("a", "q", id="1"),
+        Deliver(at("b"), "", ("dead",), "dead", False, dead, b""),
+        publish("b", names="1"),
+    ]
+    events = stamped(records, tracker)
+    assert events[1].cause is events[0].reference
+    assert events[1].names.ids == ()
+    assert causes(events[2], events) == [0]
+
+
+def test_a_publish_that_waits_is_read_by_the_rules_of_the_next_start() -> None:
+    bounds = Bounds(reorder_window=1_000)
+    tracker, store = tracker_of(bounds=bounds), Store()
+    assert tracker.apply(publish("b", names="1"), 1) == []
+    store.append([], tracker.checkpoint())
+    again = Tracker(Policy.channel, bounds, store.restored, rules=Rules(()))
+    (event,) = again.close_overdue(2_000)
+    assert event.edges == ()
+
+
+def test_nothing_that_others_bring_under_a_name_keeps_a_publish_waiting() -> None:
+    second = 1_000_000
+    tracker = tracker_of(bounds=Bounds(reorder_window=second))
+    assert tracker.apply(publish("a", names="1"), 1) == []
+    left: list[int] = []
+    for step in range(1, 21):
+        now = step * second // 4
+        for event in tracker.apply(deliver("b", f"q{step}", "1"), now) + tracker.close_overdue(now):
+            if isinstance(event.record, Publish):
+                left.append(now)
+    assert left
+    assert left[0] <= 1.5 * second
+
+
+def test_a_publish_wakes_who_waits_for_its_name_at_its_place() -> None:
+    tracker = tracker_of(bounds=Bounds(reorder_window=1_000_000))
+    assert tracker.apply(publish("a/1", names="1"), 1) == []
+    events = tracker.apply(publish("a/2", id="1"), 2)
+    assert len(events) == 2
+    assert causes(events[1], events) == [0]

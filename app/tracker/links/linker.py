@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from app.tracker.events import NamedEvent, Reference
+from app.tracker.fingerprint import has_broker_headers
 from app.tracker.links.memory import LinkCount, LinkMemory
 from app.tracker.links.names import Edge, Key, Names
 from app.tracker.links.rules import Rules
@@ -41,9 +42,9 @@ class Linker:
     def names_of(self, record: Record, message: Reference | None) -> Names:
         """What a record's message says; ``message`` is the publish behind a delivery, if known.
 
-        That has said it already, and the broker changes none of it on the way.
+        That has said it already, unless the broker has changed something on the way.
         """
-        if message is None:
+        if message is None or has_broker_headers(record):
             return self.read(record)
         if message.names is None:
             message.names = self.read(record)
@@ -72,17 +73,19 @@ class Linker:
             found.setdefault((id(event.reference), rule.name), edge)
         return tuple(found.values())
 
-    def missing(self, names: Names, number: int, place: str | None) -> list[Key]:
-        """The keys that a publish names while no such event of its participant or place is known.
+    def wanted(self, names: Names) -> list[Key]:
+        """The keys by which a publish surely names a cause."""
+        return [key for rule, key in names.causes if self._rules[rule].sure]
+
+    def is_early(self, names: Names, number: int, place: str | None) -> bool:
+        """Whether a publish names what no event of its participant or place is known of.
 
         ``number`` is the participant's, 0 if it has not acted yet.
         """
-        return [
-            key
-            for rule, key in names.causes
-            if self._rules[rule].sure
-            and not self._memory.find(key, number, place, self._place_of)[1]
-        ]
+        return any(
+            not self._memory.find(key, number, place, self._place_of)[1]
+            for key in self.wanted(names)
+        )
 
     def note(
         self,

@@ -16,8 +16,11 @@ import msgspec
 from app.tracker.events import NamedEvent, Reference
 from app.tracker.links.names import Key
 
-# How many events with equal keys are looked at, the newest: ids repeat where messages are retried.
+# How many events with equal keys are looked through for one of the same place, the newest: ids
+# repeat where messages are retried, and where they go to many queues.
 LOOK_BACK = 64
+# A key that more events than this have is not looked through: it may be several messages'.
+MOST_ALIKE = 5_000
 # What is named is named soon, as a rule; older clocks are held packed.
 RECENT = 1_000
 
@@ -45,6 +48,9 @@ class LinkMemory:
         self._next = 1
         self._events: dict[int, NamedEvent] = {}  # in order of number
         self._numbers: dict[Key, list[int]] = {}
+        # The newest of each participant, and the newest publish.
+        self._own: dict[tuple[Key, int], int] = {}
+        self._published: dict[Key, int] = {}
         self.has_forgotten = False
 
     def __len__(self) -> int:
@@ -61,9 +67,11 @@ class LinkMemory:
         self._events[number] = event
         for key in event.keys:
             self._numbers.setdefault(key, []).append(number)
+            self._own[key, event.participant] = number
+            if not event.is_delivery:
+                self._published[key] = number
         if len(self._events) > self._most:
             self._forget(next(iter(self._events)))
-            self.has_forgotten = True
         aged = self._events.get(number - RECENT)
         if aged is not None and not aged.reference.waiting:
             aged.reference.rest()
@@ -75,25 +83,31 @@ class LinkMemory:
 
         And whether it is near: of the same participant or place.
         """
+        own = self._own.get((key, number))
+        if own is not None:
+            return self._events[own], True
+        numbers = self._numbers.get(key)
+        if numbers is None:
+            return None, False
         near: NamedEvent | None = None
-        far: NamedEvent | None = None
-        for each in reversed(self._numbers.get(key, [])[-LOOK_BACK:]):
+        for each in reversed(numbers[-LOOK_BACK:]) if place is not None else ():
             event = self._events[each]
-            if event.participant == number:
-                return event, True
-            if place is not None and place_of(event.participant) == place:
-                near = _better(near, event, deliveries=True)
-            else:
-                far = _better(far, event, deliveries=False)
-        return near or far, near is not None
+            if place_of(event.participant) == place:
+                if event.is_delivery:
+                    return event, True
+                near = near or event
+        if near is not None:
+            return near, True
+        return self._events[self._published.get(key, numbers[-1])], False
 
     def is_ambiguous(self, key: Key) -> bool:
         """Whether several messages are named by a key."""
-        messages = {
-            _identity(message)
-            for each in self._numbers.get(key, [])[-LOOK_BACK:]
-            if (message := self._events[each].message) is not None
-        }
+        numbers = self._numbers.get(key, ())
+        if len(numbers) > MOST_ALIKE:
+            return True
+        # Of a delivery whose publish was not seen nobody knows whether it is the same message.
+        events = map(self._events.__getitem__, numbers)
+        messages = {_identity(event.message or event.reference) for event in events}
         return len(messages) > 1
 
     def forget_before(self, event_id: int) -> None:
@@ -104,18 +118,17 @@ class LinkMemory:
             self._forget(number)
 
     def _forget(self, number: int) -> None:
-        for key in self._events.pop(number).keys:
+        event = self._events.pop(number)
+        self.has_forgotten = True
+        for key in event.keys:
             numbers = self._numbers[key]
             numbers.remove(number)
             if not numbers:
                 del self._numbers[key]
-
-
-def _better(known: NamedEvent | None, older: NamedEvent, *, deliveries: bool) -> NamedEvent:
-    """The newer of two, unless only the older one is of the wanted kind."""
-    if known is None or (older.is_delivery is deliveries and known.is_delivery is not deliveries):
-        return older
-    return known
+            if self._own[key, event.participant] == number:
+                del self._own[key, event.participant]
+            if self._published.get(key) == number:
+                del self._published[key]
 
 
 def _identity(message: Reference | int) -> int:

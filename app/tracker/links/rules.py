@@ -35,6 +35,7 @@ MOST_RULES = 200  # of a trace, the built-in ones among them
 MOST_INDEXED = 100  # headers beyond those of the rules
 LONGEST_HEADER = 255  # bytes, of a header's name in AMQP
 MOST_KEYS = 64  # of one message, in each field of its names
+MOST_IDS = 8  # by which one message can be named; each takes memory for as long as it can
 
 NAMES_ITSELF, TOO_MANY_KEYS = "names itself", "too many keys"
 
@@ -181,7 +182,7 @@ class Rules:
         for probe in of_bodies:
             if probe.may_speak(message):
                 _put(probe, message, found)
-        ids = self._unique(found[IDS])
+        ids = self._unique(found[IDS], MOST_IDS)
         named = found[CAUSES]
         return Names(
             ids,
@@ -190,11 +191,11 @@ class Rules:
             self._unique(found[FOUND_BY]),
         )
 
-    def _unique(self, found: list[tuple[int, Key]]) -> tuple[Key, ...]:
+    def _unique(self, found: list[tuple[int, Key]], most: int = MOST_KEYS) -> tuple[Key, ...]:
         if len(found) < 2:
             return (found[0][1],) if found else ()
         keys = tuple(dict.fromkeys([key for _, key in found]))
-        if len(keys) > MOST_KEYS:
+        if len(keys) > most:
             self.refused[TOO_MANY_KEYS] += 1
             return ()
         return keys
