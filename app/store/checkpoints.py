@@ -23,6 +23,7 @@ from app.tracker.events import (
 )
 from app.tracker.links.names import KEY_BYTES
 from app.tracker.records import Channel
+from app.tracker.tracker import Bounds
 from itc import Stamp, unpack
 from model.words import EventType
 
@@ -30,7 +31,7 @@ from model.words import EventType
 CHUNK = 1_000
 
 # Events that later messages may name, if the caller does not say how many.
-NAMED = 50_000
+NAMED = Bounds().named
 
 References: TypeAlias = Callable[[int, bytes, int], Reference]
 

@@ -53,9 +53,6 @@ class LinkMemory:
         self._published: dict[Key, int] = {}
         self.has_forgotten = False
 
-    def __len__(self) -> int:
-        return len(self._events)
-
     def restore(self, events: Iterable[NamedEvent]) -> None:
         """Fill in what was known, oldest first."""
         for event in events:

@@ -16,12 +16,11 @@ from typing import Any, NamedTuple, TypeAlias
 
 from app.tracker.links import bodies
 from app.tracker.links.expressions import ENVELOPE, TOO_MANY, Expression, Source, values
-from app.tracker.links.names import Key
+from app.tracker.links.names import KEY_BYTES, Key
 from app.tracker.links.rule import Condition
 from app.tracker.links.takes import TAKES
 from app.tracker.records import Record
 
-KEY_BYTES = 16
 _BODY_ENDS = 512  # bytes of a body's beginning and of its end that tell it from others
 
 # What a key is for; a cause has its rule's number with it.
