@@ -3,6 +3,8 @@
 SHELL := /bin/bash
 python := .venv/bin/python
 .DEFAULT_GOAL := help
+# Demo, tests and drills start programs of ours by the hundred: none of them compiles it all anew.
+unexport PYTHONDONTWRITEBYTECODE
 .PHONY: help demo test check format bench soak faults examine test-rabbitmq4 lock clean
 
 help: ## say what there is

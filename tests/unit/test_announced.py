@@ -163,6 +163,7 @@ texts = strategies.text(
 values = strategies.recursive(
     strategies.none() | strategies.booleans() | strategies.integers() | texts,
     lambda inner: strategies.lists(inner) | strategies.dictionaries(texts, inner),
+    max_leaves=8,
 )
 
 

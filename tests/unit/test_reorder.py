@@ -177,7 +177,7 @@ def arrivals_of(broker: Broker, missing: set[int], random: Random) -> list[tuple
     return sorted(arrivals)
 
 
-@settings(max_examples=300)
+@settings(max_examples=6 * settings().max_examples)
 @given(histories(), st.data(), st.randoms(use_true_random=False))
 def test_a_delivery_whose_publish_comes_within_the_span_is_matched(
     broker: Broker, data: st.DataObject, random: Random

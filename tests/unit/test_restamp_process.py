@@ -50,7 +50,7 @@ def pauses() -> Pauses:
 
 def process(pauses: Pauses, folder: Path, *steps: str) -> RestampProcess:
     command = (sys.executable, "-c", START + "".join(steps))
-    return RestampProcess(b"{}", pauses, Archives(folder), command)
+    return RestampProcess(b"{}", pauses, Archives(folder / "none"), command)
 
 
 async def test_the_trace_pauses_from_where_it_is_caught_up_to_the_swap(

@@ -6,8 +6,10 @@ import sys
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from app.stored.traces import Trace
+from app.traces import processes
 from app.traces.feed import Feed
 from app.traces.life import Life
 from app.traces.processes import Notice, TraceProcesses
@@ -34,14 +36,15 @@ for line in sys.stdin:
 
 
 async def test_a_trace_whose_process_dies_while_it_ends_is_ended_by_the_next(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(processes, "RESTART_SECONDS", 0.01)
     told = tmp_path / "told"
     over = msgspec.json.encode(Notice(TRACE.id, Snapshot(Life().standing), False)).decode()
     command = (sys.executable, "-c", CHILD, str(told), over)
-    processes = TraceProcesses(1, b"{}", command)
-    remote = processes.run(TRACE, Feed())
+    pool = TraceProcesses(1, b"{}", command)
+    remote = pool.run(TRACE, Feed())
     await remote.end(drain=True, deadline=30.0)
     assert not remote.is_alive
     assert told.read_text().split() == ["run", "end", "run", "end"]
-    await processes.close()
+    await pool.close()
