@@ -19,6 +19,8 @@ from typing import IO
 
 POLL_SECONDS = 0.05
 LOG_LINES_SHOWN = 15
+# Whoever started us in the background or under nohup has these ignored; what we start has not.
+SIGNALS = ("env", "--default-signal=HUP,INT,QUIT")
 
 
 class ServerError(Exception):
@@ -128,7 +130,7 @@ class Child:
             self._log_start = output.tell()
             try:
                 self._process = subprocess.Popen(
-                    [str(word) for word in command],
+                    [*SIGNALS, *(str(word) for word in command)],
                     stdin=subprocess.DEVNULL,
                     stdout=output,
                     stderr=subprocess.STDOUT,

@@ -255,13 +255,11 @@ class RabbitCluster(Broker):
         )
 
     def start(self) -> Self:
-        """Start the first node, then the others together, and wait until all are members."""
-        first, *others = self.nodes
+        """Start all nodes together, since RabbitMQ 4 waits for the others; wait for all members."""
         try:
-            first.start()
-            for node in others:
+            for node in self.nodes:
                 node.launch()
-            for node in others:
+            for node in self.nodes:
                 node.start()
         except ServerError:
             self.stop()
