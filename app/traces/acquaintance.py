@@ -77,8 +77,9 @@ class Acquaintance:
         """
         now = self._now()
         if not messages:
-            if self._stream.remark is None and not held_back:  # so there were none
-                self._horizon = max(self._horizon, now - SKEW)
+            # That none came says nothing of the queue: a slow broker pauses too.
+            if self._stream.remark is None and not held_back:
+                self._advance(now)
             return
         self._advance(now)
         if now >= self._next_hearing:
