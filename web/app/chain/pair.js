@@ -101,7 +101,7 @@ export function Way({ path }) {
       ${path.slice(0, MOST_STEPS).map(
         ({ effect, how, rule, kind }) => html`<li key=${effect}>
           <i class="key ${how}"></i>
-          <span class="small soft">${how === "link" ? html`${kind} <${Value}>${rule}<//>` : how}</span>
+          <span class="small soft">${how === "link" ? html`${kind} <${Value}>${rule}<//>` : how}</span>${" "}
           <i class="key ${how}"></i>
           <${Event} id=${effect} />
         </li>`,

@@ -103,7 +103,7 @@ export function FilterBox({ rows }) {
           (one, index) => html`<li key=${one.text} id=${optionId(index)} role="option"
             aria-selected=${String(index === active)} onClick=${() => take(index)}>
             <bdi class="cut">${visible(one.text)}</bdi>${" "}
-            ${one.note && html`<span class="faint small">${one.note}</span>`}
+            ${one.note && html`<span class="faint small cut">${one.note}</span>`}
           </li>`,
         )}
       </ul>`}
