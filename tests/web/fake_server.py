@@ -25,7 +25,6 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from app.api.headers import SECURITY_HEADERS
-from tests.web import history
 from tests.web.history import Event
 from tests.web.world import FIELDS, FORMATS, Problem, World, bad_request, demo_world, not_found, now
 
@@ -175,7 +174,7 @@ class Handler(BaseHTTPRequestHandler):
                 event = world.event(number)
                 self.json(world.event_json(event) | {"clocks": world.clocks_json(event)})
             case ("GET", "events", number, "causes" | "effects" as side):
-                self.relatives(world.event(number), side, int(query.get("limit", 100)))
+                self.relatives(world.event(number), side, query)
             case ("GET", "events", number, "deliveries"):
                 self.json(world.deliveries_json(world.event(number)))
             case ("GET", "compare", a, b):
@@ -209,14 +208,11 @@ class Handler(BaseHTTPRequestHandler):
             return self.send(204, b"")
         return self.json(world.trace_json(vhost))
 
-    def relatives(self, event: Event, side: str, limit: int) -> None:
-        events = self.world.events
-        if side == "causes":
-            ids, towards = sorted(history.past(events, event) - {event.id}, reverse=True), 1
-        else:
-            ids = sorted(history.future(events[: event.id + 20_000], event) - {event.id})
-            towards = len(events)
-        items = [self.world.event_json(events[i - 1], payload=False) for i in ids[:limit]]
+    def relatives(self, event: Event, side: str, query: dict[str, str]) -> None:
+        limit = int(query.get("limit", 100))
+        ids = self.world.relatives(event, side, query.get("via", "any"))
+        towards = 1 if side == "causes" else len(self.world.events)
+        items = [self.world.row(self.world.events[i - 1], query) for i in ids[:limit]]
         certainty = self.world.certainty_json(event.vhost, event.id, towards)
         answer = {"event": event.id, "items": items, "truncated": len(ids) > limit}
         self.json(answer | certainty)

@@ -27,7 +27,11 @@ HOSTILE = (
 
 
 class Event(NamedTuple):
-    """One stored event; `prev` is the id of the participant's previous event, or 0."""
+    """One stored event; `prev` is the id of the participant's previous event, or 0.
+
+    `prompt` is the delivery that a publish follows from, or 0, and `named` says whether the publish
+    names it as its cause.
+    """
 
     id: int
     vhost: str
@@ -46,6 +50,10 @@ class Event(NamedTuple):
     prev: int
     payload: bytes
     headers: dict[str, Any]
+    prompt: int = 0
+    named: bool = False
+    message_id: str = ""
+    correlation_id: str = ""
 
 
 class Participant(NamedTuple):
@@ -129,9 +137,8 @@ class Simulation:
         body = {"order": self.orders, "item": "lamp", "price": round(self.random.random() * 90, 2)}
         if self.hostile:
             body["note"] = HOSTILE[self.orders % len(HOSTILE)]
-        return self._publish(
-            next_id, who, "orders", "order.new", ("billing", "stock", "audit"), body
-        )
+        queues = ("billing", "stock", "audit")
+        return self._publish(next_id, who, "orders", "order.new", queues, body, None)
 
     def _publish(
         self,
@@ -141,7 +148,13 @@ class Simulation:
         key: str,
         routed: tuple[str, ...],
         body: dict[str, Any],
+        prompt: Event | None,
     ) -> Event:
+        named = prompt is not None and prompt.queue == "billing"
+        headers = {"tenant": ("acme", "globex")[self.orders % 2]}
+        if prompt is not None:
+            headers = {"tenant": prompt.headers["tenant"]}
+            headers |= {"causation_id": prompt.message_id} if named else {}
         name = HOSTILE[next_id % len(HOSTILE)] if self.hostile else exchange
         event = self._event(
             next_id,
@@ -154,7 +167,14 @@ class Simulation:
             key=key,
             routed=routed,
             payload=json.dumps(body).encode(),
+            headers=headers,
+        )._replace(
+            prompt=prompt.id if prompt else 0,
+            named=named,
+            message_id=f"m-{next_id}",
+            correlation_id=prompt.correlation_id if prompt else f"order-{self.orders}",
         )
+        self.last[who.number] = event
         self.pending.extend((queue, event, "routed") for queue in routed)
         return event
 
@@ -173,10 +193,10 @@ class Simulation:
             key=publish.key,
             routed=None,
             payload=publish.payload,
-            headers={"x-death": [{"queue": "stock", "reason": "rejected", "count": 1}]}
-            if dead
-            else {},
-        )
+            headers=publish.headers
+            | ({"x-death": [{"queue": "stock", "reason": "rejected", "count": 1}]} if dead else {}),
+        )._replace(message_id=publish.message_id, correlation_id=publish.correlation_id)
+        self.last[who.number] = event
         self._what_follows(queue, publish)
         return event
 
@@ -195,9 +215,10 @@ class Simulation:
         who = self.participants[event.participant - 1]
         if event.queue == "billing":
             body = {"paid": event.cause}
-            return self._publish(next_id, who, "notify", "", ("mail.out", "audit"), body)
+            return self._publish(next_id, who, "notify", "", ("mail.out", "audit"), body, event)
         if event.queue == "mail.out":
-            return self._publish(next_id, who, "", "audit", ("audit",), {"mailed": event.cause})
+            body = {"mailed": event.cause}
+            return self._publish(next_id, who, "", "audit", ("audit",), body, event)
         return None
 
     def _unmatched(self, next_id: int) -> Event:
@@ -286,6 +307,45 @@ def future(events: list[Event], start: Event) -> set[int]:
         if event.prev in seen or event.cause in seen:
             seen.add(event.id)
     return seen
+
+
+def evident(event: Event, conversation: bool = False) -> list[int]:
+    """The ids of what led straight to an event: by a message, or by a link or a conversation."""
+    by_link = event.prompt if event.named or conversation else 0
+    return [number for number in (event.cause, by_link) if number]
+
+
+def evident_past(events: list[Event], end: Event, conversation: bool = False) -> set[int]:
+    """Ids of what evidently led to `end`, without its own."""
+    seen: set[int] = set()
+    todo = [end]
+    while todo:
+        before = set(evident(todo.pop(), conversation)) - seen
+        seen |= before
+        todo.extend(events[number - 1] for number in before)
+    return seen
+
+
+def evident_future(events: list[Event], start: Event, conversation: bool = False) -> set[int]:
+    """Ids of what `start` evidently led to, without its own."""
+    seen = {start.id}
+    for event in events[start.id :]:
+        if not seen.isdisjoint(evident(event, conversation)):
+            seen.add(event.id)
+    return seen - {start.id}
+
+
+def way(events: list[Event], first: Event, last: Event) -> list[tuple[int, int]] | None:
+    """A shortest way of messages and links, as pairs of ids; None if there is none."""
+    ways: dict[int, list[tuple[int, int]]] = {last.id: []}
+    todo = deque([last])
+    while todo:
+        event = todo.popleft()
+        for before in evident(event):
+            if before not in ways:
+                ways[before] = [(before, event.id), *ways[event.id]]
+                todo.append(events[before - 1])
+    return ways.get(first.id)
 
 
 def vector(events: list[Event], event: Event) -> dict[int, int]:

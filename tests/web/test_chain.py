@@ -166,3 +166,39 @@ def test_an_export_can_be_removed(serve: Callable[[World], Server], open_page: O
     page.get_by_role("button", name=f"Remove chain-{a}-{b}.jsonl").click()
     expect(page.get_by_text("None yet.")).to_be_visible()
     assert world.exports == {}
+
+
+def test_one_event_that_caused_another_is_shown_with_the_way(
+    demo: Server, open_page: OpenPage
+) -> None:
+    world = demo.world
+    end = next(e for e in world.events[400:] if e.named)
+    start = world.events[min(history.evident_past(world.events, end)) - 1]
+    page = open_page(demo, f"#/chain?a={start.id}&b={end.id}")
+    middle = page.locator(".pair-middle")
+    expect(middle.get_by_text("caused", exact=True)).to_be_visible()
+    expect(middle).to_contain_text("A caused B.")
+    expect(page.locator(".pair-sentence")).to_contain_text(
+        f"Event {start.id} caused event {end.id}, through"
+    )
+    way = page.get_by_role("region", name="Through")
+    expect(way).to_contain_text("a shortest way: 1 message, 1 link")
+    expect(way.locator("li")).to_have_text(
+        [f"#{start.id}", f"message #{end.prompt}", f"parent causation_id #{end.id}"]
+    )
+    page.get_by_role("button", name="Swap").click()
+    expect(middle).to_contain_text("B caused A.")
+    expect(way.locator("li").first).to_have_text(f"#{start.id}")
+
+
+def test_the_answer_is_no_more_than_is_evident(demo: Server, open_page: OpenPage) -> None:
+    world = demo.world
+    end = next(e for e in world.events[400:] if e.prompt and not e.named)
+    page = open_page(demo, f"#/chain?a={end.prompt}&b={end.id}")
+    middle = page.locator(".pair-middle")
+    expect(middle.get_by_text("may have", exact=True)).to_be_visible()
+    expect(middle).to_contain_text("A may have had a part in B.")
+    expect(page.get_by_role("region", name="Through")).to_have_count(0)
+    a, b = concurrent_pair(world)
+    page.goto(f"{demo.url}/#/chain?a={a}&b={b}")
+    expect(middle.get_by_text("cannot have", exact=True)).to_be_visible()

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from playwright.sync_api import expect
+from collections.abc import Callable
 
+from playwright.sync_api import Locator, Page, expect
+
+from tests.web import history
 from tests.web.conftest import OpenPage
 from tests.web.fake_server import Server
-from tests.web.world import World
+from tests.web.history import Event
+from tests.web.world import World, demo_world
 
 
 def received(world: World) -> int:
@@ -79,3 +83,103 @@ def test_it_copies_a_curl_command_without_the_password(demo: Server, open_page: 
 def test_a_missing_event_is_reported(demo: Server, open_page: OpenPage) -> None:
     page = open_page(demo, "#/events?event=999999&live=off")
     expect(page.locator(".drawer").get_by_role("alert")).to_contain_text("Not Found")
+
+
+def named(world: World) -> Event:
+    """A publish some way in that names its cause."""
+    return next(e for e in world.events[400:] if e.named)
+
+
+def with_some_past(world: World) -> tuple[Event, set[int]]:
+    """A publish that names its cause, and its past, which is small enough to be counted."""
+    pasts = ((e, history.past(world.events, e) - {e.id}) for e in world.events if e.named)
+    return next((event, past) for event, past in pasts if 20 < len(past) < 90)
+
+
+def section(page: Page, title: str) -> Locator:
+    heading = page.get_by_role("heading", name=title)
+    return page.locator(".drawer .section").filter(has=heading)
+
+
+def listed(part: Locator) -> list[int]:
+    return [int(text.removeprefix("#")) for text in part.locator("li .number").all_inner_texts()]
+
+
+def test_causes_are_those_that_are_evident_with_both_bounds_in_a_sentence(
+    demo: Server, open_page: OpenPage
+) -> None:
+    world = demo.world
+    event = named(world)
+    evident = history.evident_past(world.events, event)
+    assert 0 < len(evident) <= 8
+    page = open_page(demo, f"#/events?event={event.id}&live=off")
+    causes = section(page, "Causes")
+    expect(causes.locator("li")).to_have_count(len(evident))
+    assert listed(causes) == sorted(evident, reverse=True)
+    expect(causes.get_by_role("button", name="Links")).to_have_attribute("aria-pressed", "true")
+    others = 100 - len(evident)  # of the nearest hundred
+    expect(causes).to_contain_text(
+        f"{len(evident)} caused this; more than {others} others may have had a part."
+    )
+    expect(section(page, "Effects")).to_contain_text("It caused ")
+
+
+def test_few_causes_are_counted_exactly(demo: Server, open_page: OpenPage) -> None:
+    world = demo.world
+    event, past = with_some_past(world)
+    evident = history.evident_past(world.events, event)
+    more = len(past) - len(evident)
+    page = open_page(demo, f"#/events?event={event.id}&live=off")
+    said = f"{len(evident)} caused this; {more} more may have had a part."
+    expect(section(page, "Causes")).to_contain_text(said)
+
+
+def test_the_bound_is_chosen_in_the_address_and_what_is_evident_is_marked(
+    demo: Server, open_page: OpenPage
+) -> None:
+    event, past = with_some_past(demo.world)
+    evident = history.evident_past(demo.world.events, event)
+    page = open_page(demo, f"#/events?event={event.id}&live=off")
+    causes = section(page, "Causes")
+    causes.get_by_role("button", name="Any").click()
+    expect(causes.locator("li")).to_have_count(8)
+    causes.get_by_role("button", name="Show more").click()
+    expect(causes.locator("li")).to_have_count(len(past))
+    expect(causes.get_by_text("evident", exact=True)).to_have_count(len(evident))
+    assert "via=any" in page.url
+    page.reload()
+    expect(causes.get_by_role("button", name="Any")).to_have_attribute("aria-pressed", "true")
+    with page.expect_request("**/causes?via=conversation*"):
+        causes.get_by_role("button", name="Conversation").click()
+    wider = history.evident_past(demo.world.events, event, conversation=True)
+    expect(causes.locator("li")).to_have_count(min(8, len(wider)))
+
+
+def test_where_nothing_is_evident_all_that_is_possible_is_listed(
+    demo: Server, open_page: OpenPage
+) -> None:
+    world = demo.world
+    event = next(e for e in world.events if e.prompt and not e.named)
+    past = len(history.past(world.events, event)) - 1
+    page = open_page(demo, f"#/events?event={event.id}&live=off")
+    causes = section(page, "Causes")
+    expect(causes.get_by_role("button", name="Any")).to_have_attribute("aria-pressed", "true")
+    expect(causes).to_contain_text(f"None is evident; {past} may have had a part.")
+    expect(causes.locator("li")).to_have_count(min(8, past))
+    causes.get_by_role("button", name="Links").click()
+    expect(causes.get_by_text("None is evident.", exact=True)).to_be_visible()
+
+
+def test_that_nothing_else_had_a_part_is_said_only_of_a_sound_record(
+    serve: Callable[[World], Server], open_page: OpenPage
+) -> None:
+    world = demo_world(60)
+    event = world.events[1]
+    assert history.evident_past(world.events, event) == {1}
+    page = open_page(serve(world), "#/events?event=2&live=off")
+    causes = section(page, "Causes")
+    expect(causes).to_contain_text("1 caused this; nothing else can have had a part.")
+    world.traces["/"].doubts.append("2 participants are connections that give no name")
+    page.reload()
+    expect(causes).to_contain_text("1 caused this.")
+    expect(causes).not_to_contain_text("nothing else")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 
@@ -132,3 +133,31 @@ def test_virtual_hosts_are_asked_for_again_when_the_choice_is_opened(
     choice = page.get_by_label("Virtual host")
     choice.focus()
     expect(choice.locator("option", has_text="just made")).to_have_count(1)
+
+
+def test_causes_that_messages_name_are_shown_by_rule_with_what_is_missing_and_the_fit(
+    serve: Callable[[World], Server], open_page: OpenPage
+) -> None:
+    world = demo_world(30)
+    world.traces["shop"].links = {}
+    world.traces["/"].links = {
+        rule: dict(zip(("found", "known", "unseen", "forgotten", "ambiguous"), counts, strict=True))
+        for rule, counts in {
+            "reply": (20, 17, 2, 0, 1),
+            "celery-parent": (1999, 1998, 0, 4, 0),
+            "x-causation-id": (0, 0, 3, 0, 0),
+            "forward": (5, 5, 0, 0, 0),
+        }.items()
+    }
+    page = open_page(serve(world))
+    expect(page.locator(".coverage")).to_have_count(1)  # the others name none
+    expect(page.locator(".coverage li")).to_have_text(
+        [
+            "celery-parent 1,999 of 2,003 found, 4 forgotten, fit 99.9 %",
+            "reply 20 of 23 found, 2 never seen, 1 ambiguous, fit 85 %",
+            "forward 5 of 5 found, fit 100 %",
+            "x-causation-id 0 of 3 found, 3 never seen",
+        ]
+    )
+    fit = page.get_by_text("fit 85 %")
+    expect(fit).to_have_attribute("title", re.compile("^17 of 20 of the causes found were known"))

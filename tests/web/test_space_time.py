@@ -382,6 +382,43 @@ def test_with_two_pins_the_chain_is_lit_and_listed_as_such(
     assert {n for n, word in listed.items() if word == "in the chain"} == between & set(listed)
 
 
+def test_links_of_the_chain_are_drawn_apart(
+    demo: Server, open_page: OpenPage, world: World
+) -> None:
+    end = next(e for e in world.events[400:] if e.named)
+    start = min(history.evident_past(world.events, end))
+    page = open_page(demo, f"{SPACE_TIME}&a={start}&b={end.id}&at={end.id}")
+    legend = page.locator(".diagram-legend")
+    expect(legend.locator(".key.link")).to_have_count(1)
+    heard = next(e for e in world.events[400:] if e.prompt and not e.named)
+    page.goto(f"{demo.url}/{SPACE_TIME}&a={heard.prompt}&b={heard.id}&at={heard.id}")
+    expect(legend).to_contain_text("chain from A to B")
+    expect(legend.locator(".key.link")).to_have_count(0)
+
+
+def test_a_link_lights_its_ends_where_no_message_joins_them(
+    demo: Server, open_page: OpenPage
+) -> None:
+    page = open_page(demo)
+    found = run(
+        page,
+        """
+        const { Scene } = await import("/app/spacetime/scene.js");
+        const model = new Model();
+        model.append((await page("after=0")).slice(0, 20).map((event) => (
+          { ...event, cause: null, participant: event.id })));
+        const scene = new Scene(model);
+        scene.layOut();
+        const step = (cause, effect, how) => ({ cause, effect, how });
+        const path = [step(2, 5, "link"), step(5, 9, "message"), step(9, 999, "link")];
+        scene.light({ selected: NONE, chainEnds: [1, 8], path });
+        const lit = [...scene.marks].flatMap((mark, i) => (mark ? [model.id[i]] : []));
+        return [lit, scene.links];
+        """,
+    )
+    assert found == [[2, 5, 9], [[1, 4]]]
+
+
 def test_a_link_to_a_distant_event_leads_there(
     serve: Callable[[World], Server], open_page: OpenPage
 ) -> None:

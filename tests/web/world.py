@@ -18,6 +18,7 @@ from urllib.parse import quote
 from app.api.routes.queries import ListQuery
 from app.api.views import field_views
 from app.jobs.exports import format_rows
+from app.stored.filters import HEADER
 from tests.web import history
 from tests.web.history import Event, Participant, Simulation
 
@@ -64,6 +65,7 @@ class Trace:
         self.last_error: str | None = None
         self.gaps: list[dict[str, Any]] = []
         self.doubts: list[str] = []
+        self.links: dict[str, dict[str, int]] = {}
         self.rate = 0.0
         self.counters: Counter[str] = Counter()
         self.published: Counter[int] = Counter()  # by participant
@@ -75,8 +77,17 @@ class Trace:
         self.counters["received" if event.received else "published"] += 1
         self.counters[event.match] += 1
         self.published[event.participant] += not event.received
+        if event.named:
+            self.name_cause("causation_id", "found", "known")
         self.first.setdefault(event.participant, event)
         self.last[event.participant] = event
+
+    def name_cause(self, rule: str, *counters: str) -> None:
+        """Count a cause that a message names by a rule."""
+        reasons = ("found", "known", "unseen", "forgotten", "ambiguous")
+        counts = self.links.setdefault(rule, dict.fromkeys(reasons, 0))
+        for name in counters:
+            counts[name] += 1
 
 
 class World:
@@ -140,7 +151,7 @@ class World:
             "counters": {name: counts[name] for name in names}
             | {"quarantined": len(self.quarantine), "copies_dropped": 0}
             | {"untraced": 0, "quiet": 0},
-            "links": {},
+            "links": trace.links,
             "events": counts["published"] + counts["received"],
             "participants": len(trace.last),
             "pending_copies": len(trace.simulation.pending),
@@ -237,6 +248,8 @@ class World:
                 "content_type": "application/json",
                 "delivery_mode": 2,
                 "headers": event.headers,
+                **({"message_id": event.message_id} if event.message_id else {}),
+                **({"correlation_id": event.correlation_id} if event.correlation_id else {}),
             },
             **body,
             "payload_bytes": len(event.payload),
@@ -298,8 +311,39 @@ class World:
         }
 
     def answer_json(self, a: Event, b: Event) -> dict[str, Any]:
-        is_ordered = self.relation(a, b) in {"before", "after"}
-        return {"answer": "may have" if is_ordered else "cannot have", "path": None}
+        """Whether the one caused the other, and by which way."""
+        relation = self.relation(a, b)
+        if relation not in {"before", "after"}:
+            known = relation == "equal" or not self.traces[a.vhost].doubts
+            return {"answer": "cannot have" if known else "unknown", "path": None}
+        first, last = sorted((a, b), key=lambda event: event.id)
+        way = history.way(self.events, first, last)
+        if way is None:
+            return {"answer": "may have", "path": None}
+        through = f"through {len(way) - 1} event{'s' * (len(way) > 2)}"
+        verb = "caused" if a is first else "was caused by"
+        return {
+            "sentence": f"event {a.id} {verb} event {b.id}, {through}",
+            "answer": "caused",
+            "path": [self.step_json(*step) for step in way],
+        }
+
+    def step_json(self, cause: int, effect: int) -> dict[str, Any]:
+        if self.events[effect - 1].received:
+            return {"cause": cause, "effect": effect, "how": "message", "rule": None, "kind": None}
+        by = {"how": "link", "rule": "causation_id", "kind": "parent"}
+        return {"cause": cause, "effect": effect, **by}
+
+    def relatives(self, event: Event, side: str, via: str) -> list[int]:
+        """The ids of causes or effects of an event, nearest first."""
+        events = self.events[: event.id + (20_000 if side == "effects" else 0)]
+        if via == "any":
+            walk = history.past if side == "causes" else history.future
+            ids = walk(events, event) - {event.id}
+        else:
+            evident = history.evident_past if side == "causes" else history.evident_future
+            ids = evident(events, event, via == "conversation")
+        return sorted(ids, reverse=side == "causes")
 
     def certainty_json(self, vhost: str, a: int, b: int) -> dict[str, Any]:
         trace = self.traces[vhost]
@@ -342,9 +386,13 @@ class World:
 
     def tests(self, query: dict[str, str]) -> list[Callable[[Event], bool]]:
         """The filters of a query."""
-        if unknown := set(query) - PARAMETERS:
+        headers = {name for name in query if name.startswith(HEADER)}
+        if unknown := set(query) - PARAMETERS - headers:
             raise bad_request(f"{', '.join(sorted(unknown))}: no such parameter")
         tests: list[Callable[[Event], bool]] = []
+        for name in headers:
+            header, value = name.removeprefix(HEADER), query[name]
+            tests.append(lambda e, header=header, value=value: e.headers.get(header) == value)
         for name, value in query.items():
             if get := self.filterable.get(name):
                 tests.append(lambda e, get=get, value=value: get(e) == value)
@@ -380,6 +428,9 @@ class World:
             "user": lambda e: self.who(e).user,
             "connection": lambda e: self.who(e).connection,
             "channel": lambda e: str(self.who(e).channel),
+            "message_id": lambda e: e.message_id,
+            "correlation_id": lambda e: e.correlation_id,
+            "conversation": lambda e: e.correlation_id,
         }
 
     def who(self, event: Event) -> Participant:
@@ -399,15 +450,9 @@ class World:
         size = int(query.get("page_size", 100))
         if not 1 <= size <= 500:
             raise bad_request("page_size is 1 to 500")
-        show = [c for c in query.get("columns", "").split(",") if c]
-        payload = query.get("payload") != "none"
-
-        def row(event: Event) -> dict[str, Any]:
-            whole = self.event_json(event, payload)
-            return {c: whole[c] for c in show if c in whole} if show else whole
-
         if "page" not in query:
-            return [row(e) for e in self.wait_for(query, float(query.get("wait", 0)), size)]
+            found = self.wait_for(query, float(query.get("wait", 0)), size)
+            return [self.row(e, query) for e in found]
         found = self.select(query, None)
         page = int(query["page"])
         items = found[(page - 1) * size : page * size]
@@ -418,8 +463,14 @@ class World:
             "page": page,
             "page_size": size,
             "page_count": -(-len(found) // size),
-            "items": [row(e) for e in items],
+            "items": [self.row(e, query) for e in items],
         }
+
+    def row(self, event: Event, query: Mapping[str, str]) -> dict[str, Any]:
+        """An event with the columns that a query asks for."""
+        show = [c for c in query.get("columns", "").split(",") if c]
+        whole = self.event_json(event, query.get("payload") != "none")
+        return {c: whole[c] for c in show if c in whole} if show else whole
 
     def wait_for(self, query: dict[str, str], seconds: float, most: int) -> list[Event]:
         until = time.monotonic() + seconds
@@ -556,6 +607,8 @@ def demo_world(events: int = 3000, participants: int = 12, auth: bool = True) ->
     failed.last_error = (
         "restarted 3 times within 10 s; the last error: queue 'itc.trace' was deleted"
     )
+    for outcome in [("found", "known")] * 17 + [("found",)] * 3 + [("unseen",)] * 2:
+        world.traces["/"].name_cause("reply", *outcome)
     world.traces["/"].gaps.append(
         {
             "id": 1,

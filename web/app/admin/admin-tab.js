@@ -3,9 +3,8 @@ import { vhost } from "../core/route.js";
 import { traces } from "../core/traces.js";
 import { GapsTable } from "../ui/gaps-table.js";
 import { Participants } from "./participants.js";
-import { Preferences } from "./preferences.js";
 import { Quarantine } from "./quarantine.js";
-import { Service } from "./service.js";
+import { Preferences, Service } from "./service.js";
 import { TraceSettings } from "./trace-settings.js";
 
 export function AdminTab() {

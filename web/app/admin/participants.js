@@ -7,6 +7,7 @@ import { href, vhost } from "../core/route.js";
 import { traces } from "../core/traces.js";
 import { Value } from "../ui/marks.js";
 import { Panel, pending } from "../ui/panel.js";
+import { Table } from "../ui/table.js";
 
 const FEW = 12;
 const MOST = 500;
@@ -27,14 +28,10 @@ export function Participants() {
       ? pending(loaded, "participants")
       : list.length === 0
         ? html`<p class="nothing">None yet.</p>`
-        : html`<div class="list-scroll" tabindex="0" role="group" aria-label="Participants">
-            <table class="list">
-              <thead><tr><th class="number">No.</th><th>Name</th><th>User</th><th>Virtual host</th>
-                <th>Interval</th><th class="number">Events</th><th class="number">Lamport</th>
-                <th class="number">Last event</th></tr></thead>
-              <tbody>${shown.map((p) => html`<${Row} key=${`${p.vhost} ${p.participant}`} who=${p} />`)}</tbody>
-            </table>
-          </div>`}
+        : html`<${Table} label="Participants"
+              heads="#No.|Name|User|Virtual host|Interval|#Events|#Lamport|#Last event">
+            ${shown.map((p) => html`<${Row} key=${`${p.vhost} ${p.participant}`} who=${p} />`)}
+          <//>`}
   <//>`;
 }
 

@@ -5,6 +5,7 @@ import { useResource } from "../core/resource.js";
 import { vhost } from "../core/route.js";
 import { Value } from "../ui/marks.js";
 import { Panel, pending } from "../ui/panel.js";
+import { Table } from "../ui/table.js";
 
 export function Quarantine() {
   const chosen = vhost.value;
@@ -15,19 +16,16 @@ export function Quarantine() {
       ? pending(loaded, "the quarantine")
       : list.length === 0
         ? html`<p class="nothing">Empty: all trace messages could be read.</p>`
-        : html`<div class="list-scroll" tabindex="0" role="group" aria-label="Quarantine">
-            <table class="list">
-              <thead><tr><th>Time</th><th>Virtual host</th><th>Reason</th><th>Routing key</th><th class="number">Size</th></tr></thead>
-              <tbody>${list.map(
-                (message) => html`<tr key=${message.id}>
-                  <td class="tabular">${dateTime(message.recorded_at)}</td>
-                  <td><${Value}>${message.vhost}<//></td>
-                  <td class="text"><${Value}>${message.reason}<//></td>
-                  <td class="name"><${Value}>${message.routing_key}<//></td>
-                  <td class="number">${bytes(message.body_bytes)}</td>
-                </tr>`,
-              )}</tbody>
-            </table>
-          </div>`}
+        : html`<${Table} label="Quarantine" heads="Time|Virtual host|Reason|Routing key|#Size">
+            ${list.map(
+              (message) => html`<tr key=${message.id}>
+                <td class="tabular">${dateTime(message.recorded_at)}</td>
+                <td><${Value}>${message.vhost}<//></td>
+                <td class="text"><${Value}>${message.reason}<//></td>
+                <td class="name"><${Value}>${message.routing_key}<//></td>
+                <td class="number">${bytes(message.body_bytes)}</td>
+              </tr>`,
+            )}
+          <//>`}
   <//>`;
 }

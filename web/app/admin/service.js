@@ -1,10 +1,12 @@
+// The service as it runs, and what this browser prefers.
 import { html } from "../core/html.js";
 import { api } from "../core/api.js";
+import { clock, REFRESH_CHOICES, refreshSeconds, theme } from "../core/preferences.js";
 import { useResource } from "../core/resource.js";
 import { user } from "../core/session.js";
 import { visible } from "../core/format.js";
 import { StateMark, Value } from "../ui/marks.js";
-import { Panel } from "../ui/panel.js";
+import { Choice, Panel } from "../ui/panel.js";
 
 const LINKS = [
   ["metrics", "Metrics", "for Prometheus"],
@@ -35,6 +37,30 @@ export function Service() {
         ([address, label, note]) => html`<dt key=${address}>${label}</dt>
           <dd><a href=${address} target="_blank" rel="noopener">/${address}</a> <span class="soft">${note}</span></dd>`,
       )}
+    </dl>
+  <//>`;
+}
+
+const CLOCK_OPTIONS = [
+  ["local", "Local"],
+  ["utc", "UTC"],
+];
+const THEME_OPTIONS = [
+  ["system", "System"],
+  ["light", "Light"],
+  ["dark", "Dark"],
+];
+
+export function Preferences() {
+  return html`<${Panel} title="This browser">
+    <dl class="facts roomy">
+      <dt>Times</dt>
+      <dd><${Choice} label="Times" options=${CLOCK_OPTIONS} value=${clock.value} onChange=${(v) => (clock.value = v)} /></dd>
+      <dt>Theme</dt>
+      <dd><${Choice} label="Theme" options=${THEME_OPTIONS} value=${theme.value} onChange=${(v) => (theme.value = v)} /></dd>
+      <dt>Refresh</dt>
+      <dd><${Choice} label="Refresh" value=${refreshSeconds.value} onChange=${(v) => (refreshSeconds.value = v)}
+        options=${REFRESH_CHOICES.map((n) => [n, n ? `${n} s` : "None"])} /></dd>
     </dl>
   <//>`;
 }

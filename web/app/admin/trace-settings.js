@@ -7,6 +7,7 @@ import { mayWrite, user } from "../core/session.js";
 import { traces } from "../core/traces.js";
 import { StateMark, Value } from "../ui/marks.js";
 import { Panel } from "../ui/panel.js";
+import { Table } from "../ui/table.js";
 import { TraceButton } from "../ui/trace-button.js";
 
 const POLICIES = [
@@ -25,15 +26,10 @@ export function TraceSettings() {
     .sort();
   return html`<${Panel} title="Trace settings" flush
     note="who counts as a participant, and what joins no clocks">
-    <div class="list-scroll" tabindex="0" role="group" aria-label="Trace settings">
-      <table class="list">
-        <thead><tr><th>Virtual host</th><th>State</th><th>Participant</th><th>Created</th>
-          <th class="number">Restarts</th><th class="number">Redelivered</th>
-          <th class="number">Dead-lettered</th><th class="number">Quarantined</th>
-          <th class="number">Copies waiting</th><th><span class="unseen">Actions</span></th></tr></thead>
-        <tbody>${names.map((name) => html`<${Row} key=${name} vhost=${name} trace=${by.get(name)} />`)}</tbody>
-      </table>
-    </div>
+    <${Table} label="Trace settings"
+        heads="Virtual host|State|Participant|Created|#Restarts|#Redelivered|#Dead-lettered|#Quarantined|#Copies waiting|">
+      ${names.map((name) => html`<${Row} key=${name} vhost=${name} trace=${by.get(name)} />`)}
+    <//>
   <//>`;
 }
 

@@ -3,20 +3,20 @@
 import { useEffect, useMemo, useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
 import { api, startChain } from "../core/api.js";
-import { bytes, count, plural, seconds } from "../core/format.js";
-import { download } from "../core/download.js";
+import { bytes, count, plural, seconds, time } from "../core/format.js";
+import { download, readJsonLines } from "../core/download.js";
 import { hasEnded, useJob } from "../core/jobs.js";
 import { attempt } from "../core/notices.js";
 import { useResource } from "../core/resource.js";
-import { href, patch, route } from "../core/route.js";
+import { href, hrefHere, patch, route } from "../core/route.js";
 import { mayWrite } from "../core/session.js";
 import { Caveats } from "../ui/caveats.js";
 import { CopyButton } from "../ui/copy.js";
 import { reloadExports, useExports } from "../ui/exports-table.js";
 import { Icon } from "../ui/icons.js";
 import { JobProgress } from "../ui/job-progress.js";
-import { Alert, Panel } from "../ui/panel.js";
-import { ChainList } from "./chain-list.js";
+import { about, Pin, TypeMark, Value } from "../ui/marks.js";
+import { Alert, Panel, pending } from "../ui/panel.js";
 
 const PLAIN_NAME = /^[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}$/;
 const LISTED = ".jsonl"; // the format that the page can read back
@@ -121,4 +121,37 @@ function Summary({ result }) {
       <${CopyButton} text=${() => result.sha256} label="SHA-256" title="Copy the checksum" />
     </div>
   </div>`;
+}
+
+const MOST_LISTED = 1000;
+
+/** The chain from its export, in stamping order, which never puts an effect before its cause. */
+function ChainList({ result }) {
+  const loaded = useResource((s) => readJsonLines(result.location, MOST_LISTED, s), [result.location], { every: 0 });
+  const { data } = loaded;
+  const ends = { [result.from]: "A", [result.to]: "B" };
+  return html`<${Panel} title="Events of the chain" flush
+    note="in the order they were stamped; neighbours may be concurrent"
+    foot=${data?.more && `The first ${count(MOST_LISTED)} are listed. The export holds all ${count(result.events)}.`}>
+    ${!data
+      ? pending(loaded, "the chain")
+      : html`<ol class="chain-list">
+          ${data.rows
+            .filter((event) => Number.isInteger(event.id))
+            .map((event, i) => html`<${Step} key=${event.id} event=${event} index=${i} end=${ends[event.id]} />`)}
+        </ol>`}
+  <//>`;
+}
+
+function Step({ event, index, end }) {
+  return html`<li>
+    <a class="chain-step ${end ? "end-of-chain" : ""}" href=${hrefHere({ event: String(event.id) })}>
+      <span class="faint">${end ? html`<${Pin} letter=${end} />` : index + 1}</span>
+      <span class="number">#${event.id}</span>
+      <${TypeMark} type=${event.type} />
+      <bdi class="cut">${about(event)}</bdi>
+      <span class="cut wide soft"><${Value}>${event.participant_name}<//></span>
+      <span class="faint end wide">${event.recorded_at ? time(event.recorded_at) : ""}</span>
+    </a>
+  </li>`;
 }

@@ -8,7 +8,7 @@ import { Empty, Failure, Panel, pending } from "../ui/panel.js";
 import { ExportsTable } from "../ui/exports-table.js";
 import { Icon } from "../ui/icons.js";
 import { ChainJob } from "./chain-job.js";
-import { Pair } from "./pair.js";
+import { Pair, Way } from "./pair.js";
 
 export function ChainTab() {
   const a = pinnedA.value;
@@ -29,8 +29,8 @@ function Missing({ a, b }) {
   return html`<${Panel} title="Chain">
     <${Empty} title=${`Pin ${what} to compare`}
       actions=${html`<a class="button main" href=${href("events")}>Choose events</a>`}>
-      Type a number above, or open an event and press A or B. The answer is one of four words:
-      before, after, equal or concurrent. Where one happened before the other, the chain between
+      Type a number above, or open an event and press A or B. The answer says whether one
+      caused the other, may have had a part in it, or cannot have. Where one happened before the other, the chain between
       them can be restored and exported.
     <//>
   <//>`;
@@ -44,6 +44,7 @@ function Compared({ a, b }) {
     ${error && html`<${Failure} error=${error} onRetry=${loaded.reload} />`}
     ${data && html`<${Caveats} answer=${data} />`}
     ${!data && !error && pending(loaded, "the relation")}
+    ${data?.path && html`<${Way} path=${data.path} />`}
     ${data && html`<${ChainPanel} a=${a} b=${b} answer=${data} />`}`;
 }
 

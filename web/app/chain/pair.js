@@ -1,12 +1,28 @@
-// The two pinned events side by side, and between them how they relate.
+// The two pinned events side by side, between them how they are related, and by which way.
 import { html } from "../core/html.js";
 import { api } from "../core/api.js";
-import { dateTime, sentence } from "../core/format.js";
+import { count, dateTime, plural, sentence } from "../core/format.js";
 import { useResource } from "../core/resource.js";
 import { hrefHere, patch } from "../core/route.js";
 import { Icon } from "../ui/icons.js";
+import { isSure } from "../ui/caveats.js";
 import { about, Pin, TypeMark, Value } from "../ui/marks.js";
-import { relationMeaning, relationWord } from "./relation.js";
+import { Panel } from "../ui/panel.js";
+
+const WORDS = {
+  before: ["happened before", "A may have had a part in B.", "A caused B."],
+  after: ["happened after", "B may have had a part in A.", "B caused A."],
+  concurrent: ["is concurrent with", "Neither could have influenced the other."],
+  equal: ["is the same as", "Both pins hold the same event."],
+};
+
+export const relationWord = (relation) => WORDS[relation]?.[0] ?? relation;
+const relationMeaning = (answer) =>
+  answer.relation === "concurrent" && !isSure(answer)
+    ? "As far as is known, neither influenced the other."
+    : (WORDS[answer.relation]?.[answer.answer === "caused" ? 2 : 1] ?? "");
+
+const TONES = { caused: "good", unknown: "warn" };
 
 export function Pair({ a, b, answer }) {
   return html`<div class="pair">
@@ -15,6 +31,7 @@ export function Pair({ a, b, answer }) {
       ${answer &&
       html`<${RelationSign} relation=${answer.relation} />
         <p class="pair-word">${relationWord(answer.relation)}</p>
+        <span class="badge ${TONES[answer.answer] ?? ""}">${answer.answer}</span>
         <p class="soft small">${relationMeaning(answer)}</p>`}
       ${(a || b) &&
       html`<button class="button small" onClick=${() => patch({ a: b, b: a, job: null })}>
@@ -71,3 +88,26 @@ function RelationSign({ relation }) {
     <circle cx="96" cy=${right} r="5" fill="var(--pin-b)" stroke="none" />
   </svg>`;
 }
+
+const MOST_STEPS = 200;
+
+/** The shortest way of messages and links by which the one caused the other. */
+export function Way({ path }) {
+  const links = path.filter((step) => step.how === "link").length;
+  return html`<${Panel} title="Through" note=${`a shortest way: ${plural(path.length - links, "message")}, ${plural(links, "link")}`}
+    foot=${path.length > MOST_STEPS && `The first ${count(MOST_STEPS)} of ${count(path.length)} steps are shown.`}>
+    <ol class="way">
+      <li><${Event} id=${path[0].cause} /></li>
+      ${path.slice(0, MOST_STEPS).map(
+        ({ effect, how, rule, kind }) => html`<li key=${effect}>
+          <i class="key ${how}"></i>
+          <span class="small soft">${how === "link" ? html`${kind} <${Value}>${rule}<//>` : how}</span>${" "}
+          <i class="key ${how}"></i>
+          <${Event} id=${effect} />
+        </li>`,
+      )}
+    </ol>
+  <//>`;
+}
+
+const Event = ({ id }) => html`<a class="tabular" href=${hrefHere({ event: String(id) })}>#${id}</a>`;

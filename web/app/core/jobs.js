@@ -1,12 +1,10 @@
 // Jobs of the service: following one until it ends, listing all, cancelling.
 import { useEffect, useState } from "../../vendor/hooks.js";
 import { signal } from "../../vendor/signals.js";
-import { api } from "./api.js";
+import { api, stream } from "./api.js";
 import { attempt } from "./notices.js";
-import { ASK_AGAIN_MS, isOutage } from "./outage.js";
 import { refreshSeconds } from "./preferences.js";
-import { useResource } from "./resource.js";
-import { stream } from "./sse.js";
+import { ASK_AGAIN_MS, isOutage, useResource } from "./resource.js";
 
 const POLL_MS = 1000;
 const BUSY_SECONDS = 1;

@@ -2,8 +2,13 @@
 // is due, aborted when it disappears. A failed refresh keeps the last good data and shows the error;
 // an outage is retried whatever the refresh interval.
 import { useCallback, useEffect, useRef, useState } from "../../vendor/hooks.js";
-import { useRetry } from "./outage.js";
 import { refreshSeconds } from "./preferences.js";
+
+export const ASK_AGAIN_MS = 3000;
+const DOWN = [0, 502, 503, 504]; // 0: no answer at all
+
+/** Whether the service, the broker or the store is down. */
+export const isOutage = ({ status }) => DOWN.includes(status);
 
 const LOADING = { data: undefined, error: null, loading: true };
 
@@ -53,3 +58,18 @@ export function useResource(load, inputs, { every } = {}) {
 }
 
 const same = (these, those) => these.every((each, i) => Object.is(each, those[i]));
+
+/** Calls `again()` a while after each new `error` caused by an outage, unless the page is hidden. */
+export function useRetry(error, again) {
+  const latest = useRef(again);
+  latest.current = again;
+  useEffect(() => {
+    if (!error || !isOutage(error)) return undefined;
+    const timer = setInterval(() => {
+      if (document.hidden) return;
+      clearInterval(timer);
+      latest.current();
+    }, ASK_AGAIN_MS);
+    return () => clearInterval(timer);
+  }, [error]);
+}

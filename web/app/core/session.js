@@ -2,8 +2,8 @@
 import { computed, signal } from "../../vendor/signals.js";
 import { api, onRefused } from "./api.js";
 import { sentence } from "./format.js";
-import { ASK_AGAIN_MS, isOutage } from "./outage.js";
 import { authorization, forgetCredentials, keepCredentials } from "./credentials.js";
+import { ASK_AGAIN_MS, isOutage } from "./resource.js";
 
 /** undefined while unknown, null when signed out, else the answer of /whoami. */
 export const user = signal(undefined);

@@ -1,7 +1,6 @@
 // The live tail: one stream while it is on, reopened when it breaks.
 import { useEffect, useRef, useState } from "../../vendor/hooks.js";
-import { api } from "./api.js";
-import { stream } from "./sse.js";
+import { api, stream } from "./api.js";
 
 const GATHER_MS = 150; // a busy broker must not redraw the table for each event
 const FIRST_RETRY_MS = 1000;

@@ -3,8 +3,8 @@ import { signal } from "../../vendor/signals.js";
 import { useEffect } from "../../vendor/hooks.js";
 import { api } from "./api.js";
 import { toMicros } from "./format.js";
-import { useRetry } from "./outage.js";
 import { refreshSeconds } from "./preferences.js";
+import { useRetry } from "./resource.js";
 
 const KEPT_SAMPLES = 720;
 const SEED_SECONDS = 600;

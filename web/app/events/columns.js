@@ -1,7 +1,9 @@
 // The columns of the events table: the service's fields, and how the page draws some of them.
 import { html } from "../core/html.js";
+import { api } from "../core/api.js";
 import { bytes, count, dateTime, exchangeName, isToday, recent, visible } from "../core/format.js";
 import { eventColumns } from "../core/preferences.js";
+import { useResource } from "../core/resource.js";
 import { user } from "../core/session.js";
 import { MatchMark, TypeMark } from "../ui/marks.js";
 
@@ -39,6 +41,12 @@ const ELSEWHERE = ["routed_queues", "redelivered", "properties", "payload_encodi
 
 const PLACES = Object.keys(LAYOUT);
 const place = ({ name }) => (name in LAYOUT ? PLACES.indexOf(name) : PLACES.length);
+
+let known;
+
+/** The fields of an event, `{data, error, reload}`: asked once for as long as the page is open. */
+export const useFields = () =>
+  useResource(async (signal) => (known ??= await api.fields(signal)), [], { every: 0 });
 
 /** The columns that these fields can be shown in. */
 export function columnsOf(fields) {

@@ -1,19 +1,19 @@
 import { useEffect, useMemo, useRef, useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
 import { count } from "../core/format.js";
-import { useFields } from "../core/fields.js";
 import { useKeys } from "../core/keys.js";
-import { useRetry } from "../core/outage.js";
+import { useRetry } from "../core/resource.js";
 import { href, openEvent, patch, pinnedA, pinnedB, route, vhost } from "../core/route.js";
 import { useTail } from "../core/tail.js";
 import { traces } from "../core/traces.js";
 import { EventDrawer } from "../ui/event/drawer.js";
 import { Icon } from "../ui/icons.js";
 import { Empty, Failure } from "../ui/panel.js";
-import { chosenOf, columnsOf, requestFor } from "./columns.js";
+import { chosenOf, columnsOf, requestFor, useFields } from "./columns.js";
 import { ColumnSheet } from "./column-sheet.js";
 import { Feed, MOST_FRESH } from "./feed.js";
-import { FilterBox, FilterChips, filtersOf } from "./filters.js";
+import { FilterBox, FilterChips } from "./filter-box.js";
+import { filtersOf } from "./filter-text.js";
 import { RowsTable } from "./rows-table.js";
 
 export function EventsTab() {
@@ -69,7 +69,7 @@ function Events({ all }) {
   return html`<h1 class="unseen">Events</h1>
     <div class="events">
       <div class="events-bar">
-        <${FilterBox} />
+        <${FilterBox} rows=${rows} />
         <div class="right">
           <${GoTo} />
           <${LiveButton} live=${live} state=${tail} />

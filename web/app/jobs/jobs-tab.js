@@ -9,6 +9,7 @@ import { ExportsTable } from "../ui/exports-table.js";
 import { Icon } from "../ui/icons.js";
 import { StateMark, Value } from "../ui/marks.js";
 import { Empty, Panel, pending } from "../ui/panel.js";
+import { Table } from "../ui/table.js";
 
 export function JobsTab() {
   const loaded = useJobs();
@@ -29,13 +30,9 @@ function NoJobs() {
 }
 
 function List({ jobs, reload }) {
-  return html`<div class="list-scroll" tabindex="0" role="group" aria-label="Jobs">
-    <table class="list">
-      <thead><tr><th>Job</th><th>State</th><th>Progress</th><th>Request</th><th>Virtual host</th>
-        <th class="number">Events</th><th>Started</th><th class="number">Took</th><th><span class="unseen">Actions</span></th></tr></thead>
-      <tbody>${jobs.map((job) => html`<${Row} key=${job.id} job=${job} reload=${reload} />`)}</tbody>
-    </table>
-  </div>`;
+  return html`<${Table} label="Jobs" heads="Job|State|Progress|Request|Virtual host|#Events|Started|#Took|">
+    ${jobs.map((job) => html`<${Row} key=${job.id} job=${job} reload=${reload} />`)}
+  <//>`;
 }
 
 function Row({ job, reload }) {

@@ -3,22 +3,15 @@ import { compact, count, percent, rate, sentence } from "../core/format.js";
 import { href } from "../core/route.js";
 import { StateMark, Value } from "../ui/marks.js";
 import { Panel } from "../ui/panel.js";
+import { Table } from "../ui/table.js";
 import { TraceButton } from "../ui/trace-button.js";
 
 /** A row for each virtual host; `trace` may be null. */
 export function TracesTable({ rows }) {
   return html`<${Panel} title="Traces" flush note="one per virtual host">
-    <div class="list-scroll" tabindex="0" role="group" aria-label="Traces">
-      <table class="list">
-        <thead><tr>
-          <th>Virtual host</th><th>State</th>
-          <th class="number">Rate</th><th class="number">Lag</th>
-          <th class="number">Events</th><th class="number">Participants</th>
-          <th class="number">Unmatched</th><th class="number">Gaps</th><th><span class="unseen">Actions</span></th>
-        </tr></thead>
-        <tbody>${rows.map((row) => html`<${Row} key=${row.vhost} ...${row} />`)}</tbody>
-      </table>
-    </div>
+    <${Table} label="Traces" heads="Virtual host|State|#Rate|#Lag|#Events|#Participants|#Unmatched|#Gaps|">
+      ${rows.map((row) => html`<${Row} key=${row.vhost} ...${row} />`)}
+    <//>
   <//>`;
 }
 
@@ -57,5 +50,26 @@ function Row({ vhost, trace }) {
     ].map(
       (text) => text && html`<tr class="under" key=${text}><td colspan="9" class=${trace.state === "failed" ? "" : "soft"}>
         <span class="small"><${Value}>${text}<//></span></td></tr>`,
-    )}`;
+    )}
+    ${Object.keys(trace.links).length > 0 &&
+    html`<tr class="under"><td colspan="9" class="soft small"><${Coverage} links=${trace.links} /></td></tr>`}`;
 }
+
+const MISSING = { unseen: "never seen", forgotten: "forgotten", ambiguous: "ambiguous" };
+
+/** By rule: how many of the causes that messages named were found, and how many were known anyway. */
+function Coverage({ links }) {
+  const named = ([, { found, unseen, forgotten, ambiguous }]) => found + unseen + forgotten + ambiguous;
+  const rules = Object.entries(links).sort((a, b) => named(b) - named(a));
+  return html`Causes that messages name: <ul class="coverage">${rules.map(
+    ([rule, counts]) => html`<li key=${rule}><${Value}>${rule}<//> ${[
+      `${count(counts.found)} of ${count(named([rule, counts]))} found`,
+      ...Object.entries(MISSING).map(([reason, words]) => counts[reason] > 0 && `${count(counts[reason])} ${words}`),
+    ].filter(Boolean).join(", ")}${counts.found > 0 && html`, <${Fit} ...${counts} />`}</li>`,
+  )}</ul>`;
+}
+
+const FIT = "of the causes found were known to who published, without the link. Where it is less than all, participants are finer than programs.";
+
+const Fit = ({ found, known }) =>
+  html`<span class=${known < found ? "warn-text" : ""} title="${count(known)} of ${count(found)} ${FIT}">fit ${Math.floor((1000 * known) / found) / 10} %</span>`;

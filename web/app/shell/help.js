@@ -1,8 +1,10 @@
+// The keys that work on every tab, and the list of all; each tab adds its own.
 import { signal } from "../../vendor/signals.js";
 import { useEffect, useRef } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
 import { Icon } from "../ui/icons.js";
-import { TABS } from "../core/route.js";
+import { useKeys } from "../core/keys.js";
+import { go, openEvent, patch, TABS } from "../core/route.js";
 
 export const helpOpen = signal(false);
 
@@ -23,6 +25,7 @@ const GROUPS = [
       [["Enter"], "open the event"],
       [["Home"], "go to the newest"],
       [["Space"], "pause or resume the live tail"],
+      [["Tab"], "complete, in the filter box"],
     ],
   ],
   [
@@ -77,4 +80,27 @@ export function Help() {
       )}
     </div>
   </dialog>`;
+}
+
+function focusFilter() {
+  const box = document.getElementById("event-filter");
+  box?.focus();
+  return box !== null;
+}
+
+export function useGlobalKeys() {
+  const keys = {
+    "?": () => (helpOpen.value = true),
+    "/": () => {
+      if (focusFilter()) return;
+      go("events");
+      requestAnimationFrame(focusFilter);
+    },
+    x: () => patch({ a: null, b: null }),
+    Escape: () => patch({ event: null }),
+    a: () => openEvent.value && patch({ a: openEvent.value }),
+    b: () => openEvent.value && patch({ b: openEvent.value }),
+  };
+  TABS.forEach(([name], i) => (keys[i + 1] = () => go(name)));
+  useKeys(keys);
 }

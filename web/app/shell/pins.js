@@ -3,7 +3,7 @@ import { html } from "../core/html.js";
 import { api } from "../core/api.js";
 import { useResource } from "../core/resource.js";
 import { href, patch, pinnedA, pinnedB, tab } from "../core/route.js";
-import { relationWord } from "../chain/relation.js";
+import { relationWord } from "../chain/pair.js";
 import { Icon } from "../ui/icons.js";
 import { about, Pin, TypeMark } from "../ui/marks.js";
 

@@ -171,7 +171,7 @@ export function Foot({ stage }) {
     ${stage.trace.value?.doubts.length > 0 && html`<span>Not sound: concurrent means as far as is known</span>`}
     <span class="diagram-legend">
       <span><${TypeMark} type="published" /></span><span><${TypeMark} type="received" /></span>
-      ${chainLit && html`<span><i class="key chain"></i>chain from A to B</span><span class="faint">dimmed: outside</span>`}
+      ${chainLit && html`<span><i class="key chain"></i>chain from A to B</span>${scene.links.length > 0 && html`<span><i class="key link"></i>link</span>`}<span class="faint">dimmed: outside</span>`}
       ${chainLit ? null : marks
         ? html`<span><i class="key past"></i>past</span><span><i class="key future"></i>future</span><span class="faint">dimmed: concurrent</span>`
         : html`<span class="faint">choose an event to highlight its past and future</span>`}

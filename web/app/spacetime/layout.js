@@ -1,6 +1,5 @@
 // Where everything stands: events in rows, participants in lanes, and the links between events.
-import { lowerBound } from "../core/search.js";
-import { NONE } from "./model.js";
+import { lowerBound, NONE } from "./model.js";
 
 // Rows are Lamport times or the wall clock. Lamport: one row for each distinct Lamport time among
 // the loaded events. Wall clock: proportional to time, but a silence is cut to a few rows, or a

@@ -5,7 +5,6 @@
 // extension of happens-before, so every path between two loaded events runs through loaded ones:
 // what is computed here about two loaded events is exact.
 import { toMicros, visible } from "../core/format.js";
-import { lowerBound } from "../core/search.js";
 import { about } from "../ui/marks.js";
 
 export const NONE = -1;
@@ -160,4 +159,17 @@ export class Model {
     for (let i = index + 1; i < this.length; i += 1) if (this.before[i] === index) return i;
     return NONE;
   }
+}
+
+/**
+ * The first place from `low` up to `high` where `reached(place)` holds, or `high` if there is none.
+ * Once it holds it must hold for all that follow.
+ */
+export function lowerBound(low, high, reached) {
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (reached(middle)) high = middle;
+    else low = middle + 1;
+  }
+  return low;
 }

@@ -62,6 +62,7 @@ export function paint(context, scene, palette) {
   const arrows = paintArrows(context, scene, palette, far);
   if (far) paintDensity(context, scene, palette, first, last);
   else paintDots(context, scene, palette, first, last);
+  paintLinks(context, scene, palette);
   paintGaps(context, scene, palette);
   paintChosen(context, scene, palette);
   context.restore();
@@ -175,6 +176,22 @@ function head(context, x, y, bx, by) {
   context.moveTo(x - bx + 0.45 * by, y - by - 0.45 * bx);
   context.lineTo(x, y);
   context.lineTo(x - bx - 0.45 * by, y - by + 0.45 * bx);
+}
+
+/** Links of the lit chain are dashed: neither a message nor a step along the lane. They are few. */
+function paintLinks(context, { links, rows, view, laneOf, model }, palette) {
+  context.beginPath();
+  for (const [from, to] of links) {
+    const [x1, x2] = [from, to].map((index) => view.x(laneOf[model.participant[index]]));
+    const [y1, y2] = [from, to].map((index) => view.y(rows.y[index]));
+    if (x1 === x2) bulge(context, x1, y1, y2, Math.min(26, view.lanePixels * 0.4));
+    else arrow(context, x1, y1, x2, y2, [0], true);
+  }
+  context.strokeStyle = palette.chain;
+  context.lineWidth = 2;
+  context.setLineDash([5, 4]);
+  context.stroke();
+  context.setLineDash([]);
 }
 
 const STEP_WIDTH = 2.5;

@@ -2,7 +2,7 @@
 // scale lay out the rows again, another grouping only the lanes, a selection only the marks.
 // Plain values and no signals, because the painter reads them a million times; only the Stage changes
 // them.
-import { chain, pastAndFuture } from "./causality.js";
+import { CHAIN, chain, pastAndFuture } from "./causality.js";
 import { arrange, Edges, laneTable, layOut, placeOf } from "./layout.js";
 import { NONE } from "./model.js";
 import { View } from "./view.js";
@@ -25,6 +25,7 @@ export class Scene {
     this.chainLit = false;
     this.selected = NONE;
     this.hovered = NONE;
+    this.links = []; // [from, to] of the chain's links that are loaded
     this.pins = []; // {index, letter} of those that are loaded
     this.missing = []; // ids of the chain's ends that are not loaded
     this.gapEvents = []; // {after, reason}, by event id
@@ -73,13 +74,29 @@ export class Scene {
     return { id: model.id[now], fromTop: view.y(rows.y[index]) };
   }
 
-  /** Lights the past and future of an event, or the chain between two, or nothing. */
-  light({ selected, chainEnds }) {
+  /**
+   * Lights the past and future of an event, or the chain between two, or nothing. `path` are the steps
+   * by which the one of the two caused the other, as in the API.
+   */
+  light({ selected, chainEnds, path }) {
     this.selected = selected;
     this.marks = null;
+    this.links = [];
     this.chainLit = Boolean(chainEnds);
-    if (chainEnds) this.marks = chain(this.model, ...chainEnds);
-    else if (selected !== NONE) this.marks = pastAndFuture(this.model, selected);
+    if (chainEnds) {
+      this.marks = chain(this.model, ...chainEnds);
+      this.explain(path);
+    } else if (selected !== NONE) this.marks = pastAndFuture(this.model, selected);
+  }
+
+  /** A link may lead from one lane to another where no message does. */
+  explain(path) {
+    for (const { cause, effect, how } of path) {
+      const ends = [cause, effect].map((id) => this.model.indexOf(id));
+      if (ends.includes(NONE)) continue;
+      for (const index of ends) this.marks[index] = CHAIN;
+      if (how === "link") this.links.push(ends);
+    }
   }
 
   /** The event nearest to a point, within `reach` pixels, or NONE. */

@@ -1,9 +1,9 @@
 import { useEffect, useMemo } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
-import { useRetry } from "../core/outage.js";
+import { api } from "../core/api.js";
 import { loadParticipants } from "../core/participants.js";
-import { useResource } from "../core/resource.js";
-import { href, openEvent, vhost } from "../core/route.js";
+import { useResource, useRetry } from "../core/resource.js";
+import { href, openEvent, pinnedA, pinnedB, vhost } from "../core/route.js";
 import { useTail } from "../core/tail.js";
 import { busiestVhost, traces } from "../core/traces.js";
 import { EventDrawer } from "../ui/event/drawer.js";
@@ -70,5 +70,8 @@ function useStage(name) {
     return () => stage.close();
   }, [stage]);
   useEffect(() => stage.name(participants ?? []), [stage, participants]);
+  const [a, b] = [pinnedA.value, pinnedB.value];
+  const path = useResource((s) => a && b && api.compare(a, b, s), [a, b], { every: 0 }).data?.path;
+  useEffect(() => stage.explain(path ?? []), [stage, path]);
   return stage;
 }

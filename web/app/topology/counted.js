@@ -1,6 +1,12 @@
-// What a topology job counted, in the form of `flowsOf`. It counts every event of a period, so the
-// percentiles come from the job, and those of several flows cannot be combined.
+// The job that counts a topology, and what it counted, in the form of `flowsOf`. It counts every event of
+// a period, so the percentiles come from the job, and those of several flows cannot be combined.
+import { useEffect, useState } from "../../vendor/hooks.js";
+import { html } from "../core/html.js";
+import { api } from "../core/api.js";
 import { toMicros } from "../core/format.js";
+import { hasEnded, useJob } from "../core/jobs.js";
+import { attempt } from "../core/notices.js";
+import { JobProgress } from "../ui/job-progress.js";
 import { COLUMNS } from "./flows.js";
 
 /** `topology` as in the API. Flows as in flows.js, and `deliveries` by publisher. */
@@ -45,4 +51,27 @@ function add(map, ends, { messages, unmatched = 0, seconds = null }) {
   if (!seconds) return;
   entry.waited += 1;
   entry.seconds = entry.waited === 1 ? seconds : null;
+}
+
+/** Counts the last hour when asked: `{start, running, job}`; `onCounted()` runs after each job that succeeds. */
+export function useCounting(vhost, onCounted) {
+  const [id, setId] = useState(null);
+  const [asking, setAsking] = useState(false);
+  const job = useJob(id);
+  useEffect(() => setId(null), [vhost]);
+  useEffect(() => {
+    if (job?.state === "succeeded") onCounted();
+  }, [job?.state]);
+  const start = async () => {
+    setAsking(true);
+    await attempt(async () => setId(await api.countTopology(vhost)));
+    setAsking(false);
+  };
+  return { start, running: asking || Boolean(id && !(job && hasEnded(job))), job };
+}
+
+export function CountingLine({ job }) {
+  if (!job || job.state === "succeeded") return null;
+  return html`<div class="counting">
+    <${JobProgress} job=${job} noun="count">Counting: ${job.stage ?? job.state}<//></div>`;
 }

@@ -10,6 +10,7 @@ import { attempt } from "../core/notices.js";
 import { Icon } from "./icons.js";
 import { Value } from "./marks.js";
 import { Panel, pending } from "./panel.js";
+import { Table } from "./table.js";
 
 const turn = signal(0);
 
@@ -28,13 +29,9 @@ export function ExportsTable() {
       ? pending(loaded, "exports")
       : list.length === 0
         ? html`<p class="nothing">None yet. Chains are exported on the Chain tab.</p>`
-        : html`<div class="list-scroll" tabindex="0" role="group" aria-label="Exports">
-            <table class="list">
-              <thead><tr><th>File</th><th>Virtual host</th><th>Chain</th><th class="number">Events</th>
-                <th class="number">Size</th><th>Written</th><th><span class="unseen">Actions</span></th></tr></thead>
-              <tbody>${list.map((file) => html`<${Row} key=${file.location} file=${file} />`)}</tbody>
-            </table>
-          </div>`}
+        : html`<${Table} label="Exports" heads="File|Virtual host|Chain|#Events|#Size|Written|">
+            ${list.map((file) => html`<${Row} key=${file.location} file=${file} />`)}
+          <//>`}
   <//>`;
 }
 

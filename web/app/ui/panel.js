@@ -45,11 +45,11 @@ export function pending({ data, error, reload }, what) {
   return html`<div class="panel-body"><${Failure} error=${error} onRetry=${reload} /></div>`;
 }
 
-/** Buttons, one of them pressed. `options` are [value, label] pairs. */
+/** Buttons, one of them pressed. `options` are [value, label], or [value, label, title]. */
 export function Choice({ label, options, value, onChange, small }) {
   return html`<div class="choice ${small ? "small" : ""}" role="group" aria-label=${label}>
     ${options.map(
-      ([key, text]) => html`<button type="button" key=${key} aria-pressed=${String(key === value)}
+      ([key, text, title]) => html`<button type="button" key=${key} title=${title} aria-pressed=${String(key === value)}
         onClick=${() => onChange(key)}>${text}</button>`,
     )}
   </div>`;

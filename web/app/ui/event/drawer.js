@@ -77,7 +77,7 @@ function Details({ event }) {
     <${Relatives} event=${event} side="causes" />
     <${Relatives} event=${event} side="effects" />
     <${Payload} event=${event} />
-    <${Properties} properties=${event.properties} />
+    <${Properties} event=${event} />
     <${Clocks} event=${event} />`;
 }
 

@@ -1,38 +1,89 @@
-// The causal past and future of an event, nearest first, a few at a time.
+// The causal past and future of an event, nearest first: what is evident, and what is possible.
 import { useState } from "../../../vendor/hooks.js";
 import { html } from "../../core/html.js";
 import { api } from "../../core/api.js";
-import { time } from "../../core/format.js";
+import { count, sentence, time } from "../../core/format.js";
 import { useResource } from "../../core/resource.js";
-import { hrefHere } from "../../core/route.js";
-import { Footnotes } from "../caveats.js";
+import { hrefHere, patch, route } from "../../core/route.js";
+import { Footnotes, isSure } from "../caveats.js";
 import { about, TypeMark } from "../marks.js";
-import { pending } from "../panel.js";
+import { Choice, pending } from "../panel.js";
 
-const STEPS = [8, 50, 250, 1000];
-const TITLES = {
-  causes: ["Causes", "what may have led here", "Nothing observed happened before it."],
-  effects: ["Effects", "what it may have led to", "Nothing observed happened after it yet."],
+const COUNTED = 100; // more would be a search, which waits its turn
+const STEPS = [8, COUNTED, 1000];
+const COLUMNS = "id,type,exchange,queue,routing_keys,recorded_at";
+const WAYS = [
+  ["any", "Any", "All that may have had a part"],
+  ["links", "Links", "By messages, and links to what they name as their cause"],
+  ["conversation", "Conversation", "By these, and by what a participant did later in a conversation"],
+];
+const SIDES = {
+  causes: {
+    title: "Causes",
+    none: "Nothing observed happened before it.",
+    did: (n) => `${n} caused this`,
+    may: (n) => `${n} may have had a part`,
+  },
+  effects: {
+    title: "Effects",
+    none: "Nothing observed happened after it yet.",
+    did: (n) => `it caused ${n}`,
+    may: (n) => `it may have had a part in ${n}`,
+  },
 };
 
+/** By links unless the address says otherwise or none is evident: most of the rest is mere coincidence. */
 export function Relatives({ event, side }) {
   const [step, setStep] = useState(0);
-  const limit = STEPS[step];
-  const loaded = useResource((s) => api.relatives(event.id, side, limit, s), [event.id, side, limit], { every: 0 });
-  const [title, note, none] = TITLES[side];
+  const links = useWalk(event, side, "links", COUNTED);
+  const any = useWalk(event, side, "any", COUNTED);
+  const via = route.value.params.via ?? (links.data?.items.length === 0 ? "any" : "links");
+  const further = via === "conversation" || STEPS[step] > COUNTED;
+  const walk = useWalk(event, side, further ? via : null, Math.max(COUNTED, STEPS[step]));
+  const loaded = further ? walk : via === "any" ? any : links;
   const { data } = loaded;
+  const { title, none } = SIDES[side];
+  const evident = new Set(links.data?.items.map(({ id }) => id));
+  const more = data && (data.truncated || data.items.length > STEPS[step]);
   return html`<section class="section">
-    <h3>${title} <span class="faint">${data?.items.length ? `${note}, nearest first` : ""}</span></h3>
-    ${!data ? pending(loaded, title.toLowerCase()) : html`<${List} items=${data.items} none=${none} />`}
-    ${data?.truncated &&
+    <h3>${title}
+      <${Choice} label="${title} by" options=${WAYS} value=${via} small
+        onChange=${(value) => patch({ via: value }, { replace: true })} /></h3>
+    ${any.data?.items.length > 0 && links.data &&
+    html`<p class="small soft bounds">${sentence(bounds(side, links.data, any.data, evident))}</p>`}
+    ${!data
+      ? pending(loaded, title.toLowerCase())
+      : html`<${List} items=${data.items.slice(0, STEPS[step])} evident=${via === "links" ? null : evident}
+          none=${any.data?.items.length ? "None is evident." : none} />`}
+    ${more &&
     (step + 1 < STEPS.length
       ? html`<button class="button small quiet flush-start" onClick=${() => setStep(step + 1)}>Show more</button>`
-      : html`<p class="small soft">Only the nearest ${limit} are shown.</p>`)}
+      : html`<p class="small soft">Only the nearest ${STEPS[step]} are shown.</p>`)}
     ${data && html`<${Footnotes} answer=${data} />`}
   </section>`;
 }
 
-function List({ items, none }) {
+function useWalk({ id }, side, via, limit) {
+  const load = (signal) =>
+    via && api.relatives(id, side, { via, limit, columns: COLUMNS, payload: "none" }, signal);
+  return useResource(load, [id, side, via, limit], { every: 0 });
+}
+
+/** How many are evident, and how many more are possible. */
+function bounds(side, links, any, evident) {
+  const { did, may } = SIDES[side];
+  const others = any.items.filter(({ id }) => !evident.has(id)).length;
+  if (!evident.size) return `none is evident; ${may(amount(others, any))}`;
+  const caused = did(amount(evident.size, links));
+  if (any.truncated) return `${caused}; ${may(links.truncated ? "others" : `${amount(others, any)} others`)}`;
+  if (others) return `${caused}; ${may(`${count(others)} more`)}`;
+  return isSure(any) ? `${caused}; ${may("nothing else").replace("may", "can")}` : caused;
+}
+
+const amount = (n, { truncated }) => (truncated ? "more than " : "") + count(n);
+
+/** `evident`: the ids of those that are marked as caused. */
+function List({ items, evident, none }) {
   if (!items.length) return html`<p class="soft">${none}</p>`;
   return html`<ul class="relatives">
     ${items.map(
@@ -41,7 +92,7 @@ function List({ items, none }) {
           <span class="number">#${event.id}</span>
           <${TypeMark} type=${event.type} label=${false} />
           <bdi class="cut">${about(event)}</bdi>
-          <span class="faint small">${time(event.recorded_at)}</span>
+          <span class="faint small">${evident?.has(event.id) && html`<span class="badge good">evident</span> `}${time(event.recorded_at)}</span>
         </a>
       </li>`,
     )}
