@@ -17,10 +17,10 @@ TRANSFERRED = [
     if path.is_file() and path.suffix in {".html", ".js", ".css", ".svg", ".woff2"}
 ]
 SCRIPTS = sorted((WEB / "app").rglob("*.js"))
-MOST_BYTES = 150_000
+MOST_BYTES = 220_000
 
 
-def test_everything_a_browser_loads_weighs_less_than_150_kb_gzipped() -> None:
+def test_everything_a_browser_loads_weighs_less_than_220_kb_gzipped() -> None:
     weights = {path: len(gzip.compress(path.read_bytes(), 9)) for path in TRANSFERRED}
     heaviest = sorted(weights.items(), key=lambda item: -item[1])[:10]
     print(f"{sum(weights.values()):,} bytes gzipped, of {MOST_BYTES:,}")

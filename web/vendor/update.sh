@@ -27,16 +27,14 @@ relative $modules/htm/dist/htm.mjs >"$here/htm.js"
 relative $modules/@preact/signals/dist/signals.mjs >"$here/signals.js"
 relative $modules/@preact/signals-core/dist/signals-core.mjs >"$here/signals-core.js"
 
-# Of the font only what the page writes itself: letters with accents and other scripts come from the
-# system's fonts. The tables that go only repeat what the outlines say, or name the styles.
+# Of the font only what the page writes itself: other scripts come from the system's fonts.
 python3 -m venv fonts
 fonts/bin/pip install --quiet fonttools==4.68.0 brotli==1.2.1
 fonts/bin/fonttools varLib.instancer --quiet \
   $modules/@fontsource-variable/inter/files/inter-latin-wght-normal.woff2 \
   wght=400:650 --output inter.ttf
 fonts/bin/pyftsubset inter.ttf --flavor=woff2 --layout-features=tnum,kern \
-  --unicodes=U+0020-007E,U+00A0,U+00B5,U+00B7,U+2013,U+2014,U+2018-201D,U+2026,U+2190-2193,U+2212 \
-  --drop-tables+=HVAR,MVAR,STAT \
+  --unicodes=U+0020-007E,U+00A0,U+00A7,U+00AB,U+00B0,U+00B1,U+00B5,U+00B7,U+00BB,U+00BF-00FF,U+2013,U+2014,U+2018-201D,U+2026,U+2190-2193,U+2212 \
   --output-file="$here/inter.woff2"
 
 for name in preact htm; do cp "$modules/$name/LICENSE" "$here/LICENSE.$name"; done
