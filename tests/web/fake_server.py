@@ -173,7 +173,8 @@ class Handler(BaseHTTPRequestHandler):
                 self.json(world.start_count(query["vhost"]), 202)
             case ("GET", "events", number):
                 event = world.event(number)
-                self.json(world.event_json(event) | {"clocks": world.clocks_json(event)})
+                detail = {"clocks": world.clocks_json(event), "handled": []}
+                self.json(world.event_json(event) | detail)
             case ("GET", "events", number, "causes" | "effects" as side):
                 self.relatives(world.event(number), side, int(query.get("limit", 100)))
             case ("GET", "events", number, "deliveries"):
