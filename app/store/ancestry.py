@@ -80,29 +80,32 @@ class Walk:
     ) -> bool:
         """Look at a span, and go on to its parent; False if something is wanted first."""
         if span.kind is SpanKind.consumer:
-            is_remote = span.is_remote
-            if is_remote is None and span.parent is not None:
-                if span.parent not in spans:
-                    self.wants_spans = [span.parent]
-                    return False
-                parent = spans[span.parent]
-                if parent is None:
-                    self.waits_for = span.parent
-                    return False
-                is_remote = _is_elsewhere(span, parent)
-            meant = [link.context for link in span.links if link.is_remote is not False]
-            if span.parent is not None and is_remote:
-                meant.append(span.parent)
+            named = [(link.context, link.is_remote, True) for link in span.links]
+            if span.parent is not None:
+                named.append((span.parent, span.is_remote, False))
+            meant = []
+            for context, is_remote, linked in named:
+                sender = spans.get(context)
+                is_meant = has_sent(sender, span.service, is_remote=is_remote, linked=linked)
+                if is_meant is None:
+                    if context in spans:
+                        self.waits_for = context
+                        return True
+                    self.wants_spans.append(context)
+                elif is_meant:
+                    meant.append(context)
+            if self.wants_spans:
+                return False
             # Whatever a message led to, it was not sent by that.
-            meant = [each for each in dict.fromkeys(meant) if each != self.context]
-            self.wants_carriers = [each for each in meant if each not in carriers]
+            asked = [each for each in dict.fromkeys(meant) if each != self.context]
+            self.wants_carriers = [each for each in asked if each not in carriers]
             if self.wants_carriers:
                 return False
             self.consumer = span.context
-            self.handled = tuple(each for each in meant if carriers[each])
+            self.handled = tuple(each for each in asked if carriers[each])
             if self.handled:
                 return True
-            if span.parent is None or is_remote:
+            if span.parent is None or span.parent in meant:
                 self.outcome = Outcome.unseen
                 return True
         if span.parent is None:
@@ -115,12 +118,20 @@ class Walk:
         return True
 
 
-def _is_elsewhere(span: Span, parent: Span) -> bool:
-    """Whether a consumer's parent is another process's span, where no flag says so.
+def has_sent(
+    sender: Span | None, service: str | None, *, is_remote: bool | None, linked: bool
+) -> bool | None:
+    """Whether a consumer's parent, or a span that it has ``linked``, sent what it handled.
 
-    Within a process a consumer's span may have another one as its parent. What sent the message is
-    a producer's span, or another service's.
+    Within a process a consumer's span may have another one as its parent, so a flag has to say that
+    it is another process's, or the ``sender`` has to show it: None while that is needed and not
+    known. RabbitMQ's client for .NET flags contexts that it has read from a message as its own.
+    There a link says it, where it leads to a producer's span.
     """
-    if parent.kind is SpanKind.producer:
+    if is_remote or (linked and is_remote is None):
         return True
-    return None not in (span.service, parent.service) and span.service != parent.service
+    if sender is None:
+        return None
+    if None not in (service, sender.service) and service != sender.service:
+        return True
+    return sender.kind is SpanKind.producer and (linked or is_remote is None)

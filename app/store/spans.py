@@ -12,12 +12,25 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Select, bindparam, delete, func, select, text, update
+from sqlalchemy import (
+    Boolean,
+    Select,
+    bindparam,
+    cast,
+    delete,
+    func,
+    literal,
+    null,
+    select,
+    text,
+    union_all,
+    update,
+)
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import NotFoundError
 from app.store import tables
-from app.store.ancestry import Carrier, Walk
+from app.store.ancestry import Carrier, Walk, has_sent
 from app.store.events import by_ids
 from app.store.leases import lock_trace
 from app.store.subject import Subject, reads, writes
@@ -159,11 +172,20 @@ class Spans(Subject):
         if found.cause_id is not None:
             others = select(its.id).where(its.cause_id == message).limit(2)
             alone = len((await connection.execute(others)).all()) == 1
-        query_of = _consumers_of(context)
-        if not alone:
-            query_of = query_of.where(_spans.delivery_id == event_id)
-        rows = await connection.execute(query_of)
-        return [Handled(*row) for row in rows]
+        spans: dict[bytes, Span | None] = {}
+        await _read_spans(connection, spans, {context})
+        handled = []
+        for row in await connection.execute(_consumers_of(context)):
+            if alone or row.delivery_id == event_id:
+                linked, is_remote = bool(row.linked), row.link_is_remote
+                if has_sent(
+                    spans[context],
+                    row.service,
+                    is_remote=is_remote if linked else row.is_remote,
+                    linked=linked,
+                ):
+                    handled.append(Handled(row.started_at, row.ended_at, row.service))
+        return [*dict.fromkeys(handled)]
 
     async def resolve(self) -> Resolved:
         """A round: the publishes and the spans that are new, the oldest first."""
@@ -343,23 +365,22 @@ class Spans(Subject):
 
 
 def _consumers_of(context: bytes) -> Select[Any]:
-    sender = tables.spans.alias()
-    named = select(_links.context).where(_links.linked == context, _links.is_remote.is_not(False))
-    of_producer = sender.c.kind == int(SpanKind.producer)
-    return (
-        select(_spans.started_at, _spans.ended_at, _spans.service)
-        .select_from(tables.spans.outerjoin(sender, sender.c.context == _spans.parent))
-        .where(_spans.kind == int(SpanKind.consumer))
-        .where(
-            (
-                (_spans.parent == context)
-                & (_spans.is_remote | (_spans.is_remote.is_(None) & of_producer))
-            )
-            | _spans.context.in_(named)
-        )
-        .order_by(_spans.started_at, _spans.context)
-        .limit(MOST_HANDLED)
+    """The consumers' spans with a context as their parent, or with a link to it."""
+    columns = (_spans.started_at, _spans.ended_at, _spans.service, _spans.delivery_id)
+    is_consumer = _spans.kind == int(SpanKind.consumer)
+    children = select(
+        *columns,
+        _spans.is_remote,
+        literal(0).label("linked"),
+        cast(null(), Boolean).label("link_is_remote"),
+    ).where(_spans.parent == context, is_consumer)
+    linked = (
+        select(*columns, _spans.is_remote, literal(1), _links.is_remote)
+        .join_from(tables.span_links, tables.spans, _spans.context == _links.context)
+        .where(_links.linked == context, is_consumer)
     )
+    both = union_all(children, linked).subquery()
+    return select(both).order_by(both.c.started_at, both.c.ended_at).limit(MOST_HANDLED)
 
 
 def _publishes() -> Select[Any]:
