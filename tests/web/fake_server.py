@@ -55,7 +55,7 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self.answer()
 
-    do_PUT = do_DELETE = do_GET
+    do_PUT = do_POST = do_DELETE = do_GET
 
     def answer(self) -> None:
         self.world.requests += 1

@@ -34,6 +34,7 @@ NOT_FAKED = {
     "DELETE /itc_db/participants/{vhost}/{participant}",
     "PUT /itc_db/archive",
     "PUT /itc_db/restamp",
+    "POST /v1/traces",
     "GET /itc_db/archive",
     "GET /metrics",
 }

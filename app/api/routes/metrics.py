@@ -287,10 +287,12 @@ def _spans(parts: Services) -> Iterable[Metric]:
         outcomes.add_metric([outcome.value], state.outcomes[outcome])
     yield outcomes
     links = CounterMetricFamily(
-        "itc_span_links", "Links that spans told of, and whether clocks had them.", labels=["known"]
+        "itc_span_links",
+        "Links that spans told of: known to clocks already, or too late for them.",
+        labels=["outcome"],
     )
-    links.add_metric(["true"], state.known)
-    links.add_metric(["false"], state.links - state.known)
+    links.add_metric(["known"], state.known)
+    links.add_metric(["late"], state.links - state.known)
     yield links
 
 
