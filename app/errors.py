@@ -14,6 +14,14 @@ class BadRequestError(ItcError):
     """The caller asked for something that cannot be: wrong name, wrong ids, wrong combination."""
 
 
+class TooLargeError(BadRequestError):
+    """What the caller sent, or what is packed in it, is larger than it may be."""
+
+
+class WrongTypeError(BadRequestError):
+    """The caller sent something in a form that nobody here reads."""
+
+
 class NotFoundError(ItcError):
     """What the caller named does not exist, or the caller may not see it."""
 

@@ -15,6 +15,7 @@ from fastapi import FastAPI
 
 from app.api.application import build
 from app.api.budget import ByteBudget
+from app.api.otlp.intake import Intake, IntakeBounds
 from app.api.readiness import Readiness
 from app.api.searching import Searches
 from app.api.services import Services
@@ -51,6 +52,7 @@ from app.traces.registry import TraceRegistry
 from app.traces.restamping import Restamping
 from app.traces.retention import Retention
 from app.traces.running import RunningTrace
+from app.traces.spanwatch import SpanBounds, SpanWatch
 from app.tracker import Bounds
 from model.exports import Quota
 
@@ -119,6 +121,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         management = management_api(settings)
         stack.push_async_callback(management.close)
         watch = _watch_connections(stack, settings, store, management)
+        spans, intake = _spans(stack, settings, store)
         archives = Archives(settings.archives)
         registry = _registry(stack, settings, store, management, service)
         jobs = _jobs(settings, store, registry, archives)
@@ -165,6 +168,8 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             topologies=Topologies(settings.data_dir.absolute() / "topologies"),
             archives=archives,
             readiness=Readiness(database=store.ping, broker=management.vhosts),
+            spans=intake,
+            resolved=spans,
             stopping=closing.stopping,
         )
 
@@ -179,6 +184,27 @@ def _watch_connections(
     watch.start()
     stack.push_async_callback(watch.stop)
     return watch
+
+
+def _spans(
+    stack: AsyncExitStack, settings: Settings, store: Store
+) -> tuple[SpanWatch | None, Intake | None]:
+    """Where spans come in, and the running task that resolves them; none of it if it is off."""
+    if not settings.otlp:
+        return None, None
+    days = settings.retention_days
+    watch = SpanWatch(
+        store.spans, SpanBounds(settings.otlp_spans, days, settings.retention_check_seconds)
+    )
+    watch.start()
+    stack.push_async_callback(watch.stop)
+    bounds = IntakeBounds(
+        unpacked_bytes=settings.otlp_unpacked_max_bytes,
+        spans=settings.otlp_spans_per_request,
+        per_second=settings.otlp_spans_per_second,
+        days=days,
+    )
+    return watch, Intake(store.spans, bounds, arrived=watch.arrived)
 
 
 def _registry(
@@ -263,6 +289,7 @@ async def _open_store(
         searches=settings.searches,
         service=service,
         indexed_headers=None if service is None else _pipeline(settings).rules.indexed,
+        traceparents=settings.otlp,
     )
 
 

@@ -249,6 +249,31 @@ class Settings(BaseSettings):
         description="Headers by which events are found at once, separated by commas, beside those "
         "that rules of links look at.",
     )
+    otlp: bool = Field(
+        default=False,
+        description="Whether spans of OpenTelemetry are taken, at `POST /v1/traces` "
+        "(docs/links.md).",
+    )
+    otlp_users: Names = Field(
+        default=(),
+        description="Users of the broker that may send spans besides administrators, comma "
+        "separated.",
+    )
+    otlp_spans: Count = Field(
+        default=1_000_000, description="Most spans that are kept, the newest."
+    )
+    otlp_spans_per_request: Annotated[int, Field(ge=1, le=100_000)] = Field(
+        default=10_000, description="Most spans of one request; beyond it, 413."
+    )
+    otlp_spans_per_second: Count = Field(
+        default=5_000, description="Most spans taken in a second; beyond it, 429."
+    )
+    otlp_max_bytes: Annotated[int, Field(ge=1, le=2**26)] = Field(
+        default=4_194_304, description="Largest body of a request with spans."
+    )
+    otlp_unpacked_max_bytes: Annotated[int, Field(ge=1, le=2**28)] = Field(
+        default=16_777_216, description="Its largest size once it is unpacked; beyond it, 413."
+    )
     reorder_seconds: Annotated[float, Field(ge=0, le=60)] = Field(
         default=1,
         description="On a cluster: how long a delivery waits for a publish that it overtook, and a "

@@ -17,6 +17,9 @@ from typing import Any
 MOST_QUIET = 1_000
 """Quiet events of an answer's span are counted up to this many."""
 
+MOST_LATE = 1_000
+"""Late links of an answer's span are counted up to this many."""
+
 NAMED = 3
 # With real clients, the publishes by participants that also receive were 0 to 7 % of all where the
 # policy missed most causes, and 50 % and more where it saw them all. Few publishes say nothing.
@@ -75,6 +78,14 @@ class Misfit:
 
 
 @dataclass(frozen=True, slots=True)
+class Late:
+    """How many links of an answer's span were found after their effects had been stamped."""
+
+    vhost: str
+    links: int
+
+
+@dataclass(frozen=True, slots=True)
 class Doubt:
     """Why an answer is not sound, and what to do about it; ``str()`` is the sentence for both."""
 
@@ -101,13 +112,20 @@ class Soundness:
         }
 
 
-def doubts_of(assumed: Sequence[Assumed], misfit: Misfit | None) -> tuple[Doubt, ...]:
-    """The doubts about an answer, by its span's assumed participants and its trace's policy."""
+def doubts_of(
+    assumed: Sequence[Assumed], misfit: Misfit | None, late: Late | None = None
+) -> tuple[Doubt, ...]:
+    """The doubts about an answer, by its span's assumed participants and its trace's policy.
+
+    And by the links in its span that clocks do not have.
+    """
     found = []
     if misfit is not None:
         found.append(_of_misfit(misfit))
     if assumed:
         found.append(_of_assumed(assumed))
+    if late is not None and late.links:
+        found.append(_of_late(late))
     return tuple(found)
 
 
@@ -126,6 +144,17 @@ def _of_misfit(misfit: Misfit) -> Doubt:
         f" {verb} by {misfit.policy}s that received nothing, of clients that receive on others:"
         " what led to them is not seen",
         f"rabbitmq-itc restamp {shlex.quote(misfit.vhost)} --participant client sees it",
+    )
+
+
+def _of_late(late: Late) -> Doubt:
+    links = "1 link was" if late.links == 1 else f"{late.links} links were"
+    if late.links >= MOST_LATE:
+        links = f"{MOST_LATE} links or more were"
+    return Doubt(
+        f"{links} found only after the events were stamped, so the clocks do not have what they"
+        " lead to",
+        f"rabbitmq-itc restamp {shlex.quote(late.vhost)} puts them into the clocks",
     )
 
 
@@ -194,6 +223,17 @@ def _apart_at_all(clients: Sequence[Client], publishes: int) -> int:
 
 def _is_loopback(place: str) -> bool:
     return place == "::1" or place.startswith("127.")
+
+
+def late_sql(trace_id: int, a: int, b: int) -> str:
+    """The query for `Late`, of which there is none without such links; counted to `MOST_LATE`."""
+    first, last = sorted((int(a), int(b)))
+    return (
+        "SELECT (SELECT vhost FROM traces WHERE id = trace_id) AS vhost, count(*) AS links"
+        f" FROM (SELECT trace_id FROM late_edges WHERE trace_id = {int(trace_id)}"
+        f" AND effect_id BETWEEN {first} AND {last} AND cause_id >= {first} LIMIT {MOST_LATE})"
+        " AS late GROUP BY trace_id"
+    )
 
 
 def clients_sql(trace_id: int) -> str:

@@ -90,7 +90,11 @@ def find_stored(
 
 
 def _soundness(history: History, trace: int, first_id: int, last_id: int) -> Soundness:
-    doubts = doubts_of(history.assumed(trace, first_id, last_id), history.misfit(trace))
+    doubts = doubts_of(
+        history.assumed(trace, first_id, last_id),
+        history.misfit(trace),
+        history.late(trace, first_id, last_id),
+    )
     return Soundness(doubts, history.quiet(trace, first_id, last_id))
 
 

@@ -18,7 +18,17 @@ import pyarrow as pa
 from model.blocks import ids_of
 from model.gaps import Gap, spanned_sql
 from model.jobs import Problem
-from model.sound import Assumed, Client, Misfit, assumed_sql, clients_sql, misfit_of, quiet_sql
+from model.sound import (
+    Assumed,
+    Client,
+    Late,
+    Misfit,
+    assumed_sql,
+    clients_sql,
+    late_sql,
+    misfit_of,
+    quiet_sql,
+)
 from spark_jobs.database import Connection
 from spark_jobs.errors import JobError
 from spark_jobs.ranges import Dot, Longs, Mark, Ranges
@@ -245,6 +255,11 @@ class History:
     def misfit(self, trace: int) -> Misfit | None:
         """How a trace's policy does not fit, if it may not."""
         return misfit_of([Client(**row) for row in self._connection.rows(clients_sql(trace))])
+
+    def late(self, trace: int, first_id: int, last_id: int) -> Late | None:
+        """The links of a span that clocks do not have."""
+        rows = self._connection.rows(late_sql(trace, first_id, last_id))
+        return Late(**rows[0]) if rows else None
 
     def quiet(self, trace: int, first_id: int, last_id: int) -> int:
         """How many events of a span are of quiet traffic, counted up to `MOST_QUIET`."""

@@ -27,6 +27,7 @@ from app.api.routes import (
     live,
     metrics,
     restamp,
+    spans,
     topology,
     traces,
     whoami,
@@ -43,6 +44,7 @@ ROUTERS = (
     topology.router,
     restamp.router,
     archive.router,
+    spans.router,
     whoami.router,
     metrics.router,
     health.router,
@@ -87,7 +89,10 @@ def build(
 def _add_layers(app: FastAPI, settings: Settings) -> None:
     """Innermost first: the layer added last sees a request first."""
     app.add_middleware(
-        BoundedBody, max_bytes=settings.request_max_bytes, seconds=settings.request_seconds
+        BoundedBody,
+        max_bytes=settings.request_max_bytes,
+        seconds=settings.request_seconds,
+        larger={"/v1/traces": settings.otlp_max_bytes} if settings.otlp else {},
     )
     app.state.http_metrics = HttpMetrics()
     app.add_middleware(MeasuredRequests, metrics=app.state.http_metrics)

@@ -52,7 +52,13 @@ def comparison(
     gaps: Sequence[Gap],
     soundness: Soundness,
 ) -> dict[str, Any]:
-    """How two events of one trace are related; ``path`` is from the earlier to the later."""
+    """How two events of one trace are related; ``path`` is from the earlier to the later.
+
+    A path that the clocks do not have is one all the same: then the earlier event was before.
+    """
+    has_path = path is not None and path.steps is not None
+    if has_path and relation is Relation.concurrent:
+        relation = Relation.before if a.id < b.id else Relation.after
     whys = [_MISSING] * bool(gaps) + [_DOUBTFUL] * bool(soundness.doubts)
     sentence, through, steps = _SENTENCES[relation], "", None
     answer = "cannot have"  # nothing causes itself, either

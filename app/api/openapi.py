@@ -18,6 +18,7 @@ _DESCRIPTIONS = {
     409: "A valid request, but not now.",
     412: "The request's conditions do not hold for the file as it is.",
     413: "The request's body is too large.",
+    415: "A content type or a compression that is not read here.",
     416: "The range starts after the file's end.",
     429: "Slow down.",
     500: "The job failed; the reason is the job's own.",

@@ -14,6 +14,7 @@ from app.stored.filters import EventFilter
 from app.stored.pages import EventPage, Found, Sort
 from app.stored.participants import Participant, VectorEntry
 from app.stored.quarantine import Quarantined
+from app.stored.spans import Handled, Span
 from app.stored.traces import Trace
 from model.event import EVERYTHING, Event, Large
 from model.gaps import Gap
@@ -129,6 +130,15 @@ class Quarantine(Protocol):
     ) -> Sequence[Quarantined]: ...
 
 
+class Spans(Protocol):
+    """Imported spans (`app.store.spans`)."""
+
+    async def add(self, spans: Sequence[Span]) -> int: ...
+    async def oldest_event(self) -> int | None: ...
+    async def late_between(self, trace_id: int, a: int, b: int) -> int: ...
+    async def handled(self, event_id: int) -> Sequence[Handled]: ...
+
+
 class Store(Protocol):
     """The store as far as the routes use it (`app.store.Store`)."""
 
@@ -150,3 +160,5 @@ class Store(Protocol):
     def aliases(self) -> Aliases: ...
     @property
     def quarantine(self) -> Quarantine: ...
+    @property
+    def spans(self) -> Spans: ...

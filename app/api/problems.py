@@ -27,7 +27,9 @@ from app.errors import (
     NotFoundError,
     OutageError,
     QuotaError,
+    TooLargeError,
     TooManyRequestsError,
+    WrongTypeError,
 )
 
 logger = logging.getLogger(__name__)
@@ -38,6 +40,8 @@ class FailedJobError(ItcError):
 
 
 STATUS_OF: dict[type[ItcError], tuple[int, str]] = {
+    TooLargeError: (413, "too_large"),
+    WrongTypeError: (415, "unsupported_media_type"),
     BadRequestError: (400, "bad_request"),
     NotAuthenticatedError: (401, "not_authorised"),
     NotAuthorisedError: (401, "not_authorised"),  # as the management API has it, not 403
@@ -56,6 +60,7 @@ WORD_OF = {
     404: "Object Not Found",
     405: "method_not_allowed",
     413: "too_large",
+    415: "unsupported_media_type",
 }
 
 REALM = "rabbitmq-itc"
@@ -103,6 +108,16 @@ def _own_error(request: Request, error: Exception) -> Response:
         if isinstance(error, kind):
             return problem(status, word, str(error), _headers_for(request, error))
     raise error  # an error without a row is a bug, and is answered as one
+
+
+def status_of(request: Request, error: ItcError | HTTPException) -> tuple[int, str, dict[str, str]]:
+    """Status, sentence and headers of an error, for an answer of another form."""
+    if isinstance(error, HTTPException):
+        return error.status_code, error.detail, dict(error.headers or {})
+    for kind, (status, _) in STATUS_OF.items():
+        if isinstance(error, kind):
+            return status, str(error), _headers_for(request, error)
+    raise error
 
 
 def _headers_for(request: Request, error: Exception) -> dict[str, str]:

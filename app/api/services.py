@@ -10,6 +10,7 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from app.api.budget import ByteBudget
+from app.api.otlp.intake import Intake
 from app.api.ports import BrokerUsers, Store
 from app.api.readiness import Readiness
 from app.api.searching import Searches
@@ -23,6 +24,7 @@ from app.jobs.topologies import Topologies
 from app.settings import Settings
 from app.traces.connectionwatch import WatchState
 from app.traces.registry import TraceRegistry
+from app.traces.spanwatch import SpanWatch
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,7 @@ class Services:
 
     ``connections`` says whether the broker announces connections.
     ``budget`` is of the bytes of large answers that may be in memory.
+    ``spans`` takes OpenTelemetry's, and ``resolved`` finds what they tell of; None where it is off.
     ``stopping`` is set when the service is asked to stop: streams end then, so that nobody
     waits for them.
     """
@@ -50,6 +53,8 @@ class Services:
     topologies: Topologies
     archives: Archives
     readiness: Readiness
+    spans: Intake | None = None
+    resolved: SpanWatch | None = None
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
 
 

@@ -17,6 +17,7 @@ from app.stored.jobs import Job
 from app.stored.pages import EventPage
 from app.stored.participants import VectorEntry
 from app.stored.quarantine import Quarantined
+from app.stored.spans import Handled
 from itc import encode
 from model.event import NOTHING_LARGE, SHOWN, Event, Large
 from model.payloads import payload_text
@@ -80,8 +81,10 @@ def page_view(page: EventPage, items: list[Any]) -> dict[str, Any]:
     }
 
 
-def event_detail(row: Event, vector: Iterable[VectorEntry]) -> dict[str, Any]:
-    """One event with its three clocks."""
+def event_detail(
+    row: Event, vector: Iterable[VectorEntry], handled: Iterable[Handled]
+) -> dict[str, Any]:
+    """One event with its three clocks, and when its message was handled."""
     stamp = row.stamp
     id_tree, event_tree = stamp.trees()
     clocks = {
@@ -94,7 +97,11 @@ def event_detail(row: Event, vector: Iterable[VectorEntry]) -> dict[str, Any]:
             "code": encode(stamp).hex(),
         },
     }
-    return {**event_view(row), "clocks": clocks}
+    spans = [
+        {"from": iso_time(one.started_at), "to": iso_time(one.ended_at), "service": one.service}
+        for one in handled
+    ]
+    return {**event_view(row), "clocks": clocks, "handled": spans}
 
 
 def job_view(job: Job) -> dict[str, Any]:

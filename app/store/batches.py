@@ -24,10 +24,14 @@ MOST_DIALECTS = 4
 
 
 class Bounds(NamedTuple):
-    """How much is kept: bytes of each message's body, and unreadable messages per trace."""
+    """How much is kept: bytes of each message's body, and unreadable messages per trace.
+
+    And whether messages' traceparents are kept, for imported spans to tell their causes.
+    """
 
     payload_max_bytes: int
     quarantine_max: int
+    traceparents: bool = False
 
 
 class Batches(Subject):
@@ -63,7 +67,9 @@ class Batches(Subject):
         if batch.events:
             new = rows.event_rows(trace_id, batch.events, bounds.payload_max_bytes)
             await dialect.insert_many(connection, tables.events, new)
-            await keys.add(connection, dialect, trace_id, batch.events)
+            await keys.add(
+                connection, dialect, trace_id, batch.events, traceparents=bounds.traceparents
+            )
             await _note_times(connection, dialect, ids, batch.events)
         await _store_checkpoint(connection, dialect, trace_id, batch)
         await quarantine.add(connection, trace_id, batch.unreadable, bounds.quarantine_max)

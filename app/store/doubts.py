@@ -11,10 +11,12 @@ from model.sound import (
     Assumed,
     Client,
     Doubt,
+    Late,
     Soundness,
     assumed_sql,
     clients_sql,
     doubts_of,
+    late_sql,
     misfit_of,
     quiet_sql,
 )
@@ -41,4 +43,6 @@ async def _doubts(connection: AsyncConnection, trace_id: int, a: int, b: int) ->
     found = await connection.execute(text(assumed_sql(trace_id, a, b)))
     assumed = [Assumed(*row) for row in found]
     clients = await connection.execute(text(clients_sql(trace_id)))
-    return doubts_of(assumed, misfit_of([Client(*row) for row in clients]))
+    late = (await connection.execute(text(late_sql(trace_id, a, b)))).one_or_none()
+    misfit = misfit_of([Client(*row) for row in clients])
+    return doubts_of(assumed, misfit, None if late is None else Late(*late))

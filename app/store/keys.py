@@ -14,11 +14,22 @@ from app.tracker.events import StampedEvent
 
 
 async def add(
-    connection: AsyncConnection, dialect: Dialect, trace_id: int, events: list[StampedEvent]
+    connection: AsyncConnection,
+    dialect: Dialect,
+    trace_id: int,
+    events: list[StampedEvent],
+    *,
+    traceparents: bool = False,
 ) -> None:
-    """Store the keys and the links of events; nothing to store takes no statement."""
+    """Store the keys and the links of events; nothing to store takes no statement.
+
+    ``traceparents``: also what imported spans may tell the causes of.
+    """
     await dialect.insert_many(connection, tables.keys, rows.key_rows(trace_id, events))
     await dialect.insert_many(connection, tables.edges, rows.edge_rows(trace_id, events))
+    if traceparents:
+        new = rows.traceparent_rows(trace_id, events)
+        await dialect.insert_many(connection, tables.traceparents, new)
 
 
 async def forget_before(connection: AsyncConnection, trace_id: int, event_id: int) -> None:
@@ -30,6 +41,15 @@ async def forget_before(connection: AsyncConnection, trace_id: int, event_id: in
     # A cause has a smaller id than its effect.
     await connection.execute(
         delete(tables.edges).where(of_edges.trace_id == trace_id, of_edges.cause_id < event_id)
+    )
+    of_late, of_contexts = tables.late_edges.c, tables.traceparents.c
+    await connection.execute(
+        delete(tables.late_edges).where(of_late.trace_id == trace_id, of_late.cause_id < event_id)
+    )
+    await connection.execute(
+        delete(tables.traceparents).where(
+            of_contexts.trace_id == trace_id, of_contexts.event_id < event_id
+        )
     )
 
 

@@ -19,6 +19,7 @@ from app.store import tables
 from app.store.aliases import with_aliases
 from app.store.leases import lock_trace
 from app.store.retention import note_first_events
+from app.store.spans import Spans
 from app.store.subject import Subject, reads, writes
 from app.stored.restamps import Progress, Rules, Standing
 from app.tracker.events import Reference
@@ -222,6 +223,10 @@ class Restamps(Subject):
         await _replace_participants(connection, trace_id, new)
         await _replace_channels(connection, trace_id, new)
         await note_first_events(connection, trace_id, standing.first_id)
+
+    async def settle_late(self, trace_id: int) -> int:
+        """Look again which links the new clocks do not have; returns how many."""
+        return await Spans(self.database).settle_late(trace_id)
 
     @writes
     async def _clear_some(self, connection: AsyncConnection, trace_id: int | None) -> bool:

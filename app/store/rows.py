@@ -13,9 +13,11 @@ from typing import Any, TypeAlias
 import msgspec
 
 from app.store.tables import OF_EVENTS
+from app.stored.spans import context_of
 from app.tracker.events import ChannelState, Copy, Reference, StampedEvent
 from app.tracker.records import Record, Unreadable
 from model.event import Field
+from model.words import EventType
 
 Row: TypeAlias = tuple[Any, ...]
 
@@ -109,6 +111,21 @@ def edge_rows(trace_id: int, events: Iterable[StampedEvent]) -> list[Row]:
             its = (event.reference.id, edge.cause.id, edge.rule)
             rows[its] = (trace_id, *its, int(edge.kind))
     return [*rows.values()]
+
+
+def traceparent_rows(trace_id: int, events: Iterable[StampedEvent]) -> list[Row]:
+    """Rows of the contexts in publishes, and in deliveries whose publish is not known."""
+    rows: list[Row] = []
+    for event in events:
+        headers = event.record.properties.get("headers")
+        if event.cause is not None or event.quiet or not headers or type(headers) is not dict:
+            continue
+        context = context_of(headers.get("traceparent"))
+        if context is not None:
+            is_publish = event.record.event_type == EventType.published
+            waits_for = context if is_publish else None
+            rows.append((trace_id, event.reference.id, context, is_publish, waits_for))
+    return rows
 
 
 def quarantine_values(trace_id: int, unreadable: Iterable[Unreadable]) -> list[dict[str, Any]]:

@@ -26,6 +26,7 @@ from app.store.queries import Events
 from app.store.restamps import Restamps
 from app.store.retention import Retention
 from app.store.services import Services
+from app.store.spans import Spans
 from app.store.traces import Traces
 from app.stored.lanes import Lane
 from model.times import now
@@ -62,6 +63,7 @@ class Store:
         self.jobs = Jobs(database, clock, service)
         self.retention = Retention(database)
         self.restamps = Restamps(database)
+        self.spans = Spans(database)
 
     @classmethod
     async def open(
@@ -74,6 +76,7 @@ class Store:
         searches: int = 4,
         service: str | None = None,
         indexed_headers: Collection[str] | None = None,
+        traceparents: bool = False,
         clock: Callable[[], int] = now,
     ) -> Store:
         """Connect to a database whose tables are up to date (`app.store.migrate`).
@@ -83,7 +86,7 @@ class Store:
         of them are looked for at a time, where a filter has to be held to every event. ``service``
         is the service whose store this is; none of its children's is. ``indexed_headers`` are the
         headers whose values it gives as keys from now on, the same in all services on a database;
-        None for whoever stores no events.
+        None for whoever stores no events. ``traceparents``: those of messages are kept for spans.
         Raises `SettingsError`, which says what to do, and `OutageError`.
         """
         database = Database(database_url, query_seconds, searches, service)
@@ -97,7 +100,8 @@ class Store:
         except BaseException:
             await database.close()
             raise
-        return cls(database, name, Bounds(payload_max_bytes, quarantine_max), clock, service)
+        bounds = Bounds(payload_max_bytes, quarantine_max, traceparents)
+        return cls(database, name, bounds, clock, service)
 
     @property
     def is_alone(self) -> bool:

@@ -217,6 +217,78 @@ edges = Table(
     sqlite_with_rowid=False,
 )
 
+# Imported spans (`app.stored.spans`). A context is the trace's id and the span's, 24 bytes. Those
+# that arrived since traceparents were last resolved are new.
+spans = Table(
+    "spans",
+    metadata,
+    Column("context", LargeBinary, primary_key=True),
+    Column("parent", LargeBinary, nullable=True),
+    Column("is_remote", Boolean, nullable=True),  # the parent; null where it is not known
+    Column("kind", SmallInteger, nullable=False),
+    Column("started_at", BigInteger, nullable=False),
+    Column("ended_at", BigInteger, nullable=False),
+    Column("service", Text, nullable=True),
+    Column("delivery_id", BigInteger, nullable=True),  # what it handled, where a link told
+    Column("is_new", Boolean, nullable=False),
+    Index(None, "ended_at"),
+    # By the message that they handled; 5 is `SpanKind.consumer`.
+    Index(
+        "ix_spans_consumers",
+        "parent",
+        sqlite_where=text("kind = 5"),
+        postgresql_where=text("kind = 5"),
+    ),
+    Index("ix_spans_new", "context", sqlite_where=text("is_new"), postgresql_where=text("is_new")),
+    sqlite_with_rowid=False,
+)
+
+span_links = Table(
+    "span_links",
+    metadata,
+    Column("context", LargeBinary, primary_key=True),
+    Column("linked", LargeBinary, primary_key=True),
+    Column("is_remote", Boolean, nullable=True),
+    Index(None, "linked"),
+    sqlite_with_rowid=False,
+)
+
+# The contexts in messages' traceparents: of publishes, and of deliveries whose publish is not
+# known. A publish is new, then waits for a span or for none: then all is known that can be.
+traceparents = Table(
+    "traceparents",
+    metadata,
+    Column("trace_id", Integer, primary_key=True, autoincrement=False),
+    Column("event_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("context", LargeBinary, nullable=False),
+    Column("is_new", Boolean, nullable=False),
+    Column("waits_for", LargeBinary, nullable=True),
+    Index(None, "context", "event_id"),
+    Index(
+        "ix_traceparents_new",
+        "event_id",
+        sqlite_where=text("is_new"),
+        postgresql_where=text("is_new"),
+    ),
+    Index(
+        "ix_traceparents_waiting",
+        "waits_for",
+        sqlite_where=text("waits_for IS NOT NULL"),
+        postgresql_where=text("waits_for IS NOT NULL"),
+    ),
+    sqlite_with_rowid=False,
+)
+
+# Links that were found after their effect was stamped, and that its clock does not have.
+late_edges = Table(
+    "late_edges",
+    metadata,
+    Column("trace_id", Integer, primary_key=True, autoincrement=False),
+    Column("effect_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("cause_id", BigInteger, primary_key=True, autoincrement=False),
+    sqlite_with_rowid=False,
+)
+
 # The fields whose values are among the keys, and from which event on: values of those before, and
 # of all other fields, are looked for in the events themselves.
 indexed_fields = Table(
@@ -350,10 +422,14 @@ __all__ = [
     "installation",
     "jobs",
     "keys",
+    "late_edges",
     "metadata",
     "participants",
     "quarantine",
     "restamped",
     "services",
+    "span_links",
+    "spans",
+    "traceparents",
     "traces",
 ]

@@ -12,6 +12,7 @@ from app.stored.restamps import Progress as Moved
 from app.stored.restamps import Rules, Standing
 from app.stored.retention import PrunePlan
 from app.stored.services import Held, Service
+from app.stored.spans import Resolved
 from app.stored.traces import Trace
 from app.traces.feed import Feed
 from app.traces.status import Snapshot
@@ -285,6 +286,7 @@ class RestampStore(Protocol):
         report: Moved,
         epoch: int | None = None,
     ) -> None: ...
+    async def settle_late(self, trace_id: int) -> int: ...
 
 
 class Opened(Protocol):
@@ -404,3 +406,10 @@ class HeldTraces(Protocol):
     async def run_here(self, vhost: str) -> None: ...
     async def stop_here(self, vhost: str) -> None: ...
     async def drop(self, vhost: str) -> None: ...
+
+
+class SpanStore(Protocol):
+    """Imported spans (`app.store.spans`)."""
+
+    async def resolve(self) -> Resolved: ...
+    async def prune(self, older_than: int | None, keep: int) -> int: ...

@@ -85,6 +85,7 @@ class Restamping:
             lambda moved: self._moved(standing, moved),
             epoch,
         )
+        await self._store.settle_late(self._trace_id)
         assumed = sum(each.state.assumed for each in new.participants)
         return Outcome(standing.events, len(new.participants), assumed)
 

@@ -15,6 +15,7 @@ from fastapi import FastAPI
 
 from app.api.application import build
 from app.api.budget import ByteBudget
+from app.api.otlp.intake import Intake, IntakeBounds
 from app.api.readiness import Readiness
 from app.api.searching import Searches
 from app.api.services import Services
@@ -31,6 +32,7 @@ from app.server import Server, bind, configuration
 from app.settings import Settings
 from app.store import Store
 from app.traces.connectionwatch import WatchState
+from app.traces.spanwatch import SpanBounds, SpanWatch
 from app.tracker import Record
 from model.exports import Quota
 from tests.api.fakes import Clock, FakeBroker, FakeSpark, FakeTraces
@@ -51,6 +53,8 @@ class World:
     subscribers: Subscribers = field(init=False)
     searches: Searches = field(init=False)
     stop: Callable[[], None] = field(init=False)  # what SIGTERM does first
+    resolver: SpanWatch | None = None  # looks when it is told to
+    timer: Clock = field(default_factory=Clock)  # by which spans a second are counted
 
     def authenticator(self) -> Authenticator:
         if self.settings.auth == "none":
@@ -79,6 +83,7 @@ class World:
             jobs = JobManager(store.jobs, runner, queue_limit=self.settings.job_queue)
             await jobs.start()
             budget = ByteBudget(self.settings.answers_max_bytes)
+            intake = self._intake(store)
             self.searches = searches = Searches(
                 store.events,
                 at_once=self.settings.searches,
@@ -107,12 +112,27 @@ class World:
                 topologies=Topologies(self.settings.data_dir / "topologies"),
                 archives=Archives(self.settings.archives),
                 readiness=Readiness(database=store.ping, broker=self.broker.vhosts),
+                spans=intake,
+                resolved=self.resolver,
             )
             self.stop = services.stopping.set
             yield services
             await jobs.stop()
         finally:
             await store.close()
+
+    def _intake(self, store: Store) -> Intake | None:
+        if not self.settings.otlp:
+            return None
+        self.resolver = SpanWatch(store.spans, SpanBounds(1_000, None, 60.0))
+        settings = self.settings
+        bounds = IntakeBounds(
+            settings.otlp_unpacked_max_bytes,
+            settings.otlp_spans_per_request,
+            settings.otlp_spans_per_second,
+            settings.retention_days,
+        )
+        return Intake(store.spans, bounds, timer=self.timer)
 
     async def tell(self, *records: Record, vhost: str = "/") -> list[int]:
         """Store records as a running trace would, and tell the readers; returns their ids."""

@@ -87,7 +87,7 @@ async def open_store(folder: Path) -> Store:
         await migrate(url)
         _migrated.append(path.read_bytes())
     path.write_bytes(_migrated[0])
-    return await Store.open(f"sqlite:///{path}", payload_max_bytes=1_000)
+    return await Store.open(f"sqlite:///{path}", payload_max_bytes=1_000, traceparents=True)
 
 
 _migrated: list[bytes] = []  # the first store's tables, for all that follow

@@ -54,6 +54,7 @@ ROUTES: dict[tuple[str, str], tuple[str, str, int | str]] = {
     ("PUT", "/itc_db/archive"): ("/itc_db/archive?vhost=/&keep_days=1", WRITE, 404),
     ("GET", "/itc_db/archive"): ("/itc_db/archive?vhost=/", READ, 404),
     ("PUT", "/itc_db/restamp"): ("/itc_db/restamp?vhost=/", WRITE, 404),
+    ("POST", "/v1/traces"): ("/v1/traces", WRITE, 404),
     ("GET", "/itc_db/whoami"): ("/itc_db/whoami", READ, LISTS),
     ("GET", "/metrics"): ("/metrics", READ, LISTS),
     ("GET", "/health/live"): ("/health/live", OPEN, LISTS),
@@ -79,6 +80,7 @@ SUCCESS = {
     ("DELETE", ALIAS): 404,  # it has no alias
     ("DELETE", CHAIN): 204,
     ("PUT", "/itc_db/restamp"): 409,  # it has an archive
+    ("POST", "/v1/traces"): 404,  # it is off
     ("DELETE", "/itc_db/jobs/{job_id}"): 409,  # it has ended
 }
 

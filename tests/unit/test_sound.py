@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.tracker import Policy
-from model.sound import FINE, Assumed, Client, Doubt, Misfit, Soundness, doubts_of, misfit_of
+from model.sound import FINE, Assumed, Client, Doubt, Late, Misfit, Soundness, doubts_of, misfit_of
 
 
 def assumed(*numbers: int) -> list[Assumed]:
@@ -112,3 +112,14 @@ def test_an_answer_is_sound_without_doubts_whatever_was_quiet() -> None:
         "doubts": ["so; do"],
         "quiet": 0,
     }
+
+
+@pytest.mark.parametrize(
+    ("links", "said"),
+    [(1, "1 link was found only"), (7, "7 links were"), (1_000, "1000 links or more were")],
+)
+def test_links_that_clocks_do_not_have_are_a_doubt(links: int, said: str) -> None:
+    [doubt] = doubts_of([], None, Late("my shop", links))
+    assert str(doubt).startswith(said)
+    assert "rabbitmq-itc restamp 'my shop'" in str(doubt)
+    assert doubts_of([], None, Late("/", 0)) == ()

@@ -54,7 +54,7 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self.answer()
 
-    do_PUT = do_DELETE = do_GET
+    do_PUT = do_POST = do_DELETE = do_GET
 
     def answer(self) -> None:
         self.world.requests += 1
@@ -172,7 +172,8 @@ class Handler(BaseHTTPRequestHandler):
                 self.json(world.start_count(query["vhost"]), 202)
             case ("GET", "events", number):
                 event = world.event(number)
-                self.json(world.event_json(event) | {"clocks": world.clocks_json(event)})
+                detail = {"clocks": world.clocks_json(event), "handled": []}
+                self.json(world.event_json(event) | detail)
             case ("GET", "events", number, "causes" | "effects" as side):
                 self.relatives(world.event(number), side, query)
             case ("GET", "events", number, "deliveries"):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Mapping
+from types import MappingProxyType
 
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
@@ -18,15 +20,25 @@ class BoundedBody:
     Once the answer has started, the body no longer matters, only whether the client is gone.
     """
 
-    def __init__(self, app: ASGIApp, *, max_bytes: int, seconds: float) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        max_bytes: int,
+        seconds: float,
+        larger: Mapping[str, int] = MappingProxyType({}),
+    ) -> None:
+        """``larger`` are the bounds of paths where bodies may be larger."""
         self._app = app
+        self._larger = larger
         self._max_bytes = max_bytes
         self._seconds = seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one connection, as ASGI has it."""
         if scope["type"] == "http":
-            body = _Body(receive, send, self._max_bytes, self._seconds)
+            most = self._larger.get(scope["path"], self._max_bytes)
+            body = _Body(receive, send, most, self._seconds)
             receive, send = body.receive, body.send
         # A client that leaves in the middle of a body gets no answer, and is not a bug.
         with contextlib.suppress(ClientDisconnect):

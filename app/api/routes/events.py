@@ -124,7 +124,8 @@ async def list_fields(user: Reader) -> Response:
 async def get_event(event_id: EventId, user: Reader, parts: Parts) -> Response:
     """One event with its three clocks."""
     row = await visible_event(parts.store.events, event_id, user)
-    return json_answer(event_detail(row, await parts.store.participants.vector(row)))
+    handled = await parts.store.spans.handled(event_id)
+    return json_answer(event_detail(row, await parts.store.participants.vector(row), handled))
 
 
 @router.get("/itc_db/events/{event_id}/causes", response_model=EventWalk, responses=READING_ONE)
@@ -186,7 +187,8 @@ async def compare_events(a: EventId, b: OtherId, user: Reader, parts: Parts) -> 
     spanned = await _spanned(of_one_trace(one, other), a, b, parts)
     relation = compare(one.stamp, other.stamp)
     path = None
-    if relation in ORDERED:
+    # A link that was found later than its events were stamped is in no clock.
+    if relation in ORDERED or await parts.store.spans.late_between(one.trace_id, a, b):
         path = await parts.store.causality.path(min(a, b), max(a, b))
     return json_answer(comparison(one, other, relation, path, *spanned))
 

@@ -26,7 +26,9 @@ from app.api.openapi import READING
 from app.api.services import Parts, Services
 from app.api.signin.auth import User, reader_of
 from app.stored.jobs import Job, JobState
+from app.stored.spans import Outcome, Refusal
 from app.traces.life import TraceState
+from app.traces.spanwatch import SpanState
 from app.traces.status import TraceStatus, Work
 from app.version import program_version
 
@@ -71,6 +73,7 @@ async def _families(parts: Services, user: User | None) -> list[Metric]:
         _links(statuses),
         _states(statuses),
         _jobs(jobs),
+        *_spans(parts),
         _version(),
         GaugeMetricFamily("itc_exports", "Exports that are kept.", exports.files),
         GaugeMetricFamily("itc_exports_bytes", "Size of all exports.", exports.bytes),
@@ -259,6 +262,38 @@ def _links(statuses: Sequence[TraceStatus]) -> Metric:
             for outcome in ("found", "unseen", "forgotten", "ambiguous"):
                 family.add_metric([status.vhost, rule, outcome], getattr(count, outcome))
     return family
+
+
+def _spans(parts: Services) -> Iterable[Metric]:
+    """Of OpenTelemetry's spans; nothing but zeros where they are not taken."""
+    taken, repeated, refused = 0, 0, Counter[Refusal]()
+    if parts.spans is not None:
+        taken, repeated, refused = parts.spans.taken, parts.spans.repeated, parts.spans.refused
+    state = SpanState() if parts.resolved is None else parts.resolved.state
+    came = CounterMetricFamily(
+        "itc_spans", "Spans that came, and what became of them.", labels=["outcome"]
+    )
+    came.add_metric(["taken"], taken)
+    came.add_metric(["repeated"], repeated)
+    for why in Refusal:
+        came.add_metric([why.value], refused[why])
+    yield came
+    outcomes = CounterMetricFamily(
+        "itc_traceparents",
+        "Publishes whose spans came, and what they tell of the message that was handled.",
+        labels=["outcome"],
+    )
+    for outcome in Outcome:
+        outcomes.add_metric([outcome.value], state.outcomes[outcome])
+    yield outcomes
+    links = CounterMetricFamily(
+        "itc_span_links",
+        "Links that spans told of: known to clocks already, or too late for them.",
+        labels=["outcome"],
+    )
+    links.add_metric(["known"], state.known)
+    links.add_metric(["late"], state.links - state.known)
+    yield links
 
 
 def _states(statuses: Sequence[TraceStatus]) -> Metric:

@@ -94,10 +94,22 @@ class EventField(Model):
     usual: bool = Field(description="Among a table's columns by default.")
 
 
+class Handled(Model):
+    """When a consumer handled a message, as its OpenTelemetry span says, by its own clock."""
+
+    from_: Time = Field(alias="from")
+    to: Time
+    service: str | None
+
+
 class EventDetail(Event):
     """One event with its clocks."""
 
     clocks: Clocks
+    handled: list[Handled] = Field(
+        description="Who handled the message of a publish, or what was received here. Empty "
+        "without spans, and where they do not tell of which delivery they are."
+    )
 
 
 class EventColumns(Event):

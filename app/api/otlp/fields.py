@@ -1,0 +1,78 @@
+"""What both forms of a span have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from app.stored.spans import MOST_LINKS, Link, Refusal, Span, SpanKind
+
+SERVICE_NAME = "service.name"
+LONGEST_SERVICE = 256  # characters
+
+# Of `flags`: whether it is known that a parent, or a link, is another process's; and whether it is.
+_KNOWN, _IS_REMOTE = 0x100, 0x200
+
+_KINDS = {int(kind): kind for kind in SpanKind}
+
+
+class Bad(Exception):
+    """A body that cannot be read; the text says where it goes wrong."""
+
+
+class TooManyError(Exception):
+    """More of what the text names than a request may have."""
+
+
+def most_parts(spans: int) -> int:
+    """How many fields or objects a request of so many spans may have."""
+    return 10_000 + 64 * spans
+
+
+def remote(flags: int) -> bool | None:
+    """Whether a parent or a link is another process's, None where the flags do not say."""
+    return bool(flags & _IS_REMOTE) if flags & _KNOWN else None
+
+
+def link(trace_id: bytes, span_id: bytes, flags: int) -> Link | None:
+    """A link, None if its ids are none."""
+    if not _is_id(trace_id, 16) or not _is_id(span_id, 8):
+        return None
+    return Link(trace_id + span_id, remote(flags))
+
+
+def span(
+    trace_id: bytes,
+    span_id: bytes,
+    parent_id: bytes,
+    flags: int,
+    kind: int,
+    times: tuple[int, int],
+    service: str | None,
+    links: Iterable[Link | None],
+) -> Span | Refusal:
+    """A span, or why it is refused; ``times`` are its start and its end in ns."""
+    begin, end = times
+    if not _is_id(trace_id, 16) or not _is_id(span_id, 8) or len(parent_id) not in (0, 8):
+        return Refusal.invalid
+    if not 0 < begin <= end:
+        return Refusal.invalid
+    links = [*links]
+    if len(links) > MOST_LINKS:
+        return Refusal.too_many_links
+    parent = trace_id + parent_id if any(parent_id) else None
+    context = trace_id + span_id
+    return Span(
+        context,
+        None if parent == context else parent,
+        remote(flags),
+        _KINDS.get(kind, SpanKind.unspecified),
+        begin // 1_000,
+        end // 1_000,
+        service,
+        # Each once. A link without ids says nothing, and a span's link to itself neither.
+        tuple({one.context: one for one in links if one and one.context != context}.values()),
+    )
+
+
+def _is_id(value: bytes, size: int) -> bool:
+    return len(value) == size and any(value)

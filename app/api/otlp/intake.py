@@ -1,0 +1,148 @@
+"""Takes the spans of a request: bounded in size, number and rate, and counted."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable
+
+import msgspec
+
+from app.api.otlp.reading import PROTOBUF, form_of, spans_of, unpacked
+from app.api.ports import Spans
+from app.api.problems import SlowDownError
+from app.stored.spans import Refusal, Span
+from model.times import now
+
+# Clocks differ, and a message may wait for a while before it is handled.
+SLACK = 3_600_000_000  # µs
+# How long what is known of the oldest event is believed.
+LOOK_SECONDS = 10.0
+# Requests that wait for their turn; each holds its body.
+MOST_WAITING = 8
+_DAY = 86_400_000_000  # µs
+
+
+class IntakeBounds(msgspec.Struct, frozen=True):
+    """How much is taken: bytes of a request once unpacked, spans of a request, and a second.
+
+    And how old a span may be, in days; None for any age.
+    """
+
+    unpacked_bytes: int
+    spans: int
+    per_second: int
+    days: float | None = None
+
+
+class Taken(msgspec.Struct, frozen=True):
+    """What was refused of a request, by reason."""
+
+    refused: Counter[Refusal]
+
+    @property
+    def message(self) -> str:
+        """A sentence about what was refused."""
+        return "refused: " + ", ".join(
+            f"{n} {why.value}" for why, n in sorted(self.refused.items())
+        )
+
+
+class Intake:
+    """Where spans come in."""
+
+    def __init__(
+        self,
+        store: Spans,
+        bounds: IntakeBounds,
+        *,
+        arrived: Callable[[], None] = lambda: None,
+        clock: Callable[[], int] = now,
+        timer: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Call ``arrived`` after spans were stored; ``clock`` gives µs."""
+        self._store = store
+        self._bounds = bounds
+        self._arrived = arrived
+        self._clock = clock
+        self._timer = timer
+        self._turn = asyncio.Lock()
+        self._waiting = 0
+        self._allowed, self._allowed_at = float(bounds.per_second), timer()
+        self._oldest: int | None = None
+        self._look_at = float("-inf")
+        self.taken = self.repeated = 0
+        self.refused: Counter[Refusal] = Counter()
+
+    async def take(self, body: bytes, content_type: str, encoding: str) -> Taken:
+        """Store what is in a request's body.
+
+        Raises `BadRequestError` for what cannot be read, and its `TooLargeError` and
+        `WrongTypeError`; `SlowDownError` for too much at a time.
+        """
+        form = form_of(content_type)
+        if self._waiting >= MOST_WAITING:
+            raise SlowDownError("too many requests with spans wait already", 1)
+        self._waiting += 1
+        try:
+            async with self._turn:  # one body at a time is unpacked
+                return await self._take(body, form, encoding)
+        finally:
+            self._waiting -= 1
+
+    async def _take(self, body: bytes, form: str, encoding: str) -> Taken:
+        self._check_rate()
+        self._allowed -= 1
+        bounds = self._bounds
+        request = await asyncio.to_thread(
+            lambda: spans_of(unpacked(body, encoding, bounds.unpacked_bytes), form, bounds.spans)
+        )
+        self._allowed -= len(request.spans) + request.refused.total()
+        oldest = await self._oldest_event()
+        refused, spans = Counter(request.refused), []
+        for span in request.spans:
+            why = self._why_not(span, oldest)
+            if why is None:
+                spans.append(span)
+            else:
+                refused[why] += 1
+        new = await self._store.add(spans) if spans else 0
+        self.taken += new
+        self.repeated += len(spans) - new
+        self.refused += refused
+        if new:
+            self._arrived()
+        return Taken(refused)
+
+    def _check_rate(self) -> None:
+        """Let in a request while less than so many spans a second came; it may bring too many."""
+        at = self._timer()
+        rate = self._bounds.per_second
+        earned = (at - self._allowed_at) * rate
+        self._allowed, self._allowed_at = min(float(rate), self._allowed + earned), at
+        if self._allowed <= 0:
+            raise SlowDownError(f"more than {rate} spans a second", (1 - self._allowed) / rate)
+
+    def _why_not(self, span: Span, oldest: int) -> Refusal | None:
+        at, days = self._clock(), self._bounds.days
+        if max(span.started_at, span.ended_at) > at + SLACK:
+            return Refusal.in_the_future
+        if span.ended_at < oldest - SLACK or (
+            days is not None and span.ended_at < at - days * _DAY
+        ):
+            return Refusal.too_old
+        return None
+
+    async def _oldest_event(self) -> int:
+        """When the oldest stored event was: no span before it says anything of any."""
+        if self._timer() >= self._look_at:
+            self._oldest = await self._store.oldest_event()
+            self._look_at = self._timer() + LOOK_SECONDS
+        at = self._clock()
+        return at if self._oldest is None else min(self._oldest, at)
+
+
+def is_protobuf(content_type: str) -> bool:
+    """Whether a request, and so the answer to it, is in protobuf."""
+    return content_type.partition(";")[0].strip().lower() == PROTOBUF

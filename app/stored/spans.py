@@ -1,0 +1,112 @@
+"""Imported spans: what is kept of each, and what can be said of the messages that they handled.
+
+A span is known by its context: the 16 bytes of its trace id and the 8 of its own. A message's
+``traceparent`` holds the context of the span that sent it.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Iterable
+
+import msgspec
+
+CONTEXT_BYTES = 24
+MOST_LINKS = 64  # of one span; as many as a message may name causes
+
+_TRACEPARENT = re.compile(
+    r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-[0-9a-f]{2}(?:-.*)?"
+)
+
+
+def context_of(traceparent: object) -> bytes | None:
+    """The context in a ``traceparent`` header, None if it is none of W3C's."""
+    if type(traceparent) is not str:
+        return None
+    found = _TRACEPARENT.fullmatch(traceparent)
+    return None if found is None else bytes.fromhex(found[1] + found[2])
+
+
+class SpanKind(enum.IntEnum):
+    """OTLP's kinds."""
+
+    unspecified = 0
+    internal = 1
+    server = 2
+    client = 3
+    producer = 4
+    consumer = 5
+
+
+class Link(msgspec.Struct, frozen=True):
+    """A link to another span; whether that is another process's, None where it does not say."""
+
+    context: bytes
+    is_remote: bool | None = None
+
+
+class Span(msgspec.Struct, frozen=True):
+    """What is kept of a span. Times are µs; ``is_remote`` is about the parent, as a link's."""
+
+    context: bytes
+    parent: bytes | None
+    is_remote: bool | None
+    kind: SpanKind
+    started_at: int
+    ended_at: int
+    service: str | None = None
+    links: tuple[Link, ...] = ()
+
+
+class Refusal(enum.StrEnum):
+    """Why a span is not taken."""
+
+    invalid = "invalid"  # ids that are none, times that contradict each other
+    too_many_links = "too many links"
+    too_old = "too old"
+    in_the_future = "in the future"
+
+
+class Outcome(enum.StrEnum):
+    """What became of a ``traceparent`` that waits no more.
+
+    ``linked``: its message has a link. ``first``: no consumer's span led to it. ``unseen``: the
+    message that the consumer handled is none that is stored. ``ambiguous``: it may be any of
+    several. ``copied``: the header was taken over from another message. ``future``: the message
+    that it leads to came later. ``far``: too many spans lie between.
+    """
+
+    linked = "linked"
+    first = "first"
+    unseen = "unseen"
+    ambiguous = "ambiguous"
+    copied = "copied"
+    future = "future"
+    far = "far"
+
+
+class Handled(msgspec.Struct, frozen=True):
+    """When a consumer handled a message, by its own clock (µs), and which service that was."""
+
+    started_at: int
+    ended_at: int
+    service: str | None
+
+
+class Resolved(msgspec.Struct):
+    """What a round of resolving came to.
+
+    ``more``: there may be more to do at once. ``known``: of the ``linked``, those that the clocks
+    had already.
+    """
+
+    outcomes: dict[Outcome, int] = msgspec.field(default_factory=dict)
+    links: int = 0
+    known: int = 0
+    more: bool = False
+
+    def add(self, outcomes: Iterable[Outcome]) -> None:
+        """Count what became of some."""
+        for each in outcomes:
+            self.outcomes[each] = self.outcomes.get(each, 0) + 1
