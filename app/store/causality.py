@@ -19,9 +19,10 @@ from app.store import links, tables
 from app.store.events import MAX_ID, by_id, found_by_ids
 from app.store.links import Direction, Neighbours
 from app.store.subject import Subject, reads
-from app.stored.causality import Path, Via, Walk
+from app.stored.causality import Path, Walk
 from app.stored.lanes import Lane
 from model.event import EVERYTHING, NOTHING_LARGE, Large
+from model.words import Via
 
 # How many events of one participant are read ahead of the walk, and how many events the walk
 # continues from at once: together one round trip instead of a hundred.

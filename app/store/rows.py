@@ -16,13 +16,9 @@ from app.store.tables import OF_EVENTS
 from app.tracker.events import ChannelState, Copy, Reference, StampedEvent
 from app.tracker.records import Record, Unreadable
 from model.event import Field
+from model.words import IS_CONVERSATION, IS_FOUND_BY
 
 Row: TypeAlias = tuple[Any, ...]
-
-
-# What a key is to its event, added up. Plain numbers: an enumeration's arithmetic is slow.
-IS_CONVERSATION = 1  # it shares this with what belongs together
-IS_FOUND_BY = 2  # people look for it by this
 
 _encode = msgspec.json.Encoder().encode
 

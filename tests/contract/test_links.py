@@ -10,12 +10,11 @@ import pytest
 
 from app.errors import NotFoundError
 from app.store import Store, causality, links
-from app.stored.causality import Via
 from app.tracker.events import StampedEvent
 from app.tracker.links import Names
 from app.tracker.records import Channel, Deliver, Publish
 from itc import Relation, compare
-from model.words import EventType, LinkKind
+from model.words import EventType, LinkKind, Via
 from tests.contract.history import BEGINNING, History
 from tests.contract.links import LinkedHistory, conversation, link, naming
 
