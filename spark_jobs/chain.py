@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
-from itertools import groupby
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import get_args
 
@@ -183,8 +183,7 @@ def said_of_chain(request: ChainRequest, found: Found) -> Said:
 def _begins(runs: Iterable[Range]) -> tuple[int, dict[int, int]]:
     """The height of a lane's first event; at those of later runs, the seq of the event before."""
     first, *later = runs
-    before = [first, *later]
-    return first.low, {run.low: last.last_seq for last, run in zip(before, later, strict=False)}
+    return first.low, {run.low: last.last_seq for last, run in pairwise([first, *later])}
 
 
 def _archive_of(root: Path, history: History, ends: tuple[int, int]) -> Archive | None:

@@ -158,7 +158,7 @@ def _mermaid_statements(event: dict[str, Any], chain: Chain) -> Iterator[str]:
         outside = ", cause not in the chain" if joins else ""
         yield f"    Note over {lane}: {_mermaid_text(what(event) + outside)}"
     for link in event["named"]:  # dotted, where a message's arrow is solid
-        text = _mermaid_text(f"{link.kind.name} of {event['id']}: {link.cause}, {link.rule}")
+        text = _mermaid_text(f"{event['id']} names {link.cause} ({link.kind.name}, {link.rule})")
         yield f"    P{link.participant}-->>{lane}: {text}"
 
 
