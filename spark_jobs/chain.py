@@ -97,6 +97,7 @@ class _Job:
         found = self._find(history)
         summary = self._summary(found)
         if not found.ranges:
+            found.check()
             summary.seconds = self._watch.lap("plan")
             return summary
         chain = self._chain(found, summary)

@@ -20,7 +20,7 @@ from model.words import Via
 from spark_jobs.database import Database
 from spark_jobs.errors import JobError
 from spark_jobs.executors import scan, tasks_at_a_time
-from spark_jobs.following import chain_of, leads, ranges_of
+from spark_jobs.following import Span, chain_of, leads, ranges_of
 from spark_jobs.history import Event, History
 from spark_jobs.plan import NO_CHAIN, Form, ends_of, make_plan
 from spark_jobs.progress import Meter
@@ -28,7 +28,7 @@ from spark_jobs.ranges import Longs, Range, Ranges
 from spark_jobs.slices import Slice, cut
 from spark_jobs.source import read
 from spark_jobs.spans import columns_for, span_of
-from spark_jobs.walking import TooFarError, Ways
+from spark_jobs.walking import MOST_REACHED, TooFarError, Ways
 
 WALKED = "Messages and links were followed from both ends, through the index."
 READ = "The span of {span} ids was read, and followed event by event."
@@ -149,24 +149,37 @@ def _evident(database: Database, history: History, wanted: Wanted, meter: Meter)
             "The form ranges finds chains by clocks: ask via=any for it, or for the form walk.",
         )
     relation, start, end = ends_of(history, *wanted.ends)
+    form: Form
     if relation is Relation.concurrent:
-        return _Chain(relation, start, end, "walk", NO_CHAIN, caused=False, ranges=[])
-    form, reason, span = "walk", WALKED, None
-    try:
-        if wanted.form == "scan":
-            raise TooFarError  # noqa: TRY301 - the same as if it had been
-        ways = _ways(history, start, end, wanted.via)
-        span = ways.between(None) if wanted.form == "walk" else ways.between()
-    except TooFarError:
-        meter.enter("following", 2.0)
-        form = "scan"
-        reason = READ.format(span=end.id - start.id + 1)
-        part = Slice(start.trace, start.id, end.id)
-        span, _ = span_of(read(database, columns_for(wanted.via), part), wanted.via)
+        # A link that was found after its effect had been stamped is in no clock.
+        start, end = sorted((start, end), key=lambda event: event.id)
+        form, reason, span = "walk", NO_CHAIN, None
+        with suppress(TooFarError):
+            span = _ways(history, start, end, wanted.via).between()
+    else:
+        form, reason, span = _followed(database, history, wanted, (start, end), meter)
     if span is None:
         return _Chain(relation, start, end, form, reason, caused=False, ranges=[])
     ranges = ranges_of(span, chain_of(span, wanted.via))
+    if ranges and relation is Relation.concurrent:
+        relation = Relation.before if wanted.ends[0] == start.id else Relation.after
+        reason = WALKED
     return _Chain(relation, start, end, form, reason, leads(span, Via.links), ranges)
+
+
+def _followed(
+    database: Database, history: History, wanted: Wanted, ends: tuple[Event, Event], meter: Meter
+) -> tuple[Form, str, Span | None]:
+    """The form, why, and events among which the chain is; None if there is no chain."""
+    start, end = ends
+    if wanted.form != "scan":
+        ways = _ways(history, start, end, wanted.via)
+        with suppress(TooFarError):
+            return "walk", WALKED, ways.between(None if wanted.form else MOST_REACHED)
+    meter.enter("following", 2.0)
+    part = Slice(start.trace, start.id, end.id)
+    span, _ = span_of(read(database, columns_for(wanted.via), part), wanted.via)
+    return "scan", READ.format(span=end.id - start.id + 1), span
 
 
 def _ways(history: History, start: Event, end: Event, via: Via) -> Ways:

@@ -7,8 +7,10 @@ import json
 import random
 import re
 import shutil
+import sqlite3
 import subprocess
 from collections.abc import Callable
+from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -189,6 +191,18 @@ def test_a_chain_says_what_caused_what_may_have_and_cannot_have(
     assert (summary.events, summary.answer, summary.sentence) == (events, answer, sentence)
     assert (summary.file is None) == (events == 0)
     assert (summary.relation == "concurrent") == (last == 6)
+
+
+def test_a_link_that_no_clock_has_is_followed_all_the_same(relay: Exported, tmp_path: Path) -> None:
+    """It was found after its effect had been stamped."""
+    with closing(sqlite3.connect(tmp_path / "relay.db")) as connection, connection:
+        connection.execute("INSERT INTO edges VALUES (1, 6, 4, 'late', 0)")
+    for via in EVIDENT:
+        for first, last, relation in ((1, 6, "before"), (6, 1, "after")):
+            summary = relay(first, last, via)
+            assert (summary.relation, summary.answer) == (relation, "caused")
+            assert summary.events == 5
+    assert relay(1, 6, Via.any).relation == "concurrent"
 
 
 @pytest.mark.parametrize(("via", "form"), [(Via.any, "walk"), (Via.links, "ranges")])
