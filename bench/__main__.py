@@ -18,6 +18,7 @@ FULL: tuple[tuple[str, ...], ...] = (
     ("bench.ingest",),
     ("bench.spread",),
     ("bench.chain", "{folder}"),
+    ("bench.links", "{folder}"),
 )
 QUICK: tuple[tuple[str, ...], ...] = (
     ("bench.growth", "20000"),

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from model.answers import Answer
 from model.gaps import Gap
 from model.sound import Soundness
 
@@ -73,6 +74,9 @@ def manifest_of(output: Path) -> Path:
 class ChainSummary:
     """What a chain job found. ``file`` is None if there is no chain between the two events.
 
+    ``answer`` says whether the earlier had a part in the later, by messages and links whatever the
+    chain was asked for along (``via``).
+
     An export's manifest holds the same and what wrote it; the service adds the job and where the
     file is served.
     """
@@ -80,7 +84,10 @@ class ChainSummary:
     vhost: str
     from_id: int
     to_id: int
+    via: str
     relation: str
+    answer: Answer
+    sentence: str
     format: str
     plan: dict[str, str]
     gaps: Sequence[Gap]
@@ -113,7 +120,7 @@ class ChainSummary:
 
 
 FACTS = (
-    *("from", "to", "vhost", "relation"),
+    *("from", "to", "vhost", "via", "relation", "answer", "sentence"),
     *("complete", "gaps", "sound", "doubts", "quiet"),
 )
 

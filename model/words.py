@@ -30,3 +30,21 @@ class LinkKind(enum.IntEnum):
     reply = 1  # it answers a request
     forward = 2  # it is the same message, published again
     conversation = 3  # it shares a key, and names no parent
+
+
+class Via(enum.StrEnum):
+    """What leads from one event to the next.
+
+    ``links``: messages, and links from a publish to what it names as its cause. ``conversation``:
+    these, and within a participant what was received in a conversation leads to what is published
+    in it later. ``any``: messages, and whatever a participant did before.
+    """
+
+    any = "any"
+    links = "links"
+    conversation = "conversation"
+
+
+# What a key is to its event, added up. Plain numbers: an enumeration's arithmetic is slow.
+IS_CONVERSATION = 1  # it shares this with what belongs together
+IS_FOUND_BY = 2  # people look for it by this

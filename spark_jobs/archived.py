@@ -30,13 +30,17 @@ MANIFEST = "manifest.json"
 
 @dataclass(frozen=True)
 class Part:
-    """One Parquet file: its path in the archive, the span of its ids, its events, its bytes."""
+    """One Parquet file: its path in the archive, the span of its ids, its events, its bytes.
+
+    ``links``: it has the events' links and conversations.
+    """
 
     file: str
     first_id: int
     last_id: int
     events: int
     bytes: int
+    links: bool = False
 
 
 @dataclass(frozen=True)
@@ -99,6 +103,10 @@ class Archive:
         except OSError:
             return False
 
+    def has_links(self, first_id: int, last_id: int) -> bool:
+        """Whether it has the links of all its events with ids in a span."""
+        return all(part.links for part in self._parts(first_id, last_id))
+
     def fits(self, newest: tuple[int, int] | None) -> bool:
         """Whether it belongs to a store, by the newest event up to ``through`` there: (id, time).
 
@@ -127,13 +135,12 @@ class Archive:
 
     def read(self, columns: Sequence[str], first_id: int, last_id: int) -> Iterator[pa.RecordBatch]:
         """The events of a span of ids in batches, by id."""
-        for part in self.parts:
-            if part.first_id <= last_id and part.last_id >= first_id:
-                file = self._file(part, columns)
-                span = (ds.field("id") >= first_id) & (ds.field("id") <= last_id)
-                for batch in file.to_batches(columns=list(columns), filter=span, use_threads=False):
-                    if batch.num_rows:
-                        yield _whole(batch.cast(arrow_schema(columns)))
+        for part in self._parts(first_id, last_id):
+            file = self._file(part, columns)
+            span = (ds.field("id") >= first_id) & (ds.field("id") <= last_id)
+            for batch in file.to_batches(columns=list(columns), filter=span, use_threads=False):
+                if batch.num_rows:
+                    yield _whole(batch.cast(arrow_schema(columns)))
 
     def lookup(self, columns: Sequence[str], ids: Sequence[int]) -> dict[int, dict[str, Any]]:
         """Some columns of single events by their ids; events that are not here are left out."""
@@ -145,6 +152,12 @@ class Archive:
                 table = file.to_table(["id", *columns], filter=ds.field("id").isin(wanted))
                 found.update({row["id"]: row for row in table.to_pylist()})
         return found
+
+    def _parts(self, first_id: int, last_id: int) -> Iterator[Part]:
+        """The files that may have events with ids in a span."""
+        for part in self.parts:
+            if part.first_id <= last_id and part.last_id >= first_id:
+                yield part
 
     def _file(self, part: Part, columns: Sequence[str]) -> ds.Dataset:
         """One file, whose columns are null where it was written before they were thought of."""

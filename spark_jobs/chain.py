@@ -14,10 +14,12 @@ import os
 import platform
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
+from itertools import groupby, pairwise
 from pathlib import Path
+from typing import get_args
 
 import pyarrow as pa
 import pyspark
@@ -26,21 +28,23 @@ from pyspark.sql import SparkSession
 if __name__ == "__main__":  # spark-submit puts this file's folder on the path, not the package's
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
+from model.answers import ORDERED, Said, not_evident, said_of
 from model.exports import FORMATS, ChainSummary, Format, Quota, format_of, manifest_of
 from model.jobs import Problem
+from model.words import Via
 from spark_jobs.archived import Archive
 from spark_jobs.database import Database
 from spark_jobs.errors import JobError
 from spark_jobs.executors import rendered, tasks_at_a_time
 from spark_jobs.export import write_file, written_aside
-from spark_jobs.finding import Found, find_stored
+from spark_jobs.finding import Found, Wanted, find_stored
 from spark_jobs.finding_archived import find_archived
 from spark_jobs.formats.chain import Chain, Lane
 from spark_jobs.formats.renderers import RENDERERS
 from spark_jobs.history import History
 from spark_jobs.plan import Form
 from spark_jobs.progress import Meter, Report, silent
-from spark_jobs.ranges import Longs, Ranges
+from spark_jobs.ranges import Longs, Range, Ranges
 from spark_jobs.session import SparkSettings, open_session, submitted_session
 
 # A format with clocks holds a number per event; ShiViz itself gives up well before this.
@@ -63,12 +67,13 @@ class ChainRequest:
     form: Form | None = None
     archives: Path | None = None
     quota: Quota | None = None
+    via: Via = Via.any
 
 
 def run(spark: SparkSession, request: ChainRequest, report: Report = silent) -> ChainSummary:
     """Find the chain and write it, with a manifest beside it.
 
-    If the events are concurrent, nothing is written and the summary's ``file`` is None.
+    If there is no chain, nothing is written and the summary's ``file`` is None.
     ``report`` is called at every step; what it raises ends the job. Raises `JobError`, and then
     nothing is written either.
     """
@@ -92,6 +97,7 @@ class _Job:
         found = self._find(history)
         summary = self._summary(found)
         if not found.ranges:
+            found.check()
             summary.seconds = self._watch.lap("plan")
             return summary
         chain = self._chain(found, summary)
@@ -104,24 +110,29 @@ class _Job:
     def _find(self, history: History) -> Found:
         request = self._request
         ends = request.from_id, request.to_id
+        wanted = Wanted(ends, request.via, request.form)
         archive = request.archives and _archive_of(request.archives, history, ends)
         if archive:
             tasks = tasks_at_a_time(self._spark)
-            return find_archived(archive, request.database, history, ends, tasks, self._meter)
-        return find_stored(self._spark, request.database, history, ends, request.form, self._meter)
+            return find_archived(archive, request.database, history, wanted, tasks, self._meter)
+        return find_stored(self._spark, request.database, history, wanted, self._meter)
 
     def _summary(self, found: Found) -> ChainSummary:
+        said = said_of_chain(self._request, found)
         return ChainSummary(
             vhost=found.vhost,
             from_id=self._request.from_id,
             to_id=self._request.to_id,
+            via=self._request.via.value,
             relation=found.relation.value,
+            answer=said.answer,
+            sentence=said.sentence,
             format=self._request.format.name,
             plan={"form": found.form, "reason": found.reason},
             gaps=found.gaps,
             soundness=found.soundness,
             events=found.events,
-            participants=len(found.ranges),
+            participants=len(found.participants),
         )
 
     def _chain(self, found: Found, summary: ChainSummary) -> Chain:
@@ -131,8 +142,8 @@ class _Job:
             return Chain(facts)
         names = found.names()
         lanes = {
-            each.participant: Lane(each.participant, *names[each.participant], each.low)
-            for each in found.ranges
+            number: Lane(number, *names[number], *_begins(runs))
+            for number, runs in groupby(found.ranges, key=lambda each: each.participant)
         }
         return Chain(facts, Ranges.of(found.ranges), lanes, self._heights(found))
 
@@ -158,6 +169,22 @@ class _Job:
             manifest = {**summary.to_json(), "versions": versions()}
             write_file(manifest_of(output), json.dumps(manifest, indent=1).encode() + b"\n")
             meter.enter("finishing", 99.0)
+
+
+def said_of_chain(request: ChainRequest, found: Found) -> Said:
+    """What is said of the two events that a chain was asked for between."""
+    ends, relation = (request.from_id, request.to_id), found.relation
+    how = "by messages and links" if found.caused else None
+    said = said_of(*ends, relation, how, complete=not found.gaps, sound=not found.soundness.doubts)
+    if relation in ORDERED and not found.ranges:
+        return said._replace(sentence=not_evident(*ends, relation, request.via))
+    return said
+
+
+def _begins(runs: Iterable[Range]) -> tuple[int, dict[int, int]]:
+    """The height of a lane's first event; at those of later runs, the seq of the event before."""
+    first, *later = runs
+    return first.low, {run.low: last.last_seq for last, run in pairwise([first, *later])}
 
 
 def _archive_of(root: Path, history: History, ends: tuple[int, int]) -> Archive | None:
@@ -236,7 +263,7 @@ EXIT_CODES = {
     Problem.cancelled: 1,
     Problem.failed: 1,
 }
-CONCURRENT = 3
+NO_CHAIN = 3
 
 
 def arguments() -> argparse.ArgumentParser:
@@ -251,7 +278,10 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--to", dest="to_id", type=int, required=True, help="another's")
     parser.add_argument("--output", type=Path, required=True, help="file to write")
     parser.add_argument("--format", choices=FORMATS, help="default: by the file's extension")
-    parser.add_argument("--form", choices=("ranges", "scan"), help="default: the cheaper")
+    parser.add_argument(
+        "--via", choices=[each.value for each in Via], default=Via.any.value, help="along what"
+    )
+    parser.add_argument("--form", choices=get_args(Form), help="default: the cheapest that fits")
     parser.add_argument("--archives", type=Path, help="folder of archives to look into as well")
     parser.add_argument("--master", default=os.environ.get("ITC_SPARK_MASTER", "local[*]"))
     parser.add_argument("--remote", default=os.environ.get("ITC_SPARK_REMOTE"))
@@ -271,7 +301,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(error, file=sys.stderr)
         return EXIT_CODES[error.problem]
     print(json.dumps(summary.to_json()))
-    return 0 if summary.file else CONCURRENT
+    return 0 if summary.file else NO_CHAIN
 
 
 def _request(options: argparse.Namespace) -> ChainRequest:
@@ -290,6 +320,7 @@ def _request(options: argparse.Namespace) -> ChainRequest:
         format=chosen,
         form=options.form,
         archives=options.archives,
+        via=Via(options.via),
     )
 
 

@@ -23,6 +23,7 @@ from pyspark.sql.types import (
 )
 
 from model.event import FIELDS, Field, Kind
+from model.words import IS_CONVERSATION, LinkKind
 from spark_jobs.database import Dialect
 
 JOINS = {
@@ -42,6 +43,8 @@ NEEDED = {"cause channels": "causes"}
 class EventColumn:
     """One column: its SQL, its type, the table it needs beside ``events e``.
 
+    What the two databases call by different names stands in braces in the SQL (`WORDS`).
+
     ``mark`` stands for NULL on SQLite: its driver takes a column's type from the first rows, and a
     run of NULLs would make it a number. A mark is a value that the column never has.
     """
@@ -53,10 +56,11 @@ class EventColumn:
 
     def select(self, name: str, dialect: Dialect) -> str:
         """The item of the select list."""
+        sql = self.sql.format_map(WORDS[dialect])
         if self.mark is None or dialect != "sqlite":
-            return f'{self.sql} AS "{name}"'
+            return f'{sql} AS "{name}"'
         mark = f"'{self.mark}'" if isinstance(self.mark, str) else str(self.mark)
-        return f'coalesce({self.sql}, {mark}) AS "{name}"'
+        return f'coalesce({sql}, {mark}) AS "{name}"'
 
     def restore(self, values: pa.Array) -> pa.Array:
         """The answer's values in this column's type, with NULL in place of the mark."""
@@ -66,6 +70,32 @@ class EventColumn:
         marked = pc.equal(values, pa.scalar(self.mark, self.type))
         return pc.if_else(marked, pa.scalar(None, self.type), values)
 
+
+WORDS: dict[Dialect, dict[str, str]] = {
+    "sqlite": {
+        "row": "json_array",
+        "rows": "json_group_array",
+        "keys": "group_concat(lower(hex(s.key)))",
+    },
+    "postgresql": {
+        "row": "json_build_array",
+        "rows": "json_agg",
+        "keys": "string_agg(encode(s.key, 'hex'), ',')",
+    },
+}
+
+# What a publish names as its causes, each with its rule and where the cause stands, in no order.
+# Those of a conversation alone name no cause.
+_LINKS = (
+    "(SELECT CAST({rows}({row}(g.cause_id, g.rule, g.kind,"
+    " n.participant, n.height, n.seq, n.recorded_at)) AS TEXT)"
+    " FROM edges g LEFT JOIN events n ON n.id = g.cause_id"
+    f" WHERE g.effect_id = e.id AND g.kind <> {int(LinkKind.conversation)} HAVING count(*) > 0)"
+)
+_CONVERSATIONS = (
+    "(SELECT {keys} FROM keys s WHERE s.trace_id = e.trace_id AND s.event_id = e.id"
+    f" AND (s.roles & {IS_CONVERSATION}) <> 0)"
+)
 
 LONG, TEXT, BYTES, FLAG = pa.int64(), pa.string(), pa.binary(), pa.bool_()
 
@@ -105,6 +135,8 @@ COLUMNS: dict[str, EventColumn] = {
     "cause_seq": EventColumn("k.seq", LONG, "causes", mark=-1),
     "cause_recorded_at": EventColumn("k.recorded_at", LONG, "causes", mark=-1),
     "cause_user": EventColumn('kc."user"', TEXT, "cause channels", mark=""),
+    "links": EventColumn(_LINKS, TEXT, mark=""),
+    "conversations": EventColumn(_CONVERSATIONS, TEXT, mark=""),
 }
 
 SPARK_TYPES: dict[pa.DataType, DataType] = {

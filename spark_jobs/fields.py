@@ -1,8 +1,8 @@
-"""An event as exports show it: the fields of `model.event.SHOWN`, made column by column.
+"""An event as exports show it: the fields of `model.event.SHOWN`, and the causes that it names.
 
 `event_fields` turns a batch of the store's columns into one list per field; the writers of text
-formats take each value's JSON from `json_texts`. The API makes the same object from one event at a
-time; a test compares the two.
+formats take each value's JSON from `json_texts`. The API makes the fields of `SHOWN` from one event
+at a time; a test compares the two.
 """
 
 from __future__ import annotations
@@ -10,26 +10,43 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from json import dumps
 from json.encoder import encode_basestring
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
 
 from itc import packed_text
-from model.event import SHOWN, Kind, ShownField
+from model.event import SHOWN, Kind
 from model.payloads import payload_text
 from model.times import iso_time
+from spark_jobs.named import named_in
 
 Columns = dict[str, list[Any]]
 
 TEXTS = "payload and how it is shown"  # made once for both fields
 
-JSON_TEXT: dict[Kind, Callable[[Any], str]] = {
+
+class ExportedField(NamedTuple):
+    """A field of an export's events."""
+
+    name: str
+    kind: Kind | Literal["links"]
+    label: str
+
+
+EXPORTED: dict[str, ExportedField] = {
+    **{each.name: ExportedField(each.name, each.kind, each.shown.label) for each in SHOWN.values()},
+    "links": ExportedField("links", "links", "Links"),
+}
+"""The fields of an export's events, by name and in their order."""
+
+JSON_TEXT: dict[Kind | Literal["links"], Callable[[Any], str]] = {
     "number": str,
     "text": encode_basestring,
     "flag": lambda value: "true" if value else "false",
     "word": encode_basestring,
     "words": str,  # stored as JSON
     "table": str,
+    "links": str,
     "time": lambda value: f'"{iso_time(value)}"',
 }
 
@@ -61,11 +78,12 @@ MADE: dict[str, tuple[tuple[str, ...], Callable[[Columns], list[Any]]]] = {
         ("interval", "clock"),
         lambda columns: stamps(columns["interval"], columns["clock"]),
     ),
+    "links": (("links",), lambda columns: [_links(text) for text in columns["links"]]),
 }
 
 
 def _needed() -> Iterator[str]:
-    for name in SHOWN:
+    for name in EXPORTED:
         yield from MADE[name][0] if name in MADE else (name,)
 
 
@@ -77,19 +95,23 @@ def event_fields(batch: pa.RecordBatch) -> Columns:
     """One list per field, None if an event has no value; times in microseconds, JSON as text."""
     columns = batch.to_pydict()
     columns[TEXTS] = list(_texts(columns))
-    return {field.name: _values(field, columns) for field in SHOWN.values()}
+    return {name: _values(name, columns) for name in EXPORTED}
 
 
-def _values(field: ShownField, columns: Columns) -> list[Any]:
-    if field.name in MADE:
-        return MADE[field.name][1](columns)
-    values = columns[field.name]
+def _values(name: str, columns: Columns) -> list[Any]:
+    if name in MADE:
+        return MADE[name][1](columns)
+    field, values = SHOWN[name], columns[name]
     return [field.type(value).name for value in values] if field.kind == "word" else values
+
+
+def _links(text: str | None) -> str:
+    return compact([each.to_json() for each in named_in(text)])
 
 
 def json_texts(name: str, values: Sequence[Any]) -> list[str]:
     """A field's values as JSON."""
-    encode = JSON_TEXT[SHOWN[name].kind]
+    encode = JSON_TEXT[EXPORTED[name].kind]
     return ["null" if value is None else encode(value) for value in values]
 
 

@@ -6,7 +6,9 @@ The result is the same either way, so that what exports it need not know.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from pyspark.sql import SparkSession
 
@@ -14,14 +16,22 @@ from itc import Relation
 from model.gaps import Gap
 from model.jobs import Problem
 from model.sound import Soundness, doubts_of
+from model.words import Via
 from spark_jobs.database import Database
 from spark_jobs.errors import JobError
 from spark_jobs.executors import scan, tasks_at_a_time
-from spark_jobs.history import History
-from spark_jobs.plan import Form, Plan, make_plan
+from spark_jobs.following import Span, chain_of, leads, ranges_of
+from spark_jobs.history import Event, History
+from spark_jobs.plan import NO_CHAIN, Form, ends_of, make_plan
 from spark_jobs.progress import Meter
 from spark_jobs.ranges import Longs, Range, Ranges
 from spark_jobs.slices import Slice, cut
+from spark_jobs.source import read
+from spark_jobs.spans import columns_for, span_of
+from spark_jobs.walking import MOST_REACHED, TooFarError, Ways
+
+WALKED = "Messages and links were followed from both ends, through the index."
+READ = "The span of {span} ids was read, and followed event by event."
 
 
 @dataclass(frozen=True)
@@ -34,7 +44,8 @@ class Found:
         form: how the chain was found; ``reason`` says why in this way.
         gaps: in which parts of it may be missing.
         soundness: whether there may be more of it between participants, and what was quiet.
-        ranges: its events by participant; empty if the two events are concurrent.
+        caused: whether messages and links lead from the earlier event to the later.
+        ranges: its events by participant, sorted; empty if there is no chain.
         slices: what to read it in, by id.
         names: looks up the names and intervals of its participants.
         heights: looks up the heights of each participant's events in it, ascending.
@@ -47,6 +58,7 @@ class Found:
     reason: str
     gaps: Sequence[Gap]
     soundness: Soundness
+    caused: bool
     ranges: Sequence[Range]
     slices: Sequence[Slice]
     names: Callable[[], Mapping[int, tuple[str, str]]]
@@ -58,35 +70,125 @@ class Found:
         """How many events it has."""
         return sum(each.events for each in self.ranges)
 
+    @property
+    def participants(self) -> list[int]:
+        """Whose events they are."""
+        return numbers_of(self.ranges)
+
+
+class Wanted(NamedTuple):
+    """What is asked for: the ids of both ends, along what, and how to find it."""
+
+    ends: tuple[int, int]
+    via: Via
+    form: Form | None
+
+
+class _Chain(NamedTuple):
+    """A chain before anything is looked up for it; ``start`` and ``end`` in causal order."""
+
+    relation: Relation
+    start: Event
+    end: Event
+    form: str
+    reason: str
+    caused: bool
+    ranges: Sequence[Range]
+
 
 def find_stored(
-    spark: SparkSession,
-    database: Database,
-    history: History,
-    ends: tuple[int, int],
-    form: Form | None,
-    meter: Meter,
+    spark: SparkSession, database: Database, history: History, wanted: Wanted, meter: Meter
 ) -> Found:
-    """The chain between two events that are in the store, and so is everything between them."""
-    plan = make_plan(history, *ends, form)
-    trace = plan.start.trace
+    """The chain between two events that are in the store, and so is everything between them.
+
+    Raises `JobError` for ids that make no chain, and for a form that finds no such one.
+    """
+    if wanted.via is Via.any:
+        chain = _by_clocks(spark, database, history, wanted, meter)
+    else:
+        chain = _evident(database, history, wanted, meter)
+    start, end = chain.start, chain.end
+    arrays, numbers = Ranges.of(chain.ranges), numbers_of(chain.ranges)
+    tasks = tasks_at_a_time(spark)
+    return Found(
+        vhost=start.vhost,
+        relation=chain.relation,
+        form=chain.form,
+        reason=chain.reason,
+        gaps=history.gaps(start.trace, start.id, end.id),
+        soundness=_soundness(history, start.trace, start.id, end.id),
+        caused=chain.caused,
+        ranges=chain.ranges,
+        slices=cut(history, start.trace, chain.ranges, tasks) if chain.ranges else [],
+        names=lambda: history.names(start.trace, numbers),
+        heights=lambda: by_participant(numbers, *history.members(start.trace, arrays)[1:]),
+        check=lambda: _check_not_pruned(history, start),
+    )
+
+
+def _by_clocks(
+    spark: SparkSession, database: Database, history: History, wanted: Wanted, meter: Meter
+) -> _Chain:
+    if wanted.form == "walk":
+        raise JobError(Problem.bad_request, "The form walk follows links: ask via=links for it.")
+    plan = make_plan(history, *wanted.ends, wanted.form)
     ranges: Sequence[Range] = []
+    caused = False
     if not plan.is_empty:
         ranges = scan(spark, database, plan, meter) if plan.ranges is None else plan.ranges
-    arrays = Ranges.of(ranges)
-    return Found(
-        vhost=plan.start.vhost,
-        relation=plan.relation,
-        form=plan.form,
-        reason=plan.reason,
-        gaps=history.gaps(trace, plan.start.id, plan.end.id),
-        soundness=_soundness(history, trace, plan.start.id, plan.end.id),
-        ranges=ranges,
-        slices=cut(history, trace, ranges, tasks_at_a_time(spark)) if ranges else [],
-        names=lambda: history.names(trace, arrays.participants.tolist()),
-        heights=lambda: by_participant(arrays.participants, *history.members(trace, arrays)[1:]),
-        check=lambda: _check_not_pruned(history, plan),
-    )
+        with suppress(TooFarError):
+            caused = _ways(history, plan.start, plan.end, Via.links).lead()
+    start, end = plan.start, plan.end
+    return _Chain(plan.relation, start, end, plan.form, plan.reason, caused, ranges)
+
+
+def _evident(database: Database, history: History, wanted: Wanted, meter: Meter) -> _Chain:
+    if wanted.form == "ranges":
+        raise JobError(
+            Problem.bad_request,
+            "The form ranges finds chains by clocks: ask via=any for it, or for the form walk.",
+        )
+    relation, start, end = ends_of(history, *wanted.ends)
+    form: Form
+    if relation is Relation.concurrent:
+        # A link that was found after its effect had been stamped is in no clock.
+        start, end = sorted((start, end), key=lambda event: event.id)
+        form, reason, span = "walk", NO_CHAIN, None
+        with suppress(TooFarError):
+            span = _ways(history, start, end, wanted.via).between()
+    else:
+        form, reason, span = _followed(database, history, wanted, (start, end), meter)
+    if span is None:
+        return _Chain(relation, start, end, form, reason, caused=False, ranges=[])
+    ranges = ranges_of(span, chain_of(span, wanted.via))
+    if ranges and relation is Relation.concurrent:
+        relation = Relation.before if wanted.ends[0] == start.id else Relation.after
+        reason = WALKED
+    return _Chain(relation, start, end, form, reason, leads(span, Via.links), ranges)
+
+
+def _followed(
+    database: Database, history: History, wanted: Wanted, ends: tuple[Event, Event], meter: Meter
+) -> tuple[Form, str, Span | None]:
+    """The form, why, and events among which the chain is; None if there is no chain."""
+    start, end = ends
+    if wanted.form != "scan":
+        ways = _ways(history, start, end, wanted.via)
+        with suppress(TooFarError):
+            return "walk", WALKED, ways.between(None if wanted.form else MOST_REACHED)
+    meter.enter("following", 2.0)
+    part = Slice(start.trace, start.id, end.id)
+    span, _ = span_of(read(database, columns_for(wanted.via), part), wanted.via)
+    return "scan", READ.format(span=end.id - start.id + 1), span
+
+
+def _ways(history: History, start: Event, end: Event, via: Via) -> Ways:
+    return Ways(history.connection, start.trace, (start.id, end.id), via)
+
+
+def numbers_of(ranges: Iterable[Range]) -> list[int]:
+    """The participants of some ranges, each once."""
+    return sorted({each.participant for each in ranges})
 
 
 def _soundness(history: History, trace: int, first_id: int, last_id: int) -> Soundness:
@@ -103,11 +205,11 @@ def by_participant(numbers: Iterable[int], participants: Longs, heights: Longs) 
     return {int(number): heights[participants == number] for number in numbers}
 
 
-def _check_not_pruned(history: History, plan: Plan) -> None:
+def _check_not_pruned(history: History, start: Event) -> None:
     # Retention removes the smallest ids first: if the first event is still there, all are.
-    if not history.exists(plan.start.id):
+    if not history.exists(start.id):
         raise JobError(
             Problem.not_found,
-            f"Event {plan.start.id} was pruned while its chain was read, so nothing was written;"
+            f"Event {start.id} was pruned while its chain was read, so nothing was written;"
             " choose a later event.",
         )

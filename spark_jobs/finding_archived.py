@@ -1,4 +1,4 @@
-"""Finding a chain that begins in an archive: its span is followed event by event (`links`)."""
+"""Finding a chain that begins in an archive: its span is followed event by event (`following`)."""
 
 from __future__ import annotations
 
@@ -7,58 +7,69 @@ from itertools import chain as chained
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from itc import Relation
 from model.jobs import Problem
 from model.sound import MOST_QUIET, Soundness, doubts_of
+from model.words import Via
 from spark_jobs.archived import Archive
 from spark_jobs.database import Database
 from spark_jobs.errors import JobError
-from spark_jobs.finding import Found, by_participant
+from spark_jobs.finding import Found, Wanted, by_participant, numbers_of
+from spark_jobs.following import Span, chain_of, leads, ranges_of
 from spark_jobs.history import History
-from spark_jobs.links import Span, chain_of, ranges_of
 from spark_jobs.progress import Meter
-from spark_jobs.ranges import Flags, Longs, Range
-from spark_jobs.slices import Slice, rows_per_slice
-from spark_jobs.slices import ranges_of as ranges_in
+from spark_jobs.ranges import Flags, Longs, Range, Ranges
+from spark_jobs.slices import Slice, parts_of, rows_per_slice
 from spark_jobs.source import read
+from spark_jobs.spans import columns_for, span_of
 
-COLUMNS = ("id", "participant", "height", "seq", "cause_id")  # of a `Span`
-# A span is held in the driver: 80 bytes per event while it is followed.
-MOST_EVENTS = 20_000_000
-REASON = "The chain begins in the archive, so causes were followed event by event."
+REASON = "The chain begins in the archive, so it was followed event by event."
 
 
 def find_archived(
     archive: Archive,
     database: Database,
     history: History,
-    ends: tuple[int, int],
+    wanted: Wanted,
     tasks: int,
     meter: Meter,
 ) -> Found:
-    """The chain between two events of one trace, the earlier of which is archived."""
-    first_id, last_id = sorted(ends)
+    """The chain between two events of one trace, the earlier of which is archived.
+
+    Raises `JobError` where links are asked for that the archive does not have.
+    """
+    first_id, last_id = sorted(wanted.ends)
+    _check_links(archive, first_id, last_id, wanted.via)
     meter.enter("following", 2.0)
-    span, quiet = _span(archive, database, first_id, last_id)
-    chain = chain_of(span)
+    span, quiet = _span(archive, database, first_id, last_id, wanted.via)
+    chain = chain_of(span, wanted.via)
     ranges = ranges_of(span, chain)
-    relation = Relation.before if ends[0] == first_id else Relation.after
+    relation = Relation.before if wanted.ends[0] == first_id else Relation.after
     gaps = {gap.id: gap for gap in (*archive.gaps, *history.gaps(archive.trace, first_id, last_id))}
     return Found(
         vhost=archive.vhost,
-        relation=relation if ranges else Relation.concurrent,
-        form="links",
+        relation=relation if ranges or leads(span, Via.any) else Relation.concurrent,
+        form="followed",
         reason=REASON,
         gaps=[gap for gap in gaps.values() if gap.spanned_by(first_id, last_id)],
         soundness=_soundness(archive, history, first_id, last_id, quiet),
+        caused=leads(span, Via.links),
         ranges=ranges,
-        slices=list(_slices(archive, span, chain, tasks)),
+        slices=list(_slices(archive, span, chain, ranges, tasks)),
         names=lambda: _names(archive, history, ranges),
         heights=lambda: _heights(archive, history, span, chain, ranges),
         check=lambda: None,
     )
+
+
+def _check_links(archive: Archive, first_id: int, last_id: int, via: Via) -> None:
+    if via is not Via.any and not archive.has_links(first_id, last_id):
+        raise JobError(
+            Problem.bad_request,
+            "A part of the archive between these events was written before links were kept, so"
+            f" nobody knows them: ask via={Via.any.value}.",
+        )
 
 
 def _soundness(
@@ -72,42 +83,30 @@ def _soundness(
     return Soundness(doubts_of([*assumed.values()], misfit), min(quiet, MOST_QUIET))
 
 
-def _span(archive: Archive, database: Database, first_id: int, last_id: int) -> tuple[Span, int]:
+def _span(
+    archive: Archive, database: Database, first_id: int, last_id: int, via: Via
+) -> tuple[Span, int]:
     """Everything from the first event to the last, from the archive and then from the store.
 
     And how many of these events are of quiet traffic.
     """
-    columns = (*COLUMNS, "quiet")
+    columns = columns_for(via)
     archived = archive.read(columns, first_id, min(last_id, archive.through))
     live: Iterator[pa.RecordBatch] = iter(())
     if last_id > archive.through:
         live = read(database, columns, Slice(archive.trace, archive.through + 1, last_id))
-    batches: list[pa.RecordBatch] = []
-    events = 0
-    for batch in chained(archived, live):
-        batches.append(batch)
-        events += batch.num_rows
-        if events > MOST_EVENTS:
-            raise JobError(
-                Problem.bad_request,
-                f"More than {MOST_EVENTS} events lie between the two, too many to follow for a"
-                " chain that begins in the archive; choose nearer ones.",
-            )
-    table = pa.Table.from_batches(batches)
-    # Quiet traffic joins no clocks.
-    quiet = table.column("quiet")
-    causes = pc.if_else(quiet, None, table.column("cause_id")).fill_null(0)
-    table = table.set_column(table.column_names.index("cause_id"), "cause_id", causes)
-    span = Span(*(table.column(name).to_numpy() for name in COLUMNS))
-    return span, pc.sum(quiet).as_py() or 0
+    return span_of(chained(archived, live), via)
 
 
-def _slices(archive: Archive, span: Span, chain: Flags, tasks: int) -> Iterator[Slice]:
+def _slices(
+    archive: Archive, span: Span, chain: Flags, ranges: Sequence[Range], tasks: int
+) -> Iterator[Slice]:
     """Slices of the chain, none of which crosses the archive's end."""
     ids = span.ids[chain]
     if not len(ids):
         return
     participants, heights = span.participants[chain], span.heights[chain]
+    arrays = Ranges.of(ranges)
     rows = rows_per_slice(archive.row_bytes, len(ids), tasks)
     archived = int(np.searchsorted(ids, archive.through, "right"))
     for begin, end in ((0, archived), (archived, len(ids))):
@@ -117,7 +116,7 @@ def _slices(archive: Archive, span: Span, chain: Flags, tasks: int) -> Iterator[
                 archive.trace,
                 int(ids[part][0]),
                 int(ids[part][-1]),
-                ranges_in(ids[part], participants[part], heights[part]),
+                parts_of(arrays, ids[part], participants[part], heights[part]),
                 archive=archive,
             )
 
@@ -126,7 +125,7 @@ def _names(
     archive: Archive, history: History, ranges: Sequence[Range]
 ) -> Mapping[int, tuple[str, str]]:
     """Names and intervals from the store, or from events for those no longer stored."""
-    names = dict(history.names(archive.trace, [each.participant for each in ranges]))
+    names = dict(history.names(archive.trace, numbers_of(ranges)))
     missing = [each.first_id for each in ranges if each.participant not in names]
     rows = archive.lookup(("participant", "participant_name", "interval"), missing).values()
     return names | {row["participant"]: (row["participant_name"], row["interval"]) for row in rows}
@@ -135,7 +134,7 @@ def _names(
 def _heights(
     archive: Archive, history: History, span: Span, chain: Flags, ranges: Sequence[Range]
 ) -> dict[int, Longs]:
-    numbers = [each.participant for each in ranges]
+    numbers = numbers_of(ranges)
     if len(history.names(archive.trace, numbers)) < len(numbers):
         # Their intervals went back to the pool: to others, or to the base that all clocks know.
         raise JobError(

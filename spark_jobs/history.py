@@ -69,11 +69,11 @@ class History:
     """The questions, on one connection."""
 
     def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+        self.connection = connection
 
     def event(self, event_id: int) -> Event:
         """One event; raises JobError (not_found) if there is none."""
-        rows = self._connection.rows(
+        rows = self.connection.rows(
             "SELECT e.id, e.trace_id AS trace, t.vhost, e.participant, e.height,"
             ' p."interval", e.clock FROM events e'
             " JOIN traces t ON t.id = e.trace_id"
@@ -86,7 +86,7 @@ class History:
 
     def find(self, event_id: int) -> tuple[int, str] | None:
         """The trace and the virtual host of an event; None if there is no such event."""
-        rows = self._connection.rows(
+        rows = self.connection.rows(
             "SELECT e.trace_id AS trace, t.vhost FROM events e JOIN traces t ON t.id = e.trace_id"
             f" WHERE e.id = {int(event_id)}"
         )
@@ -94,13 +94,13 @@ class History:
 
     def exists(self, event_id: int) -> bool:
         """Whether the store still has an event."""
-        return bool(self._connection.rows(f"SELECT id FROM events WHERE id = {int(event_id)}"))
+        return bool(self.connection.rows(f"SELECT id FROM events WHERE id = {int(event_id)}"))
 
     def participants(self, trace: int, first_id: int, last_id: int) -> list[Participant]:
         """Who has events with ids in the span."""
         return [
             Participant(*row)
-            for batch in self._connection.query(
+            for batch in self.connection.query(
                 'SELECT number, "interval", base FROM participants'
                 f" WHERE trace_id = {trace} AND last_event_id >= {first_id}"
                 f" AND first_event_id <= {last_id}"
@@ -135,7 +135,7 @@ class History:
         self, trace: int, heights: Iterable[tuple[int, int]], comparison: str, order: str
     ) -> Iterator[tuple[int, Mark]]:
         asked = ", ".join(f"({participant}, {height})" for participant, height in heights)
-        rows = self._connection.rows(
+        rows = self.connection.rows(
             f"WITH asked (participant, height) AS (VALUES {asked}),"
             " found (id) AS (SELECT (SELECT id FROM events"
             f" WHERE trace_id = {trace} AND participant = asked.participant"
@@ -148,7 +148,7 @@ class History:
 
     def clocks(self, trace: int, first_id: int, last_id: int) -> Iterator[pa.RecordBatch]:
         """Id, participant, height, seq and clock of every event of a span of ids."""
-        return self._connection.query(
+        return self.connection.query(
             "SELECT id, participant, height, seq, clock FROM events"
             f" WHERE trace_id = {trace} AND id BETWEEN {first_id} AND {last_id}"
         )
@@ -158,7 +158,7 @@ class History:
         parts = [
             batch
             for some in ranges.chunks(STATEMENT_ROWS)
-            for batch in self._connection.query(
+            for batch in self.connection.query(
                 members_of(trace, some, "m.id, m.participant, m.height"), batch_rows=65536
             )
         ]
@@ -170,7 +170,7 @@ class History:
 
     def trace(self, vhost: str) -> int:
         """The number of a virtual host's trace; raises JobError (not_found)."""
-        for row in self._connection.rows("SELECT id, vhost FROM traces"):
+        for row in self.connection.rows("SELECT id, vhost FROM traces"):
             if row["vhost"] == vhost:
                 return int(row["id"])
         raise JobError(Problem.not_found, f"Nothing was ever traced in virtual host {vhost}.")
@@ -180,14 +180,14 @@ class History:
 
         From ``since`` up to but not including ``until``, in µs.
         """
-        blocks = self._connection.rows(
+        blocks = self.connection.rows(
             "SELECT coalesce(min(number), -1) AS first, coalesce(max(number), -1) AS last"
             f" FROM blocks WHERE latest >= {since} AND earliest < {until}"
         )[0]
         if blocks["first"] < 0:
             return None
         first, end = ids_of(blocks["first"], blocks["last"])
-        ids = self._connection.rows(
+        ids = self.connection.rows(
             "SELECT coalesce(min(id), -1) AS first, coalesce(max(id), -1) AS last FROM events"
             f" WHERE trace_id = {trace} AND id >= {first} AND id < {end}"
         )[0]
@@ -198,16 +198,16 @@ class History:
 
         First id, last id and number of events; None if there are none.
         """
-        block = self._connection.rows(
+        block = self.connection.rows(
             f"SELECT coalesce(min(number), -1) AS first FROM blocks WHERE latest >= {before}"
         )[0]["first"]
         end = -1
         if block >= 0:
-            end = self._connection.rows(
+            end = self.connection.rows(
                 f"SELECT coalesce(min(id), -1) AS first FROM events WHERE trace_id = {trace}"
                 f" AND id >= {ids_of(block, block)[0]} AND recorded_at >= {before}"
             )[0]["first"]
-        found = self._connection.rows(
+        found = self.connection.rows(
             "SELECT coalesce(min(id), -1) AS first, coalesce(max(id), -1) AS last,"
             f" count(*) AS events FROM events WHERE trace_id = {trace} AND id > {after_id}"
             + (f" AND id < {end}" if end >= 0 else "")
@@ -216,7 +216,7 @@ class History:
 
     def newest_until(self, trace: int, event_id: int) -> tuple[int, int] | None:
         """Id and time (µs) of a trace's newest event up to an id; None if there is none."""
-        rows = self._connection.rows(
+        rows = self.connection.rows(
             f"SELECT id, recorded_at FROM events WHERE trace_id = {trace} AND id <= {event_id}"
             " ORDER BY id DESC LIMIT 1"
         )
@@ -227,7 +227,7 @@ class History:
         found = {}
         for some in chunks(numbers, STATEMENT_ROWS):
             listed = ", ".join(map(str, some))
-            for row in self._connection.rows(
+            for row in self.connection.rows(
                 'SELECT number, name, "interval" FROM participants'
                 f" WHERE trace_id = {trace} AND number IN ({listed})"
             ):
@@ -236,7 +236,7 @@ class History:
 
     def gaps(self, trace: int, first_id: int, last_id: int) -> list[Gap]:
         """The gaps in which events between two events may be missing."""
-        rows = self._connection.rows(
+        rows = self.connection.rows(
             "SELECT id, after_event_id, coalesce(before_event_id, -1) AS before_event_id, since,"
             f' coalesce("until", -1) AS "until", reason,'
             " CASE WHEN suspected THEN 1 ELSE 0 END AS suspected FROM gaps"
@@ -249,27 +249,27 @@ class History:
     def assumed(self, trace: int, first_id: int, last_id: int) -> list[Assumed]:
         """The assumed participants in an answer's span."""
         return [
-            Assumed(**row) for row in self._connection.rows(assumed_sql(trace, first_id, last_id))
+            Assumed(**row) for row in self.connection.rows(assumed_sql(trace, first_id, last_id))
         ]
 
     def misfit(self, trace: int) -> Misfit | None:
         """How a trace's policy does not fit, if it may not."""
-        return misfit_of([Client(**row) for row in self._connection.rows(clients_sql(trace))])
+        return misfit_of([Client(**row) for row in self.connection.rows(clients_sql(trace))])
 
     def late(self, trace: int, first_id: int, last_id: int) -> Late | None:
         """The links of a span that clocks do not have."""
-        rows = self._connection.rows(late_sql(trace, first_id, last_id))
+        rows = self.connection.rows(late_sql(trace, first_id, last_id))
         return Late(**rows[0]) if rows else None
 
     def quiet(self, trace: int, first_id: int, last_id: int) -> int:
         """How many events of a span are of quiet traffic, counted up to `MOST_QUIET`."""
-        return int(self._connection.rows(quiet_sql(trace, first_id, last_id))[0]["quiet"])
+        return int(self.connection.rows(quiet_sql(trace, first_id, last_id))[0]["quiet"])
 
     def row_bytes(self, trace: int, first_id: int, last_id: int) -> int:
         """About how many bytes a row of the span has, estimated from a few."""
         step = max(1, (last_id - first_id) // 200)
         listed = ", ".join(str(each) for each in range(first_id, last_id + 1, step))
-        rows = self._connection.rows(
+        rows = self.connection.rows(
             "SELECT CAST(avg(length(clock) + length(properties) + coalesce(length(payload), 0))"
             " AS BIGINT) AS mean"
             f" FROM events WHERE trace_id = {trace} AND id IN ({listed})"

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from model.exports import FORMATS, Quota
 from model.jobs import Problem
+from model.words import Via
 from spark_jobs import archive, chain, topology
 from spark_jobs.database import Database
 from spark_jobs.errors import JobError
@@ -38,6 +39,7 @@ def _chain(spark: SparkSession, database: Database, request: Json, report: Repor
         form=request.get("form"),
         archives=Path(request["archives"]) if request.get("archives") else None,
         quota=Quota(**request["quota"]) if request.get("quota") else None,
+        via=Via(request.get("via", Via.any)),
     )
     return chain.run(spark, wanted, report).to_json()
 

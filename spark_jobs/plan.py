@@ -1,4 +1,4 @@
-"""The planner: how the chain between two events will be found, and for the range form, the chain.
+"""The planner: how a chain that clocks tell of will be found, and for the range form, the chain.
 
 The relation comes first, from the two events' dots alone. Then come the participants with events
 between the two: if ``to`` knows nothing of a participant above the height that it began with, it
@@ -24,8 +24,9 @@ from spark_jobs.errors import JobError
 from spark_jobs.history import Event, History
 from spark_jobs.ranges import Range, Ranges, compare, first_reached, merge
 
-Form: TypeAlias = Literal["ranges", "scan"]
+Form: TypeAlias = Literal["ranges", "scan", "walk"]
 
+NO_CHAIN = "Neither event happened before the other, so there is no chain between them."
 # What a participant's look-ups cost, in rows that could be compared in the same time. Measured on
 # SQLite, on two busy cores: with 64 participants 25 to 650 µs (it grows with the logarithm of the
 # answer) against 1 to 3 µs per row, so 10 to 400 rows; with up to 4,000 short-lived ones, whose
@@ -64,12 +65,9 @@ def make_plan(history: History, from_id: int, to_id: int, form: Form | None = No
     Both must be of one virtual host; ``form`` asks for one form, None picks the cheaper. Raises
     `JobError` for equal ids, unknown ids, ids of two virtual hosts.
     """
-    first, second = _ends(history, from_id, to_id)
-    relation = relate(first, second)
-    start, end = (second, first) if relation is Relation.after else (first, second)
+    relation, start, end = ends_of(history, from_id, to_id)
     if relation is Relation.concurrent:
-        reason = "Neither event happened before the other, so there is no chain between them."
-        return Plan(relation, start, end, "ranges", reason, Ranges.of([]))
+        return Plan(relation, start, end, "ranges", NO_CHAIN, Ranges.of([]))
     bounds = upper_bounds(history, start, end)
     form, reason = choose(len(bounds), end.id - start.id + 1, form)
     plan = Plan(relation, start, end, form, reason, bounds)
@@ -78,7 +76,11 @@ def make_plan(history: History, from_id: int, to_id: int, form: Form | None = No
     return Plan(relation, start, end, form, reason, bounds, find_ranges(history, plan))
 
 
-def _ends(history: History, from_id: int, to_id: int) -> tuple[Event, Event]:
+def ends_of(history: History, from_id: int, to_id: int) -> tuple[Relation, Event, Event]:
+    """How two events are related, and both in causal order if they have one.
+
+    Raises as `make_plan`.
+    """
     if from_id == to_id:
         raise JobError(Problem.bad_request, "A chain needs two events; both ids are the same.")
     first, second = history.event(from_id), history.event(to_id)
@@ -88,7 +90,9 @@ def _ends(history: History, from_id: int, to_id: int) -> tuple[Event, Event]:
             f"Event {from_id} is of virtual host {first.vhost} and event {to_id} of"
             f" {second.vhost}: a chain lies within one.",
         )
-    return first, second
+    relation = relate(first, second)
+    start, end = (second, first) if relation is Relation.after else (first, second)
+    return relation, start, end
 
 
 def relate(first: Event, second: Event) -> Relation:

@@ -1,7 +1,8 @@
-"""A chain as height ranges, one per participant, and the two ways to find them.
+"""A chain as height ranges, and the two ways to find those of one that clocks tell of.
 
 A participant's events are totally ordered, so those at or after ``from`` are a suffix of them and
-those at or before ``to`` a prefix: the chain is one range of heights per participant.
+those at or before ``to`` a prefix: the chain is one range of heights per participant. An evident
+chain, of messages and links alone, has a range for each run of a participant's events.
 `first_reached` finds the lower ends by bisection over whatever `probe` looks up; `compare` finds
 the ranges of a batch of rows by looking at their clocks. Nothing here does I/O itself.
 """
@@ -46,7 +47,7 @@ Probe: TypeAlias = Callable[[Sequence[tuple[int, int]]], Mapping[int, Mark]]
 
 
 class Range(NamedTuple):
-    """The chain's events of one participant: heights, ids and sequence numbers are inclusive."""
+    """Events of one participant without a hole: heights, ids and seqs are inclusive."""
 
     participant: int
     low: int
@@ -76,7 +77,7 @@ class Range(NamedTuple):
 
 @dataclass(frozen=True)
 class Ranges:
-    """Ranges of many participants as arrays, sorted by participant; small enough to send around."""
+    """Ranges of many participants as arrays, sorted; small enough to send around."""
 
     participants: Longs
     low: Longs
@@ -96,12 +97,21 @@ class Ranges:
 
     def hold(self, participants: Longs, heights: Longs) -> Flags:
         """Which of the events at these heights of these participants are in a range."""
+        return self.which(participants, heights) >= 0
+
+    def which(self, participants: Longs, heights: Longs) -> Longs:
+        """The position of the range that each of these events is in, -1 if it is in none."""
         if not len(self):
-            return np.zeros(len(participants), dtype=np.bool_)
-        at = np.searchsorted(self.participants, participants).clip(max=len(self) - 1)
-        known = self.participants[at] == participants
-        held: Flags = known & (self.low[at] <= heights) & (heights <= self.high[at])
-        return held
+            return np.full(len(participants), -1, dtype=np.int64)
+        first = np.searchsorted(self.participants, participants)
+        low, high = first, np.searchsorted(self.participants, participants, "right")
+        while (searched := low < high).any():  # one step if each participant has one range
+            middle = (low + high) // 2
+            begun = searched & (self.low[middle.clip(max=len(self) - 1)] <= heights)
+            low = np.where(begun, middle + 1, low)
+            high = np.where(searched & ~begun, middle, high)
+        at = (low - 1).clip(min=0)
+        return np.where((low > first) & (heights <= self.high[at]), at, -1)
 
     def within(self, first_id: int, last_id: int) -> Ranges:
         """The ranges that may have events with ids in this span."""

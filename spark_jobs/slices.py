@@ -71,7 +71,7 @@ def cut(history: History, trace: int, chain: Sequence[Range], tasks: int) -> lis
     Args:
         history: looks up members where the chain is thin, and how big rows are.
         trace: whose events they are.
-        chain: one range per participant, at least one.
+        chain: its ranges, at least one.
         tasks: how many slices can be read at a time.
     """
     ranges, total = Ranges.of(chain), sum(each.events for each in chain)
@@ -85,11 +85,11 @@ def cut(history: History, trace: int, chain: Sequence[Range], tasks: int) -> lis
             for each in spans(trace, first_id, last_id, -(-total // rows))
         ]
     ids, participants, heights = history.members(trace, ranges)
-    return list(_listed(trace, ids, participants, heights, rows))
+    return list(_listed(trace, ranges, ids, participants, heights, rows))
 
 
 def _listed(
-    trace: int, ids: Longs, participants: Longs, heights: Longs, rows: int
+    trace: int, ranges: Ranges, ids: Longs, participants: Longs, heights: Longs, rows: int
 ) -> Iterator[Slice]:
     """Slices of ``rows`` listed events each, as the ranges that hold exactly those."""
     for at in range(0, len(ids), rows):
@@ -98,14 +98,15 @@ def _listed(
             trace,
             int(ids[part][0]),
             int(ids[part][-1]),
-            ranges_of(ids[part], participants[part], heights[part]),
+            parts_of(ranges, ids[part], participants[part], heights[part]),
             by_ranges=True,
         )
 
 
-def ranges_of(ids: Longs, participants: Longs, heights: Longs) -> Ranges:
-    """The ranges of listed events: each participant's first and last."""
-    order = np.lexsort((heights, participants))
-    numbers, firsts = np.unique(participants[order], return_index=True)
+def parts_of(ranges: Ranges, ids: Longs, participants: Longs, heights: Longs) -> Ranges:
+    """The parts of ranges that hold listed events: from the first of each to its last."""
+    which = ranges.which(participants, heights)
+    order = np.lexsort((heights, which))
+    firsts = np.unique(which[order], return_index=True)[1]
     a, z = order[firsts], order[np.append(firsts[1:], len(order)) - 1]
-    return Ranges(numbers, heights[a], heights[z], ids[a], ids[z])
+    return Ranges(participants[a], heights[a], heights[z], ids[a], ids[z])

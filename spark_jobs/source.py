@@ -8,7 +8,7 @@ or a password.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -18,6 +18,7 @@ from pyspark.sql.types import StructType
 from spark_jobs.archived import Archive
 from spark_jobs.columns import restore, select, spark_schema
 from spark_jobs.database import Database
+from spark_jobs.named import Named, named_in, text_of
 from spark_jobs.slices import Slice
 
 # What is read of an event's cause: the cause's own columns.
@@ -28,6 +29,7 @@ CAUSE_COLUMNS = {
     "cause_recorded_at": "recorded_at",
     "cause_user": "user",
 }
+LINKS = "links"
 NAME = "itc_events"
 BATCH_ROWS = 2000
 
@@ -58,7 +60,8 @@ def _stored(database: Database, columns: Sequence[str], part: Slice) -> Iterator
     """What the slice's condition selects, wherever it is stored."""
     archive = part.archive
     if archive is not None and part.last_id <= archive.through:
-        yield from archive.read(columns, part.first_id, part.last_id)
+        for batch in archive.read(columns, part.first_id, part.last_id):
+            yield _with_placed_links(batch, archive)
         return
     if archive is not None:
         columns = _with_cause(columns)
@@ -66,7 +69,9 @@ def _stored(database: Database, columns: Sequence[str], part: Slice) -> Iterator
     for raw in database.query(statement, BATCH_ROWS):
         if raw.num_rows:  # SQLite's driver makes up the types of no rows
             batch = restore(raw, columns)
-            yield batch if archive is None else _with_archived_causes(batch, archive)
+            if archive is not None:
+                batch = _with_placed_links(_with_archived_causes(batch, archive), archive)
+            yield batch
 
 
 def _with_cause(columns: Sequence[str]) -> Sequence[str]:
@@ -91,6 +96,27 @@ def _with_archived_causes(batch: pa.RecordBatch, archive: Archive) -> pa.RecordB
             found[cause][CAUSE_COLUMNS[name]] if cause in found else value for cause, value in known
         ]
     return pa.RecordBatch.from_pydict(columns, schema=batch.schema)
+
+
+def _with_placed_links(batch: pa.RecordBatch, archive: Archive) -> pa.RecordBatch:
+    """The batch, with where the causes stand that were named and had been pruned."""
+    if LINKS not in batch.schema.names:
+        return batch
+    named = [named_in(text) for text in batch.column(LINKS).to_pylist()]
+    gone = {each.cause for causes in named for each in causes if not each.is_placed}
+    if not gone:
+        return batch
+    found = archive.lookup(("participant", "height", "seq", "recorded_at"), sorted(gone))
+    texts = [text_of([_placed(each, found) for each in causes]) for causes in named]
+    column = pa.array(texts, pa.string())
+    return batch.set_column(batch.schema.get_field_index(LINKS), LINKS, column)
+
+
+def _placed(link: Named, found: Mapping[int, Mapping[str, int]]) -> Named:
+    if link.is_placed or link.cause not in found:
+        return link
+    cause = found[link.cause]
+    return Named(*link[:3], *(cause[name] for name in Named._fields[3:]))
 
 
 def _source(database: Database, columns: tuple[str, ...], slices: list[Slice]) -> type[DataSource]:

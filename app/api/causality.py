@@ -10,29 +10,12 @@ from app.errors import BadRequestError
 from app.stored.causality import Path, Step
 from app.stored.deliveries import Fate
 from itc import Relation
+from model.answers import said_of
 from model.event import Event, Large
 from model.gaps import Gap
 from model.sound import Soundness
 
 CLOCK_ALONE: Large = frozenset({"clock"})
-
-_SENTENCES = {
-    Relation.before: "event {a} happened before event {b}, and may have influenced it",
-    Relation.after: "event {a} happened after event {b}, and may have been influenced by it",
-    Relation.equal: "event {a} is event {b}",
-    Relation.concurrent: "events {a} and {b} are concurrent: neither can have influenced the other",
-}
-_CAUSED = {
-    Relation.before: "event {a} caused event {b}, {through}",
-    Relation.after: "event {a} was caused by event {b}, {through}",
-}
-ORDERED = frozenset(_CAUSED)
-_AS_KNOWN = (
-    "events {a} and {b} are concurrent as far as is known, but {why},"
-    " so there may be a path that was not recorded"
-)
-_MISSING = "messages may be missing between them"
-_DOUBTFUL = "some participants may be parts of one program"
 
 
 def of_one_trace(a: Event, b: Event) -> int:
@@ -56,26 +39,18 @@ def comparison(
 
     A path that the clocks do not have is one all the same: then the earlier event was before.
     """
-    has_path = path is not None and path.steps is not None
-    if has_path and relation is Relation.concurrent:
+    steps = None if path is None else path.steps
+    if steps is not None and relation is Relation.concurrent:
         relation = Relation.before if a.id < b.id else Relation.after
-    whys = [_MISSING] * bool(gaps) + [_DOUBTFUL] * bool(soundness.doubts)
-    sentence, through, steps = _SENTENCES[relation], "", None
-    answer = "cannot have"  # nothing causes itself, either
-    if relation in ORDERED:
-        answer = "may have"
-        if path is not None and path.steps is not None:
-            answer, steps = "caused", path.steps
-            sentence, through = _CAUSED[relation], _through(len(steps) - 1)
-    elif whys and relation is Relation.concurrent:
-        answer, sentence = "unknown", _AS_KNOWN
+    how = None if steps is None else _through(len(steps) - 1)
+    said = said_of(a.id, b.id, relation, how, complete=not gaps, sound=not soundness.doubts)
     return {
         "a": a.id,
         "b": b.id,
         "vhost": a.vhost,
         "relation": relation.value,
-        "sentence": sentence.format(a=a.id, b=b.id, why=" and ".join(whys), through=through),
-        "answer": answer,
+        "sentence": said.sentence,
+        "answer": said.answer,
         "path": None if steps is None else [_step_view(step) for step in steps],
         **certainty(gaps, soundness),
     }

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Protocol
 
-from app.stored.causality import Path, Via, Walk
+from app.stored.causality import Path, Walk
 from app.stored.deliveries import Fate
 from app.stored.filters import EventFilter
 from app.stored.pages import EventPage, Found, Sort
@@ -19,6 +19,7 @@ from app.stored.traces import Trace
 from model.event import EVERYTHING, Event, Large
 from model.gaps import Gap
 from model.sound import Soundness
+from model.words import Via
 
 
 class BrokerUser(Protocol):

@@ -7,10 +7,10 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from app.api.ports import Events
 from app.api.turns import Turns
-from app.stored.causality import Via
 from app.stored.filters import EventFilter
 from app.stored.pages import EventPage, Found, Sort, is_quick
 from model.event import Large
+from model.words import Via
 
 # A walk beyond this many events is as much work as a search.
 SHORT_WALK = 100

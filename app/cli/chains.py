@@ -15,13 +15,17 @@ from app.cli.events import end_by_relation, say_caveats
 from app.cli.exits import CommandError, Exit
 from app.cli.following import followed, say_job, submit
 from app.cli.options import Json, RequireComplete, RequireSound, Url, User, Wait
-from app.cli.output import as_json, say, table
+from app.cli.output import as_json, printable, say, table
+from model.words import Via
 
 export = typer.Typer(help="The files that chains were written to.", no_args_is_help=True)
 
 From = Annotated[int, typer.Argument(metavar="FROM", min=1, help="One event's id.")]
 To = Annotated[int, typer.Argument(metavar="TO", min=1, help="The other event's id.")]
 FileName = Annotated[str, typer.Option("--file", help="Name of the export; .jsonl, .csv, …")]
+Along = Annotated[
+    Via, typer.Option(help="Along messages and links, also conversations, or all that may be.")
+]
 Output = Annotated[
     Path | None, typer.Option("-o", "--output", help="Where to save it; - for stdout.")
 ]
@@ -44,6 +48,7 @@ def chain(
     from_: From,
     to: To,
     file: FileName = "chain.jsonl",
+    via: Along = Via.any,
     wait: Wait = True,
     output: Output = None,
     require_complete: RequireComplete = False,
@@ -54,11 +59,11 @@ def chain(
 ) -> None:
     """Find the chain between two events and write the export.
 
-    Exits with 0 if there is one, with 3 if the events are concurrent and nothing was written.
+    Exits with 0 if there is one, with 3 if there is none and nothing was written.
     """
     client = Client.from_environment(url, user)
     path = export_path(from_, to, file)
-    job = submit(client, path)
+    job = submit(client, path, via=None if via is Via.any else via.value)
     if not wait:
         return say_job(job, json)
     summary = followed(client, job)
@@ -70,13 +75,20 @@ def chain(
         _say_summary(summary)
     if output is not None and summary["file"]:
         _download(client, path, output)
-    return end_by_relation(summary, require_complete, require_sound)
+    end_by_relation(summary, require_complete, require_sound)
+    if not summary["file"]:
+        raise typer.Exit(Exit.concurrent)
+    return None
 
 
 def _say_summary(summary: dict[str, Any]) -> None:
     if summary["relation"] == "concurrent":
         known = "" if summary["complete"] and summary["sound"] else " as far as is known"
         say(f"events {summary['from']} and {summary['to']} are concurrent{known}: no chain")
+        return say_caveats(summary)
+    if summary["via"] != Via.any:
+        say(printable(summary["sentence"]))
+    if not summary["file"]:
         return say_caveats(summary)
     complete = "complete, " if summary["complete"] else ""
     say(

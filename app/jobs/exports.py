@@ -31,6 +31,7 @@ from model.exports import (
     manifest_of,
     usage_of,
 )
+from model.words import Via
 
 PLAIN_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
 MARKER = ".folder"  # says which folder it is, to services that may share it
@@ -110,9 +111,16 @@ class Exports:
         self._quota = quota
 
     def request(
-        self, vhost: str, from_id: int, to_id: int, file: str, owner: str, form: str | None = None
+        self,
+        vhost: str,
+        from_id: int,
+        to_id: int,
+        file: str,
+        owner: str,
+        form: str | None = None,
+        via: Via = Via.any,
     ) -> JobRequest:
-        """The job that makes an export.
+        """The job that makes an export of the chain along ``via``.
 
         Raises `BadRequestError` for a bad name, and for equal ids.
         """
@@ -137,8 +145,13 @@ class Exports:
             kind="chain",
             vhost=vhost,
             owner=owner,
-            shown={**ends, "file": file} | ({"form": form} if form else {}),
-            work={**work, "form": form},
+            shown={
+                **ends,
+                "file": file,
+                **({"form": form} if form else {}),
+                **({} if via is Via.any else {"via": via.value}),
+            },
+            work={**work, "form": form, "via": via.value},
             finish=finish,
         )
 

@@ -1,10 +1,11 @@
 """An event's causal past and future, nearest first, by index look-ups alone.
 
-What happens right before an event is the participant's previous event and, where it was received,
-its cause; right after it come the participant's next event and everything received from it, quiet
-traffic left out. What is evident comes from messages and links instead (`app.store.links`). All
-walks always continue from the nearest event they know of, so what they have found so far is the
-nearest part of the answer, however large that is: ids are a linear extension of happens-before.
+What happens right before an event is the participant's previous event and what it received or names
+as its cause; right after it come the participant's next event and everything that was received from
+it or names it, quiet traffic left out. What is evident comes from messages and links alone
+(`app.store.links`). All walks always continue from the nearest event they know of, so what they
+have found so far is the nearest part of the answer, however large that is: ids are a linear
+extension of happens-before.
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ from app.store import links, tables
 from app.store.events import MAX_ID, by_id, found_by_ids
 from app.store.links import Direction, Neighbours
 from app.store.subject import Subject, reads
-from app.stored.causality import Path, Via, Walk
+from app.stored.causality import Path, Walk
 from app.stored.lanes import Lane
 from model.event import EVERYTHING, NOTHING_LARGE, Large
+from model.words import Via
 
 # How many events of one participant are read ahead of the walk, and how many events the walk
 # continues from at once: together one round trip instead of a hundred.
@@ -41,8 +43,7 @@ WITH start AS (
   ) AS "end"
   FROM events WHERE id IN :ids
 )
-SELECT start.id AS start, start."end", run.id,
-  CASE WHEN run.quiet THEN NULL ELSE run.cause_id END AS cause_id
+SELECT start.id AS start, start."end", run.id
 FROM start JOIN events AS run
   ON run.trace_id = start.trace_id AND run.participant = start.participant
   AND run.height BETWEEN {least} AND {greatest}
@@ -125,28 +126,21 @@ async def _neighbours(
     oldest = select(func.min(tables.events.c.id)).where(tables.events.c.trace_id == trace_id)
     # Retention removes a prefix of ids: smaller ones are no longer stored.
     first = (await connection.execute(oldest)).scalar_one()
-    if via is not Via.any:
-        evident = links.Evident(connection, trace_id, first, limit + 1, towards)
-        if via is Via.links:
-            return evident.neighbours
+    evident = links.Evident(connection, trace_id, first, limit + 1, towards)
+    if via is Via.links:
+        return evident.neighbours
+    if via is Via.conversation:
         return links.Conversations(connection, trace_id, evident, towards).neighbours
 
-    async def before(ids: list[int]) -> dict[int, list[int]]:
-        found = {}
-        for event, previous, cause in await _runs(connection, ids, forward=False):
-            found[event] = [each for each in (previous, cause) if each and each >= first]
+    async def all_that_may_be(ids: list[int]) -> dict[int, list[int]]:
+        nexts = dict(await _runs(connection, ids, forward=towards == 1))
+        found = await evident.neighbours([*nexts])
+        for event, following in nexts.items():
+            if following is not None and following >= first:
+                found[event].append(following)
         return found
 
-    async def after(ids: list[int]) -> dict[int, list[int]]:
-        following = {
-            event: [] if after is None else [after]
-            for event, after, _ in await _runs(connection, ids, forward=True)
-        }
-        for cause, event in await links.received_from(connection, list(following), limit + 1):
-            following[cause].append(event)
-        return following
-
-    return before if towards == -1 else after
+    return all_that_may_be
 
 
 async def _nearest(
@@ -174,18 +168,18 @@ async def _nearest(
 
 async def _runs(
     connection: AsyncConnection, ids: list[int], forward: bool
-) -> list[tuple[int, int | None, int | None]]:
-    """(event, its participant's next, its cause), for a stretch of events from each id on.
+) -> list[tuple[int, int | None]]:
+    """(event, its participant's next), for a stretch of events from each id on.
 
     The last event of a run is left out, since its next was not read, unless it is the
     participant's last (or, going back, its first): then the next is None.
     """
     query = _FORWARD if forward else _BACKWARD
     rows = (await connection.execute(query, {"ids": ids})).all()
-    found: list[tuple[int, int | None, int | None]] = []
+    found: list[tuple[int, int | None]] = []
     for row, following in itertools.zip_longest(rows, rows[1:]):
         if following is not None and following.start == row.start:
-            found.append((row.id, following.id, row.cause_id))
+            found.append((row.id, following.id))
         elif row.end is None:
-            found.append((row.id, None, row.cause_id))
+            found.append((row.id, None))
     return found

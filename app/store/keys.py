@@ -33,14 +33,21 @@ async def add(
 
 
 async def forget_before(connection: AsyncConnection, trace_id: int, event_id: int) -> None:
-    """Remove the keys of events before an id, and the links from and to them."""
+    """Remove the keys of events before an id, and the links of what they name.
+
+    What names one of them keeps the link: their archive may have it.
+    """
     of_keys, of_edges = tables.keys.c, tables.edges.c
     await connection.execute(
         delete(tables.keys).where(of_keys.trace_id == trace_id, of_keys.event_id < event_id)
     )
-    # A cause has a smaller id than its effect.
+    # A cause has a smaller id than its effect, and by causes there is an index.
     await connection.execute(
-        delete(tables.edges).where(of_edges.trace_id == trace_id, of_edges.cause_id < event_id)
+        delete(tables.edges).where(
+            of_edges.trace_id == trace_id,
+            of_edges.cause_id < event_id,
+            of_edges.effect_id < event_id,
+        )
     )
     of_late, of_contexts = tables.late_edges.c, tables.traceparents.c
     await connection.execute(

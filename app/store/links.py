@@ -13,9 +13,8 @@ from sqlalchemy import bindparam, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store import tables
-from app.store.rows import IS_CONVERSATION
 from app.stored.causality import Path, Step
-from model.words import EventType, LinkKind
+from model.words import IS_CONVERSATION, EventType, LinkKind
 
 # How many ids one query looks up, how many events of a conversation it reads.
 CHUNK = 500

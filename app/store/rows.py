@@ -17,14 +17,9 @@ from app.stored.spans import context_of
 from app.tracker.events import ChannelState, Copy, Reference, StampedEvent
 from app.tracker.records import Record, Unreadable
 from model.event import Field
-from model.words import EventType
+from model.words import IS_CONVERSATION, IS_FOUND_BY, EventType
 
 Row: TypeAlias = tuple[Any, ...]
-
-
-# What a key is to its event, added up. Plain numbers: an enumeration's arithmetic is slow.
-IS_CONVERSATION = 1  # it shares this with what belongs together
-IS_FOUND_BY = 2  # people look for it by this
 
 _encode = msgspec.json.Encoder().encode
 

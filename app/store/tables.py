@@ -189,7 +189,7 @@ events = Table(
     ),
 )
 
-# Keys by which events are found, or belong together (`app.store.rows.IS_CONVERSATION` …). By trace
+# Keys by which events are found, or belong together (`model.words.IS_CONVERSATION` …). By trace
 # first: retention removes a prefix of a trace's.
 keys = Table(
     "keys",

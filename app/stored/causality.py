@@ -2,26 +2,12 @@
 
 from __future__ import annotations
 
-import enum
 from typing import Literal
 
 import msgspec
 
 from model.event import Event
 from model.words import LinkKind
-
-
-class Via(enum.StrEnum):
-    """What leads from one event to the next.
-
-    ``links``: messages, and links from a publish to what it names as its cause. ``conversation``:
-    these, and within a participant what was received in a conversation leads to what is published
-    in it later. ``any``: messages, and whatever a participant did before.
-    """
-
-    any = "any"
-    links = "links"
-    conversation = "conversation"
 
 
 class Step(msgspec.Struct, frozen=True):

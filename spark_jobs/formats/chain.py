@@ -13,12 +13,17 @@ from spark_jobs.ranges import Longs, Ranges
 
 @dataclass(frozen=True)
 class Lane:
-    """One participant of a diagram: its name, its interval, its first event's height."""
+    """One participant of a diagram: its name, its interval, its first event's height.
+
+    Where events of it are left out, ``resumes`` has the height of the next that is in the chain,
+    with the seq of the one before it that is.
+    """
 
     number: int
     name: str
     interval: str
     low: int
+    resumes: Mapping[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

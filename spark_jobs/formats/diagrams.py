@@ -1,8 +1,9 @@
 """Events as diagrams: Graphviz, Mermaid and Chrome trace events.
 
-Lanes are participants, arrows run from a publish to its deliveries. An arrow is drawn if both
-its ends are in the chain; a delivery whose publish is outside says so in words. A quiet delivery
-joins nothing, so no arrow leads to it.
+Lanes are participants, arrows run from a publish to its deliveries, and in a style of their own
+from what a publish names as its cause to that publish. An arrow is drawn if both its ends are in
+the chain; a delivery whose publish is outside says so in words. Quiet traffic joins nothing, so no
+arrow leads to it.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from model.words import EventType
 from spark_jobs.fields import compact
 from spark_jobs.formats.chain import Chain, Renderer, Sink
 from spark_jobs.formats.lines import one_line
+from spark_jobs.named import Named, named_in
+from spark_jobs.ranges import Ranges
 
 COLUMNS = (
     "id",
@@ -35,18 +38,36 @@ COLUMNS = (
     "cause_height",
     "cause_seq",
     "cause_recorded_at",
+    "links",
 )
 
 
 def diagram_rows(batch: pa.RecordBatch, chain: Chain) -> Iterator[dict[str, Any]]:
-    """The batch's events; ``cause_inside`` says whether a cause that was joined is in the chain."""
+    """The batch's events.
+
+    ``cause_inside`` says whether a cause that was joined is in the chain, ``named`` are the links
+    to causes that are.
+    """
     assert chain.ranges is not None  # noqa: S101 - filled for every format that asks for lanes
     participants = batch.column("cause_participant").fill_null(-1).to_numpy()
     heights = batch.column("cause_height").fill_null(-1).to_numpy()
     inside = chain.ranges.hold(participants.astype(np.int64), heights.astype(np.int64))
     for row, cause_inside in zip(batch.to_pylist(), inside.tolist(), strict=True):
         row["cause_inside"] = cause_inside and not row["quiet"]
+        row["named"] = [] if row["quiet"] else inside_links(row["links"], chain.ranges)
         yield row
+
+
+def inside_links(text: str | None, ranges: Ranges) -> list[Named]:
+    """The links to causes that are in the chain, of those that a publish names."""
+    placed = [each for each in named_in(text) if each.is_placed]
+    if not placed:
+        return []
+    held = ranges.hold(
+        np.array([each.participant for each in placed], dtype=np.int64),
+        np.array([each.height for each in placed], dtype=np.int64),
+    )
+    return [each for each, inside in zip(placed, held.tolist(), strict=True) if inside]
 
 
 def what(event: dict[str, Any]) -> str:
@@ -75,15 +96,25 @@ def _rendered(
 # Graphviz
 
 
+LINK_COLOUR = "blue"
+
+
 def _dot_statements(event: dict[str, Any], chain: Chain) -> Iterator[str]:
     lane = chain.lanes[event["participant"]]
     node = f"p{lane.number}_{event['seq']}"
     yield f"  subgraph cluster_{lane.number} {{ {node} [label={_dot_text(what(event))}] }}"
     if event["height"] != lane.low:
-        yield f"  p{lane.number}_{event['seq'] - 1} -> {node} [style=dashed]"
+        before = lane.resumes.get(event["height"], event["seq"] - 1)
+        yield f"  p{lane.number}_{before} -> {node} [style=dashed]"
     if event["cause_inside"]:
         cause = f"p{event['cause_participant']}_{event['cause_seq']}"
         yield f"  {cause} -> {node} [label={_dot_text(event['queue'])}]"
+    for link in event["named"]:
+        label = _dot_text(f"{link.kind.name}: {link.rule}")
+        yield (
+            f"  p{link.participant}_{link.seq} -> {node}"
+            f" [style=bold, color={LINK_COLOUR}, fontcolor={LINK_COLOUR}, label={label}]"
+        )
 
 
 def _dot_text(text: str) -> str:
@@ -122,10 +153,13 @@ def _mermaid_statements(event: dict[str, Any], chain: Chain) -> Iterator[str]:
     if event["cause_inside"]:
         text = _mermaid_text(f"{what(event)}, cause {event['cause_id']}")
         yield f"    P{event['cause_participant']}->>{lane}: {text}"
-        return
-    joins = event["type"] != EventType.published and not event["quiet"]
-    outside = ", cause not in the chain" if joins else ""
-    yield f"    Note over {lane}: {_mermaid_text(what(event) + outside)}"
+    else:
+        joins = event["type"] != EventType.published and not event["quiet"]
+        outside = ", cause not in the chain" if joins else ""
+        yield f"    Note over {lane}: {_mermaid_text(what(event) + outside)}"
+    for link in event["named"]:  # dotted, where a message's arrow is solid
+        text = _mermaid_text(f"{event['id']} names {link.cause} ({link.kind.name}, {link.rule})")
+        yield f"    P{link.participant}-->>{lane}: {text}"
 
 
 def _write_mermaid(file: Sink, chunks: Iterable[bytes], chain: Chain) -> None:
@@ -144,10 +178,19 @@ def _trace_statements(event: dict[str, Any], chain: Chain) -> Iterator[str]:
     del chain
     here = {"pid": 1, "tid": event["participant"], "ts": event["recorded_at"]}
     facts = {name: event[name] for name in ("id", "cause_id", "exchange", "queue")}
+    if event["named"]:
+        facts["links"] = [link.to_json() for link in event["named"]]
     yield compact({"ph": "X", "cat": "event", "name": what(event), **here, "dur": 1, "args": facts})
     if event["cause_inside"]:
         arrow = {"cat": "message", "name": event["queue"], "id": event["id"]}
         there = {"tid": event["cause_participant"], "ts": event["cause_recorded_at"]}
+        yield compact({"ph": "s", **arrow, **here, **there})
+        yield compact({"ph": "f", "bp": "e", **arrow, **here})
+    for link in event["named"]:
+        # Flows are told apart by category, name and id, and a publish may name several causes.
+        name = f"{link.kind.name} {link.cause}, {link.rule}"
+        arrow = {"cat": "link", "name": name, "id": event["id"]}
+        there = {"tid": link.participant, "ts": link.recorded_at}
         yield compact({"ph": "s", **arrow, **here, **there})
         yield compact({"ph": "f", "bp": "e", **arrow, **here})
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from model.event import SHOWN
 from model.times import iso_time
-from spark_jobs.fields import EVENT_COLUMNS, compact, event_fields, json_texts
+from spark_jobs.fields import EVENT_COLUMNS, EXPORTED, compact, event_fields, json_texts
 from spark_jobs.formats.chain import Chain, Renderer, Sink, write_chunks
+from spark_jobs.named import named_in
 
-LINE = "{" + ",".join(f'"{name}":%s' for name in SHOWN) + "}"
+LINE = "{" + ",".join(f'"{name}":%s' for name in EXPORTED) + "}"
 LINE_ENDS = "\x85\u2028\u2029"
 # Control characters, and those that change the direction of what stands around them: a name with
 # one of these reads as another on a screen.
@@ -98,15 +98,15 @@ def cell(text: str) -> str:
 
 def _csv_values(name: str, values: Sequence[Any]) -> Sequence[Any]:
     """Flags and times as in JSON, nothing where there is none."""
-    if SHOWN[name].kind == "time":
+    if EXPORTED[name].kind == "time":
         return [iso_time(value) for value in values]
-    if SHOWN[name].kind == "flag":
+    if EXPORTED[name].kind == "flag":
         return json_texts(name, values)
     return values
 
 
 def _write_csv(file: Sink, chunks: Iterable[bytes], chain: Chain) -> None:
-    file.write((",".join(SHOWN) + "\r\n").encode())
+    file.write((",".join(EXPORTED) + "\r\n").encode())
     write_chunks(file, chunks, chain)
 
 
@@ -114,8 +114,8 @@ def _write_csv(file: Sink, chunks: Iterable[bytes], chain: Chain) -> None:
 # title, and around the payload.
 ELSEWHERE = ("id", "type", "recorded_at", "payload", "payload_encoding", "payload_bytes")
 LABELS = {
-    name: field.shown.label
-    for name, field in SHOWN.items()
+    name: field.label
+    for name, field in EXPORTED.items()
     if name not in (*ELSEWHERE, "payload_truncated")
 }
 WIDTH = max(map(len, LABELS.values())) + 2
@@ -124,8 +124,13 @@ WIDTH = max(map(len, LABELS.values())) + 2
 def _render_txt(batch: pa.RecordBatch, chain: Chain) -> bytes:
     del chain
     fields = event_fields(batch)
+    fields["links"] = [_causes(text) for text in batch.column("links").to_pylist()]
     rows = zip(*fields.values(), strict=True)
     return "".join(_block(dict(zip(fields, row, strict=True))) for row in rows).encode()
+
+
+def _causes(text: str | None) -> str | None:
+    return ", ".join(map(str, named_in(text))) or None
 
 
 def _block(event: dict[str, Any]) -> str:

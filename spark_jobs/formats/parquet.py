@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from model.event import SHOWN, Kind
-from spark_jobs.fields import EVENT_COLUMNS, compact, event_fields
+from model.event import Kind
+from spark_jobs.fields import EVENT_COLUMNS, EXPORTED, compact, event_fields
 from spark_jobs.formats.chain import Chain, Renderer, Sink
 
-TYPES: dict[Kind, pa.DataType] = {
+TYPES: dict[Kind | Literal["links"], pa.DataType] = {
     "number": pa.int64(),
     "text": pa.string(),
     "flag": pa.bool_(),
@@ -22,9 +22,12 @@ TYPES: dict[Kind, pa.DataType] = {
     "words": pa.list_(pa.string()),
     # A tree of whatever clients put there, and no Parquet type fits it: JSON text.
     "table": pa.string(),
+    "links": pa.list_(
+        pa.struct([("cause", pa.int64()), ("rule", pa.string()), ("kind", pa.string())])
+    ),
 }
-SCHEMA = pa.schema([pa.field(each.name, TYPES[each.kind]) for each in SHOWN.values()])
-LISTS = [each.name for each in SHOWN.values() if each.kind == "words"]
+SCHEMA = pa.schema([pa.field(each.name, TYPES[each.kind]) for each in EXPORTED.values()])
+LISTS = [each.name for each in EXPORTED.values() if each.kind in ("words", "links")]
 # Batches are gathered into row groups of at least this many events.
 ROW_GROUP = 20_000
 

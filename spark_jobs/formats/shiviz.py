@@ -3,6 +3,9 @@
 ShiViz takes the parser's expression from a file's first line, and the one that separates executions
 from its second. A host's own clock must count 1, 2, 3…, so clocks count events of the chain: how
 many of each participant are at or before the event, read from its Interval Tree Clock.
+
+It draws what clocks say and has no second kind of arrow, so a publish's links are a field of their
+own, which it shows beside the diagram and searches.
 """
 
 from __future__ import annotations
@@ -16,11 +19,14 @@ import pyarrow as pa
 from itc import unpack
 from spark_jobs.fields import compact
 from spark_jobs.formats.chain import Chain, Lane, Renderer, Sink, write_chunks
-from spark_jobs.formats.diagrams import what
+from spark_jobs.formats.diagrams import inside_links, what
 from spark_jobs.formats.lines import one_line
 
-EXPRESSION = r"(?<event>.*)\n(?<host>\S*) (?<clock>{.*})"
-COLUMNS = ("id", "type", "participant", "clock", "exchange", "queue", "routing_keys", "quiet")
+EXPRESSION = r"(?<event>.*)\n(?<host>\S*) (?<clock>{.*}) ?(?<links>.*)"
+COLUMNS = (
+    *("id", "type", "participant", "clock", "exchange", "queue", "routing_keys", "quiet"),
+    "links",
+)
 
 
 def host(lane: Lane) -> str:
@@ -40,10 +46,14 @@ def vector(clock: bytes, chain: Chain) -> Mapping[str, int]:
 
 
 def _render(batch: pa.RecordBatch, chain: Chain) -> bytes:
+    assert chain.ranges is not None  # noqa: S101 - filled for every format that asks for lanes
     lines = []
     for event in batch.to_pylist():
         name = host(chain.lanes[event["participant"]])
-        lines += [one_line(what(event)), f"{name} {compact(vector(event['clock'], chain))}"]
+        clock = compact(vector(event["clock"], chain))
+        links = [] if event["quiet"] else inside_links(event["links"], chain.ranges)
+        named = " ".join(f"{each.kind.name}:{each.cause}:{each.rule}" for each in links)
+        lines += [one_line(what(event)), f"{name} {clock} {one_line(named)}".rstrip()]
     return ("\n".join(lines) + "\n").encode()
 
 

@@ -240,11 +240,14 @@ def trace_status(vhost: str, state: TraceState, policy: str = "channel") -> Trac
 class FakeSpark:
     """A runner that holds every job until it is let go, and writes the ids for a chain.
 
-    ``fail`` is the reason that the next job fails for.
+    ``fail`` is the reason that the next job fails for; ``finds`` is whether ordered events have a
+    chain.
     """
 
     def __init__(self) -> None:
         self.relation = "before"
+        self.sentence = "event 1 happened before event 2, and may have influenced it"
+        self.finds = True
         self.doubts: list[str] = []
         self.quiet = 0
         self.go = asyncio.Event()
@@ -275,7 +278,10 @@ class FakeSpark:
             "from": work["from"],
             "to": work["to"],
             "vhost": "/",
+            "via": work["via"],
             "relation": self.relation,
+            "answer": "may have" if ordered else "cannot have",
+            "sentence": self.sentence,
             "format": work["format"],
             "plan": {"form": "ranges", "reason": "few participants"},
             "gaps": [],
@@ -290,7 +296,7 @@ class FakeSpark:
             "sha256": None,
             "seconds": {"plan": 0.1, "spark": 0.2},
         }
-        if ordered:
+        if ordered and self.finds:
             summary |= await asyncio.to_thread(self._write, Path(work["output"]))
         return summary
 

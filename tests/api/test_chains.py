@@ -183,6 +183,60 @@ async def test_an_invalid_request_is_refused_and_nothing_is_written(
     assert files(world) == []
 
 
+@pytest.mark.parametrize("via", ["links", "conversation", "any", None])
+async def test_a_chain_is_asked_for_along_something(
+    world: World, client: httpx.AsyncClient, via: str | None
+) -> None:
+    made = await client.put(URL, params={} if via is None else {"via": via})
+    summary = ChainSummary.model_validate(made.json())
+    [job] = (await client.get("/itc_db/jobs")).json()
+
+    assert made.status_code == 201
+    assert (summary.via, summary.answer) == (via or "any", "may have")
+    assert summary.sentence == world.spark.sentence
+    asked = {"from": ORDERED, "to": INVOICED, "file": "order.jsonl"}
+    assert job["request"] == (asked if via in ("any", None) else {**asked, "via": via})
+
+
+async def test_along_anything_else_is_refused(world: World, client: httpx.AsyncClient) -> None:
+    refused = await client.put(URL, params={"via": "magic"})
+
+    assert (refused.status_code, refused.json()["error"]) == (400, "bad_request")
+    assert world.spark.runs == 0
+
+
+async def test_where_nothing_evident_leads_there_is_no_chain_and_a_sentence(
+    world: World, client: httpx.AsyncClient
+) -> None:
+    world.spark.finds = False
+    world.spark.sentence = "event 1 may have caused event 3, but no link or message says so"
+    answer = await client.put(URL, params={"via": "links"})
+
+    assert answer.status_code == 200
+    assert (answer.json()["relation"], answer.json()["file"]) == ("before", None)
+    assert (answer.json()["answer"], answer.json()["location"]) == ("may have", None)
+    assert answer.json()["sentence"] == world.spark.sentence
+    assert files(world) == []
+
+
+async def test_chains_along_this_and_that_are_two_jobs_of_one_file(
+    world: World, client: httpx.AsyncClient
+) -> None:
+    world.spark.go.clear()
+    jobs = [
+        (await client.put(URL, params={"via": via}, headers=ASYNC)).json()
+        for via in ("links", "conversation", "links")
+    ]
+    unfinished = await client.get(URL)
+    world.spark.go.set()
+    for job in jobs:
+        assert (await ended(client, job["id"]))["state"] == "succeeded"
+
+    assert jobs[0]["id"] == jobs[2]["id"] != jobs[1]["id"]
+    assert unfinished.status_code == 409
+    assert world.spark.runs == 2
+
+
 async def test_events_of_two_virtual_hosts_have_no_chain(world: World) -> None:
     seer = world.broker.add("seer", "secret", "administrator", "/", "secret")
     async with connected(world.app(), headers=seer) as client:

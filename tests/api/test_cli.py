@@ -334,6 +334,27 @@ async def test_a_chain_of_concurrent_events_ends_with_3(run: Command, world: Wor
     assert (ended.code, ended.out) == (3, "events 3 and 4 are concurrent: no chain\n")
 
 
+async def test_a_chain_along_links_says_what_caused_what(run: Command, world: World) -> None:
+    world.spark.sentence = "event 1 caused event 3, by messages and links"
+    ended = await run("chain", ORDERED, INVOICED, "--via", "links")
+
+    location = f"/itc_db/undefined/{ORDERED}/{INVOICED}/chain.jsonl"
+    assert ended.code == 0
+    assert ended.out.splitlines() == [
+        "event 1 caused event 3, by messages and links",
+        f"1 events of 1 participants, complete, 10 bytes in {location}",
+    ]
+
+
+async def test_where_nothing_evident_leads_a_chain_ends_with_3(run: Command, world: World) -> None:
+    world.spark.finds = False
+    world.spark.sentence = "event 1 may have caused event 3, but no link or message says so"
+    ended = await run("chain", ORDERED, INVOICED, "--via", "links", "-o", "nothing.jsonl")
+
+    assert (ended.code, ended.out) == (3, f"{world.spark.sentence}\n")
+    assert (await run("chain", ORDERED, INVOICED, "--via", "magic")).code == Exit.usage
+
+
 async def test_a_chain_that_fails_ends_with_1_and_the_reason(run: Command, world: World) -> None:
     world.spark.fail = OutageError("no Java was found")
     ended = await run("chain", ORDERED, INVOICED)

@@ -7,9 +7,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, TypeAlias
 
-from app.stored.causality import Via
 from model.event import Event
-from model.words import EventType
+from model.words import EventType, Via
 from tests.clients.truth import Truth
 from tests.integration.conftest import Service
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from typing import Any
 
 import pytest
@@ -12,12 +13,16 @@ from app.api.views import encode_json, event_view
 from app.store import Store
 from app.store.engine import dialect_of
 from app.stored.filters import EventFilter
-from model.event import SHOWN
+from model.event import NOTHING_LARGE, SHOWN
 from model.gaps import spanned_sql
+from model.words import Via
 from spark_jobs.columns import restore, select
 from spark_jobs.database import Database
 from spark_jobs.fields import EVENT_COLUMNS, event_fields, json_texts
+from spark_jobs.following import chain_of
+from spark_jobs.walking import Ways
 from tests.contract.history import History
+from tests.contract.links import LinkedHistory
 
 
 def exported(database_url: str) -> list[dict[str, Any]]:
@@ -48,9 +53,56 @@ async def test_an_export_says_of_every_event_what_the_api_says(
     shown = [json.loads(encode_json(event_view(row))) for row in rows]
     assert len(shown) == 150
     assert list(shown[0]) == list(SHOWN)
-    assert exported(database_url) == shown
+    lines = exported(database_url)
+    assert [line.pop("links") for line in lines] == [[]] * 150
+    assert lines == shown
     if kept == 3:
         assert any(each["payload"] == "gr" for each in shown)
+
+
+@pytest.mark.parametrize("via", [Via.links, Via.conversation])
+async def test_a_chain_is_what_is_an_effect_of_the_one_event_and_a_cause_of_the_other(
+    store: Store, trace_id: int, database_url: str, via: Via
+) -> None:
+    history = LinkedHistory(seed=5, channels=3)
+    for _ in range(4):
+        await store.batches.append(trace_id, history.batch(50))
+    ids = [row.id for row in await store.events.list(EventFilter(), after=0, limit=1_000)]
+    dice, sizes = random.Random(5), []
+    with Database.from_url(database_url).connect() as connection:
+        for _ in range(25):
+            a = dice.choice(ids[:60])
+            effects = await store.causality.effects(a, 1_000, NOTHING_LARGE, via)
+            near = [row.id for row in effects.items]
+            b = dice.choice(near if near and dice.random() < 0.8 else ids[60:])
+            causes = await store.causality.causes(b, 1_000, NOTHING_LARGE, via)
+            assert not effects.truncated
+            between = {row.id for row in effects.items} & {row.id for row in causes.items}
+            reached = b in {row.id for row in effects.items}
+            span = Ways(connection, trace_id, (a, b), via).between()
+            found = set() if span is None else set(span.ids[chain_of(span, via)].tolist())
+            assert found == (between | {a, b} if reached else set())
+            sizes.append(len(found))
+    assert max(sizes) > 4
+
+
+async def test_an_export_and_the_store_know_the_same_links(
+    store: Store, trace_id: int, database_url: str
+) -> None:
+    history = LinkedHistory(seed=6, channels=3)
+    await store.batches.append(trace_id, history.batch(60))
+    links = {line["id"]: line["links"] for line in exported(database_url)}
+    assert links == {
+        event.reference.id: sorted(
+            (
+                {"cause": edge.cause.id, "rule": edge.rule, "kind": edge.kind.name}
+                for edge in set(event.edges)
+            ),
+            key=lambda each: (each["cause"], each["rule"]),
+        )
+        for event in history.linked
+    }
+    assert sum(map(len, links.values())) > 20
 
 
 async def test_the_rule_of_gaps_is_the_same_in_the_database(

@@ -10,12 +10,13 @@ import pytest
 
 from app.errors import NotFoundError
 from app.store import Store, causality, links
-from app.stored.causality import Via
+from app.stored.batches import Batch
+from app.tracker import Bounds, Policy, Tracker
 from app.tracker.events import StampedEvent
-from app.tracker.links import Names
+from app.tracker.links import BUILT_IN, Names, Rules
 from app.tracker.records import Channel, Deliver, Publish
 from itc import Relation, compare
-from model.words import EventType, LinkKind
+from model.words import EventType, LinkKind, Via
 from tests.contract.history import BEGINNING, History
 from tests.contract.links import LinkedHistory, conversation, link, naming
 
@@ -217,6 +218,41 @@ async def test_program_order_is_not_evidence(store: Store, trace_id: int) -> Non
     assert compare(events[0].stamp, events[2].stamp) is Relation.before
     for via, found in ((Via.any, [2, 3]), (Via.links, [2]), (Via.conversation, [2])):
         assert [row.id for row in (await store.causality.effects(1, via=via)).items] == found
+
+
+async def test_what_may_have_been_is_what_clocks_say_where_links_join_them_too(
+    store: Store, trace_id: int
+) -> None:
+    """Publishes name messages that somebody else was handed, or nobody."""
+    dice = random.Random(8)
+    tracker = Tracker(Policy.channel, Bounds(), rules=Rules(BUILT_IN))
+    channels = [Channel("rabbit@one", f"10.0.0.{n}:1 -> 10.0.0.9:5672", 1, "u") for n in range(4)]
+    events: list[StampedEvent] = []
+    for number in range(60):
+        queues = dice.choice(((), ("q",)))
+        named = {"causation_id": f"m{dice.randrange(number + 1)}"} if dice.random() < 0.4 else {}
+        properties = {"message_id": f"m{number}", "headers": named}
+        sent = Publish(dice.choice(channels), "", ("q",), queues, properties, b"")
+        events += tracker.apply(sent, BEGINNING)
+        for queue in queues:
+            to = dice.choice(channels)
+            record = Deliver(to, "", ("q",), queue, False, properties, b"")
+            events += tracker.apply(record, BEGINNING)
+    await store.batches.append(trace_id, Batch(events, tracker.checkpoint(), b""))
+    crossing = [
+        event
+        for event in events
+        for edge in event.edges
+        if not edge.was_known and edge.cause.id != _id(event)
+    ]
+    assert len(crossing) > 5
+    for event in events:
+        after = [_id(e) for e in events if compare(event.stamp, e.stamp) is Relation.before]
+        before = [_id(e) for e in events if compare(e.stamp, event.stamp) is Relation.before]
+        effects = await store.causality.effects(_id(event), 1_000)
+        assert [row.id for row in effects.items] == after
+        causes = await store.causality.causes(_id(event), 1_000)
+        assert [row.id for row in causes.items] == before[::-1]
 
 
 async def test_a_link_of_a_conversation_alone_names_no_cause(store: Store, trace_id: int) -> None:

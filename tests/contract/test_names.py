@@ -244,7 +244,13 @@ async def test_keys_and_links_are_stored_with_their_events_and_go_with_them(
     messages.tracker.forget_before(plan.before_id)
     await store.retention.prune(plan, messages.tracker.checkpoint())
     assert await _stored(store, "event_id", "key") == [(3, key)]
-    assert await _stored(store, "effect_id", "cause_id") == [(4, 3)]
+    # What names a pruned event keeps the link, which leads into the archive.
+    assert await _stored(store, "effect_id", "cause_id") == [(3, 1), (3, 1), (4, 1), (4, 3)]
+    plan = await store.retention.plan(trace_id, keep_events=1)
+    assert plan is not None
+    messages.tracker.forget_before(plan.before_id)
+    await store.retention.prune(plan, messages.tracker.checkpoint())
+    assert await _stored(store, "effect_id", "cause_id") == [(4, 1), (4, 3)]
 
 
 async def test_pruning_a_trace_leaves_the_others_keys_and_links(

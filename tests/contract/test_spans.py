@@ -11,11 +11,11 @@ from sqlalchemy import select
 
 from app.store import Store, spans, tables
 from app.stored.batches import Batch
-from app.stored.causality import Via
 from app.stored.restamps import Rules
 from app.stored.spans import Handled, Link, Outcome, Resolved, Span, SpanKind
 from app.traces.restamping import Restamping
 from app.tracker import Bounds, Channel, Deliver, Policy, Publish, Record, Tracker
+from model.words import Via
 
 START = 1_700_000_000_000_000  # µs
 TRACE = bytes(range(1, 17))

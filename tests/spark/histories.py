@@ -2,26 +2,49 @@
 
 A history is what a broker might have seen: participants come, publish, receive what others
 published, and go; several traces share one sequence of ids. It knows the truth by itself: each
-event keeps the set of its causal past, which is what plans are checked against.
+event keeps the set of its causal past, which is what plans are checked against. What is evident is
+found by looking at all pairs of events.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from hashlib import md5
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 from sqlalchemy import Connection, create_engine, insert
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from app.store.tables import blocks, channels, events, metadata, participants, traces
+from app.store.tables import (
+    blocks,
+    channels,
+    edges,
+    events,
+    keys,
+    metadata,
+    participants,
+    traces,
+)
 from itc import IdPool, Stamp, pack
 from model.blocks import block_of
+from model.words import IS_CONVERSATION, LinkKind, Via
+
+Steps: TypeAlias = defaultdict[int, set[int]]
 
 NOON = 1_767_268_800_000_000  # 2026-01-01T12:00:00Z
+
+
+class Link(NamedTuple):
+    """What a publish names as its cause."""
+
+    cause: int
+    rule: str = "celery-parent"
+    kind: LinkKind = LinkKind.parent
 
 
 @dataclass
@@ -43,6 +66,10 @@ class History:
         self.rows: list[dict[str, Any]] = []
         self.past: dict[int, frozenset[int]] = {}
         self.actors: dict[int, list[Actor]] = {trace: [] for trace in range(1, traces + 1)}
+        self.links: dict[int, Sequence[Link]] = {}
+        self.shared: dict[int, Sequence[str]] = {}
+        # From an event to those before it, and after it; once all of the history is there.
+        self._evidence: dict[Via, tuple[Steps, Steps]] = {}
         self._pools = {trace: IdPool() for trace in self.actors}
 
     def join(self, trace: int = 1) -> Actor:
@@ -58,22 +85,52 @@ class History:
         height = self.rows[actor.events[-1] - 1]["height"]
         self._pools[trace].give_back(actor.interval, height)
 
-    def publish(self, actor: Actor, trace: int = 1, **fields: Any) -> int:
+    def publish(
+        self,
+        actor: Actor,
+        trace: int = 1,
+        *,
+        links: Sequence[Link] = (),
+        shared: Sequence[str] = (),
+        **fields: Any,
+    ) -> int:
         """A published event of the actor; returns its id."""
-        return self._add(trace, actor, None, {"type": 0, "match": 0, "queue": None, **fields})
+        columns = {"type": 0, "match": 0, "queue": None, **fields}
+        joins = [link.cause for link in links if link.kind is not LinkKind.conversation]
+        event_id = self._add(trace, actor, [] if columns.get("quiet") else joins, None, columns)
+        self.links[event_id], self.shared[event_id] = links, shared
+        return event_id
 
-    def receive(self, actor: Actor, cause: int | None, trace: int = 1, **fields: Any) -> int:
+    def receive(
+        self,
+        actor: Actor,
+        cause: int | None,
+        trace: int = 1,
+        *,
+        shared: Sequence[str] = (),
+        **fields: Any,
+    ) -> int:
         """A received event: of a publish, or unmatched."""
         match = 4 if cause is None else 1
         columns = {"type": 1, "match": match, "queue": "work", "routed_queues": None, **fields}
-        return self._add(trace, actor, cause, columns)
+        joins = [] if cause is None or columns.get("quiet") else [cause]
+        event_id = self._add(trace, actor, joins, cause, columns)
+        self.shared[event_id] = shared
+        return event_id
 
-    def _add(self, trace: int, actor: Actor, cause: int | None, fields: dict[str, Any]) -> int:
+    def _add(
+        self,
+        trace: int,
+        actor: Actor,
+        joins: Sequence[int],
+        cause: int | None,
+        fields: dict[str, Any],
+    ) -> int:
         event_id = len(self.rows) + 1
-        if cause is not None:
-            row = self.rows[cause - 1]
+        for each in joins:
+            row = self.rows[each - 1]
             actor.stamp = actor.stamp.join(row["stamp"].peek())
-            actor.past |= self.past.get(cause, frozenset())
+            actor.past |= self.past.get(each, frozenset())
             actor.lamport = max(actor.lamport, row["lamport"])
         actor.stamp = actor.stamp.event()
         actor.lamport += 1
@@ -117,6 +174,45 @@ class History:
             return set()
         return {event for event in self.past[second] if first in self.past[event]}
 
+    def evident(self, first: int, second: int, via: Via) -> set[int]:
+        """The truth about the chain along messages and links, or conversations too."""
+        first, second = sorted((first, second))
+        past = self.evident_past(second, via)
+        return past & _reached(first, self._evidence[via][1]) if first in past else set()
+
+    def evident_past(self, event: int, via: Via) -> set[int]:
+        """Itself, and all that leads there."""
+        if via not in self._evidence:
+            before, after = self._evidence[via] = (defaultdict(set), defaultdict(set))
+            for cause, effect in self._steps(via):
+                after[cause].add(effect)
+                before[effect].add(cause)
+        return _reached(event, self._evidence[via][0])
+
+    def _steps(self, via: Via) -> Iterator[tuple[int, int]]:
+        for row in self.rows:
+            if row["quiet"]:
+                continue
+            if row["cause_id"] is not None:
+                yield row["cause_id"], row["id"]
+            for link in self.links.get(row["id"], ()):
+                if link.kind is not LinkKind.conversation:
+                    yield link.cause, row["id"]
+        if via is Via.conversation:
+            yield from self._conversing()
+
+    def _conversing(self) -> Iterator[tuple[int, int]]:
+        for before in self.rows:
+            for after in self.rows[before["id"] :]:
+                if (
+                    (before["type"], after["type"]) == (1, 0)
+                    and (before["trace_id"], before["participant"])
+                    == (after["trace_id"], after["participant"])
+                    and not (before["quiet"] or after["quiet"])
+                    and {*self.shared[before["id"]]} & {*self.shared[after["id"]]}
+                ):
+                    yield before["id"], after["id"]
+
     def write(self, path: Path) -> str:
         """Store everything in an SQLite file; returns its URL."""
         engine = create_engine(f"sqlite:///{path}")
@@ -144,6 +240,25 @@ class History:
         rows = [{c.name: row.get(c.name) for c in events.columns} for row in self.rows]
         connection.execute(insert(events), rows)
         connection.execute(insert(blocks), list(self._blocks()))
+        if named := list(self._edges()):
+            connection.execute(insert(edges), named)
+        if said := list(self._keys()):
+            connection.execute(insert(keys), said)
+
+    def _edges(self) -> Iterator[dict[str, Any]]:
+        for effect, links in self.links.items():
+            trace = self.rows[effect - 1]["trace_id"]
+            for cause, rule, kind in links:
+                ends = {"effect_id": effect, "cause_id": cause}
+                yield {"trace_id": trace, **ends, "rule": rule, "kind": int(kind)}
+
+    def _keys(self) -> Iterator[dict[str, Any]]:
+        for event, shared in self.shared.items():
+            trace = self.rows[event - 1]["trace_id"]
+            for name in shared:
+                key = md5(name.encode(), usedforsecurity=False).digest()
+                roles = IS_CONVERSATION | (2 if name < "b" else 0)  # some are looked for, too
+                yield {"trace_id": trace, "event_id": event, "key": key, "roles": roles}
 
     def _blocks(self) -> Iterator[dict[str, int]]:
         for number, rows in groupby(self.rows, key=lambda row: block_of(row["id"])):
@@ -186,6 +301,15 @@ class History:
         }
 
 
+def _reached(start: int, steps: Steps) -> set[int]:
+    reached, waiting = {start}, [start]
+    while waiting:
+        for each in steps[waiting.pop()] - reached:
+            reached.add(each)
+            waiting.append(each)
+    return reached
+
+
 def vhost(trace: int) -> str:
     return "/" if trace == 1 else f"vhost{trace}"
 
@@ -226,4 +350,55 @@ def random_history(
             history.receive(actor, None, trace)
         else:
             backlog[trace].append(history.publish(actor, trace))
+    return history
+
+
+def linked_pairs(rng: random.Random, history: History, count: int) -> list[tuple[int, int]]:
+    """Ends of chains of the first trace, most of them evident ones."""
+    ids = [row["id"] for row in history.rows if row["trace_id"] == 1]
+    found = []
+    while len(found) < count:
+        last = rng.choice(ids[len(ids) // 3 :])
+        via = rng.choice((Via.links, Via.conversation, Via.any))
+        past = ids[: ids.index(last)] if via is Via.any else history.evident_past(last, via)
+        firsts = sorted({*past} - {last})
+        if firsts:
+            found.append((rng.choice(firsts[: 1 + len(firsts) // 2]), last))
+    return found
+
+
+KINDS = {"celery-parent": LinkKind.parent, "reply": LinkKind.reply, "b3": LinkKind.conversation}
+
+
+def linked_history(rng: random.Random, size: int, present: int, churn: float = 0.0) -> History:
+    """A history in which about half of the publishes name causes, and some messages converse.
+
+    Mostly what their participant was handed, sometimes any event before; some of it is quiet.
+    """
+    history = History(traces=2)
+    acting = {t: [history.join(t) for _ in range(present)] for t in history.actors}
+    backlog: dict[int, list[int]] = {trace: [] for trace in history.actors}
+    before: dict[int, list[int]] = {trace: [] for trace in history.actors}
+    for _ in range(size):
+        trace = rng.choice((1, 1, 1, 2))
+        if rng.random() < churn:
+            acting[trace][rng.randrange(present)] = history.join(trace)
+        actor = rng.choice(acting[trace])
+        shared = rng.sample("abcd", rng.choice((0, 0, 0, 1, 2)))
+        quiet = rng.random() < 0.05
+        waiting = backlog[trace][-8:]
+        if waiting and rng.random() < 0.55:
+            event = history.receive(actor, rng.choice(waiting), trace, shared=shared, quiet=quiet)
+        else:
+            near = [each for each in actor.events if history.rows[each - 1]["type"]][-4:]
+            if rng.random() < 0.2:
+                near = before[trace][-30:]
+            causes = rng.sample(near, min(len(near), rng.choice((0, 0, 1, 1, 1, 3))))
+            rules = [rng.choice([*KINDS]) for _ in causes]
+            links = [
+                Link(cause, rule, KINDS[rule]) for cause, rule in zip(causes, rules, strict=True)
+            ]
+            event = history.publish(actor, trace, links=links, shared=shared, quiet=quiet)
+            backlog[trace].append(event)
+        before[trace].append(event)
     return history

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import pyarrow.dataset as ds
 import pytest
 from pyspark.sql import SparkSession
@@ -16,14 +15,16 @@ from pyspark.sql import SparkSession
 from model.exports import FORMATS, ChainSummary
 from model.jobs import Problem, Progress
 from model.sound import Assumed, Misfit, Soundness, doubts_of
+from model.words import Via
 from spark_jobs.archived import Archive
 from spark_jobs.chain import ChainRequest, run
 from spark_jobs.database import Database
 from spark_jobs.errors import JobError
+from spark_jobs.following import chain_of
 from spark_jobs.kinds import run_job
-from spark_jobs.links import Span, chain_of
 from spark_jobs.progress import Report, silent
 from tests.spark.histories import NOON, History, random_history
+from tests.spark.test_following import span_between
 
 CUT = 240
 DAY = 86_400_000_000
@@ -132,15 +133,13 @@ def crossing(pruned: Pruned, rng: random.Random) -> tuple[int, int]:
     return rng.choice(firsts), last
 
 
-def test_following_links_gives_the_truth(pruned: Pruned) -> None:
+def test_following_events_gives_the_truth(pruned: Pruned) -> None:
     """Without Spark: every pair of a sample, where clocks would be wrong after reuse."""
     rng, history = random.Random(5), pruned.history
     for _ in range(300):
         first, last = sorted(rng.sample(range(1, len(history.rows) + 1), 2))
-        rows = history.rows[first - 1 : last]
-        columns = ("id", "participant", "height", "seq", "cause_id")
-        span = Span(*(np.array([row[name] or 0 for row in rows], np.int64) for name in columns))
-        assert set(span.ids[chain_of(span)].tolist()) == history.chain(first, last)
+        span = span_between(history, first, last)
+        assert set(span.ids[chain_of(span, Via.any)].tolist()) == history.chain(first, last)
 
 
 def test_a_chain_over_archived_and_stored_events_is_whole(
@@ -150,7 +149,7 @@ def test_a_chain_over_archived_and_stored_events_is_whole(
     for _ in range(5):
         first, last = crossing(pruned, rng)
         summary = export(first, last)
-        assert summary.plan["form"] == "links"
+        assert summary.plan["form"] == "followed"
         assert summary.relation == "before"
         assert summary.events == len(pruned.history.chain(first, last))
 

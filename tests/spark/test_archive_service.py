@@ -77,6 +77,6 @@ async def test_a_chain_survives_the_pruning_of_its_beginning(client: httpx.Async
     assert (archived.status_code, archived.json()["through"]) == (201, CUT - 1)
     assert pruned.json()["events"] == archived.json()["events"]
     assert (gone.status_code, stays.status_code) == (404, 200)
-    assert (before["plan"]["form"], after["plan"]["form"]) == ("ranges", "links")
+    assert (before["plan"]["form"], after["plan"]["form"]) == ("ranges", "followed")
     assert before["events"] == after["events"] > MESSAGES
     assert before["sha256"] == after["sha256"]

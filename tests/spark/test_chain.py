@@ -17,7 +17,7 @@ from model.exports import FORMATS, ChainSummary, manifest_of
 from model.jobs import Problem, Progress
 from model.sound import Assumed, Misfit, doubts_of
 from spark_jobs import slices
-from spark_jobs.chain import CONCURRENT, EXIT_CODES, ChainRequest, main, run
+from spark_jobs.chain import EXIT_CODES, NO_CHAIN, ChainRequest, main, run
 from spark_jobs.database import Database
 from spark_jobs.errors import JobError
 from spark_jobs.history import History as Lookups
@@ -355,4 +355,4 @@ def test_its_exit_codes_are_the_command_line_s() -> None:
         "failed": Exit.failure,
     }
     assert own == same
-    assert Exit.concurrent == CONCURRENT
+    assert Exit.concurrent == NO_CHAIN

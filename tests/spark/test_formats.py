@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 
 from model.event import SHOWN
 from model.exports import FORMATS, format_of, manifest_of
-from model.words import EventType, Match
+from model.words import EventType, LinkKind, Match, Via
 from spark_jobs.chain import ChainRequest, run
 from spark_jobs.database import Database
 from spark_jobs.formats.diagrams import _dot_text, _mermaid_text
@@ -89,6 +89,11 @@ def expected(history: History, event_id: int) -> dict[str, Any]:
         "payload_bytes": row["payload_bytes"],
         "payload_truncated": row["payload_sha256"] is not None,
         "stamp": str(row["stamp"]),
+        "links": [
+            {"cause": link.cause, "rule": link.rule, "kind": link.kind.name}
+            for link in sorted(history.links.get(event_id, ()))
+            if link.kind is not LinkKind.conversation
+        ],
     }
 
 
@@ -105,12 +110,19 @@ def test_json_lines(export: Export, stored: Stored, file: str) -> None:
 
 def test_json_holds_the_summary_and_the_events(export: Export, stored: Stored) -> None:
     document = json.loads(export("chain.json").read_text())
+    caused = stored.last in stored.history.evident(stored.first, stored.last, Via.links)
+    answer = "caused" if caused else "may have"
+    sentence = document["sentence"]
+    assert sentence.startswith(f"event {stored.first} ")
     assert document.pop("events") == all_expected(stored)
     assert document == {
         "from": stored.first,
         "to": stored.last,
         "vhost": "/",
+        "via": "any",
         "relation": "before",
+        "answer": answer,
+        "sentence": sentence,
         "complete": True,
         "gaps": [],
         "sound": True,
@@ -124,7 +136,7 @@ def test_comma_separated_values(export: Export, stored: Stored) -> None:
         rows = list(csv.DictReader(file))
     for row, event in zip(rows, all_expected(stored), strict=True):
         for name, value in event.items():
-            if name in ("routing_keys", "routed_queues", "properties"):
+            if name in ("routing_keys", "routed_queues", "properties", "links"):
                 assert row[name] == "" if value is None else json.loads(row[name]) == value
             elif isinstance(value, bool):
                 assert row[name] == json.dumps(value)
@@ -176,7 +188,7 @@ def test_labels_and_text_show_what_would_hide_something(character: str) -> None:
 
 def test_parquet(export: Export, stored: Stored) -> None:
     table = pq.read_table(export("chain.parquet"))
-    assert table.column_names == list(SHOWN)
+    assert table.column_names == [*SHOWN, "links"]
     for row, event in zip(table.to_pylist(), all_expected(stored), strict=True):
         row["recorded_at"] = row["recorded_at"].strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         row["properties"] = json.loads(row["properties"])

@@ -552,6 +552,8 @@ class World:
             "job": job["id"],
             "from": a.id,
             "to": b.id,
+            "via": "any",
+            "answer": self.answer_json(a, b)["answer"],
             "file": file if chain else None,
             "location": f"/itc_db/undefined/{a.id}/{b.id}/{quote(file)}" if chain else None,
             "format": extension.removeprefix("."),

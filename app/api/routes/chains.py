@@ -6,7 +6,7 @@ import asyncio
 import re
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Response
+from fastapi import APIRouter, Path, Query, Response
 from pydantic import WithJsonSchema
 
 from app.api.openapi import LOCATION, READING, READING_ONE, WRITING, answers, example, link
@@ -14,6 +14,7 @@ from app.api.parameters import Name
 from app.api.routes.downloads import Download
 from app.api.routes.events import OtherId, visible_event
 from app.api.routes.submitting import ACCEPTED, Prefer, submitted
+from app.api.schemas.causality import ViaWord
 from app.api.schemas.chains import ChainSummary, Format
 from app.api.schemas.chains import Export as ExportModel
 from app.api.services import Parts, Services
@@ -25,6 +26,7 @@ from app.jobs.requests import JobRequest
 from app.stored.jobs import Json
 from model.event import NOTHING_LARGE
 from model.times import iso_time
+from model.words import Via
 
 router = APIRouter(tags=["chains"])
 
@@ -54,6 +56,16 @@ File = Annotated[
     ),
 ]
 
+Along = Annotated[
+    ViaWord,
+    Query(
+        description="`links`: what messages, and links to what they name as their cause, lead "
+        "through from one event to the other. `conversation`: also from what a participant "
+        "received in a conversation to what it published in it later. `any`: all that lies "
+        "between them in causal order.",
+    ),
+]
+
 
 @router.put(
     ONE_CHAIN,
@@ -62,7 +74,7 @@ File = Annotated[
     responses={
         **WRITING,
         **answers(500, 507),
-        200: {"model": ChainSummary, "description": "The events are concurrent: no chain."},
+        200: {"model": ChainSummary, "description": "There is no chain between the events."},
         201: {"headers": LOCATION, "links": link("get_job", job_id="$response.body#/job")},
         **ACCEPTED,
     },
@@ -74,18 +86,21 @@ async def make_export(
     user: Writer,
     parts: Parts,
     prefer: Prefer,
+    via: Along = Via.any.value,
 ) -> Response:
     """Run the chain job and write the export.
 
     The same request while one runs joins it. If the client goes away the job keeps running.
     """
-    request = await _chain_request(from_, to, file, user, parts)
+    request = await _chain_request(from_, to, file, user, parts, Via[via])
     if parts.jobs.doing(request) is None:
         await asyncio.to_thread(parts.exports.check_room, from_, to, file)
     return await submitted(request, prefer, parts, _chain_answer)
 
 
-async def _chain_request(from_: int, to: int, file: str, user: User, parts: Services) -> JobRequest:
+async def _chain_request(
+    from_: int, to: int, file: str, user: User, parts: Services, via: Via
+) -> JobRequest:
     """The job's request, once it is checked; raises what is wrong with it."""
     checked_name(file)
     one = await _vhost_of(from_, user, parts)
@@ -93,7 +108,7 @@ async def _chain_request(from_: int, to: int, file: str, user: User, parts: Serv
         raise BadRequestError(
             "these events are of two virtual hosts: no chain leads from one to the other"
         )
-    return parts.exports.request(one, from_, to, file, user.name)
+    return parts.exports.request(one, from_, to, file, user.name, via=via)
 
 
 async def _vhost_of(event_id: int, user: User, parts: Services) -> str:
@@ -147,9 +162,10 @@ async def _visible_export(from_: int, to: int, file: str, user: User, parts: Ser
     try:
         export = await asyncio.to_thread(parts.exports.get, from_, to, file)
     except NotFoundError:
-        request = await _chain_request(from_, to, file, user, parts)
-        if parts.jobs.doing(request) is not None:
-            raise ConflictError(f"{file} is being made") from None
+        for via in Via:
+            request = await _chain_request(from_, to, file, user, parts, via)
+            if parts.jobs.doing(request) is not None:
+                raise ConflictError(f"{file} is being made") from None
         raise
     user.must_see(export.vhost, "export")
     return export

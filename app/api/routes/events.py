@@ -11,7 +11,6 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from app.api.answers import Heavy, encoded_answer, events_answer
 from app.api.causality import (
     CLOCK_ALONE,
-    ORDERED,
     certainty,
     comparison,
     deliveries_view,
@@ -32,6 +31,7 @@ from app.errors import NotFoundError
 from app.stored.causality import Walk
 from app.stored.pages import Sort
 from itc import compare
+from model.answers import ORDERED
 from model.event import EVERYTHING, NOTHING_LARGE, Event, Large
 from model.gaps import Gap
 from model.sound import Soundness

@@ -27,12 +27,11 @@ from app.api.schemas.events import MatchWord, TypeWord
 from app.api.signin.auth import User
 from app.api.views import large_of
 from app.errors import BadRequestError
-from app.stored.causality import Via
 from app.stored.filters import HEADER, EventFilter
 from app.stored.pages import Sort
 from model.event import SHOWN, Large
 from model.times import microseconds_of
-from model.words import EventType, Match
+from model.words import EventType, Match, Via
 
 _ISO_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _LOST_PLUS = re.compile(r"(?<=[0-9]) ([0-9]{2}:?[0-9]{2})$")

@@ -8,10 +8,10 @@ from pydantic import Field
 
 from app.api.schemas.common import Certainty, Model, names_of
 from app.api.schemas.events import Event, EventColumns
-from app.stored.causality import Via
 from app.stored.deliveries import CopyState
 from itc import Relation
-from model.words import LinkKind
+from model.answers import Answer
+from model.words import LinkKind, Via
 
 RelationWord = Annotated[str, names_of(Relation)]
 ViaWord = Annotated[str, names_of(Via)]
@@ -65,9 +65,7 @@ class Comparison(Certainty):
     vhost: str
     relation: RelationWord
     sentence: str
-    answer: Literal["caused", "may have", "cannot have", "unknown"] = Field(
-        description="Whether the earlier of the two had a part in the later."
-    )
+    answer: Answer = Field(description="Whether the earlier of the two had a part in the later.")
     path: list[Step] | None = Field(
         description="A shortest way of messages and links from the earlier to the later."
     )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.api.schemas.causality import RelationWord
+from app.api.schemas.causality import RelationWord, ViaWord
 from app.api.schemas.common import Certainty, Model, Time
+from model.answers import Answer
 
 
 class Plan(BaseModel):
@@ -26,7 +27,12 @@ class ChainSummary(Certainty):
     vhost: str
     from_: int = Field(alias="from")
     to: int
+    via: ViaWord
     relation: RelationWord
+    answer: Answer = Field(
+        description="Whether messages and links lead from the earlier of the two to the later."
+    )
+    sentence: str
     file: str | None
     location: str | None
     format: str | None

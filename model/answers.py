@@ -1,0 +1,71 @@
+"""Whether one event had a part in another: in a word, and in a sentence.
+
+The service says it of two events, Spark of the chain between them.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple, TypeAlias
+
+from itc import Relation
+from model.words import Via
+
+Answer: TypeAlias = Literal["caused", "may have", "cannot have", "unknown"]
+
+ORDERED = frozenset({Relation.before, Relation.after})
+
+_SENTENCES = {
+    Relation.before: "event {a} happened before event {b}, and may have influenced it",
+    Relation.after: "event {a} happened after event {b}, and may have been influenced by it",
+    Relation.equal: "event {a} is event {b}",
+    Relation.concurrent: "events {a} and {b} are concurrent: neither can have influenced the other",
+}
+_CAUSED = {
+    Relation.before: "event {a} caused event {b}, {how}",
+    Relation.after: "event {a} was caused by event {b}, {how}",
+}
+_AS_KNOWN = (
+    "events {a} and {b} are concurrent as far as is known, but {why},"
+    " so there may be a path that was not recorded"
+)
+_MISSING = "messages may be missing between them"
+_DOUBTFUL = "some participants may be parts of one program"
+
+_NOT_EVIDENT = {
+    Relation.before: "event {a} may have caused event {b}, but {what} says so",
+    Relation.after: "event {a} may have been caused by event {b}, but {what} says so",
+}
+_EVIDENCE = {
+    Via.links: "no link or message",
+    Via.conversation: "no link, message or conversation",
+}
+
+
+class Said(NamedTuple):
+    """A word, and the sentence."""
+
+    answer: Answer
+    sentence: str
+
+
+def said_of(
+    a: int, b: int, relation: Relation, how: str | None, *, complete: bool, sound: bool
+) -> Said:
+    """Whether the earlier of two events had a part in the later.
+
+    ``relation`` is that of a to b. ``how`` says how messages and links lead from one to the other,
+    and is None if they do not.
+    """
+    if relation in ORDERED and how is not None:
+        return Said("caused", _CAUSED[relation].format(a=a, b=b, how=how))
+    whys = [_MISSING] * (not complete) + [_DOUBTFUL] * (not sound)
+    if relation is Relation.concurrent and whys:
+        return Said("unknown", _AS_KNOWN.format(a=a, b=b, why=" and ".join(whys)))
+    # Nothing causes itself, either.
+    answer: Answer = "may have" if relation in ORDERED else "cannot have"
+    return Said(answer, _SENTENCES[relation].format(a=a, b=b))
+
+
+def not_evident(a: int, b: int, relation: Relation, via: Via) -> str:
+    """What is said of two ordered events where nothing evident leads from one to the other."""
+    return _NOT_EVIDENT[relation].format(a=a, b=b, what=_EVIDENCE[via])

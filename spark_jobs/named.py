@@ -1,0 +1,55 @@
+"""The causes that a publish names, as the column ``links`` holds them: JSON, or nothing."""
+
+from __future__ import annotations
+
+import json
+from typing import NamedTuple, TypeAlias
+
+from model.words import LinkKind
+
+Row: TypeAlias = tuple[int, str, int, int | None, int | None, int | None, int | None]
+
+
+class Named(NamedTuple):
+    """A cause, and the rule and the kind of the link to it.
+
+    Where it stands is None once the store has it no more. ``recorded_at`` in µs.
+    """
+
+    cause: int
+    rule: str
+    kind: LinkKind
+    participant: int | None = None
+    height: int | None = None
+    seq: int | None = None
+    recorded_at: int | None = None
+
+    @property
+    def is_placed(self) -> bool:
+        """Whether it is known where it stands."""
+        return self.participant is not None
+
+    def to_json(self) -> dict[str, int | str]:
+        """The link as exports show it."""
+        return {"cause": self.cause, "rule": self.rule, "kind": self.kind.name}
+
+    def __str__(self) -> str:
+        return f"{self.cause} ({self.kind.name}, named by {self.rule})"
+
+
+def named_in(text: str | None) -> list[Named]:
+    """The causes by id, and then by rule."""
+    rows = parsed(text) if text else []
+    found = (Named(row[0], row[1], LinkKind(row[2]), *row[3:]) for row in rows)
+    return sorted(found, key=lambda each: (each.cause, each.rule))
+
+
+def text_of(causes: list[Named]) -> str | None:
+    """The column's text."""
+    return json.dumps(causes) if causes else None
+
+
+def parsed(text: str) -> list[Row]:
+    """The rows as they stand, in no order."""
+    rows: list[Row] = json.loads(text)
+    return rows

@@ -1,0 +1,202 @@
+"""What is evident between two events, found by going from event to event through the index.
+
+The driver goes from both ends at once, a step at a time, and always on from the end from which
+fewer events were reached so far: a statement or a few for each step, whatever the store's size.
+Once one side is complete, whatever lies between the ends is in it. So this costs what the smaller
+side does, which is near the answer: a request has few causes, however many effects its consumers'
+other messages have. Joins in Spark would read the whole span once for each step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from typing import Literal, TypeAlias
+
+import pyarrow as pa
+
+from model.words import IS_CONVERSATION, EventType, LinkKind, Via
+from spark_jobs.columns import restore, select
+from spark_jobs.database import Connection
+from spark_jobs.following import Span
+from spark_jobs.history import chunks
+from spark_jobs.spans import columns_for, span_of
+
+# Ids in one statement.
+CHUNK = 2_000
+# A walk that reaches more events from either end, or takes more steps, costs more than reading the
+# span: a step takes about as long as reading 100 events of it.
+MOST_REACHED = 100_000
+MOST_STEPS = 2_000
+# Chains by clocks say, too, whether the one event caused the other: that must not cost much more.
+MOST_REACHED_TO_TELL = 10_000
+
+# Towards effects, or towards causes.
+Direction: TypeAlias = Literal[1, -1]
+
+_NAMES = f"g.kind <> {int(LinkKind.conversation)} AND NOT e.quiet"
+_SHARES = f"(s.roles & {IS_CONVERSATION}) <> 0 AND NOT e.quiet"
+
+
+class TooFarError(Exception):
+    """A walk reached its bound."""
+
+
+class Ways:
+    """The walk between two events of a trace, which holds both and all ids between."""
+
+    def __init__(self, connection: Connection, trace: int, ends: tuple[int, int], via: Via) -> None:
+        self._connection = connection
+        self._trace = trace
+        self._ends = ends
+        self._via = via
+
+    def between(self, most: int | None = MOST_REACHED) -> Span | None:
+        """Events among which are all that lie between the ends; None if no way leads there.
+
+        Raises `TooFarError` where that takes more than ``most`` events or `MOST_STEPS`.
+        """
+        *_, side = self._gone(self._sides(), most)
+        return self._span(side.reached) if self._ends[side.towards == 1] in side.reached else None
+
+    def lead(self, most: int | None = MOST_REACHED_TO_TELL) -> bool:
+        """Whether a way leads from one end to the other; raises as `between`."""
+        sides = self._sides()
+        for side in self._gone(sides, most):
+            other = sides[side is sides[0]]
+            if not side.level.isdisjoint(other.reached):
+                return True
+        return False
+
+    def _sides(self) -> tuple[_Side, _Side]:
+        first, last = self._ends
+        return (
+            _Side(self._connection, self._trace, last, first, self._via, -1),
+            _Side(self._connection, self._trace, first, last, self._via, 1),
+        )
+
+    def _gone(self, sides: tuple[_Side, _Side], most: int | None) -> Iterator[_Side]:
+        """The side that took each step, up to when one is complete."""
+        steps = 0
+        while True:
+            side = min(sides, key=lambda each: len(each.reached))
+            side.step(most)
+            steps += 1
+            if most is not None and (len(side.reached) > most or steps > MOST_STEPS):
+                raise TooFarError
+            yield side
+            if side.is_complete:
+                return
+
+    def _span(self, ids: Collection[int]) -> Span:
+        return span_of(self._read(sorted(ids)), self._via)[0]
+
+    def _read(self, ids: Iterable[int]) -> Iterator[pa.RecordBatch]:
+        columns = columns_for(self._via)
+        statement = select(columns, self._connection.database.dialect)
+        for some in chunks(ids, CHUNK):
+            listed = _listed(some)
+            sql = f"{statement} WHERE e.id IN ({listed}) ORDER BY e.id"
+            for raw in self._connection.query(sql):
+                if raw.num_rows:  # SQLite's driver makes up the types of no rows
+                    yield restore(raw, columns)
+
+
+class _Side:
+    """What was reached from one end, up to the other's id."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        trace: int,
+        start: int,
+        bound: int,
+        via: Via,
+        towards: Direction,
+    ) -> None:
+        self.towards = towards
+        self.reached = {start}
+        self.level = {start}
+        self._connection = connection
+        self._trace = trace
+        self._bound = bound
+        self._converses = via is Via.conversation
+        # Of a participant and a conversation: the nearest event that led there.
+        self._begun: dict[tuple[int, bytes], int] = {}
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing more can be reached."""
+        return not self.level
+
+    def step(self, most: int | None) -> None:
+        """Go on from what was reached last, to not much more than ``most`` events in all."""
+        found: set[int] = set()
+        for some in chunks(sorted(self.level), CHUNK):
+            found |= self._ids(self._evident(_listed(some)), most)
+            if self._converses:
+                for parts in chunks(self._parts(_listed(some)), CHUNK):
+                    found |= self._ids(self._later(parts), most)
+        self.level = found - self.reached
+        self.reached |= self.level
+
+    def _ids(self, sql: str, most: int | None) -> set[int]:
+        limit = "" if most is None else f" LIMIT {most + 1}"
+        return {row["id"] for row in self._connection.rows(sql + limit)}
+
+    def _evident(self, ids: str) -> str:
+        """The query for what messages and links lead to from there."""
+        if self.towards == 1:
+            return (
+                f"SELECT e.id FROM events e WHERE e.cause_id IN ({ids}) AND e.id <= {self._bound}"
+                " AND NOT e.quiet UNION SELECT g.effect_id"
+                " FROM edges g JOIN events e ON e.id = g.effect_id"
+                f" WHERE g.trace_id = {self._trace} AND g.cause_id IN ({ids})"
+                f" AND g.effect_id <= {self._bound} AND {_NAMES}"
+            )
+        return (
+            f"SELECT e.cause_id AS id FROM events e WHERE e.id IN ({ids})"
+            f" AND e.cause_id >= {self._bound} AND NOT e.quiet UNION SELECT g.cause_id"
+            " FROM edges g JOIN events e ON e.id = g.effect_id"
+            f" WHERE g.effect_id IN ({ids}) AND g.cause_id >= {self._bound} AND {_NAMES}"
+        )
+
+    def _parts(self, ids: str) -> Iterator[tuple[int, bytes, int, int]]:
+        """What is still to be read of conversations: (participant, conversation, after, before)."""
+        leads = EventType.received if self.towards == 1 else EventType.published
+        rows = self._connection.rows(
+            "SELECT s.event_id, e.participant, s.key FROM keys s JOIN events e ON e.id = s.event_id"
+            f" WHERE s.trace_id = {self._trace} AND s.event_id IN ({ids})"
+            f" AND e.type = {int(leads)} AND {_SHARES}"
+        )
+        rows.sort(key=lambda row: self.towards * row["event_id"])
+        for row in rows:
+            part, event = (row["participant"], row["key"]), row["event_id"]
+            begun = self._begun.get(part, self._bound + self.towards)
+            if self.towards * event < self.towards * begun:
+                self._begun[part] = event
+                yield (*part, min(event, begun), max(event, begun))
+
+    def _later(self, parts: list[tuple[int, bytes, int, int]]) -> str:
+        """The query for what conversations lead to in these parts."""
+        follows = EventType.published if self.towards == 1 else EventType.received
+        asked = ", ".join(
+            f"({participant}, {self._blob(key)}, {after}, {before})"
+            for participant, key, after, before in parts
+        )
+        # SQLite keeps the order of a CROSS JOIN: parts outside, their events inside.
+        return (
+            f"WITH asked (participant, part, low, high) AS (VALUES {asked})"
+            " SELECT DISTINCT e.id FROM asked CROSS JOIN keys s JOIN events e ON e.id = s.event_id"
+            f" WHERE s.trace_id = {self._trace} AND s.key = asked.part"
+            " AND s.event_id > asked.low AND s.event_id < asked.high"
+            f" AND e.participant = asked.participant AND e.type = {int(follows)} AND {_SHARES}"
+        )
+
+    def _blob(self, key: bytes) -> str:
+        if self._connection.database.dialect == "sqlite":
+            return f"x'{key.hex()}'"
+        return f"'\\x{key.hex()}'::bytea"
+
+
+def _listed(ids: Iterable[int]) -> str:
+    return ", ".join(map(str, ids))
