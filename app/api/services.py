@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated
 
@@ -23,6 +23,7 @@ from app.jobs.topologies import Topologies
 from app.settings import Settings
 from app.traces.connectionwatch import WatchState
 from app.traces.registry import TraceRegistry
+from app.tracker.links import BUILT_IN, TraceRule, of_all
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,7 @@ class Services:
 
     ``connections`` says whether the broker announces connections.
     ``budget`` is of the bytes of large answers that may be in memory.
+    ``link_rules`` are those that hold in all virtual hosts.
     ``stopping`` is set when the service is asked to stop: streams end then, so that nobody
     waits for them.
     """
@@ -50,6 +52,7 @@ class Services:
     topologies: Topologies
     archives: Archives
     readiness: Readiness
+    link_rules: Sequence[TraceRule] = of_all(BUILT_IN)
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
 
 
