@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import secrets
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
@@ -54,6 +54,7 @@ from app.traces.retention import Retention
 from app.traces.running import RunningTrace
 from app.traces.spanwatch import SpanBounds, SpanWatch
 from app.tracker import Bounds
+from app.tracker.links import Rule, merged
 from model.exports import Quota
 
 log = logging.getLogger(__name__)
@@ -114,7 +115,8 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
     """Open everything behind the routes; close it in reverse order."""
     service = secrets.token_hex(8)
     async with AsyncExitStack() as stack:
-        store = await _open_store(settings, service, stack)
+        pipeline = _pipeline(settings)
+        store = await _open_store(settings, service, stack, pipeline.found_by)
         closing = Closing(settings.shutdown_seconds, store)
         stack.push_async_callback(closing.end)
         stack.push_async_callback(store.close)
@@ -123,8 +125,8 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         watch = _watch_connections(stack, settings, store, management)
         spans, intake = _spans(stack, settings, store)
         archives = Archives(settings.archives)
-        registry = _registry(stack, settings, store, management, service)
-        jobs = _jobs(settings, store, registry, archives)
+        registry = _registry(stack, settings, store, management, pipeline, service)
+        jobs = _jobs(settings, store, registry, archives, pipeline.link_rules)
         folder = await asyncio.to_thread(folder_id, settings.exports)
         claims = Claims(
             store.services,
@@ -170,6 +172,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             readiness=Readiness(database=store.ping, broker=management.vhosts),
             spans=intake,
             resolved=spans,
+            link_rules=pipeline.rules_of_all,
             stopping=closing.stopping,
         )
 
@@ -212,6 +215,7 @@ def _registry(
     settings: Settings,
     store: Store,
     management: ManagementApi,
+    pipeline: PipelineSettings,
     service: str,
 ) -> TraceRegistry:
     """The traces, in processes of their own if so set."""
@@ -223,7 +227,7 @@ def _registry(
         elsewhere = processes.run
     source = _source(settings, store, management, service)
     introductions = _introductions(settings, store, management)
-    return TraceRegistry(store, source, _pipeline(settings), elsewhere, introductions, service)
+    return TraceRegistry(store, source, pipeline, elsewhere, introductions, service)
 
 
 @asynccontextmanager
@@ -246,18 +250,31 @@ async def open_capture(
 
 @asynccontextmanager
 async def open_restamping(
-    settings: Settings, trace_id: int, rules: Rules, report: Report
+    settings: Settings,
+    trace_id: int,
+    rules: Rules,
+    report: Report,
+    links: tuple[Rule, ...] | None = None,
 ) -> AsyncIterator[Restamping]:
-    """Open what a process that restamps a trace needs."""
+    """Open what a process that restamps a trace needs.
+
+    With ``links``, the rules of all virtual hosts, messages are read again, by the trace's own too.
+    """
+    pipeline = _pipeline(settings, links or ())
     store = await _open_store(settings)
     try:
+        if links is not None:
+            held = merged(pipeline.rules_of_all, await store.link_rules.own(trace_id))
+            rules = msgspec.structs.replace(rules, links=held)
         yield Restamping(
             store.restamps,
             trace_id,
             rules,
             report,
             shared_places=settings.shared_places,
-            assumed=_pipeline(settings).bounds.assumed,
+            assumed=pipeline.bounds.assumed,
+            named=pipeline.bounds.named,
+            found_by=pipeline.found_by,
         )
     finally:
         await store.close()
@@ -273,7 +290,10 @@ def web_folder() -> Path | None:
 
 
 async def _open_store(
-    settings: Settings, service: str | None = None, stack: AsyncExitStack | None = None
+    settings: Settings,
+    service: str | None = None,
+    stack: AsyncExitStack | None = None,
+    indexed_headers: Collection[str] | None = None,
 ) -> Store:
     """The store: of a service, which has a SQLite file for itself, or of one of its children."""
     url = settings.database.reveal()
@@ -288,7 +308,7 @@ async def _open_store(
         query_seconds=settings.query_seconds,
         searches=settings.searches,
         service=service,
-        indexed_headers=None if service is None else _pipeline(settings).rules.indexed,
+        indexed_headers=indexed_headers,
         traceparents=settings.otlp,
     )
 
@@ -327,7 +347,10 @@ def _introductions(settings: Settings, store: Store, management: ManagementApi) 
     )
 
 
-def _pipeline(settings: Settings) -> PipelineSettings:
+def _pipeline(settings: Settings, rules: tuple[Rule, ...] | None = None) -> PipelineSettings:
+    """How traces run; without ``rules`` of links the file that holds them is read."""
+    if rules is None:
+        rules = link_rules(settings.link_rules, built_in=settings.links)
     days = settings.retention_days
     return PipelineSettings(
         bounds=Bounds(
@@ -339,7 +362,7 @@ def _pipeline(settings: Settings) -> PipelineSettings:
             assumed=settings.assumed_participants,
             named=settings.named_events,
         ),
-        link_rules=link_rules(settings.link_rules, built_in=settings.links),
+        link_rules=rules,
         indexed_headers=settings.indexed_headers,
         batch_events=settings.batch_events,
         batch_seconds=settings.batch_seconds,
@@ -371,7 +394,11 @@ def _searches(settings: Settings, store: Store) -> Searches:
 
 
 def _jobs(
-    settings: Settings, store: Store, registry: TraceRegistry, archives: Archives
+    settings: Settings,
+    store: Store,
+    registry: TraceRegistry,
+    archives: Archives,
+    rules: tuple[Rule, ...],
 ) -> JobManager:
     remote, secret = settings.spark_remote, settings.spark_secret
     spark = SparkProcess(
@@ -381,7 +408,12 @@ def _jobs(
         memory=settings.spark_memory,
         secret=secret.get_secret_value() if secret else None,
     )
-    restamps = RestampProcess(msgspec.json.encode(settings.portable()), registry.paused, archives)
+    restamps = RestampProcess(
+        msgspec.json.encode(settings.portable()),
+        registry.paused,
+        archives,
+        link_rules=[rule.to_json() for rule in rules],
+    )
     return JobManager(
         store.jobs,
         Runners(spark, {RESTAMP: restamps}),

@@ -20,7 +20,11 @@ from app.garbage import tune_garbage_collection
 from app.main import open_restamping
 from app.settings import Settings
 from app.stored.restamps import Rules
+from app.tracker.links import Rule
 from model.jobs import Progress
+
+# An order may hold all rules of a file.
+ORDER_BYTES = 1 << 24
 
 
 class Order(msgspec.Struct, frozen=True):
@@ -30,6 +34,8 @@ class Order(msgspec.Struct, frozen=True):
     trace_id: int
     participant: str
     quiet: tuple[str, ...]
+    links: bool = False  # read the messages again, too
+    link_rules: list[dict[str, Any]] = []  # by the rules of all virtual hosts, and its own
 
 
 class Finish(msgspec.Struct, frozen=True):
@@ -40,7 +46,8 @@ class Finish(msgspec.Struct, frozen=True):
 
 async def _restamp(order: Order, settings: Settings, paused: asyncio.Future[int]) -> None:
     rules = Rules(order.participant, order.quiet)
-    async with open_restamping(settings, order.trace_id, rules, _tell) as restamping:
+    links = tuple(map(Rule.from_json, order.link_rules)) if order.links else None
+    async with open_restamping(settings, order.trace_id, rules, _tell, links) as restamping:
         await restamping.catch_up()
         _say("caught up")
         outcome = await restamping.finish(await paused)
@@ -68,7 +75,7 @@ async def _watch(orders: asyncio.StreamReader, paused: asyncio.Future[int]) -> N
 
 
 async def _main() -> None:
-    orders = asyncio.StreamReader(limit=1 << 20)
+    orders = asyncio.StreamReader(limit=ORDER_BYTES)
     loop = asyncio.get_running_loop()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(orders), sys.stdin)
     settings = Settings.model_validate(msgspec.json.decode(await orders.readline()))

@@ -24,6 +24,7 @@ from app.api.routes import (
     events,
     health,
     jobs,
+    links,
     live,
     metrics,
     restamp,
@@ -37,6 +38,7 @@ from app.settings import Settings
 
 ROUTERS = (
     traces.router,
+    links.router,
     events.router,
     live.router,
     chains.router,

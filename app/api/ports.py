@@ -11,11 +11,13 @@ from typing import Protocol
 from app.stored.causality import Path, Walk
 from app.stored.deliveries import Fate
 from app.stored.filters import EventFilter
+from app.stored.link_rules import HeldRule
 from app.stored.pages import EventPage, Found, Sort
 from app.stored.participants import Participant, VectorEntry
 from app.stored.quarantine import Quarantined
 from app.stored.spans import Handled, Span
 from app.stored.traces import Trace
+from app.tracker.links import Rule, TraceRule
 from model.event import EVERYTHING, Event, Large
 from model.gaps import Gap
 from model.sound import Soundness
@@ -123,6 +125,18 @@ class Aliases(Protocol):
     async def take_back(self, trace_id: int, number: int) -> None: ...
 
 
+class LinkRules(Protocol):
+    """The rules of links, of all traces (`app.store.link_rules`)."""
+
+    async def own(self, trace_id: int) -> Sequence[Rule]: ...
+    async def held(self, trace_id: int) -> Sequence[HeldRule]: ...
+    async def put(self, trace_id: int, rule: Rule, of_all: Sequence[TraceRule]) -> bool: ...
+    async def set(
+        self, trace_id: int, rules: Sequence[Rule], of_all: Sequence[TraceRule]
+    ) -> None: ...
+    async def remove(self, trace_id: int, name: str) -> None: ...
+
+
 class Quarantine(Protocol):
     """Trace messages that could not be read (`app.store.quarantine`)."""
 
@@ -159,6 +173,8 @@ class Store(Protocol):
     def participants(self) -> Participants: ...
     @property
     def aliases(self) -> Aliases: ...
+    @property
+    def link_rules(self) -> LinkRules: ...
     @property
     def quarantine(self) -> Quarantine: ...
     @property

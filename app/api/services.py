@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated
 
@@ -25,6 +25,7 @@ from app.settings import Settings
 from app.traces.connectionwatch import WatchState
 from app.traces.registry import TraceRegistry
 from app.traces.spanwatch import SpanWatch
+from app.tracker.links import BUILT_IN, TraceRule, of_all
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,7 @@ class Services:
     ``connections`` says whether the broker announces connections.
     ``budget`` is of the bytes of large answers that may be in memory.
     ``spans`` takes OpenTelemetry's, and ``resolved`` finds what they tell of; None where it is off.
+    ``link_rules`` are those that hold in all virtual hosts.
     ``stopping`` is set when the service is asked to stop: streams end then, so that nobody
     waits for them.
     """
@@ -53,6 +55,7 @@ class Services:
     topologies: Topologies
     archives: Archives
     readiness: Readiness
+    link_rules: Sequence[TraceRule] = of_all(BUILT_IN)
     spans: Intake | None = None
     resolved: SpanWatch | None = None
     stopping: asyncio.Event = field(default_factory=asyncio.Event)

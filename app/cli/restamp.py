@@ -27,6 +27,12 @@ def restamp(
         ),
     ] = None,
     quiet: Quiet = None,
+    links: Annotated[
+        bool,
+        typer.Option(
+            "--links", help="Read the messages again, too, by the rules of links that hold now."
+        ),
+    ] = False,
     wait: Wait = True,
     json: Json = False,
     url: Url = None,
@@ -34,17 +40,29 @@ def restamp(
 ) -> None:
     """Stamp the stored events of a virtual host anew, by other rules or by those it has.
 
-    The trace goes on, and pauses at the end. Events keep their ids and causes.
+    The trace goes on, and pauses at the end. Events keep their ids and causes, and their links
+    unless the messages are read again.
     """
     client = Client.from_environment(url, user)
-    job = submit(client, "/itc_db/restamp", rules(participant, quiet), vhost=vhost)
+    wish = rules(participant, quiet)
+    if links:
+        wish = {**(wish or {}), "links": True}
+    job = submit(client, "/itc_db/restamp", wish, vhost=vhost)
     if not wait:
         return say_job(job, json)
     summary = followed(client, job)
     if json:
         return as_json(summary)
     assumed = f", {summary['assumed']} of them assumed" if summary["assumed"] else ""
-    return say(
+    say(
         f"{printable(vhost)}: {summary['events']} events restamped, with"
         f" {summary['participants']} participants by {summary['participant']}{assumed}"
     )
+    if summary["edges"] is not None:
+        say(f"  {summary['edges']} links")
+    if summary["cut"]:
+        say(
+            f"  {summary['cut']} messages are not stored whole (ITC_PAYLOAD_MAX_BYTES): rules that"
+            " look into bodies did not read them"
+        )
+    return None

@@ -39,6 +39,7 @@ class RestampProcess:
         settings: the service's, as one line of JSON, for the process's stdin.
         pause: has a virtual host's trace pause meanwhile, and says its epoch.
         archives: what is archived cannot be restamped.
+        link_rules: those of all virtual hosts, for jobs that read messages again.
         command: what to start; tests start something else.
     """
 
@@ -48,11 +49,14 @@ class RestampProcess:
         pause: Callable[[str], AbstractAsyncContextManager[int]],
         archives: Archives,
         command: Sequence[str] = (sys.executable, "-m", MODULE),
+        *,
+        link_rules: Sequence[Json] = (),
     ) -> None:
         self._settings = settings
         self._pause = pause
         self._archives = archives
         self._command = command
+        self._link_rules = [*link_rules]
 
     async def run(self, job_id: int, kind: str, work: Json, report: Report) -> Json:
         """Run one job to its end, and return its result; cancelling kills its process.
@@ -71,7 +75,8 @@ class RestampProcess:
 
     async def _attend(self, child: Child[Answer], work: Json, report: Report) -> Json:
         began = time.monotonic()
-        for line in (msgspec.Raw(self._settings), work):
+        order = {**work, "link_rules": self._link_rules} if work.get("links") else work
+        for line in (msgspec.Raw(self._settings), order):
             child.write(line)
         await _until("caught up", child, report, "nothing has changed, so ask again")
         replayed = time.monotonic()
@@ -90,10 +95,19 @@ class RestampProcess:
 
 
 def restamp_request(
-    vhost: str, trace_id: int, policy: str, quiet: Sequence[str], owner: str
+    vhost: str,
+    trace_id: int,
+    policy: str,
+    quiet: Sequence[str],
+    owner: str,
+    *,
+    links: bool = False,
 ) -> JobRequest:
-    """The job that restamps a virtual host's trace by these rules."""
-    shown: Json = {"vhost": vhost, "participant": policy, "quiet": list(quiet)}
+    """The job that restamps a virtual host's trace by these rules.
+
+    With ``links`` it also reads the messages again, by the rules of links that hold when it begins.
+    """
+    shown: Json = {"vhost": vhost, "participant": policy, "quiet": list(quiet), "links": links}
     return JobRequest(
         kind=KIND,
         vhost=vhost,

@@ -10,7 +10,7 @@ import msgspec
 from sqlalchemy import Executable, bindparam, case, delete, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from app.store import keys, quarantine, rows, tables
+from app.store import keys, link_rules, quarantine, rows, tables
 from app.store.aliases import with_aliases
 from app.store.engine import Database, Dialect
 from app.store.leases import lock_trace
@@ -73,6 +73,8 @@ class Batches(Subject):
             await _note_times(connection, dialect, ids, batch.events)
         await _store_checkpoint(connection, dialect, trace_id, batch)
         await quarantine.add(connection, trace_id, batch.unreadable, bounds.quarantine_max)
+        if batch.link_rules is not None:
+            await link_rules.hold(connection, trace_id, batch.link_rules, ids[0] if ids else None)
         await connection.execute(
             update(tables.traces)
             .where(tables.traces.c.id == trace_id)

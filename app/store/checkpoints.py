@@ -10,7 +10,7 @@ from sqlalchemy import Select, and_, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import NotFoundError
-from app.store import tables
+from app.store import link_rules, tables
 from app.store.subject import Subject, reads
 from app.tracker.events import (
     ChannelState,
@@ -74,6 +74,8 @@ class Checkpoints(Subject):
             last_event_id=last_event_id,
             recorded_at=recorded_at,
             named=await _named(connection, trace_id, named, references),
+            link_rules=tuple(each.rule for each in await link_rules.held(connection, trace_id)),
+            own_rules=tuple(await link_rules.own(connection, trace_id)),
         )
 
 

@@ -1,30 +1,33 @@
 """Restamping: new stamps beside the old ones, which take their place in one transaction.
 
-New stamps are put aside in a table of their own while the trace goes on. Until they take their
-place nothing that is stored changes, so whatever breaks off leaves the old; what is then left in
-that table is removed before the next restamp.
+New stamps are put aside in tables of their own while the trace goes on, and what the messages say
+of their causes with them, if these are read again. Until they take their place nothing that is
+stored changes, so whatever breaks off leaves the old; what is then left in those tables is removed
+before the next restamp.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Sequence
+from typing import Any
 
 import msgspec
-from sqlalchemy import bindparam, delete, func, insert, select, text, true, update
+from sqlalchemy import Column, Table, bindparam, delete, func, insert, select, text, true, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import ConflictError
-from app.store import tables
+from app.store import link_rules, tables
 from app.store.aliases import with_aliases
 from app.store.leases import lock_trace
 from app.store.retention import note_first_events
+from app.store.rows import Row, roles_of
 from app.store.spans import Spans
 from app.store.subject import Subject, reads, writes
 from app.stored.restamps import Progress, Rules, Standing
 from app.tracker.events import Reference
 from app.tracker.records import Channel
-from app.tracker.restamp import Incarnation, NewStamp, Restamped, StoredEvent
+from app.tracker.restamp import Incarnation, NewStamp, Restamped, StoredEvent, StoredMessage
 
 # How many names or ids one query looks up: both databases bound a query's parameters.
 CHUNK = 500
@@ -32,11 +35,30 @@ CHUNK = 500
 SPAN = 50_000
 
 _new = tables.restamped.c
-_MOVED = text(
+_SET = (
     "UPDATE events SET participant = new.participant + :offset, seq = new.seq,"
     " lamport = new.lamport, height = new.height, clock = new.clock, quiet = new.quiet"
+)
+_FROM = (
     " FROM restamped AS new WHERE new.event_id = events.id AND new.trace_id = :trace"
     " AND events.trace_id = :trace AND events.id BETWEEN :first AND :last"
+)
+_MOVED = text(_SET + _FROM)
+_MOVED_WITH_IDS = text(_SET + ", ids = new.ids" + _FROM)
+_KEYS_MOVED = (
+    text("DELETE FROM keys WHERE trace_id = :trace AND event_id BETWEEN :first AND :last"),
+    text(
+        "INSERT INTO keys (trace_id, event_id, key, roles)"
+        " SELECT trace_id, event_id, key, roles FROM restamped_keys"
+        " WHERE trace_id = :trace AND event_id BETWEEN :first AND :last"
+    ),
+    text("DELETE FROM edges WHERE trace_id = :trace AND effect_id BETWEEN :first AND :last"),
+)
+# Links from what retention has removed meanwhile are none.
+_EDGES_MOVED = text(
+    "INSERT INTO edges (trace_id, effect_id, cause_id, rule, kind)"
+    " SELECT trace_id, effect_id, cause_id, rule, kind FROM restamped_edges"
+    " WHERE trace_id = :trace AND effect_id BETWEEN :first AND :last AND cause_id >= :stored"
 )
 
 
@@ -67,10 +89,22 @@ class Restamps(Subject):
 
     @reads
     async def events(
-        self, connection: AsyncConnection, trace_id: int, *, after: int, limit: int
+        self,
+        connection: AsyncConnection,
+        trace_id: int,
+        *,
+        after: int,
+        limit: int,
+        messages: bool = False,
     ) -> list[StoredEvent]:
-        """The next events of a trace, by id."""
+        """The next events of a trace, by id; with their ``messages`` where these are read again."""
         its = tables.events.c
+        of_messages = (
+            its.routing_keys,
+            its.properties,
+            its.payload,
+            its.payload_bytes,
+        )
         query = (
             select(
                 its.id,
@@ -82,13 +116,16 @@ class Restamps(Subject):
                 its.routed_queues,
                 its.cause_id,
                 its.quiet,
+                *(of_messages if messages else ()),
             )
             .where(its.trace_id == trace_id, its.id > after)
             .order_by(its.id)
             .limit(limit)
         )
         rows = (await connection.execute(query)).all()
-        named = await _named(connection, trace_id, rows[0].id, rows[-1].id) if rows else {}
+        named = {}
+        if rows and not messages:
+            named = await _named(connection, trace_id, rows[0].id, rows[-1].id)
         return [
             StoredEvent(
                 row.id,
@@ -101,6 +138,7 @@ class Restamps(Subject):
                 row.cause_id,
                 row.quiet,
                 tuple(named.get(row.id, ())),
+                _message(row) if messages else None,
             )
             for row in rows
         ]
@@ -155,11 +193,10 @@ class Restamps(Subject):
     ) -> None:
         """Keep new stamps, those of consecutive events of a trace. May be repeated."""
         first, last = stamps[0].event_id, stamps[-1].event_id
-        await connection.execute(
-            delete(tables.restamped).where(
-                _new.event_id.between(first, last), _new.trace_id == trace_id
+        for table, event_id in _ASIDE:
+            await connection.execute(
+                delete(table).where(event_id.between(first, last), table.c.trace_id == trace_id)
             )
-        )
         rows = [
             (
                 new.event_id,
@@ -170,10 +207,14 @@ class Restamps(Subject):
                 new.height,
                 new.clock,
                 new.quiet,
+                b"".join(new.names.ids) if new.names.ids else None,
             )
             for new in stamps
         ]
-        await self.database.dialect.insert_many(connection, tables.restamped, rows)
+        dialect = self.database.dialect
+        await dialect.insert_many(connection, tables.restamped, rows)
+        await dialect.insert_many(connection, tables.restamped_keys, _key_rows(trace_id, stamps))
+        await dialect.insert_many(connection, tables.restamped_edges, _edge_rows(trace_id, stamps))
 
     @writes
     async def swap(
@@ -185,8 +226,10 @@ class Restamps(Subject):
         new: Restamped,
         report: Progress,
         epoch: int | None = None,
-    ) -> None:
+    ) -> int:
         """Have the new stamps, all put aside, take the place of the old.
+
+        Returns how many links there are now, if the messages were read again.
 
         Raises `ConflictError` if the trace is not as ``standing`` says any more, `LeaseLostError`
         if it was taken by another since ``epoch``.
@@ -208,21 +251,28 @@ class Restamps(Subject):
         )
         if changed.rowcount != 1:
             raise ConflictError("the trace has gone on while its new stamps took their place")
-        moved = 0
+        moved = edges = 0
         for first in (
             range(standing.first_id, standing.last_id + 1, SPAN) if standing.events else ()
         ):
             span = {"first": first, "last": first + SPAN - 1}
             done = await connection.execute(
-                _MOVED, {**span, "offset": new.offset, "trace": trace_id}
+                _MOVED if rules.links is None else _MOVED_WITH_IDS,
+                {**span, "offset": new.offset, "trace": trace_id},
             )
             moved += done.rowcount
+            if rules.links is not None:
+                edges += await _move_links(connection, trace_id, span, standing.first_id)
             report(moved)
         if moved != standing.events:
             raise ConflictError(f"{standing.events - moved} of the events have no new stamp")
         await _replace_participants(connection, trace_id, new)
         await _replace_channels(connection, trace_id, new)
         await note_first_events(connection, trace_id, standing.first_id)
+        if rules.links is not None:
+            first_id = standing.first_id or None
+            await link_rules.hold(connection, trace_id, rules.links, first_id, anew=True)
+        return edges
 
     async def settle_late(self, trace_id: int) -> int:
         """Look again which links the new clocks do not have; returns how many."""
@@ -235,8 +285,44 @@ class Restamps(Subject):
         last = (await connection.execute(select(func.max(some.c.event_id)))).scalar_one_or_none()
         if last is None:
             return False
-        await connection.execute(delete(tables.restamped).where(its, _new.event_id <= last))
+        for table, event_id in _ASIDE:
+            of_trace = true() if trace_id is None else table.c.trace_id == trace_id
+            await connection.execute(delete(table).where(of_trace, event_id <= last))
         return True
+
+
+# What is put aside, with the last table that a look for what is left over is about.
+_ASIDE: tuple[tuple[Table, Column[Any]], ...] = (
+    (tables.restamped_keys, tables.restamped_keys.c.event_id),
+    (tables.restamped_edges, tables.restamped_edges.c.effect_id),
+    (tables.restamped, _new.event_id),
+)
+
+
+async def _move_links(
+    connection: AsyncConnection, trace_id: int, span: dict[str, int], first_id: int
+) -> int:
+    """Replace the keys and links of some events; returns how many links there are now."""
+    for statement in _KEYS_MOVED:
+        await connection.execute(statement, {**span, "trace": trace_id})
+    moved = await connection.execute(_EDGES_MOVED, {**span, "trace": trace_id, "stored": first_id})
+    return moved.rowcount
+
+
+def _key_rows(trace_id: int, stamps: Sequence[NewStamp]) -> list[Row]:
+    return [
+        (new.event_id, key, trace_id, roles)
+        for new in stamps
+        for key, roles in roles_of(new.names).items()
+    ]
+
+
+def _edge_rows(trace_id: int, stamps: Sequence[NewStamp]) -> list[Row]:
+    return [
+        (new.event_id, edge.cause.id, edge.rule, trace_id, int(edge.kind))
+        for new in stamps
+        for edge in new.edges
+    ]
 
 
 async def _replace_participants(connection: AsyncConnection, trace_id: int, new: Restamped) -> None:
@@ -295,6 +381,16 @@ async def _named(
     for effect, cause in await connection.execute(query):
         named[effect].append(cause)
     return named
+
+
+def _message(row: Any) -> StoredMessage:
+    body = row.payload or b""
+    return StoredMessage(
+        _texts(row.routing_keys),
+        msgspec.json.decode(row.properties, type=dict[str, Any]),
+        body,
+        is_cut=len(body) < row.payload_bytes,
+    )
 
 
 def _texts(array: str | None) -> tuple[str, ...]:

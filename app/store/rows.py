@@ -15,6 +15,7 @@ import msgspec
 from app.store.tables import OF_EVENTS
 from app.stored.spans import context_of
 from app.tracker.events import ChannelState, Copy, Reference, StampedEvent
+from app.tracker.links.names import Key, Names
 from app.tracker.records import Record, Unreadable
 from model.event import Field
 from model.words import IS_CONVERSATION, IS_FOUND_BY, EventType
@@ -90,12 +91,17 @@ def key_rows(trace_id: int, events: Iterable[StampedEvent]) -> list[Row]:
     for event in events:
         names = event.names
         if names.conversations or names.found_by:
-            roles = dict.fromkeys(names.conversations, IS_CONVERSATION)
-            for key in names.found_by:
-                roles[key] = roles.get(key, 0) | IS_FOUND_BY
             event_id = event.reference.id
-            rows += [(trace_id, event_id, key, all_of) for key, all_of in roles.items()]
+            rows += [(trace_id, event_id, key, all_of) for key, all_of in roles_of(names).items()]
     return rows
+
+
+def roles_of(names: Names) -> dict[Key, int]:
+    """The keys that are stored of a message, and what each is to its event."""
+    roles = dict.fromkeys(names.conversations, IS_CONVERSATION)
+    for key in names.found_by:
+        roles[key] = roles.get(key, 0) | IS_FOUND_BY
+    return roles
 
 
 def edge_rows(trace_id: int, events: Iterable[StampedEvent]) -> list[Row]:

@@ -19,6 +19,7 @@ from app.store.engine import Database
 from app.store.gaps import Gaps
 from app.store.jobs import Jobs
 from app.store.leases import Leases
+from app.store.link_rules import LinkRules
 from app.store.migrate import check_schema
 from app.store.participants import Participants
 from app.store.quarantine import Quarantine
@@ -59,6 +60,7 @@ class Store:
         self.deliveries = Deliveries(database)
         self.participants = Participants(database)
         self.aliases = Aliases(database)
+        self.link_rules = LinkRules(database)
         self.connections = Connections(database)
         self.jobs = Jobs(database, clock, service)
         self.retention = Retention(database)

@@ -289,6 +289,29 @@ late_edges = Table(
     sqlite_with_rowid=False,
 )
 
+# The rules that the events of a trace are read by, in order of position, and from which event on.
+# Whoever runs the trace writes them, with the first batch that they were used for.
+link_rules = Table(
+    "link_rules",
+    metadata,
+    Column("trace_id", Integer, ForeignKey("traces.id"), primary_key=True),
+    Column("name", Text, primary_key=True),
+    Column("position", Integer, nullable=False),
+    Column("origin", Text, nullable=False),  # `app.tracker.links.Origin`
+    Column("rule", Text, nullable=False),  # JSON
+    Column("from_event_id", BigInteger, nullable=False),
+)
+
+# The rules that people have set for a trace, in order of position: whoever runs it takes them up.
+own_link_rules = Table(
+    "own_link_rules",
+    metadata,
+    Column("trace_id", Integer, ForeignKey("traces.id"), primary_key=True),
+    Column("name", Text, primary_key=True),
+    Column("position", Integer, nullable=False),
+    Column("rule", Text, nullable=False),  # JSON
+)
+
 # The fields whose values are among the keys, and from which event on: values of those before, and
 # of all other fields, are looked for in the events themselves.
 indexed_fields = Table(
@@ -362,6 +385,29 @@ restamped = Table(
     Column("height", BigInteger, nullable=False),
     Column("clock", LargeBinary, nullable=False),
     Column("quiet", Boolean, nullable=False),
+    Column("ids", LargeBinary, nullable=True),  # null, too, where messages are not read again
+)
+
+# The keys and links of the same events, where their messages are read again by other rules.
+restamped_keys = Table(
+    "restamped_keys",
+    metadata,
+    Column("event_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("key", LargeBinary, primary_key=True),
+    Column("trace_id", Integer, nullable=False),
+    Column("roles", SmallInteger, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+restamped_edges = Table(
+    "restamped_edges",
+    metadata,
+    Column("effect_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("cause_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("rule", Text, primary_key=True),
+    Column("trace_id", Integer, nullable=False),
+    Column("kind", SmallInteger, nullable=False),
+    sqlite_with_rowid=False,
 )
 
 jobs = Table(
@@ -423,10 +469,14 @@ __all__ = [
     "jobs",
     "keys",
     "late_edges",
+    "link_rules",
     "metadata",
+    "own_link_rules",
     "participants",
     "quarantine",
     "restamped",
+    "restamped_edges",
+    "restamped_keys",
     "services",
     "span_links",
     "spans",

@@ -7,12 +7,18 @@ from typing import TypeAlias
 
 import msgspec
 
+from app.tracker.links import TraceRule
+
 
 class Rules(msgspec.Struct, frozen=True):
-    """Who counts as a participant (`app.tracker.Policy`), and which traffic is quiet."""
+    """Who counts as a participant (`app.tracker.Policy`), and which traffic is quiet.
+
+    By ``links`` all messages are read again; None keeps the links that are stored.
+    """
 
     policy: str
     quiet: tuple[str, ...]
+    links: tuple[TraceRule, ...] | None = None
 
 
 class Standing(msgspec.Struct, frozen=True):

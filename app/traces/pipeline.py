@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from functools import lru_cache
 
 import msgspec
 
@@ -15,11 +17,11 @@ from app.traces.ports import Introducer, Source, TraceStore
 from app.traces.retention import Retention
 from app.traces.supervisor import Supervisor
 from app.tracker import Bounds, Places, Policy, Quiet, Restored, Tracker
-from app.tracker.links import BUILT_IN, Rule, Rules
+from app.tracker.links import BUILT_IN, Rule, Rules, TraceRule, of_all
 
 
 class PipelineSettings(msgspec.Struct, frozen=True):
-    """The bounds of a run; times in seconds."""
+    """The bounds of a run; times in seconds. ``link_rules`` hold in all virtual hosts."""
 
     bounds: Bounds = Bounds()
     batch_events: int = 2000
@@ -34,9 +36,18 @@ class PipelineSettings(msgspec.Struct, frozen=True):
     indexed_headers: tuple[str, ...] = ()
 
     @property
-    def rules(self) -> Rules:
-        """What messages name as their causes, and what they are found by."""
-        return Rules(self.link_rules, indexed=self.indexed_headers)
+    def found_by(self) -> frozenset[str]:
+        """The headers by which events are found, in all virtual hosts the same."""
+        return _found_by(self.link_rules, self.indexed_headers)
+
+    @property
+    def rules_of_all(self) -> tuple[TraceRule, ...]:
+        """The rules that hold in all virtual hosts."""
+        return of_all(self.link_rules)
+
+    def rules(self, held: Sequence[TraceRule]) -> Rules:
+        """What messages of a trace with these rules name, and what they are found by."""
+        return Rules((each.rule for each in held), found_by=self.found_by)
 
     async def restored(self, store: TraceStore, trace: Trace) -> Restored:
         """A trace's last checkpoint; raises `OutageError`."""
@@ -44,15 +55,23 @@ class PipelineSettings(msgspec.Struct, frozen=True):
         return await store.checkpoints.restore(trace.id, bounds.handovers, bounds.named)
 
     def tracker(self, trace: Trace, restored: Restored) -> Tracker:
-        """The trace's tracker, as of its checkpoint; raises `UnreadableCheckpointError`."""
+        """The trace's tracker, as of its checkpoint, by the rules of links that held then.
+
+        Raises `UnreadableCheckpointError`.
+        """
         return Tracker(
             Policy(trace.policy),
             self.bounds,
             restored,
             quiet=Quiet(trace.quiet),
             places=Places(self.shared_places),
-            rules=self.rules,
+            rules=self.rules(restored.link_rules),
         )
+
+
+@lru_cache(maxsize=4)
+def _found_by(rules: tuple[Rule, ...], indexed: tuple[str, ...]) -> frozenset[str]:
+    return Rules(rules, indexed=indexed).indexed
 
 
 class Ending(msgspec.Struct):

@@ -17,6 +17,7 @@ from app.stored.traces import Trace
 from app.traces.feed import Feed
 from app.traces.status import Snapshot
 from app.tracker import Channel, Checkpoint, Record, Reference, Restored, Unreadable
+from app.tracker.links import Rule
 from app.tracker.restamp import Incarnation, NewStamp, Restamped, StoredEvent
 from model.gaps import Gap
 from model.sound import Doubt
@@ -242,6 +243,12 @@ class Aliases(Protocol):
     async def learn(self, trace_id: int) -> int: ...
 
 
+class LinkRules(Protocol):
+    """The rules that people set for traces (`app.store.link_rules`)."""
+
+    async def own(self, trace_id: int) -> Sequence[Rule]: ...
+
+
 class TraceStore(Protocol):
     """The store as far as traces use it (`app.store.Store`)."""
 
@@ -265,6 +272,8 @@ class TraceStore(Protocol):
     def retention(self) -> Pruning: ...
     @property
     def aliases(self) -> Aliases: ...
+    @property
+    def link_rules(self) -> LinkRules: ...
 
 
 class RestampStore(Protocol):
@@ -272,7 +281,9 @@ class RestampStore(Protocol):
 
     async def clear(self, trace_id: int | None = None) -> None: ...
     async def standing(self, trace_id: int) -> Standing: ...
-    async def events(self, trace_id: int, *, after: int, limit: int) -> Sequence[StoredEvent]: ...
+    async def events(
+        self, trace_id: int, *, after: int, limit: int, messages: bool = False
+    ) -> Sequence[StoredEvent]: ...
     async def channels(self, trace_id: int, *, after: int) -> Sequence[tuple[int, Channel]]: ...
     async def incarnations(self, names: Collection[str]) -> Mapping[str, Sequence[Incarnation]]: ...
     async def clocks(self, trace_id: int, ids: Sequence[int]) -> Mapping[int, Reference]: ...
@@ -285,7 +296,7 @@ class RestampStore(Protocol):
         new: Restamped,
         report: Moved,
         epoch: int | None = None,
-    ) -> None: ...
+    ) -> int: ...
     async def settle_late(self, trace_id: int) -> int: ...
 
 

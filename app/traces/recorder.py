@@ -6,6 +6,7 @@ that it comes from. So what a run records, the tracker and the window, is what w
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
@@ -25,8 +26,11 @@ from app.tracker import (
     Unreadable,
     UnreadableCheckpointError,
 )
+from app.tracker.links import Rule, merged
 
 T = TypeVar("T")
+
+log = logging.getLogger(__name__)
 
 
 def unreadable_checkpoint(vhost: str) -> str:
@@ -46,6 +50,8 @@ class Recorder:
         self.epoch = epoch
         self.restored = restored
         self.tracker = settings.tracker(pipeline.trace, restored)
+        self.link_rules = restored.link_rules  # that the tracker goes by
+        self.are_rules_new = False  # and are to be stored
         self.window = Window(settings.prefetch, restored.window)
         self.last_event_id = restored.last_event_id
         ledger = Ledger.load(restored.ledger)
@@ -85,6 +91,21 @@ class Recorder:
         if token == self.sentinel:
             self.sentinel = None
 
+    def take_up(self, own: Sequence[Rule]) -> None:
+        """Have the tracker go by a virtual host's own rules of links, and those of all, from now.
+
+        They are stored with the next batch, which is the first that is read by them.
+        """
+        settings = self._pipeline.settings
+        wanted = merged(settings.rules_of_all, own)
+        if wanted != self.link_rules:
+            self.tracker.take_up(settings.rules(wanted))
+            self.link_rules, self.are_rules_new = wanted, True
+            log.info("trace of %r: other rules of links hold", self._pipeline.trace.vhost)
+            if excess := {rule.name for rule in own} - {each.rule.name for each in wanted}:
+                names = ", ".join(sorted(excess))
+                log.error("too many rules of links, so these do not hold: %s", names)
+
     def snapshot(
         self, standing: Standing, lag: int | None = None, remarks: Sequence[str] = ()
     ) -> Snapshot:
@@ -102,13 +123,15 @@ class Recorder:
 
     def batch(self, events: list[StampedEvent], unreadable: list[Unreadable]) -> Batch:
         """Make a batch, with the tracker and the window as they are now."""
-        self.is_ledger_new = False
+        rules = self.link_rules if self.are_rules_new else None
+        self.is_ledger_new = self.are_rules_new = False
         return Batch(
             events,
             self.tracker.checkpoint(),
             self.window.dump(),
             unreadable,
             ledger=self.ledger.dump(),
+            link_rules=rules,
         )
 
     async def append(self, batch: Batch) -> None:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import msgspec
 
 from app.errors import CheckpointError
 from app.stored.restamps import Rules, Standing
 from app.traces.ports import RestampStore
-from app.tracker import Places, Policy, Quiet, UnreadableCheckpointError
+from app.tracker import Bounds, Places, Policy, Quiet, UnreadableCheckpointError
+from app.tracker.links import Rules as LinkRules
 from app.tracker.restamp import Restamper, StoredEvent
 from model.jobs import Progress
 
 CHUNK = 2_000
+CHUNK_WITH_MESSAGES = 200  # each with as much of its body as is stored
 # So few events behind, the rest may wait for the pause.
 FEW = 5_000
 # Of 100 %: the rest is the swap.
@@ -21,11 +23,17 @@ REPLAY_PERCENT = 75.0
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What a restamped trace has: events, participants, and how many of these are assumed."""
+    """What a restamped trace has: events, participants, and how many of these are assumed.
+
+    If the messages were read again: how many ``edges`` there are, and how many of the messages are
+    ``cut``, so that rules that look into bodies did not read them.
+    """
 
     events: int
     participants: int
     assumed: int
+    edges: int | None = None
+    cut: int | None = None
 
 
 class Restamping:
@@ -40,13 +48,24 @@ class Restamping:
         *,
         shared_places: Sequence[str] = (),
         assumed: int,
+        named: int = Bounds().named,
+        found_by: Collection[str] = (),
     ) -> None:
+        """Have ``found_by`` be the headers by which events are found, if messages are read again.
+
+        The last ``named`` events that others may name are then remembered, as while a trace runs.
+        """
         self._store = store
         self._trace_id = trace_id
         self._rules = rules
         self._report = report
         self._restamper = Restamper(
-            Policy(rules.policy), Quiet(rules.quiet), Places(shared_places), assumed=assumed
+            Policy(rules.policy),
+            Quiet(rules.quiet),
+            Places(shared_places),
+            assumed=assumed,
+            rules=_link_rules(rules, found_by),
+            named=named,
         )
         self._last_id = self._last_key = self._done = 0
 
@@ -77,7 +96,7 @@ class Restamping:
             raise CheckpointError(
                 "the checkpoint of the trace cannot be read: first rabbitmq-itc trace reset"
             ) from error
-        await self._store.swap(
+        edges = await self._store.swap(
             self._trace_id,
             self._rules,
             standing,
@@ -87,7 +106,10 @@ class Restamping:
         )
         await self._store.settle_late(self._trace_id)
         assumed = sum(each.state.assumed for each in new.participants)
-        return Outcome(standing.events, len(new.participants), assumed)
+        outcome = Outcome(standing.events, len(new.participants), assumed)
+        if self._rules.links is None:
+            return outcome
+        return msgspec.structs.replace(outcome, edges=edges, cut=self._restamper.cut)
 
     async def tidy(self) -> None:
         """Remove what was put aside."""
@@ -107,7 +129,11 @@ class Restamping:
     async def _next(self) -> Sequence[StoredEvent]:
         """The next events, with all of their channels known."""
         while True:
-            events = await self._store.events(self._trace_id, after=self._last_id, limit=CHUNK)
+            messages = self._rules.links is not None
+            limit = CHUNK_WITH_MESSAGES if messages else CHUNK
+            events = await self._store.events(
+                self._trace_id, after=self._last_id, limit=limit, messages=messages
+            )
             if self._restamper.has_met(events):
                 return events
             # Newer than these events, so that theirs are among them; unless retention came between.
@@ -126,3 +152,9 @@ class Restamping:
 
     def _say(self, stage: str, percent: float, written: int = 0) -> None:
         self._report(Progress(stage, round(percent, 1), self._done, written))
+
+
+def _link_rules(rules: Rules, found_by: Collection[str]) -> LinkRules | None:
+    if rules.links is None:
+        return None
+    return LinkRules((each.rule for each in rules.links), found_by=found_by)

@@ -16,6 +16,7 @@ from app.errors import OutageError
 from app.traces.acquaintance import Acquaintance
 from app.traces.auditing import Auditor
 from app.traces.life import Standing
+from app.traces.linkwatch import LinkWatch
 from app.traces.monitor import MARKS_MISSING, Monitor
 from app.traces.pipeline import Ending, Pipeline
 from app.traces.ports import Stream
@@ -57,6 +58,7 @@ class Run:
         )
         self._monitor = Monitor(pipeline, recorder, stream, ending)
         self._auditor = Auditor(pipeline, recorder, stream, ending)
+        self._links = LinkWatch(pipeline, recorder)
         self._next_retention = time.monotonic()
         self._is_doubt_noted = False
 
@@ -85,7 +87,12 @@ class Run:
         """Run what goes on beside the consuming; ends only by a failure of any of it."""
         tasks = [
             asyncio.create_task(each)
-            for each in (self._monitor.watch(), self._monitor.mark(), self._auditor.watch())
+            for each in (
+                self._monitor.watch(),
+                self._monitor.mark(),
+                self._auditor.watch(),
+                self._links.watch(),
+            )
         ]
         try:
             await asyncio.gather(*tasks)
@@ -113,6 +120,7 @@ class Run:
                 held_back = self._stamper.is_holding
                 await self._acquaintance.meet(messages, held_back=held_back)
                 async with self._pipeline.turn:
+                    self._links.take_up()
                     prepared = self._stamper.prepare(messages, silent)
                 if storing is not None:
                     await storing

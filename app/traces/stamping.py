@@ -92,7 +92,7 @@ class Stamper:
         recorder.marks += len(marks)
         recorder.seen += Tally(len(digests) - delivered - uncounted, delivered)
         batch = None
-        if digests or events or recorder.is_ledger_new:
+        if digests or events or recorder.is_ledger_new or recorder.are_rules_new:
             recorder.window.confirm(self._stream.taken)
             recorder.window.add(digests, tag)
             batch = recorder.batch(events, unreadable)

@@ -9,6 +9,8 @@ from __future__ import annotations
 import msgspec
 
 from app.tracker.links.names import NO_NAMES, Edge, Key, Names
+from app.tracker.links.origins import TraceRule
+from app.tracker.links.rule import Rule
 from app.tracker.records import Channel, Record
 from itc import Stamp, unpack
 from model.words import Match
@@ -180,7 +182,8 @@ class Restored(msgspec.Struct):
     first, as many as the tracker asked for.
     The rest is for whoever feeds the tracker: the ``window`` and the ``ledger`` that came with the
     last batch, the last event's id (0 before the first) and when it was recorded (before the
-    first, when the trace was made).
+    first, when the trace was made); the ``link_rules`` in force, and those that its virtual host
+    is to have as its ``own_rules`` from now on.
     """
 
     state: bytes
@@ -193,3 +196,5 @@ class Restored(msgspec.Struct):
     last_event_id: int = 0
     recorded_at: int = 0
     named: list[NamedEvent] = []
+    link_rules: tuple[TraceRule, ...] = ()
+    own_rules: tuple[Rule, ...] = ()

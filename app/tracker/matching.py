@@ -16,7 +16,7 @@ causes is right, and only their order within equal messages is a guess.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Generic, TypeAlias, TypeVar
 
 from app.tracker.events import Copy, Handover, Reference
@@ -225,6 +225,13 @@ class Matcher:
         aged = self._handovers.get(self._next_handover - RECENT_HANDOVERS)
         if aged is not None and not aged.waiting:
             aged.rest()
+
+    def causes(self) -> Iterator[Reference]:
+        """Every publish that a later delivery may come from, some of them several times."""
+        for _, copy in self._copies.items():
+            yield copy.cause
+        for _, cause in self._handovers.items():
+            yield cause
 
     def forget_before(self, event_id: int) -> None:
         """Drop what refers to events with smaller ids, which retention has removed."""

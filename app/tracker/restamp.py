@@ -1,32 +1,47 @@
 """Stored events stamped anew, by other rules of who acts and of what is quiet.
 
-Nothing is matched again: causes, links, matches and types stay as they are stored. Ids are a linear
-extension of happens-before, so events are taken in the order of their ids; a received event whose
-cause is no longer stored joins nothing.
+Nothing is matched again: causes, matches and types stay as they are stored, and so do links, unless
+the messages are read again by other rules of links. Ids are a linear extension of happens-before,
+so events are taken in the order of their ids; a received event whose cause is no longer stored
+joins nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
 from app.tracker.events import ParticipantState, Reference
 from app.tracker.identity import Places, Policy
+from app.tracker.links.linker import Linker
+from app.tracker.links.names import NO_NAMES, Edge, Names
+from app.tracker.links.rules import Rules
 from app.tracker.participants import Participant, Participants
 from app.tracker.quiet import Quiet
 from app.tracker.records import Channel, Deliver, Publish, Record
-from app.tracker.tracker import encode_state, read_state
+from app.tracker.tracker import encode_state, found_alone, read_state
 from model.words import EventType
 
 # The broker's clock and ours differ, and ours says when a trace message arrived.
 CLOCKS_DIFFER = 1_000_000  # µs
 
 
+class StoredMessage(msgspec.Struct, frozen=True):
+    """An event's message, to be read again; of one that ``is_cut`` the body's end is not stored."""
+
+    routing_keys: tuple[str, ...]
+    properties: dict[str, Any]
+    body: bytes
+    is_cut: bool
+
+
 class StoredEvent(msgspec.Struct, frozen=True):
     """What of an event its stamp depends on.
 
-    ``cause`` is the id of the one that it received, ``named`` are those of what it names.
+    ``cause`` is the id of the one that it received, ``named`` are those of what it names; the
+    ``message`` is needed where that is to be found out again.
     """
 
     id: int
@@ -39,6 +54,7 @@ class StoredEvent(msgspec.Struct, frozen=True):
     cause: int | None
     quiet: bool
     named: tuple[int, ...] = ()
+    message: StoredMessage | None = None
 
     @property
     def joins(self) -> tuple[int, ...]:
@@ -47,7 +63,10 @@ class StoredEvent(msgspec.Struct, frozen=True):
 
 
 class NewStamp(msgspec.Struct, frozen=True):
-    """An event's new stamp; participants are numbered from 1 until the end."""
+    """An event's new stamp; participants are numbered from 1 until the end.
+
+    ``names`` and ``edges`` are what its message says if it was read again.
+    """
 
     event_id: int
     participant: int
@@ -56,6 +75,8 @@ class NewStamp(msgspec.Struct, frozen=True):
     height: int
     clock: bytes
     quiet: bool
+    names: Names = NO_NAMES
+    edges: tuple[Edge, ...] = ()
 
 
 class NewChannel(msgspec.Struct, frozen=True):
@@ -98,8 +119,21 @@ class Incarnation(msgspec.Struct, frozen=True):
 class Restamper:
     """Stamps the stored events of one trace."""
 
-    def __init__(self, policy: Policy, quiet: Quiet, places: Places, *, assumed: int) -> None:
-        """Have at most ``assumed`` participants for connections of which nothing is known."""
+    def __init__(
+        self,
+        policy: Policy,
+        quiet: Quiet,
+        places: Places,
+        *,
+        assumed: int,
+        rules: Rules | None = None,
+        named: int = 0,
+    ) -> None:
+        """Have at most ``assumed`` participants for connections of which nothing is known.
+
+        With ``rules`` of links each message is read again, and the last ``named`` that others may
+        name are remembered, as a tracker does.
+        """
         self._policy = policy
         self._quiet = quiet
         self._participants = Participants(policy, places, assumed=assumed)
@@ -114,6 +148,11 @@ class Restamper:
         self._recent: dict[int, Reference] = {}
         self._before: dict[int, Reference] = {}
         self._quiet_before = self._quiet_now = 0
+        self._read = self._read_cut = self._linker = None
+        if rules is not None:
+            self._read, self._read_cut = rules.read, rules.for_cut_bodies().read
+            self._linker = Linker(rules, named, self._participants.numbered, _none)
+        self.cut = 0  # messages read again of whose bodies only a part is stored
 
     def meet(self, channels: Iterable[tuple[int, Channel]]) -> list[str]:
         """Take in channels by their stored keys; returns connections to `introduce` before."""
@@ -142,7 +181,8 @@ class Restamper:
     def wanted(self, events: Sequence[StoredEvent]) -> list[int]:
         """The ids of causes whose new clocks are not at hand."""
         here = {event.id for event in events}
-        causes = {cause for event in events for cause in event.joins}
+        # What messages name, read again, is remembered with its clock.
+        causes = {cause for event in events for cause in self._joins(event)}
         return sorted(causes - here - self._recent.keys())
 
     def stamp(
@@ -174,6 +214,13 @@ class Restamper:
         for held in old.held:
             self._introduce(held.record.channel, held.at)
         old.totals.counters.quiet += self._quiet_now - self._quiet_before
+        if self._linker is not None:
+            old = msgspec.structs.replace(
+                old,
+                totals=msgspec.structs.replace(old.totals, links=self._linker.counts),
+                forgot_named=self._linker.has_forgotten,
+                young_rules={},
+            )
         new = msgspec.structs.replace(
             old,
             pool=participants.pool.dump(),
@@ -205,12 +252,20 @@ class Restamper:
 
     def _stamp(self, event: StoredEvent, known: Mapping[int, Reference]) -> NewStamp:
         key, participant = self._who(event)
-        quiet = self._quiet.covers(_record(event, self._channels[event.channel_key]))
+        record = _record(event, self._channels[event.channel_key])
+        quiet = self._quiet.covers(record)
         self._quiet_before += event.quiet
         self._quiet_now += quiet
-        joined = [] if quiet else [self._reference(each, known) for each in event.joins]
+        names = self._names_of(event, record, quiet=quiet)
+        edges: tuple[Edge, ...] = ()
+        if self._linker is not None and names.causes:
+            edges = self._linker.edges(names, participant)
+        joined = [] if quiet else [self._reference(each, known) for each in self._joins(event)]
+        joined += [edge.cause for edge in edges]
         reference = self._participants.advance(key, participant, None, filter(None, joined))
         reference.id = event.id
+        if self._linker is not None and names.ids:
+            self._linker.note(names, participant, reference, record, event.cause)
         participant.published += event.type == EventType.published
         self._recent[event.id] = reference
         self._last[event.channel_key] = event.id
@@ -223,7 +278,23 @@ class Restamper:
             participant.height,
             reference.packed,
             quiet,
+            names,
+            edges,
         )
+
+    def _joins(self, event: StoredEvent) -> tuple[int, ...]:
+        """What is stored of what an event comes right after, as far as that still counts."""
+        if self._linker is None:
+            return event.joins
+        return () if event.cause is None else (event.cause,)
+
+    def _names_of(self, event: StoredEvent, record: Record, *, quiet: bool) -> Names:
+        """What an event's message says by the new rules; nothing where it is not read again."""
+        if self._read is None or self._read_cut is None or event.message is None:
+            return NO_NAMES
+        self.cut += event.message.is_cut
+        names = (self._read_cut if event.message.is_cut else self._read)(record)
+        return found_alone(names) if quiet else names
 
     def _reference(self, event_id: int, known: Mapping[int, Reference]) -> Reference | None:
         return self._recent.get(event_id) or self._before.get(event_id) or known.get(event_id)
@@ -265,10 +336,20 @@ class Restamper:
 
 
 def _record(event: StoredEvent, channel: Channel) -> Record:
-    """As much of the record as quiet traffic is told by."""
+    """As much of the record as quiet traffic, or what it says of causes, is told by."""
+    said = event.message or _NO_MESSAGE
+    to = event.exchange, said.routing_keys
     if event.queue is None:
-        return Publish(channel, event.exchange, (), event.routed_queues, {}, b"")
-    return Deliver(channel, event.exchange, (), event.queue, False, {}, b"")
+        return Publish(channel, *to, event.routed_queues, said.properties, said.body)
+    return Deliver(channel, *to, event.queue, False, said.properties, said.body)
+
+
+_NO_MESSAGE = StoredMessage((), {}, b"", is_cut=False)
+
+
+def _none() -> int:
+    """No event was stamped before the rules held: they are the first's, too."""
+    return 0
 
 
 def _last_id(participant: Participant) -> int:

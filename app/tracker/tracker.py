@@ -81,6 +81,8 @@ class State(msgspec.Struct):
     time: int = 0  # the tracker's own; 0 in checkpoints from before it had one
     heard: int = 0  # and the clock's at that time
     forgot_named: bool = False
+    # Rules that hold since not long ago, and how many events there were before.
+    young_rules: dict[str, int] = {}
 
 
 encode_state = msgspec.msgpack.Encoder().encode
@@ -137,7 +139,9 @@ class Tracker:
         self._replies = Replies()
         self._suspicion = Suspicion()
         self._participants = Participants(policy, self._places, assumed=bounds.assumed)
-        self._linker = Linker(rules or Rules(()), bounds.named, self._numbered)
+        self._linker = Linker(
+            Rules(()) if rules is None else rules, bounds.named, self._numbered, self._stamped
+        )
         if restored is not None and restored.state:
             self._restore(restored)
 
@@ -244,6 +248,18 @@ class Tracker:
         """Say whether the broker traces the deliveries of direct replies; before 4.2 not."""
         self._replies.trace(on)
 
+    def take_up(self, rules: Rules) -> None:
+        """Read messages by other rules from now on, those too that wait in the reorder window.
+
+        What could be named until now still can, and by the keys that it was given.
+        """
+        self._linker.take_up(rules)
+        for cause in self._matcher.causes():  # as it is after a restart
+            cause.names = None
+        held = self._window.records()
+        self._window = ReorderWindow(span=self._window.span, most=self._bounds.reorder_held)
+        self._hold_again(held)
+
     def reorder(self, on: bool) -> None:
         """Switch the reorder window on or off; off, it releases what it holds at the next look."""
         self._window.span = self._span if on else 0
@@ -299,6 +315,7 @@ class Tracker:
                 time=self._time.now,
                 heard=self._time.heard,
                 forgot_named=self._linker.has_forgotten,
+                young_rules=self._linker.young,
                 decided=self._participants.decided(
                     {held.record.channel.connection for held in self._window.records()}
                 ),
@@ -321,15 +338,24 @@ class Tracker:
         self._participants.next_channel_key = state.next_channel_key
         self._participants.restore(restored.participants, restored.channels, state.decided)
         self._replies.restore(restored.channels)
-        self._linker.restore(state.totals.links, restored.named, has_forgotten=state.forgot_named)
+        self._linker.restore(
+            state.totals.links,
+            restored.named,
+            state.young_rules,
+            has_forgotten=state.forgot_named,
+        )
         self._suspicion.restore(restored.handovers)
         before = [held.at for held in state.held] + [copy.recorded_at for copy in restored.copies]
         self._time = Progress(state.time or max(before, default=0), state.heard)
-        for held in state.held:
-            # By the rules of now: their numbers may be others.
-            held = replace(held, names=self._linker.read(held.record))
+        self._hold_again(
+            held if state.time else replace(held, since=held.at) for held in state.held
+        )
+
+    def _hold_again(self, records: Iterable[Held]) -> None:
+        """Have records wait, each read by the rules of now."""
+        for held in records:
             name = self._participants.key_of(held.record.channel)
-            self._window.hold(name, held if state.time else replace(held, since=held.at))
+            self._window.hold(name, replace(held, names=self._linker.read(held.record)))
         for name in self._window.waiting():
             self._await(name)
 
@@ -400,7 +426,7 @@ class Tracker:
         said = names
         if quiet:
             self.counters.quiet += 1
-            names = _found_alone(names)
+            names = found_alone(names)
         edges = self._linker.edges(names, participant) if names.causes else ()
         joined = [edge.cause for edge in edges if not edge.was_known]
         reference = self._participants.advance(
@@ -446,13 +472,16 @@ class Tracker:
     def _numbered(self, number: int) -> Participant | None:
         return self._participants.numbered(number)
 
+    def _stamped(self) -> int:
+        return self.counters.published + self.counters.received
+
     def _count(self, match: Match) -> None:
         self.counters.received += 1
         if name := _COUNTED.get(match):
             setattr(self.counters, name, getattr(self.counters, name) + 1)
 
 
-def _found_alone(names: Names) -> Names:
+def found_alone(names: Names) -> Names:
     """What quiet traffic says: it can be found, and neither names nor is named."""
     return Names(found_by=names.found_by) if names.found_by else NO_NAMES
 

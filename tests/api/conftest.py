@@ -34,6 +34,7 @@ from app.store import Store
 from app.traces.connectionwatch import WatchState
 from app.traces.spanwatch import SpanBounds, SpanWatch
 from app.tracker import Record
+from app.tracker.links import BUILT_IN
 from model.exports import Quota
 from tests.api.fakes import Clock, FakeBroker, FakeSpark, FakeTraces
 from tests.api.story import Teller, open_store, tell_story
@@ -78,6 +79,7 @@ class World:
                 msgspec.json.encode(self.settings.portable()),
                 self.traces.paused,
                 Archives(self.settings.archives),
+                link_rules=[rule.to_json() for rule in BUILT_IN],
             )
             runner = Runners(self.spark, {"restamp": restamps})
             jobs = JobManager(store.jobs, runner, queue_limit=self.settings.job_queue)

@@ -6,9 +6,9 @@ import httpx
 import pytest
 
 from app.api.schemas.restamp import RestampSummary
-from app.tracker import Policy
+from app.tracker import Policy, Publish
 from tests.api.conftest import World
-from tests.api.story import BILLED, ORDERED, STRAY
+from tests.api.story import BILLED, ORDERED, SHOP, STRAY
 
 URL = "/itc_db/restamp"
 SLASH = {"vhost": "/"}
@@ -55,6 +55,38 @@ async def test_without_a_body_the_rules_stay(world: World, client: httpx.AsyncCl
     )
 
 
+async def test_messages_are_read_again_by_the_rules_that_hold_now(
+    world: World, client: httpx.AsyncClient
+) -> None:
+    def naming(headers: dict[str, str], body: str = "{}") -> Publish:
+        properties = {"message_id": headers.get("id"), "content_type": "application/json"}
+        given = {name: value for name, value in properties.items() if value is not None}
+        return Publish(SHOP, "", ("k",), (), {**given, "headers": headers}, body.encode())
+
+    first, by_header, by_body, cut = await world.tell(
+        naming({"id": "m1"}, '{"event": {"id": 1}}'),
+        naming({"causation_id": "m1"}),
+        naming({}, '{"caused_by": 1}'),
+        naming({"causation_id": "m1"}, f'{{"caused_by": 1, "more": "{"x" * 1_000}"}}'),
+    )
+    rule = {
+        "kind": "parent",
+        "child": "$message.payload#/caused_by",
+        "parent": "$message.payload#/event/id",
+    }
+    assert (await client.put("/itc_db/links/%2F/own", json=rule)).status_code == 201
+    kept = await client.put(URL, params=SLASH)
+    answer = await client.put(URL, params=SLASH, json={"links": True})
+    effects = await client.get(f"/itc_db/events/{first}/effects", params={"via": "links"})
+    listed = (await client.get("/itc_db/links", params=SLASH)).json()
+
+    assert (kept.json()["edges"], kept.json()["cut"]) == (None, None)
+    assert (answer.json()["edges"], answer.json()["cut"]) == (3, 1)
+    assert [each["id"] for each in effects.json()["items"]] == [by_header, by_body, cut]
+    assert listed[-1]["name"] == "own"
+    assert {(each["state"], each["from_event_id"]) for each in listed} == {("holds", 1)}
+
+
 async def test_quiet_traffic_is_chosen_anew(world: World, client: httpx.AsyncClient) -> None:
     answer = await client.put(URL, params=SLASH, json={"quiet": ["exchange:orders"]})
     event = (await client.get(f"/itc_db/events/{BILLED}")).json()
@@ -72,6 +104,7 @@ async def test_quiet_traffic_is_chosen_anew(world: World, client: httpx.AsyncCli
         ("/", {"quiet": ["queue:" + "x" * 301]}, 400),
         ("/", {"quiet": ["queue:a"] * 101}, 400),
         ("/", {"reset": True}, 400),
+        ("/", {"links": "some"}, 400),
         ("shop", {"participant": "host"}, 404),
         ("secret", {"participant": "host"}, 404),
     ],

@@ -22,6 +22,7 @@ SAME = "same"  # the answer is the same for everybody
 TRACE = "/itc_db/{vhost}/undefined/undefined/undefined"
 CHAIN = "/itc_db/undefined/{from}/{to}/{file}"
 ALIAS = "/itc_db/participants/{vhost}/{participant}"
+LINK_RULE = "/itc_db/links/{vhost}/{name}"
 ROUTES: dict[tuple[str, str], tuple[str, str, int | str]] = {
     ("PUT", TRACE): ("/itc_db/%2F/undefined/undefined/undefined", WRITE, 404),
     ("GET", TRACE): ("/itc_db/%2F/undefined/undefined/undefined", READ, 404),
@@ -31,6 +32,10 @@ ROUTES: dict[tuple[str, str], tuple[str, str, int | str]] = {
     ("GET", "/itc_db/participants"): ("/itc_db/participants?vhost=/", READ, 404),
     ("PUT", ALIAS): ("/itc_db/participants/%2F/1", WRITE, 404),
     ("DELETE", ALIAS): ("/itc_db/participants/%2F/1", WRITE, 404),
+    ("GET", "/itc_db/links"): ("/itc_db/links?vhost=/", READ, 404),
+    ("PUT", "/itc_db/links"): ("/itc_db/links?vhost=/", WRITE, 404),
+    ("PUT", LINK_RULE): ("/itc_db/links/%2F/mine", WRITE, 404),
+    ("DELETE", LINK_RULE): ("/itc_db/links/%2F/mine", WRITE, 404),
     ("GET", "/itc_db/quarantine"): ("/itc_db/quarantine", READ, LISTS),
     ("GET", "/itc_db"): ("/itc_db", READ, LISTS),
     ("GET", "/itc_db/events/{event_id}"): ("/itc_db/events/1", READ, 404),
@@ -78,6 +83,9 @@ SUCCESS = {
     ("PUT", "/itc_db/topology"): 201,
     ("PUT", ALIAS): 400,  # it says no alias
     ("DELETE", ALIAS): 404,  # it has no alias
+    ("PUT", "/itc_db/links"): 400,  # it says no rules
+    ("PUT", LINK_RULE): 400,
+    ("DELETE", LINK_RULE): 404,  # there is none
     ("DELETE", CHAIN): 204,
     ("PUT", "/itc_db/restamp"): 409,  # it has an archive
     ("POST", "/v1/traces"): 404,  # it is off

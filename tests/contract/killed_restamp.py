@@ -1,4 +1,7 @@
-"""Restamps a trace by user, says when a moment has come, and goes no further."""
+"""Restamps a trace by user, says when a moment has come, and goes no further.
+
+With a third argument it reads the messages again, too.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from app.stored.restamps import Rules
 from app.traces import restamping
 from app.tracker import Policy
 from model.jobs import Progress
+from tests.contract.naming import BOTH
 
 MOMENT = sys.argv[2]
 
@@ -28,11 +32,11 @@ async def _hang(*_: object) -> None:
 
 
 async def _main() -> None:
-    restamping.CHUNK = 7
+    restamping.CHUNK = restamping.CHUNK_WITH_MESSAGES = 7
     store = await Store.open(os.environ["ITC_DATABASE_URL"])
     if MOMENT == "before the commit":
         restamps.note_first_events = _hang
-    rules = Rules(Policy.user, ("queue:audit",))
+    rules = Rules(Policy.user, ("queue:audit",), BOTH if sys.argv[3:] else None)
     work = restamping.Restamping(store.restamps, int(sys.argv[1]), rules, _look, assumed=64)
     await work.catch_up()
     await work.finish()

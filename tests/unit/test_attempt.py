@@ -8,12 +8,14 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
+import msgspec
 import pytest
 
 from app.broker.trace_queue import QueueState
 from app.errors import LeaseLostError, OutageError
 from app.stored.batches import Batch
 from app.stored.traces import Trace
+from app.traces import linkwatch
 from app.traces.attempt import Attempt
 from app.traces.feed import Feed
 from app.traces.gapwatch import GapWatch
@@ -23,8 +25,12 @@ from app.traces.marks import Marks
 from app.traces.pipeline import Pipeline, PipelineSettings
 from app.traces.supervisor import Supervisor
 from app.tracker import Restored
+from app.tracker.links import BUILT_IN, Origin, Rule, TraceRule, merged, of_all
 
 TRACE = Trace(1, "shop", "channel", (), True, 0, None, None, 5, 5, 2, 0)
+
+
+OWN = Rule.from_json({"name": "own", "kind": "conversation", "child": "$message.header#/a"})
 
 
 class FakeStore:
@@ -38,7 +44,11 @@ class FakeStore:
         self.answers.set()
         self.appended: list[Batch] = []
         self.batches = self.checkpoints = self.gaps = self.retention = self.leases = self
+        self.link_rules = self
         self.epoch = 0
+        self.own_rules: list[Rule] = [OWN]
+        self.is_away = False
+        self.changed = asyncio.Condition()
 
     async def take(self, trace_id: int, holder: str | None) -> int:
         self.epoch += 1
@@ -46,7 +56,14 @@ class FakeStore:
 
     async def restore(self, trace_id: int, handovers: int, named: int) -> Restored:
         await self.answers.wait()
-        return Restored(b"", [], [], [], [], last_event_id=7)
+        held = (*of_all(BUILT_IN), TraceRule(OWN, Origin.own))
+        return Restored(b"", [], [], [], [], last_event_id=7, link_rules=held, own_rules=(OWN,))
+
+    async def own(self, trace_id: int) -> Sequence[Rule]:
+        if self.is_away:
+            self.is_away = False
+            raise OutageError("the database is away")
+        return self.own_rules
 
     async def newest(self, trace_id: int) -> Sequence[Any]:
         return []
@@ -55,7 +72,17 @@ class FakeStore:
         if epoch != self.epoch:
             raise LeaseLostError("another run has taken this trace")
         self.appended.append(batch)
+        async with self.changed:
+            self.changed.notify_all()
         return range(0)
+
+    async def has_taken_up(self, own: Sequence[Rule]) -> None:
+        """Wait until a batch says that these rules hold besides the built-in ones."""
+        wanted = merged(of_all(BUILT_IN), own)
+        async with self.changed:
+            await self.changed.wait_for(
+                lambda: bool(self.appended) and self.appended[-1].link_rules == wanted
+            )
 
 
 class FakeStream:
@@ -199,3 +226,23 @@ async def test_a_run_follows_its_stream_until_the_queue_is_empty(world: World) -
     world.attempt.drain()
     await asyncio.wait_for(running, 30)
     assert world.known() == (7, True)
+
+
+async def test_rules_of_links_are_taken_up_as_they_change_and_stored_without_any_message(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(linkwatch, "LOOK_SECONDS", 0.001)
+    store, other = world.store, msgspec.structs.replace(OWN, name="other")
+    world.source.reachable.set()
+    running = asyncio.create_task(world.attempt.run())
+    await world.source.stream.looked.wait()
+    assert all(batch.link_rules is None for batch in store.appended)
+    store.is_away = True
+    for own in ([OWN, other], [other], []):
+        store.own_rules = own
+        async with asyncio.timeout(30):
+            await store.has_taken_up(own)
+    told = len([batch for batch in store.appended if batch.link_rules is not None])
+    assert told == 3
+    world.attempt.stop()
+    await asyncio.wait_for(running, 30)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.tracker import Bounds, Channel, Deliver, Policy, Publish, Record, StampedEvent, Tracker
-from app.tracker.links import BUILT_IN, Rule, Rules
+from app.tracker.links import BUILT_IN, Rule, Rules, search_key
 from app.tracker.links.memory import LinkCount
 from app.tracker.quiet import Quiet
 from itc import Relation, compare
@@ -327,3 +327,9 @@ def test_a_publish_wakes_who_waits_for_its_name_at_its_place() -> None:
     events = tracker.apply(publish("a/2", id="1"), 2)
     assert len(events) == 2
     assert causes(events[1], events) == [0]
+
+
+def test_a_trace_without_rules_is_found_by_its_indexed_headers() -> None:
+    tracker = Tracker(Policy.channel, Bounds(), rules=Rules((), indexed=[NAMED]))
+    (event,) = stamped([publish("a", names="1")], tracker)
+    assert event.names.found_by == (search_key(f"header.{NAMED}", "1"),)

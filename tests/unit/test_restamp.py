@@ -25,9 +25,17 @@ from app.tracker import (
     Tracker,
     UnreadableCheckpointError,
 )
-from app.tracker.links import BUILT_IN, Rules
-from app.tracker.restamp import Incarnation, NewStamp, Restamped, Restamper, StoredEvent
+from app.tracker.links import BUILT_IN, Rules, search_key
+from app.tracker.restamp import (
+    Incarnation,
+    NewStamp,
+    Restamped,
+    Restamper,
+    StoredEvent,
+    StoredMessage,
+)
 from itc import Stamp, unpack
+from tests.unit.test_linker import runs as linked_runs
 
 # Two programs on this machine, one of them with two connections; a nameless one; two hosts.
 CONNECTIONS = {
@@ -301,3 +309,94 @@ def test_a_trace_without_events_gets_no_state() -> None:
     restamper = Restamper(Policy.client, Quiet(()), Places(), assumed=64)
     assert restamper.waiting(None) == []
     assert restamper.end(None, 0) == Restamped(0, None, [], [])
+
+
+def with_messages(events: Sequence[StampedEvent], most: int = 100) -> list[StoredEvent]:
+    return [
+        msgspec.structs.replace(
+            row,
+            named=(),
+            message=StoredMessage(
+                event.record.routing_keys,
+                event.record.properties,
+                event.record.body[:most],
+                is_cut=len(event.record.body) > most,
+            ),
+        )
+        for row, event in zip(stored(events), events, strict=True)
+    ]
+
+
+def read_again(
+    events: Sequence[StampedEvent], rules: Rules, *, quiet: Sequence[str] = (), most: int = 100
+) -> tuple[list[NewStamp], Restamper]:
+    """The new stamps and links by these rules, one channel being one participant."""
+    restamper = Restamper(
+        Policy.channel, Quiet(quiet), Places(), assumed=64, rules=rules, named=Bounds().named
+    )
+    restamper.meet({event.channel_key: event.record.channel for event in events}.items())
+    new: list[NewStamp] = []
+    aside: dict[int, Reference] = {}
+    rows = with_messages(events, most)
+    for start in range(0, len(rows), 5):
+        some = rows[start : start + 5]
+        for stamp in restamper.stamp(some, {n: aside[n] for n in restamper.wanted(some)}):
+            aside[stamp.event_id] = Reference(None, stamp.clock, stamp.lamport, stamp.event_id)
+            new.append(stamp)
+    return new, restamper
+
+
+RULES_BEFORE = [Rules(()), Rules([rule for rule in BUILT_IN if rule.name == "forward"])]
+
+
+@given(linked_runs(), st.sampled_from(RULES_BEFORE), st.booleans())
+def test_messages_that_are_read_again_say_what_a_tracker_with_the_rules_says(
+    records: list[Record], before: Rules, gets_quiet: bool
+) -> None:
+    quiet = ("queue:q",) if gets_quiet else ()
+
+    def told(rules: Rules, quiet: Sequence[str]) -> tuple[list[StampedEvent], Tracker]:
+        tracker = Tracker(Policy.channel, Bounds(), rules=rules, quiet=Quiet(quiet))
+        events: list[StampedEvent] = []
+        for now, record in enumerate(records):
+            for event in tracker.apply(record, now):
+                event.reference.id = len(events) + 1
+                events.append(event)
+        return events, tracker
+
+    events, tracker = told(before, ())
+    wanted, other = told(Rules(BUILT_IN), quiet)
+    new, restamper = read_again(events, Rules(BUILT_IN), quiet=quiet)
+    assert [(each.event_id, each.lamport, each.names.ids, each.names.found_by) for each in new] == [
+        (event.reference.id, event.lamport, event.names.ids, event.names.found_by)
+        for event in wanted
+    ]
+    assert [[(e.cause.id, e.rule, e.kind, e.was_known) for e in each.edges] for each in new] == [
+        [(e.cause.id, e.rule, e.kind, e.was_known) for e in event.edges] for event in wanted
+    ]
+    outcome = restamper.end(tracker.checkpoint().state, 1)
+    assert Tracker.stored_totals(outcome.state).links == other.totals().links
+    assert restamper.cut == 0
+
+
+def test_of_messages_that_are_not_stored_whole_the_bodies_are_not_read() -> None:
+    def event(body: str, **headers: str) -> Publish:
+        properties = {"content_type": "application/cloudevents+json", "headers": headers}
+        return Publish(CHANNELS[0], "x", ("key",), (), properties, body.encode())
+
+    records: list[Record] = [
+        event('{"id": "1"}', causation_id="?"),
+        event('{"id": "2", "causationid": "1"}'),
+        event('{"id": "2", "causationid": "1", "more": "and more"}'),
+    ]
+    events, _ = tracked(records, Policy.channel, ())
+    new, restamper = read_again(events, Rules(BUILT_IN), most=40)
+    assert [[edge.cause.id for edge in each.edges] for each in new] == [[], [1], []]
+    assert restamper.cut == 1
+
+
+def test_without_rules_messages_are_read_for_what_they_are_found_by() -> None:
+    records: list[Record] = [Publish(CHANNELS[0], "x", ("key",), (), {"message_id": "7"}, b"")]
+    events, _ = tracked(records, Policy.channel, ())
+    ((new,), _) = read_again(events, Rules(()))
+    assert (new.names.ids, new.names.found_by) == ((), (search_key("message_id", "7"),))

@@ -259,7 +259,7 @@ def _links(statuses: Sequence[TraceStatus]) -> Metric:
     )
     for status in statuses:
         for rule, count in status.links.items():
-            for outcome in ("found", "unseen", "forgotten", "ambiguous"):
+            for outcome in ("found", "unseen", "forgotten", "ambiguous", "early"):
                 family.add_metric([status.vhost, rule, outcome], getattr(count, outcome))
     return family
 

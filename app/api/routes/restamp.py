@@ -33,6 +33,8 @@ async def restamp_trace(
 ) -> Response:
     """Stamp a virtual host's stored events anew, as a job; without a body by the rules it has.
 
+    Links are kept, unless the messages are to be read again.
+
     The trace goes on, and pauses while the new stamps take the place of the old, all at once.
     """
     wish = await json_body(request, RestampRequest) or RestampRequest()
@@ -45,7 +47,7 @@ async def restamp_trace(
     await asyncio.to_thread(check_not_archived, parts.archives, vhost)
     policy = wish.participant or trace.policy
     quiet = trace.quiet if wish.quiet is None else wish.quiet
-    job = restamp_request(vhost, trace.id, policy, quiet, user.name)
+    job = restamp_request(vhost, trace.id, policy, quiet, user.name, links=wish.links)
     return await submitted(job, prefer, parts, _answer)
 
 

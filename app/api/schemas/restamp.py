@@ -22,6 +22,10 @@ class RestampRequest(BaseModel):
         description="Traffic that joins no clocks, as `exchange:NAME` and `queue:NAME` with `*` "
         "for any characters; an empty list for none.",
     )
+    links: bool = Field(
+        default=False,
+        description="Read the messages again, too, by the rules of links that hold now.",
+    )
 
 
 class RestampSeconds(Model):
@@ -42,4 +46,9 @@ class RestampSummary(Model):
     events: int
     participants: int
     assumed: int
+    edges: int | None = Field(description="Links there are now; `null` where they were kept.")
+    cut: int | None = Field(
+        description="Messages of whose bodies only a part is stored, so that what looks into "
+        "bodies did not read them; `null` where none was read again."
+    )
     seconds: RestampSeconds

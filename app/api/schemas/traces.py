@@ -44,6 +44,7 @@ class LinkCount(Model):
     unseen: int = Field(description="Never seen in this virtual host while it was traced.")
     forgotten: int = Field(description="Perhaps seen, and forgotten since (ITC_NAMED_EVENTS).")
     ambiguous: int = Field(description="Named by an id that several messages have.")
+    early: int = Field(description="Perhaps from before the rule held, which is not long.")
 
 
 class Audited(Model):

@@ -1,6 +1,7 @@
 """What messages say of their causes: rules, the keys they read, and who was meant by a key."""
 
 from app.tracker.links.names import NO_NAMES, Edge, Key, Names
+from app.tracker.links.origins import Origin, TraceRule, check_own, merged, of_all
 from app.tracker.links.profiles import BUILT_IN
 from app.tracker.links.rule import Rule, RuleError
 from app.tracker.links.rules import Rules, search_key
@@ -11,8 +12,13 @@ __all__ = [
     "Edge",
     "Key",
     "Names",
+    "Origin",
     "Rule",
     "RuleError",
     "Rules",
+    "TraceRule",
+    "check_own",
+    "merged",
+    "of_all",
     "search_key",
 ]

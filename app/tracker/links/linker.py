@@ -17,13 +17,23 @@ class Linker:
     """The rules of a trace, and the events that they may speak of."""
 
     def __init__(
-        self, rules: Rules, most: int, numbered: Callable[[int], Participant | None]
+        self,
+        rules: Rules,
+        most: int,
+        numbered: Callable[[int], Participant | None],
+        stamped: Callable[[], int],
     ) -> None:
-        """Remember at most ``most`` events; ``numbered`` gives a participant by its number."""
+        """Remember at most ``most`` events.
+
+        ``numbered`` gives a participant by its number, ``stamped`` how many events there were.
+        """
         self.read = rules.read
         self._rules = rules
         self._memory = LinkMemory(most)
+        self._most = most
         self._numbered = numbered
+        self._stamped = stamped
+        self._since: dict[str, int] = {}  # how many events there were before a rule held, if any
         self.counts: dict[str, LinkCount] = {}
 
     @property
@@ -31,11 +41,32 @@ class Linker:
         """Whether something that could have been named had to make room."""
         return self._memory.has_forgotten
 
+    @property
+    def young(self) -> dict[str, int]:
+        """The rules that hold since not long ago, and how many events there were before."""
+        return {name: since for name, since in self._since.items() if self._is_young(name)}
+
+    def take_up(self, rules: Rules) -> None:
+        """Go by other rules from now on. What is counted for a rule goes with it."""
+        before = {rule.name: rule for rule in self._rules.rules}
+        kept = {rule.name for rule in rules.rules if before.get(rule.name) == rule}
+        stamped = self._stamped()
+        self.counts = {name: count for name, count in self.counts.items() if name in kept}
+        since = {rule.name: stamped for rule in rules.rules if stamped and rule.name not in kept}
+        self._since = {name: at for name, at in self.young.items() if name in kept} | since
+        self._rules, self.read = rules, rules.read
+
     def restore(
-        self, counts: dict[str, LinkCount], named: Iterable[NamedEvent], *, has_forgotten: bool
+        self,
+        counts: dict[str, LinkCount],
+        named: Iterable[NamedEvent],
+        young: dict[str, int],
+        *,
+        has_forgotten: bool,
     ) -> None:
         """Go on after a restart."""
         self.counts = counts
+        self._since = young
         self._memory.restore(named)
         self._memory.has_forgotten |= has_forgotten
 
@@ -93,9 +124,12 @@ class Linker:
         who: Participant,
         reference: Reference,
         record: Record,
-        cause: Reference | None,
+        cause: Reference | int | None,
     ) -> None:
-        """Remember an event that was just stamped and can be named; ``cause`` is a delivery's."""
+        """Remember an event that was just stamped and can be named.
+
+        ``cause`` is the publish behind a delivery, or its id.
+        """
         is_delivery = isinstance(record, Deliver)
         message = cause if is_delivery else reference
         self._memory.note(
@@ -113,10 +147,20 @@ class Linker:
     def _count(self, rule: str) -> LinkCount:
         return self.counts.setdefault(rule, LinkCount())
 
+    def _is_young(self, rule: str) -> bool:
+        """Whether what a rule's messages name may have come before it held.
+
+        For about as long as a message is remembered that it does read.
+        """
+        since = self._since.get(rule)
+        return since is not None and self._stamped() - since < self._most
+
     def _count_missing(self, rule: str, *, is_ambiguous: bool) -> None:
         count = self._count(rule)
         if is_ambiguous:
             count.ambiguous += 1
+        elif self._is_young(rule):
+            count.early += 1
         elif self.has_forgotten:
             count.forgotten += 1
         else:

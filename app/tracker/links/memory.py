@@ -29,8 +29,9 @@ class LinkCount(msgspec.Struct):
     """How often a rule's causes were found, and how often not.
 
     Of the ``found``, ``known`` were in the publisher's past without the link. The others were
-    never seen here (``unseen``), may have been ``forgotten``, or may be any of several messages
-    (``ambiguous``).
+    never seen here (``unseen``), may have been ``forgotten``, may be any of several messages
+    (``ambiguous``), or may have come before the rule held (``early``), when nobody looked for what
+    it names them by.
     """
 
     found: int = 0
@@ -38,6 +39,7 @@ class LinkCount(msgspec.Struct):
     unseen: int = 0
     forgotten: int = 0
     ambiguous: int = 0
+    early: int = 0
 
 
 class LinkMemory:

@@ -135,6 +135,16 @@ class Probe:
             and not self.body_begins
         )
 
+    @property
+    def looks_into_bodies(self) -> bool:
+        """Whether it says anything of a message only with the whole body at hand."""
+        places = [*self.parts, *(place for each in self.where for place in each.of)]
+        return (
+            self.same_body
+            or bool(self.body_begins)
+            or any(place.source is Source.payload for place in places)
+        )
+
     def may_speak(self, message: Message) -> bool:
         """Whether its conditions are met."""
         if not self.where and not self.body_begins:

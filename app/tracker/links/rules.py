@@ -7,8 +7,9 @@ of these is done after three looks. Rules that make the same keys of the same pl
 
 from __future__ import annotations
 
+import copy
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from app.tracker.links.expressions import Expression, Source, values
@@ -99,8 +100,17 @@ class Rules:
     bounds, and messages that name themselves.
     """
 
-    def __init__(self, rules: Iterable[Rule], *, indexed: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        rules: Iterable[Rule],
+        *,
+        indexed: Iterable[str] = (),
+        found_by: Collection[str] | None = None,
+    ) -> None:
         """Take the rules, and the names of ``indexed`` headers by which events are found.
+
+        Events are found by the headers that rules look at, too, unless ``found_by`` says which
+        ones they are: those of all traces, where a trace has rules of its own.
 
         :raises RuleError: for too many of either, and names that are there twice.
         """
@@ -110,9 +120,11 @@ class Rules:
         _check(self.rules, indexed)
         self._probes: dict[tuple[object, ...], Probe] = {}
         looked_at: dict[str, None] = dict.fromkeys(indexed)
+        if found_by is not None:
+            looked_at = dict.fromkeys(sorted(found_by))
         for number, rule in enumerate(self.rules):
             self._take_apart(number, rule)
-            if rule.take is None:
+            if rule.take is None and found_by is None:
                 places = rule.child + rule.parent
                 looked_at |= {p.tokens[0]: None for p in places if p.source is Source.header}
         self.indexed = frozenset(looked_at)
@@ -130,6 +142,14 @@ class Rules:
 
     def __len__(self) -> int:
         return len(self.rules)
+
+    def for_cut_bodies(self) -> Rules:
+        """The same rules for messages whose body is not whole: what looks into it says nothing."""
+        those = copy.copy(self)
+        probes = [probe for probe in self._probes.values() if not probe.looks_into_bodies]
+        those._of_publishes = Triggers(probes, causes=True)
+        those._of_deliveries = Triggers(probes, causes=False)
+        return those
 
     def __getitem__(self, number: int) -> Rule:
         return self.rules[number]

@@ -1,0 +1,117 @@
+"""The rules of links of a virtual host: look, set, remove."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Request, Response
+
+from app.api.openapi import READING_ONE, WITH_BODY, WRITING, example
+from app.api.parameters import Name
+from app.api.routes.bodies import body_of, json_body
+from app.api.routes.queries import OfVhost
+from app.api.routes.traces import Vhost, trace_id_of
+from app.api.schemas.links import (
+    EXAMPLE,
+    JsonList,
+    JsonObject,
+    LinkRule,
+    LinkRuleInfo,
+    NamedLinkRule,
+)
+from app.api.services import Parts
+from app.api.signin.auth import Reader, Writer
+from app.errors import BadRequestError
+from app.stored.link_rules import listed
+from app.tracker.links import Rule, RuleError, merged
+from app.tracker.links.rules import MOST_RULES
+
+router = APIRouter(tags=["traces"], prefix="/itc_db/links")
+
+ONE_RULE = "/{vhost}/{name}"
+
+RuleName = Annotated[
+    Name, Path(description="A rule's name.", openapi_examples=example("shipped-for"))
+]
+
+_MANY = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "application/json": {
+                "schema": {
+                    "type": "array",
+                    "items": NamedLinkRule.model_json_schema(),
+                    "maxItems": MOST_RULES,
+                    "examples": [[EXAMPLE]],
+                },
+            }
+        },
+    }
+}
+
+
+@router.get("", response_model=list[LinkRuleInfo], responses=READING_ONE)
+async def list_link_rules(user: Reader, parts: Parts, vhost: OfVhost) -> list[LinkRuleInfo]:
+    """Every rule of a virtual host, in their order, and from which event on it holds."""
+    trace_id = await trace_id_of(vhost, user, parts)
+    rules = parts.store.link_rules
+    wanted = merged(parts.link_rules, await rules.own(trace_id))
+    return [LinkRuleInfo.of(each) for each in listed(wanted, await rules.held(trace_id))]
+
+
+@router.put(
+    "",
+    status_code=204,
+    responses={**WRITING, **WITH_BODY},
+    openapi_extra=_MANY,
+)
+async def set_link_rules(user: Writer, parts: Parts, vhost: OfVhost, request: Request) -> None:
+    """Have a virtual host have these rules of its own, and no others."""
+    trace_id = await trace_id_of(vhost, user, parts)
+    given = await json_body(request, JsonList)
+    if given is None:
+        raise BadRequestError("the body is a list of rules, [] for none")
+    rules = [_rule(each, f"body.{at}: ") for at, each in enumerate(given.root)]
+    await parts.store.link_rules.set(trace_id, rules, parts.link_rules)
+
+
+@router.put(
+    ONE_RULE,
+    status_code=201,
+    response_class=Response,
+    responses={
+        **WRITING,
+        **WITH_BODY,
+        201: {"description": "It is new."},
+        204: {"description": "It takes the place of the virtual host's own of that name."},
+    },
+    openapi_extra=body_of(LinkRule),
+)
+async def set_link_rule(
+    vhost: Vhost, name: RuleName, user: Writer, parts: Parts, request: Request
+) -> Response:
+    """Set one rule of a virtual host's own; there it stands for any other of its name."""
+    trace_id = await trace_id_of(vhost, user, parts)
+    given = await json_body(request, JsonObject)
+    if given is None:
+        raise BadRequestError("the body is a rule: an object with kind, child and parent")
+    rule = _rule({"name": name, **given.root})
+    if rule.name != name:
+        raise BadRequestError(f"the body's rule is called {rule.name!r}, and the path's is not")
+    is_new = await parts.store.link_rules.put(trace_id, rule, parts.link_rules)
+    return Response(status_code=201 if is_new else 204)
+
+
+@router.delete(ONE_RULE, status_code=204, responses=WRITING)
+async def remove_link_rule(vhost: Vhost, name: RuleName, user: Writer, parts: Parts) -> None:
+    """Remove one of a virtual host's own rules. Links that are stored stay."""
+    trace_id = await trace_id_of(vhost, user, parts)
+    await parts.store.link_rules.remove(trace_id, name)
+
+
+def _rule(given: Any, where: str = "") -> Rule:
+    try:
+        return Rule.from_json(given)
+    except RuleError as error:
+        raise BadRequestError(f"{where}{error}") from error
