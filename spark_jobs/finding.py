@@ -90,7 +90,9 @@ def find_stored(
 
 
 def _soundness(history: History, trace: int, first_id: int, last_id: int) -> Soundness:
-    doubts = doubts_of(history.assumed(trace, first_id, last_id), history.misfit(trace))
+    assumed, misfit = history.assumed(trace, first_id, last_id), history.misfit(trace)
+    missing = history.missing(trace, first_id, last_id)
+    doubts = doubts_of(assumed, misfit, missing, history.missed(trace, missing))
     return Soundness(doubts, history.quiet(trace, first_id, last_id))
 
 

@@ -18,7 +18,19 @@ import pyarrow as pa
 from model.blocks import ids_of
 from model.gaps import Gap, spanned_sql
 from model.jobs import Problem
-from model.sound import Assumed, Client, Misfit, assumed_sql, clients_sql, misfit_of, quiet_sql
+from model.sound import (
+    Assumed,
+    Client,
+    Misfit,
+    Missed,
+    Missing,
+    assumed_sql,
+    clients_sql,
+    misfit_of,
+    missed_sql,
+    missing_sql,
+    quiet_sql,
+)
 from spark_jobs.database import Connection
 from spark_jobs.errors import JobError
 from spark_jobs.ranges import Dot, Longs, Mark, Ranges
@@ -245,6 +257,18 @@ class History:
     def misfit(self, trace: int) -> Misfit | None:
         """How a trace's policy does not fit, if it may not."""
         return misfit_of([Client(**row) for row in self._connection.rows(clients_sql(trace))])
+
+    def missing(self, trace: int, first_id: int, last_id: int) -> list[Missing]:
+        """The participants in an answer's span that miss what their programs were told."""
+        return [
+            Missing(**row) for row in self._connection.rows(missing_sql(trace, first_id, last_id))
+        ]
+
+    def missed(self, trace: int, missing: Sequence[Missing]) -> list[Missed]:
+        """What these participants missed, by rule."""
+        if not missing:
+            return []
+        return [Missed(**row) for row in self._connection.rows(missed_sql(trace, missing))]
 
     def quiet(self, trace: int, first_id: int, last_id: int) -> int:
         """How many events of a span are of quiet traffic, counted up to `MOST_QUIET`."""

@@ -11,11 +11,17 @@ from model.sound import (
     Assumed,
     Client,
     Doubt,
+    Evidence,
+    Missed,
+    Missing,
     Soundness,
     assumed_sql,
     clients_sql,
     doubts_of,
+    evidence_sql,
     misfit_of,
+    missed_sql,
+    missing_sql,
     quiet_sql,
 )
 
@@ -36,9 +42,20 @@ class Doubts(Subject):
         """The doubts about a whole trace."""
         return await _doubts(connection, trace_id, 0, MAX_ID)
 
+    @reads
+    async def evidence(self, connection: AsyncConnection, trace_id: int) -> Evidence:
+        """What a trace's messages say of their causes, against what its policy says."""
+        return Evidence(*(await connection.execute(text(evidence_sql(trace_id)))).one())
+
 
 async def _doubts(connection: AsyncConnection, trace_id: int, a: int, b: int) -> tuple[Doubt, ...]:
     found = await connection.execute(text(assumed_sql(trace_id, a, b)))
     assumed = [Assumed(*row) for row in found]
     clients = await connection.execute(text(clients_sql(trace_id)))
-    return doubts_of(assumed, misfit_of([Client(*row) for row in clients]))
+    misfit = misfit_of([Client(*row) for row in clients])
+    found = await connection.execute(text(missing_sql(trace_id, a, b)))
+    missing = [Missing(*row) for row in found]
+    if not missing:
+        return doubts_of(assumed, misfit)
+    rules = await connection.execute(text(missed_sql(trace_id, missing)))
+    return doubts_of(assumed, misfit, missing, [Missed(*row) for row in rules])

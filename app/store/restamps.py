@@ -23,7 +23,7 @@ from app.store.subject import Subject, reads, writes
 from app.stored.restamps import Progress, Rules, Standing
 from app.tracker.events import Reference
 from app.tracker.records import Channel
-from app.tracker.restamp import Incarnation, NewStamp, Restamped, StoredEvent
+from app.tracker.restamp import Incarnation, NewStamp, Restamped, StoredEvent, StoredLink
 
 # How many names or ids one query looks up: both databases bound a query's parameters.
 CHUNK = 500
@@ -31,11 +31,18 @@ CHUNK = 500
 SPAN = 50_000
 
 _new = tables.restamped.c
+_ways = tables.restamped_ways.c
 _MOVED = text(
     "UPDATE events SET participant = new.participant + :offset, seq = new.seq,"
     " lamport = new.lamport, height = new.height, clock = new.clock, quiet = new.quiet"
     " FROM restamped AS new WHERE new.event_id = events.id AND new.trace_id = :trace"
     " AND events.trace_id = :trace AND events.id BETWEEN :first AND :last"
+)
+_WAYS_MOVED = text(
+    "UPDATE edges SET way = new.way FROM restamped_ways AS new"
+    " WHERE new.effect_id = edges.effect_id AND new.cause_id = edges.cause_id"
+    " AND new.rule = edges.rule AND new.trace_id = :trace"
+    " AND new.effect_id BETWEEN :first AND :last AND edges.effect_id BETWEEN :first AND :last"
 )
 
 
@@ -87,7 +94,7 @@ class Restamps(Subject):
             .limit(limit)
         )
         rows = (await connection.execute(query)).all()
-        named = await _named(connection, trace_id, rows[0].id, rows[-1].id) if rows else {}
+        links = await _links(connection, trace_id, rows[0].id, rows[-1].id) if rows else {}
         return [
             StoredEvent(
                 row.id,
@@ -99,7 +106,7 @@ class Restamps(Subject):
                 _texts(row.routed_queues),
                 row.cause_id,
                 row.quiet,
-                tuple(named.get(row.id, ())),
+                tuple(links.get(row.id, ())),
             )
             for row in rows
         ]
@@ -172,7 +179,19 @@ class Restamps(Subject):
             )
             for new in stamps
         ]
-        await self.database.dialect.insert_many(connection, tables.restamped, rows)
+        dialect = self.database.dialect
+        await dialect.insert_many(connection, tables.restamped, rows)
+        await connection.execute(
+            delete(tables.restamped_ways).where(
+                _ways.effect_id.between(first, last), _ways.trace_id == trace_id
+            )
+        )
+        ways = [
+            (new.event_id, link.cause, link.rule, trace_id, link.way)
+            for new in stamps
+            for link in new.ways
+        ]
+        await dialect.insert_many(connection, tables.restamped_ways, ways)
 
     @writes
     async def swap(
@@ -215,6 +234,7 @@ class Restamps(Subject):
             done = await connection.execute(
                 _MOVED, {**span, "offset": new.offset, "trace": trace_id}
             )
+            await connection.execute(_WAYS_MOVED, {**span, "trace": trace_id})
             moved += done.rowcount
             report(moved)
         if moved != standing.events:
@@ -230,6 +250,10 @@ class Restamps(Subject):
         last = (await connection.execute(select(func.max(some.c.event_id)))).scalar_one_or_none()
         if last is None:
             return False
+        others = true() if trace_id is None else _ways.trace_id == trace_id
+        await connection.execute(
+            delete(tables.restamped_ways).where(others, _ways.effect_id <= last)
+        )
         await connection.execute(delete(tables.restamped).where(its, _new.event_id <= last))
         return True
 
@@ -275,21 +299,21 @@ async def _replace_channels(connection: AsyncConnection, trace_id: int, new: Res
     )
 
 
-async def _named(
+async def _links(
     connection: AsyncConnection, trace_id: int, first: int, last: int
-) -> dict[int, list[int]]:
-    """The causes that events name, by the event; each once."""
-    its = tables.edges.c
+) -> dict[int, list[StoredLink]]:
+    """The causes that events name, by the event."""
+    its, cause = tables.edges.c, tables.events.c
     query = (
-        select(its.effect_id, its.cause_id)
+        select(its.effect_id, its.cause_id, cause.channel, its.rule, its.way)
+        .join_from(tables.edges, tables.events, cause.id == its.cause_id)
         .where(its.trace_id == trace_id, its.effect_id.between(first, last))
-        .distinct()
-        .order_by(its.effect_id, its.cause_id)
+        .order_by(its.effect_id, its.cause_id, its.rule)
     )
-    named: defaultdict[int, list[int]] = defaultdict(list)
-    for effect, cause in await connection.execute(query):
-        named[effect].append(cause)
-    return named
+    links: defaultdict[int, list[StoredLink]] = defaultdict(list)
+    for effect, *values in await connection.execute(query):
+        links[effect].append(StoredLink(*values))
+    return links
 
 
 def _texts(array: str | None) -> tuple[str, ...]:

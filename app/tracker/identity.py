@@ -16,6 +16,7 @@ import msgspec
 
 from app.tracker.records import Channel
 from model.sound import FINE
+from model.words import Way
 
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
@@ -110,6 +111,20 @@ class Places:
 
 
 _REMEMBERED = 10_000
+
+
+def way_between(one: Identity, other: Identity, places: Places) -> Way:
+    """By which policy two participants would be one; `Way.hidden` if they are two programs.
+
+    At a shared place these are told apart by their clients' names, as far as they have any.
+    """
+    if one.user != other.user or one.place is None or one.place != other.place:
+        return Way.hidden
+    if not places.is_shared(one.place):
+        return Way.client
+    if one.client is None or other.client is None:
+        return Way.host
+    return Way.client if one.client == other.client else Way.hidden
 
 
 def is_direct(channel: Channel) -> bool:

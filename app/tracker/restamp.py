@@ -1,32 +1,42 @@
 """Stored events stamped anew, by other rules of who acts and of what is quiet.
 
-Nothing is matched again: causes, links, matches and types stay as they are stored. Ids are a linear
-extension of happens-before, so events are taken in the order of their ids; a received event whose
-cause is no longer stored joins nothing.
+Nothing is matched again: causes, links, matches and types stay as they are stored; how a publisher
+knows of what it names is found anew. Ids are a linear extension of happens-before, so events are
+taken in the order of their ids; a received event whose cause is no longer stored joins nothing.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
 from app.tracker.events import ParticipantState, Reference
-from app.tracker.identity import Places, Policy
+from app.tracker.identity import Places, Policy, way_between
 from app.tracker.participants import Participant, Participants
 from app.tracker.quiet import Quiet
 from app.tracker.records import Channel, Deliver, Publish, Record
 from app.tracker.tracker import encode_state, read_state
-from model.words import EventType
+from model.words import EventType, Way
 
 # The broker's clock and ours differ, and ours says when a trace message arrived.
 CLOCKS_DIFFER = 1_000_000  # µs
 
 
+class StoredLink(msgspec.Struct, frozen=True):
+    """What an event names: the cause's id and its channel's key, by which rule, and `Way`."""
+
+    cause: int
+    channel_key: int
+    rule: str
+    way: int
+
+
 class StoredEvent(msgspec.Struct, frozen=True):
     """What of an event its stamp depends on.
 
-    ``cause`` is the id of the one that it received, ``named`` are those of what it names.
+    ``cause`` is the id of the one that it received, ``named`` is what it names.
     """
 
     id: int
@@ -38,16 +48,20 @@ class StoredEvent(msgspec.Struct, frozen=True):
     routed_queues: tuple[str, ...]
     cause: int | None
     quiet: bool
-    named: tuple[int, ...] = ()
+    named: tuple[StoredLink, ...] = ()
 
     @property
     def joins(self) -> tuple[int, ...]:
         """What it comes right after, beside its participant's last event."""
-        return self.named if self.cause is None else (self.cause, *self.named)
+        named = tuple(link.cause for link in self.named)
+        return named if self.cause is None else (self.cause, *named)
 
 
 class NewStamp(msgspec.Struct, frozen=True):
-    """An event's new stamp; participants are numbered from 1 until the end."""
+    """An event's new stamp; participants are numbered from 1 until the end.
+
+    ``ways`` are those of its links that it has now another `Way` for.
+    """
 
     event_id: int
     participant: int
@@ -56,6 +70,7 @@ class NewStamp(msgspec.Struct, frozen=True):
     height: int
     clock: bytes
     quiet: bool
+    ways: tuple[StoredLink, ...] = ()
 
 
 class NewChannel(msgspec.Struct, frozen=True):
@@ -102,6 +117,7 @@ class Restamper:
         """Have at most ``assumed`` participants for connections of which nothing is known."""
         self._policy = policy
         self._quiet = quiet
+        self._places = places
         self._participants = Participants(policy, places, assumed=assumed)
         self._channels: dict[int, Channel] = {}
         self._clients: dict[str, Sequence[Incarnation]] = {}
@@ -114,6 +130,9 @@ class Restamper:
         self._recent: dict[int, Reference] = {}
         self._before: dict[int, Reference] = {}
         self._quiet_before = self._quiet_now = 0
+        # By rule: how many more causes are known, and came by hidden ways, than it was stored.
+        self._more_known: Counter[str] = Counter()
+        self._more_hidden: Counter[str] = Counter()
 
     def meet(self, channels: Iterable[tuple[int, Channel]]) -> list[str]:
         """Take in channels by their stored keys; returns connections to `introduce` before."""
@@ -174,6 +193,9 @@ class Restamper:
         for held in old.held:
             self._introduce(held.record.channel, held.at)
         old.totals.counters.quiet += self._quiet_now - self._quiet_before
+        for rule, count in old.totals.links.items():
+            count.known += self._more_known[rule]
+            count.hidden += self._more_hidden[rule]
         new = msgspec.structs.replace(
             old,
             pool=participants.pool.dump(),
@@ -209,9 +231,15 @@ class Restamper:
         self._quiet_before += event.quiet
         self._quiet_now += quiet
         joined = [] if quiet else [self._reference(each, known) for each in event.joins]
+        links = () if quiet else self._links(event, participant, known)
         reference = self._participants.advance(key, participant, None, filter(None, joined))
         reference.id = event.id
-        participant.published += event.type == EventType.published
+        if event.type == EventType.published:
+            participant.published += 1
+            if links:
+                participant.explain([Way(link.way) for link in links])
+            elif participant.reacts and not quiet:
+                participant.reactions += 1
         self._recent[event.id] = reference
         self._last[event.channel_key] = event.id
         self._first.setdefault(participant.number, event.id)
@@ -223,7 +251,37 @@ class Restamper:
             participant.height,
             reference.packed,
             quiet,
+            self._changed(event.named, links),
         )
+
+    def _links(
+        self, event: StoredEvent, publisher: Participant, known: Mapping[int, Reference]
+    ) -> tuple[StoredLink, ...]:
+        """What an event that is stamped next names, each with the `Way` that it has now."""
+        return tuple(
+            msgspec.structs.replace(link, way=int(self._way(link, publisher, known)))
+            for link in event.named
+        )
+
+    def _way(self, link: StoredLink, publisher: Participant, known: Mapping[int, Reference]) -> Way:
+        cause = self._reference(link.cause, known)
+        acting = self._acting.get(link.channel_key)
+        if cause is None or acting is None:
+            return Way(link.way)
+        if acting[1] is publisher or cause.clock.leq(publisher.stamp):
+            return Way.known
+        return way_between(acting[1].identity, publisher.identity, self._places)
+
+    def _changed(
+        self, stored: tuple[StoredLink, ...], links: tuple[StoredLink, ...]
+    ) -> tuple[StoredLink, ...]:
+        """The links that have another way than was stored; they are counted."""
+        pairs = zip(stored, links, strict=True) if links else ()
+        changed = [(before, now) for before, now in pairs if before.way != now.way]
+        for before, now in changed:
+            self._more_known[now.rule] += (now.way == Way.known) - (before.way == Way.known)
+            self._more_hidden[now.rule] += (now.way == Way.hidden) - (before.way == Way.hidden)
+        return tuple(now for _, now in changed)
 
     def _reference(self, event_id: int, known: Mapping[int, Reference]) -> Reference | None:
         return self._recent.get(event_id) or self._before.get(event_id) or known.get(event_id)

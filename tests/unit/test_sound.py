@@ -5,7 +5,20 @@ from __future__ import annotations
 import pytest
 
 from app.tracker import Policy
-from model.sound import FINE, Assumed, Client, Doubt, Misfit, Soundness, doubts_of, misfit_of
+from model.sound import (
+    FINE,
+    Assumed,
+    Client,
+    Doubt,
+    Evidence,
+    Misfit,
+    Missed,
+    Missing,
+    Soundness,
+    doubts_of,
+    misfit_of,
+)
+from model.words import Way
 
 
 def assumed(*numbers: int) -> list[Assumed]:
@@ -112,3 +125,56 @@ def test_an_answer_is_sound_without_doubts_whatever_was_quiet() -> None:
         "doubts": ["so; do"],
         "quiet": 0,
     }
+
+
+def missing(*numbers: int, policy: str = "channel", known: int = 20) -> list[Missing]:
+    return [
+        Missing("/", policy, number, f"shop@10.0.0.7 #{number}", 10, 20, known, 30)
+        for number in numbers
+    ]
+
+
+def test_what_the_policy_missed_is_said_with_rules_counts_and_the_better_policy() -> None:
+    missed = [Missed("celery-parent", Way.client, 20), Missed("reply", Way.client, 40)]
+    [doubt] = doubts_of([], None, missing(4, 5), missed)
+    assert doubt.found == (
+        "participants are channels, and of 100 causes that messages of shop@10.0.0.7 #4 and"
+        " shop@10.0.0.7 #5 name by reply and celery-parent, 60 were not in their publisher's"
+        " past, but in that of another participant of the same program: what led to messages that"
+        " name no cause may not be seen"
+    )
+    assert doubt.remedy == "rabbitmq-itc restamp / --participant client sees it"
+
+
+@pytest.mark.parametrize(
+    ("policy", "ways", "better"),
+    [
+        ("channel", [Way.client], "client"),
+        ("connection", [Way.client, Way.host], "host"),
+        ("client", [Way.host], "host"),
+        ("client", [], "host"),
+        ("channel", [], "client"),  # the links are gone by now
+    ],
+)
+def test_the_better_policy_is_one_that_would_have_had_them_all(
+    policy: str, ways: list[Way], better: str
+) -> None:
+    missed = [Missed("reply", way, 1) for way in ways]
+    [doubt] = doubts_of([], None, missing(1, policy=policy), missed)
+    assert doubt.remedy == f"rabbitmq-itc restamp / --participant {better} sees it"
+
+
+@pytest.mark.parametrize(
+    ("evidence", "coverage", "fit"),
+    [
+        (Evidence(), None, None),
+        (Evidence(reactions=4), 0.0, None),
+        (Evidence(4, 3, known=3, missed=1), 0.75, 0.75),
+        (Evidence(4, 4, hidden=4), 1.0, None),
+        (Evidence(4, 4, known=1, hidden=3), 1.0, 1.0),
+    ],
+)
+def test_coverage_and_fit_are_shares_and_hidden_ways_are_no_fault_of_the_policy(
+    evidence: Evidence, coverage: float | None, fit: float | None
+) -> None:
+    assert (evidence.coverage, evidence.fit) == (coverage, fit)

@@ -6,24 +6,31 @@ from collections.abc import Callable, Iterable
 
 from app.tracker.events import NamedEvent, Reference
 from app.tracker.fingerprint import has_broker_headers
+from app.tracker.identity import Places, way_between
 from app.tracker.links.memory import LinkCount, LinkMemory
 from app.tracker.links.names import Edge, Key, Names
 from app.tracker.links.rules import Rules
 from app.tracker.participants import Participant
 from app.tracker.records import Deliver, Record
+from model.words import Way
 
 
 class Linker:
     """The rules of a trace, and the events that they may speak of."""
 
     def __init__(
-        self, rules: Rules, most: int, numbered: Callable[[int], Participant | None]
+        self,
+        rules: Rules,
+        most: int,
+        numbered: Callable[[int], Participant | None],
+        places: Places,
     ) -> None:
         """Remember at most ``most`` events; ``numbered`` gives a participant by its number."""
         self.read = rules.read
         self._rules = rules
         self._memory = LinkMemory(most)
         self._numbered = numbered
+        self._places = places
         self.counts: dict[str, LinkCount] = {}
 
     @property
@@ -65,11 +72,12 @@ class Linker:
                 if rule.sure:
                     self._count_missing(rule.name, is_ambiguous=is_ambiguous)
                 continue
-            was_known = self._is_past_of(event, publisher)
+            way = self._way(event, publisher)
             count = self._count(rule.name)
             count.found += 1
-            count.known += was_known
-            edge = Edge(event.reference, rule.name, rule.kind, was_known)
+            count.known += way is Way.known
+            count.hidden += way is Way.hidden
+            edge = Edge(event.reference, rule.name, rule.kind, way)
             found.setdefault((id(event.reference), rule.name), edge)
         return tuple(found.values())
 
@@ -121,6 +129,15 @@ class Linker:
             count.forgotten += 1
         else:
             count.unseen += 1
+
+    def _way(self, event: NamedEvent, publisher: Participant) -> Way:
+        """How a publisher knows of an event that it names."""
+        if self._is_past_of(event, publisher):
+            return Way.known
+        owner = self._numbered(event.participant)
+        if owner is None:
+            return Way.hidden
+        return way_between(owner.identity, publisher.identity, self._places)
 
     def _is_past_of(self, event: NamedEvent, publisher: Participant) -> bool:
         """Whether an event happened before whatever a participant does next, link or no link."""
