@@ -14,6 +14,7 @@ import typer
 from app.cli import (
     chains,
     events,
+    hidden,
     jobs,
     local,
     participants,
@@ -45,6 +46,7 @@ for module in (
     traces,
     participants,
     events,
+    hidden,
     chains,
     jobs,
     retention,

@@ -31,6 +31,8 @@ ROUTES: dict[tuple[str, str], tuple[str, str, int | str]] = {
     ("GET", "/itc_db/participants"): ("/itc_db/participants?vhost=/", READ, 404),
     ("PUT", ALIAS): ("/itc_db/participants/%2F/1", WRITE, 404),
     ("DELETE", ALIAS): ("/itc_db/participants/%2F/1", WRITE, 404),
+    ("GET", "/itc_db/hidden"): ("/itc_db/hidden?vhost=/", READ, 404),
+    ("GET", "/itc_db/hidden/ways"): ("/itc_db/hidden/ways?vhost=/", READ, 404),
     ("GET", "/itc_db/quarantine"): ("/itc_db/quarantine", READ, LISTS),
     ("GET", "/itc_db"): ("/itc_db", READ, LISTS),
     ("GET", "/itc_db/events/{event_id}"): ("/itc_db/events/1", READ, 404),

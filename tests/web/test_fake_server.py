@@ -35,6 +35,8 @@ NOT_FAKED = {
     "PUT /itc_db/archive",
     "PUT /itc_db/restamp",
     "GET /itc_db/archive",
+    "GET /itc_db/hidden",
+    "GET /itc_db/hidden/ways",
     "GET /metrics",
 }
 

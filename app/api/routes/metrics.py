@@ -69,6 +69,7 @@ async def _families(parts: Services, user: User | None) -> list[Metric]:
         *(_duration(spec, statuses) for spec in DURATIONS),
         _by_type(statuses),
         _links(statuses),
+        _ways(statuses),
         _states(statuses),
         _jobs(jobs),
         _version(),
@@ -179,6 +180,16 @@ TRACE_METRICS = (
         "Routed copies that wait for their delivery.",
         lambda s: s.pending_copies,
     ),
+    TraceMetric(
+        "itc_links_coverage_ratio",
+        "Publishes that name a cause which was found, of those that may have one.",
+        lambda s: s.evidence.coverage,
+    ),
+    TraceMetric(
+        "itc_links_fit_ratio",
+        "Causes that the policy had in their publisher's past, of those that came by the broker.",
+        lambda s: s.evidence.fit,
+    ),
     TraceMetric("itc_trace_gaps", "Recorded gaps, at most the newest 100.", lambda s: len(s.gaps)),
     TraceMetric(
         "itc_audit_missing",
@@ -258,6 +269,19 @@ def _links(statuses: Sequence[TraceStatus]) -> Metric:
         for rule, count in status.links.items():
             for outcome in ("found", "unseen", "forgotten", "ambiguous"):
                 family.add_metric([status.vhost, rule, outcome], getattr(count, outcome))
+    return family
+
+
+def _ways(statuses: Sequence[TraceStatus]) -> Metric:
+    family = CounterMetricFamily(
+        "itc_causes_found",
+        "Causes that were found, and whether the policy had them in their publisher's past.",
+        labels=["vhost", "rule", "way"],
+    )
+    for status in statuses:
+        for rule, count in status.links.items():
+            for way in ("known", "missed", "hidden"):
+                family.add_metric([status.vhost, rule, way], getattr(count, way))
     return family
 
 

@@ -131,7 +131,7 @@ async def list_participants(
     limit: Limit = 1_000,
 ) -> Sequence[Participant]:
     """Who took part in a virtual host's trace, those with the newest events first."""
-    trace_id = await _trace_id(vhost, user, parts)
+    trace_id = await trace_id_of(vhost, user, parts)
     return await parts.store.participants.list(trace_id, before=before, limit=limit)
 
 
@@ -153,7 +153,7 @@ async def give_alias(
     vhost: Vhost, participant: Number, user: Writer, parts: Parts, request: Request
 ) -> None:
     """Give a participant a name that is shown instead of its own."""
-    trace_id = await _trace_id(vhost, user, parts)
+    trace_id = await trace_id_of(vhost, user, parts)
     wish = await json_body(request, AliasRequest)
     if wish is None:
         raise BadRequestError('the body says the alias: {"alias": "Orders"}')
@@ -163,11 +163,12 @@ async def give_alias(
 @router.delete(ONE_PARTICIPANT, status_code=204, responses=WRITING)
 async def take_alias_back(vhost: Vhost, participant: Number, user: Writer, parts: Parts) -> None:
     """Have a participant shown by its own name again."""
-    trace_id = await _trace_id(vhost, user, parts)
+    trace_id = await trace_id_of(vhost, user, parts)
     await parts.store.aliases.take_back(trace_id, participant)
 
 
-async def _trace_id(vhost: str, user: User, parts: Services) -> int:
+async def trace_id_of(vhost: str, user: User, parts: Services) -> int:
+    """The trace of a virtual host; raises `NotFoundError` if the user may not see it, either."""
     user.must_see(vhost, "trace")
     trace = await parts.store.traces.find(vhost)
     if trace is None:
