@@ -92,10 +92,9 @@ class Missing:
 
 @dataclass(frozen=True, slots=True)
 class Missed:
-    """How many links of a rule the policy missed, and which policy would not have (`Way`)."""
+    """How many links of a rule the policy missed."""
 
     rule: str
-    way: int
     links: int
 
 
@@ -233,14 +232,10 @@ def _of_missing(missing: Sequence[Missing], missed: Sequence[Missed]) -> Doubt:
     one = missing[0]
     count = sum(each.missed for each in missing)
     causes = count + sum(each.known for each in missing)
-    by_rule: dict[str, int] = {}
-    for each in missed:
-        by_rule[each.rule] = by_rule.get(each.rule, 0) + each.links
-    rules = sorted(by_rule, key=lambda rule: (-by_rule[rule], rule))
-    by = f" by {_listed(rules)}" if rules else ""
-    policy = "host" if one.policy not in FINE else "client"
-    if any(each.way == Way.host for each in missed):
-        policy = "host"
+    rules = sorted(missed, key=lambda each: (-each.links, each.rule))
+    by = f" by {_listed([each.rule for each in rules])}" if rules else ""
+    # What `client` misses are connections without a name.
+    policy = "client" if one.policy in FINE else "host"
     was = "was" if count == 1 else "were"
     return Doubt(
         f"participants are {one.policy}s, and of {causes} causes that messages of"
@@ -279,11 +274,10 @@ def missed_sql(trace_id: int, missing: Sequence[Missing]) -> str:
     first = min(each.first_event_id for each in missing)
     last = max(each.last_event_id for each in missing)
     return (
-        "SELECT rule, way, count(*) AS links FROM (SELECT rule, way FROM edges"
-        f" WHERE trace_id = {int(trace_id)} AND way <> 0"
-        f" AND way IN ({int(Way.client)}, {int(Way.host)})"
+        "SELECT rule, count(*) AS links FROM (SELECT rule FROM edges"
+        f" WHERE trace_id = {int(trace_id)} AND way <> 0 AND way = {int(Way.missed)}"
         f" AND effect_id BETWEEN {first} AND {last} LIMIT {MOST_MISSED}) AS counted"
-        " GROUP BY rule, way ORDER BY rule, way"
+        " GROUP BY rule ORDER BY rule"
     )
 
 

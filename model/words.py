@@ -36,6 +36,5 @@ class Way(enum.IntEnum):
     """How a cause that was found is known to the publisher that names it."""
 
     known = 0  # by the trace's policy: its participant had it in its past, link or no link
-    client = 1  # by the policy `client`, which takes the publisher and whoever has it for one
-    host = 2  # by the policy `host`, where names do not tell
-    hidden = 3  # not through the broker: by an outbox, an HTTP call, a shared database
+    missed = 1  # by another participant of its program, which the policy takes apart
+    hidden = 2  # not through the broker: by an outbox, an HTTP call, a shared database

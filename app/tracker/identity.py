@@ -114,17 +114,16 @@ _REMEMBERED = 10_000
 
 
 def way_between(one: Identity, other: Identity, places: Places) -> Way:
-    """By which policy two participants would be one; `Way.hidden` if they are two programs.
+    """`Way.missed` if two participants may be of one program, else `Way.hidden`.
 
-    At a shared place these are told apart by their clients' names, as far as they have any.
+    At a shared place programs are told apart by their clients' names, as far as they have any.
     """
     if one.user != other.user or one.place is None or one.place != other.place:
         return Way.hidden
-    if not places.is_shared(one.place):
-        return Way.client
-    if one.client is None or other.client is None:
-        return Way.host
-    return Way.client if one.client == other.client else Way.hidden
+    is_named = one.client is not None and other.client is not None
+    if is_named and one.client != other.client and places.is_shared(one.place):
+        return Way.hidden
+    return Way.missed
 
 
 def is_direct(channel: Channel) -> bool:

@@ -85,17 +85,17 @@ HIDDEN = Way.hidden
 @pytest.mark.parametrize(
     ("policy", "handled", "published", "way"),
     [
-        (Policy.channel, "10.0.0.7/1", "10.0.0.7/2", Way.client),
-        (Policy.connection, "10.0.0.7/1", "10.0.0.7/2", Way.client),
+        (Policy.channel, "10.0.0.7/1", "10.0.0.7/2", Way.missed),
+        (Policy.connection, "10.0.0.7/1", "10.0.0.7/2", Way.missed),
         (Policy.client, "10.0.0.7/1", "10.0.0.7/2", Way.known),
         (Policy.client, "10.0.0.7", "10.0.0.8", HIDDEN),  # an outbox, an HTTP call
         (Policy.channel, "10.0.0.7", "10.0.0.8", HIDDEN),
         (Policy.user, "10.0.0.7", "10.0.0.8", Way.known),
-        (Policy.channel, "127.0.0.1/orders1", "127.0.0.1/orders2", Way.client),
+        (Policy.channel, "127.0.0.1/orders1", "127.0.0.1/orders2", Way.missed),
         (Policy.client, "127.0.0.1/orders1", "127.0.0.1/orders2", Way.known),
         (Policy.channel, "127.0.0.1/orders1", "127.0.0.1/relay1", HIDDEN),  # two programs there
         (Policy.client, "127.0.0.1/orders1", "127.0.0.1/relay1", HIDDEN),
-        (Policy.client, "127.0.0.1/orders1", "127.0.0.1/1", Way.host),  # of which nobody knows
+        (Policy.client, "127.0.0.1/orders1", "127.0.0.1/1", Way.missed),  # of which nobody knows
         (Policy.host, "127.0.0.1/orders1", "127.0.0.1/1", Way.known),
     ],
 )
@@ -111,7 +111,7 @@ def test_a_policy_misses_what_reached_its_program_and_not_what_came_by_another_w
     assert [edge.way for edge in effect.edges] == [way]
     its = next(p for p in tracker.checkpoint().participants if p.number == effect.participant)
     assert (its.known, its.hidden) == (way is Way.known, way is HIDDEN)
-    assert (its.missed, its.reactions, its.explained) == (way in (Way.client, Way.host), 1, 1)
+    assert (its.missed, its.reactions, its.explained) == (way is Way.missed, 1, 1)
     count = counted(tracker)
     assert (count.known, count.missed, count.hidden) == (its.known, its.missed, its.hidden)
     assert count.fit == {Way.known: 1.0, HIDDEN: None}.get(way, 0.0)
