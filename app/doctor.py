@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import re
 import shlex
 import shutil
@@ -32,7 +33,7 @@ from app.store import Store, schema_state
 from app.stored.services import Service
 from app.stored.traces import Trace
 from app.version import program_version
-from model.sound import Doubt
+from model.sound import Doubt, Evidence
 
 TRACE_EXCHANGE = "amq.rabbitmq.trace"
 LEAST_FREE_BYTES = 2**30
@@ -177,6 +178,7 @@ async def _traces(settings: Settings, management: ManagementApi) -> AsyncIterato
     try:
         traces = [trace for trace in await store.traces.list() if trace.wanted]
         doubts = [await store.doubts.of_trace(trace.id) for trace in traces]
+        evidence = [await store.doubts.evidence(trace.id) for trace in traces]
         services = [each for each in await store.services.all() if each.is_alive]
     except ItcError:
         return
@@ -184,9 +186,10 @@ async def _traces(settings: Settings, management: ManagementApi) -> AsyncIterato
         await store.close()
     if len(services) > 1:
         yield _services(services)
-    for trace, its_own in zip(traces, doubts, strict=True):
+    for trace, its_own, said in zip(traces, doubts, evidence, strict=True):
         yield await _trace(trace, settings, management)
         yield _participants(trace, its_own)
+        yield _links(trace, said)
 
 
 def capturing_user(settings: Settings) -> str:
@@ -239,7 +242,39 @@ def _participants(trace: Trace, doubts: Sequence[Doubt]) -> Finding:
     if not doubts:
         return Finding(subject, True, f"one for each {trace.policy}, no sign that it does not fit")
     found = "; ".join(doubt.found for doubt in doubts)
-    return Finding(subject, False, found, "; ".join(doubt.remedy for doubt in doubts))
+    remedies = dict.fromkeys(doubt.remedy for doubt in doubts)
+    return Finding(subject, False, found, "; ".join(remedies))
+
+
+def _links(trace: Trace, evidence: Evidence) -> Finding:
+    """How much messages say of their causes: nothing here is wrong, but worth knowing."""
+    subject = f"links of {trace.vhost}"
+    if evidence.coverage is None:
+        return Finding(subject, True, "no message was published in answer to another yet")
+    if not evidence.explained:
+        found = f"none of {evidence.reactions} publishes that may have a cause names one"
+        return Finding(subject, True, f"{found}: rules of your own may know where it stands")
+    said = [
+        f"{evidence.explained} of {evidence.reactions} publishes that may have a cause name it"
+        f" ({_percent(evidence.coverage)})"
+    ]
+    if evidence.fit is not None:
+        causes = evidence.known + evidence.missed
+        said.append(
+            f"of {causes} causes that came by the broker, {evidence.known} were in their"
+            f" publisher's past by the policy {trace.policy} (fit {_percent(evidence.fit)})"
+        )
+    if evidence.hidden:
+        vhost = shlex.quote(trace.vhost)
+        said.append(
+            f"{evidence.hidden} came by ways outside the broker (rabbitmq-itc hidden {vhost})"
+        )
+    return Finding(subject, True, "; ".join(said))
+
+
+def _percent(share: float) -> str:
+    """Never 100 % where something is missing."""
+    return f"{math.floor(1000 * share) / 10:g} %"
 
 
 async def _wrong_queue(

@@ -1,9 +1,10 @@
 """Soundness: whether participants are those who act, as far as it can be seen.
 
 A participant that is finer than its program makes a delivery and the reaction to it look
-concurrent. That is seen in three ways: in participants that were assumed; in participants that
-publish and never receive, where others of their client receive; and, whatever the policy, where
-hardly any publish is by a participant that also receives. Service and Spark ask with the same
+concurrent. That is seen in four ways: in participants that were assumed; in participants that
+publish and never receive, where others of their client receive; whatever the policy, where
+hardly any publish is by a participant that also receives; and in participants whose messages name
+causes that another participant of their program was handed. Service and Spark ask with the same
 queries and say the same sentences.
 """
 
@@ -11,8 +12,10 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
+
+from model.words import Way
 
 MOST_QUIET = 1_000
 """Quiet events of an answer's span are counted up to this many."""
@@ -26,6 +29,76 @@ NAMED = 3
 LEAST_SHARE, LEAST_PUBLISHES = 0.1, 50
 FINE = ("connection", "channel")
 """The policies that may take one program for several participants."""
+
+MOST_MISSED = 1_000
+"""Links that the policy missed are counted by rule up to this many."""
+
+
+def share(part: int, rest: int) -> float | None:
+    """Which part of the whole, between 0 and 1; None where there is nothing."""
+    whole = part + rest
+    return part / whole if whole else None
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What messages say of their causes, against what the policy says.
+
+    ``reactions`` are the publishes that may have a cause: their participant had received something
+    before, or a cause was found. ``explained`` are those that name a cause which was found. Of
+    these causes ``known`` were in the publisher's past by the policy alone, ``missed`` reached
+    another participant of its program, and ``hidden`` came by a way outside the broker.
+    """
+
+    reactions: int = 0
+    explained: int = 0
+    known: int = 0
+    missed: int = 0
+    hidden: int = 0
+
+    @property
+    def coverage(self) -> float | None:
+        """Which share of the publishes that may have a cause name one that was found."""
+        return share(self.explained, self.reactions - self.explained)
+
+    @property
+    def fit(self) -> float | None:
+        """Which share of the causes that came by way of the broker the policy had."""
+        return share(self.known, self.missed)
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A participant that misses what its program was told, by the causes that its messages name.
+
+    Of these ``known`` were in its past, and ``missed`` reached another participant of its program.
+    """
+
+    vhost: str
+    policy: str
+    number: int
+    name: str
+    first_event_id: int
+    last_event_id: int
+    known: int
+    missed: int
+
+    def is_within(self, a: int, b: int) -> bool:
+        """Whether an answer about the events from one to the other, in either order, is about it.
+
+        As for `Assumed`: what a program hears beside its participant it hears all the time, and
+        the messages that name no cause are those of which nothing tells.
+        """
+        first, last = sorted((a, b))
+        return self.last_event_id >= first and self.first_event_id <= last
+
+
+@dataclass(frozen=True, slots=True)
+class Missed:
+    """How many links of a rule the policy missed."""
+
+    rule: str
+    links: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,15 +186,22 @@ class Soundness:
 
 
 def doubts_of(
-    assumed: Sequence[Assumed], misfit: Misfit | None, late: Late | None = None
+    assumed: Sequence[Assumed],
+    misfit: Misfit | None,
+    missing: Sequence[Missing] = (),
+    missed: Sequence[Missed] = (),
+    late: Late | None = None,
 ) -> tuple[Doubt, ...]:
     """The doubts about an answer, by its span's assumed participants and its trace's policy.
 
-    And by the links in its span that clocks do not have.
+    And by those of its participants that are ``missing`` something, of which ``missed`` gives the
+    rules, and by the links in its span that clocks do not have.
     """
     found = []
     if misfit is not None:
         found.append(_of_misfit(misfit))
+    if missing:
+        found.append(_of_missing(missing, missed))
     if assumed:
         found.append(_of_assumed(assumed))
     if late is not None and late.links:
@@ -159,10 +239,7 @@ def _of_late(late: Late) -> Doubt:
 
 
 def _of_assumed(assumed: Sequence[Assumed]) -> Doubt:
-    names = [each.name for each in assumed[:NAMED]]
-    if len(assumed) > NAMED:
-        names.append(f"{len(assumed) - NAMED} more")
-    listed = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+    listed = _listed([each.name for each in assumed])
     if len(assumed) == 1:
         said = "1 participant is a connection that gives no name, at a place that several"
         part = "it may be a part"
@@ -174,6 +251,67 @@ def _of_assumed(assumed: Sequence[Assumed]) -> Doubt:
         f"{said} programs share ({listed}): {part} of another participant",
         "connections that give their client's name tell them apart",
     )
+
+
+def _of_missing(missing: Sequence[Missing], missed: Sequence[Missed]) -> Doubt:
+    one = missing[0]
+    count = sum(each.missed for each in missing)
+    causes = count + sum(each.known for each in missing)
+    rules = sorted(missed, key=lambda each: (-each.links, each.rule))
+    by = f" by {_listed([each.rule for each in rules])}" if rules else ""
+    # What `client` misses are connections without a name.
+    policy = "client" if one.policy in FINE else "host"
+    was = "was" if count == 1 else "were"
+    return Doubt(
+        f"participants are {one.policy}s, and of {causes} causes that messages of"
+        f" {_listed([each.name for each in missing])} name{by}, {count} {was} not in their"
+        " publisher's past, but in that of another participant of the same program: what led to"
+        " messages that name no cause may not be seen",
+        f"rabbitmq-itc restamp {shlex.quote(one.vhost)} --participant {policy} sees it",
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    """The first names, and how many more there are."""
+    shown = [*names[:NAMED]]
+    if len(names) > NAMED:
+        shown.append(f"{len(names) - NAMED} more")
+    return " and ".join(filter(None, (", ".join(shown[:-1]), shown[-1])))
+
+
+def missing_sql(trace_id: int, a: int, b: int) -> str:
+    """The query for `Missing`s, `Missing.is_within`.
+
+    One whose messages name causes that it knew itself, with hardly an exception, is none.
+    """
+    first, last = sorted((int(a), int(b)))
+    return (
+        "SELECT t.vhost, t.policy, p.number, p.name, p.first_event_id, p.last_event_id, p.known,"
+        " p.missed FROM traces AS t CROSS JOIN participants AS p"
+        f" WHERE t.id = {int(trace_id)} AND p.trace_id = t.id AND p.missed > 0"
+        f" AND p.missed >= {LEAST_SHARE} * (p.known + p.missed)"
+        f" AND p.last_event_id >= {first} AND p.first_event_id <= {last} ORDER BY p.number"
+    )
+
+
+def missed_sql(trace_id: int, missing: Sequence[Missing]) -> str:
+    """The query for what was `Missed` while these participants acted."""
+    first = min(each.first_event_id for each in missing)
+    last = max(each.last_event_id for each in missing)
+    return (
+        "SELECT rule, count(*) AS links FROM (SELECT rule FROM edges"
+        f" WHERE trace_id = {int(trace_id)} AND way <> 0 AND way = {int(Way.missed)}"
+        f" AND effect_id BETWEEN {first} AND {last} LIMIT {MOST_MISSED}) AS counted"
+        " GROUP BY rule ORDER BY rule"
+    )
+
+
+def evidence_sql(trace_id: int) -> str:
+    """The query for a trace's `Evidence`, of the participants that have events."""
+    sums = ", ".join(
+        f"CAST(coalesce(sum({each.name}), 0) AS BIGINT) AS {each.name}" for each in fields(Evidence)
+    )
+    return f"SELECT {sums} FROM participants WHERE trace_id = {int(trace_id)}"
 
 
 def assumed_sql(trace_id: int, a: int, b: int) -> str:

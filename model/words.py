@@ -32,6 +32,14 @@ class LinkKind(enum.IntEnum):
     conversation = 3  # it shares a key, and names no parent
 
 
+class Way(enum.IntEnum):
+    """How a cause that was found is known to the publisher that names it."""
+
+    known = 0  # by the trace's policy: its participant had it in its past, link or no link
+    missed = 1  # by another participant of its program, which the policy takes apart
+    hidden = 2  # not through the broker: by an outbox, an HTTP call, a shared database
+
+
 class Via(enum.StrEnum):
     """What leads from one event to the next.
 

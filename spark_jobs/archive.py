@@ -80,6 +80,8 @@ def run(spark: SparkSession, request: ArchiveRequest, report: Report = silent) -
         found = (*archive.assumed, *history.assumed(trace, 0, last_id))
         assumed = {each.number: each for each in found}
         misfit = history.misfit(trace)
+        found_missing = (*archive.missing, *history.missing(trace, 0, last_id))
+        missing = {each.number: each for each in found_missing}
     if newest is None or newest[0] != last_id:
         raise JobError(
             Problem.failed,
@@ -93,6 +95,7 @@ def run(spark: SparkSession, request: ArchiveRequest, report: Report = silent) -
         gaps=tuple(gaps.values()),
         assumed=tuple(assumed.values()),
         misfit=misfit or archive.misfit,
+        missing=tuple(missing.values()),
     )
     whole.save()
     return _summary(request, whole, parts)

@@ -19,7 +19,7 @@ import pyarrow.dataset as ds
 
 from model.gaps import Gap
 from model.jobs import Problem
-from model.sound import Assumed, Misfit
+from model.sound import Assumed, Misfit, Missing
 from spark_jobs.columns import FLAG, arrow_schema
 from spark_jobs.errors import JobError
 from spark_jobs.export import write_file
@@ -60,6 +60,7 @@ class Archive:
     gaps: tuple[Gap, ...] = ()
     assumed: tuple[Assumed, ...] = ()
     misfit: Misfit | None = None
+    missing: tuple[Missing, ...] = ()
 
     @classmethod
     def at(cls, root: Path, vhost: str, trace: int) -> Archive:
@@ -84,6 +85,7 @@ class Archive:
             tuple(Gap(**gap) for gap in manifest["gaps"]),
             tuple(Assumed(**each) for each in manifest.get("assumed", ())),
             Misfit(**manifest["misfit"]) if manifest.get("misfit") else None,
+            tuple(Missing(**each) for each in manifest.get("missing", ())),
         )
 
     @classmethod

@@ -192,9 +192,12 @@ def numbers_of(ranges: Iterable[Range]) -> list[int]:
 
 
 def _soundness(history: History, trace: int, first_id: int, last_id: int) -> Soundness:
+    missing = history.missing(trace, first_id, last_id)
     doubts = doubts_of(
         history.assumed(trace, first_id, last_id),
         history.misfit(trace),
+        missing,
+        history.missed(trace, missing),
         history.late(trace, first_id, last_id),
     )
     return Soundness(doubts, history.quiet(trace, first_id, last_id))

@@ -80,7 +80,14 @@ def _soundness(
     known = [each for each in archive.assumed if each.is_within(first_id, last_id)]
     assumed = {each.number: each for each in (*known, *stored)}
     misfit = history.misfit(archive.trace) or archive.misfit
-    return Soundness(doubts_of([*assumed.values()], misfit), min(quiet, MOST_QUIET))
+    missing = {
+        each.number: each
+        for each in (*archive.missing, *history.missing(archive.trace, first_id, last_id))
+        if each.is_within(first_id, last_id)
+    }
+    missed = history.missed(archive.trace, [*missing.values()])
+    doubts = doubts_of([*assumed.values()], misfit, [*missing.values()], missed)
+    return Soundness(doubts, min(quiet, MOST_QUIET))
 
 
 def _span(

@@ -23,10 +23,14 @@ from model.sound import (
     Client,
     Late,
     Misfit,
+    Missed,
+    Missing,
     assumed_sql,
     clients_sql,
     late_sql,
     misfit_of,
+    missed_sql,
+    missing_sql,
     quiet_sql,
 )
 from spark_jobs.database import Connection
@@ -260,6 +264,18 @@ class History:
         """The links of a span that clocks do not have."""
         rows = self.connection.rows(late_sql(trace, first_id, last_id))
         return Late(**rows[0]) if rows else None
+
+    def missing(self, trace: int, first_id: int, last_id: int) -> list[Missing]:
+        """The participants in an answer's span that miss what their programs were told."""
+        return [
+            Missing(**row) for row in self.connection.rows(missing_sql(trace, first_id, last_id))
+        ]
+
+    def missed(self, trace: int, missing: Sequence[Missing]) -> list[Missed]:
+        """What these participants missed, by rule."""
+        if not missing:
+            return []
+        return [Missed(**row) for row in self.connection.rows(missed_sql(trace, missing))]
 
     def quiet(self, trace: int, first_id: int, last_id: int) -> int:
         """How many events of a span are of quiet traffic, counted up to `MOST_QUIET`."""

@@ -55,6 +55,7 @@ def upgrade() -> None:
         sa.Column("rule", sa.Text(), nullable=False),
         sa.Column("trace_id", sa.Integer(), nullable=False),
         sa.Column("kind", sa.SmallInteger(), nullable=False),
+        sa.Column("way", sa.SmallInteger(), nullable=False),
         sa.PrimaryKeyConstraint("effect_id", "cause_id", "rule", name=op.f("pk_restamped_edges")),
         sqlite_with_rowid=False,
     )

@@ -11,6 +11,7 @@ from typing import Protocol
 from app.stored.causality import Path, Walk
 from app.stored.deliveries import Fate
 from app.stored.filters import EventFilter
+from app.stored.hidden import HiddenLink, HiddenWays
 from app.stored.link_rules import HeldRule
 from app.stored.pages import EventPage, Found, Sort
 from app.stored.participants import Participant, VectorEntry
@@ -103,6 +104,15 @@ class Doubts(Protocol):
     async def between(self, trace_id: int, a: int, b: int) -> Soundness: ...
 
 
+class Hidden(Protocol):
+    """Links whose cause came by no way through the broker (`app.store.hidden`)."""
+
+    async def newest(
+        self, trace_id: int, *, before: int | None, limit: int
+    ) -> Sequence[HiddenLink]: ...
+    async def ways(self, trace_id: int) -> HiddenWays: ...
+
+
 class Traces(Protocol):
     """The stored traces, including those that are not running (`app.store.traces`)."""
 
@@ -167,6 +177,8 @@ class Store(Protocol):
     def gaps(self) -> Gaps: ...
     @property
     def doubts(self) -> Doubts: ...
+    @property
+    def hidden(self) -> Hidden: ...
     @property
     def traces(self) -> Traces: ...
     @property

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 from starlette.responses import Response
 
+from app.stored.hidden import HiddenLink, HiddenWay
 from app.stored.jobs import Job
 from app.stored.pages import EventPage
 from app.stored.participants import VectorEntry
@@ -110,6 +111,33 @@ def job_view(job: Job) -> dict[str, Any]:
     for moment in ("created_at", "started_at", "finished_at"):
         view[moment] = None if view[moment] is None else iso_time(view[moment])
     return view
+
+
+def hidden_link_view(link: HiddenLink) -> dict[str, Any]:
+    """A link whose cause came by no way through the broker."""
+    return {
+        "effect": link.effect,
+        "cause": link.cause,
+        "rule": link.rule,
+        "kind": link.kind.name,
+        "recorded_at": iso_time(link.recorded_at),
+        "from": link.giver,
+        "how": link.how.name,
+        "to": link.taker,
+    }
+
+
+def hidden_way_view(way: HiddenWay) -> dict[str, Any]:
+    """Such links by rule and participants."""
+    return {
+        "rule": way.rule,
+        "from": way.giver,
+        "to": way.taker,
+        "links": way.links,
+        "first_at": iso_time(way.first_at),
+        "last_at": iso_time(way.last_at),
+        "last_effect": way.last_effect,
+    }
 
 
 def quarantined_view(one: Quarantined) -> dict[str, Any]:

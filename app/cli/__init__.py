@@ -14,6 +14,7 @@ import typer
 from app.cli import (
     chains,
     events,
+    hidden,
     jobs,
     links,
     local,
@@ -47,6 +48,7 @@ for module in (
     participants,
     links,
     events,
+    hidden,
     chains,
     jobs,
     retention,

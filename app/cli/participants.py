@@ -39,9 +39,15 @@ def participants(
 
 def _row(who: dict[str, Any]) -> tuple[object, ...]:
     assumed = "assumed: its client gives no name" if who["assumed"] else ""
-    remark = "; ".join(filter(None, (who["note"], assumed)))
+    remark = "; ".join(filter(None, (who["note"], assumed, _misses(who["evidence"]))))
     counts = (who["published"], who["received"], who["connections"])
     return (who["participant"], who["name"], *counts, remark)
+
+
+def _misses(evidence: dict[str, Any]) -> str:
+    """What the policy keeps from it, by what its messages name."""
+    missed, known = evidence["missed"], evidence["known"]
+    return f"misses {missed} of {known + missed} causes that its messages name" if missed else ""
 
 
 def alias(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections import defaultdict
+from dataclasses import fields
 from typing import NamedTuple
 
 import msgspec
@@ -18,6 +19,7 @@ from app.store.subject import Subject, writes
 from app.stored.batches import Batch
 from app.tracker.events import Checkpoint, StampedEvent
 from model.blocks import block_of
+from model.sound import Evidence
 
 # Statements that take long to build are built once. Only in tests has a process several dialects.
 MOST_DIALECTS = 4
@@ -221,7 +223,8 @@ async def _store_participants(
 @functools.lru_cache(maxsize=MOST_DIALECTS)
 def _upsert_participants(dialect: Dialect) -> Executable:
     insert = dialect.upsert(tables.participants)
-    changing = ("seq", "published", "lamport", "height", "last_event_id")
+    evidence = (field.name for field in fields(Evidence))
+    changing = ("seq", "published", "lamport", "height", "last_event_id", *evidence)
     return insert.on_conflict_do_update(
         index_elements=[tables.participants.c.trace_id, tables.participants.c.number],
         set_={name: insert.excluded[name] for name in changing},

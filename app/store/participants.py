@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import fields
 from typing import Any
 
 from sqlalchemy import (
@@ -21,6 +22,7 @@ from app.store.subject import Subject, reads
 from app.stored.participants import Participant, ParticipantChannel, VectorEntry
 from app.tracker.identity import named
 from model.event import Event
+from model.sound import Evidence
 
 # How many participants one query looks up: both databases bound a query's parameters.
 CHUNK = 500
@@ -30,6 +32,7 @@ SEVERAL = (
     "they are one participant"
 )
 
+_EVIDENCE = tuple(field.name for field in fields(Evidence))
 _IDENTITY = ("name", "user", "place", "client", "assumed", "key")
 
 
@@ -101,6 +104,7 @@ class Participants(Subject):
             its.lamport,
             its.first_event_id,
             its.last_event_id,
+            *(its[name] for name in _EVIDENCE),
         ]
         query = (
             select(*fields)
@@ -116,7 +120,12 @@ class Participants(Subject):
         numbers = [row[1] for row in rows]
         through = await _channels(connection, trace_id, numbers)
         programs = await _programs(connection, trace_id, numbers)
-        return [Participant(*[*row, *_seen(through[row[1]], programs[row[1]])]) for row in rows]
+        found = []
+        for row in rows:
+            its_own, evidence = row[: -len(_EVIDENCE)], Evidence(*row[-len(_EVIDENCE) :])
+            seen = _seen(through[row.number], programs[row.number])
+            found.append(Participant(*[*its_own, evidence, *seen]))
+        return found
 
 
 async def _channels(

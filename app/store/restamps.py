@@ -26,8 +26,16 @@ from app.store.spans import Spans
 from app.store.subject import Subject, reads, writes
 from app.stored.restamps import Progress, Rules, Standing
 from app.tracker.events import Reference
+from app.tracker.links import SPANS_RULE
 from app.tracker.records import Channel
-from app.tracker.restamp import Incarnation, NewStamp, Restamped, StoredEvent, StoredMessage
+from app.tracker.restamp import (
+    Incarnation,
+    NewStamp,
+    Restamped,
+    StoredEvent,
+    StoredLink,
+    StoredMessage,
+)
 
 # How many names or ids one query looks up: both databases bound a query's parameters.
 CHUNK = 500
@@ -35,6 +43,7 @@ CHUNK = 500
 SPAN = 50_000
 
 _new = tables.restamped.c
+_ways = tables.restamped_ways.c
 _SET = (
     "UPDATE events SET participant = new.participant + :offset, seq = new.seq,"
     " lamport = new.lamport, height = new.height, clock = new.clock, quiet = new.quiet"
@@ -52,13 +61,22 @@ _KEYS_MOVED = (
         " SELECT trace_id, event_id, key, roles FROM restamped_keys"
         " WHERE trace_id = :trace AND event_id BETWEEN :first AND :last"
     ),
-    text("DELETE FROM edges WHERE trace_id = :trace AND effect_id BETWEEN :first AND :last"),
+    text(
+        "DELETE FROM edges WHERE trace_id = :trace AND effect_id BETWEEN :first AND :last"
+        " AND rule <> :spans"
+    ).bindparams(spans=SPANS_RULE),
 )
 # Links from what retention has removed meanwhile are none.
 _EDGES_MOVED = text(
-    "INSERT INTO edges (trace_id, effect_id, cause_id, rule, kind)"
-    " SELECT trace_id, effect_id, cause_id, rule, kind FROM restamped_edges"
+    "INSERT INTO edges (trace_id, effect_id, cause_id, rule, kind, way)"
+    " SELECT trace_id, effect_id, cause_id, rule, kind, way FROM restamped_edges"
     " WHERE trace_id = :trace AND effect_id BETWEEN :first AND :last AND cause_id >= :stored"
+)
+_WAYS_MOVED = text(
+    "UPDATE edges SET way = new.way FROM restamped_ways AS new"
+    " WHERE new.effect_id = edges.effect_id AND new.cause_id = edges.cause_id"
+    " AND new.rule = edges.rule AND new.trace_id = :trace"
+    " AND new.effect_id BETWEEN :first AND :last AND edges.effect_id BETWEEN :first AND :last"
 )
 
 
@@ -123,9 +141,10 @@ class Restamps(Subject):
             .limit(limit)
         )
         rows = (await connection.execute(query)).all()
-        named = {}
-        if rows and not messages:
-            named = await _named(connection, trace_id, rows[0].id, rows[-1].id)
+        links = {}
+        if rows:
+            span = rows[0].id, rows[-1].id
+            links = await _links(connection, trace_id, *span, that_stay=messages)
         return [
             StoredEvent(
                 row.id,
@@ -137,7 +156,7 @@ class Restamps(Subject):
                 _texts(row.routed_queues),
                 row.cause_id,
                 row.quiet,
-                tuple(named.get(row.id, ())),
+                tuple(links.get(row.id, ())),
                 _message(row) if messages else None,
             )
             for row in rows
@@ -215,6 +234,12 @@ class Restamps(Subject):
         await dialect.insert_many(connection, tables.restamped, rows)
         await dialect.insert_many(connection, tables.restamped_keys, _key_rows(trace_id, stamps))
         await dialect.insert_many(connection, tables.restamped_edges, _edge_rows(trace_id, stamps))
+        ways = [
+            (new.event_id, link.cause, link.rule, trace_id, link.way)
+            for new in stamps
+            for link in new.ways
+        ]
+        await dialect.insert_many(connection, tables.restamped_ways, ways)
 
     @writes
     async def swap(
@@ -260,6 +285,7 @@ class Restamps(Subject):
                 _MOVED if rules.links is None else _MOVED_WITH_IDS,
                 {**span, "offset": new.offset, "trace": trace_id},
             )
+            await connection.execute(_WAYS_MOVED, {**span, "trace": trace_id})
             moved += done.rowcount
             if rules.links is not None:
                 edges += await _move_links(connection, trace_id, span, standing.first_id)
@@ -295,6 +321,7 @@ class Restamps(Subject):
 _ASIDE: tuple[tuple[Table, Column[Any]], ...] = (
     (tables.restamped_keys, tables.restamped_keys.c.event_id),
     (tables.restamped_edges, tables.restamped_edges.c.effect_id),
+    (tables.restamped_ways, _ways.effect_id),
     (tables.restamped, _new.event_id),
 )
 
@@ -319,7 +346,7 @@ def _key_rows(trace_id: int, stamps: Sequence[NewStamp]) -> list[Row]:
 
 def _edge_rows(trace_id: int, stamps: Sequence[NewStamp]) -> list[Row]:
     return [
-        (new.event_id, edge.cause.id, edge.rule, trace_id, int(edge.kind))
+        (new.event_id, edge.cause.id, edge.rule, trace_id, int(edge.kind), int(edge.way))
         for new in stamps
         for edge in new.edges
     ]
@@ -366,21 +393,23 @@ async def _replace_channels(connection: AsyncConnection, trace_id: int, new: Res
     )
 
 
-async def _named(
-    connection: AsyncConnection, trace_id: int, first: int, last: int
-) -> dict[int, list[int]]:
-    """The causes that events name, by the event; each once."""
-    its = tables.edges.c
+async def _links(
+    connection: AsyncConnection, trace_id: int, first: int, last: int, *, that_stay: bool
+) -> dict[int, list[StoredLink]]:
+    """The causes that events name, by the event; only those ``that_stay`` if messages are read."""
+    its, cause = tables.edges.c, tables.events.c
     query = (
-        select(its.effect_id, its.cause_id)
+        select(its.effect_id, its.cause_id, cause.channel, its.rule, its.way)
+        .join_from(tables.edges, tables.events, cause.id == its.cause_id)
         .where(its.trace_id == trace_id, its.effect_id.between(first, last))
-        .distinct()
-        .order_by(its.effect_id, its.cause_id)
+        .order_by(its.effect_id, its.cause_id, its.rule)
     )
-    named: defaultdict[int, list[int]] = defaultdict(list)
-    for effect, cause in await connection.execute(query):
-        named[effect].append(cause)
-    return named
+    if that_stay:
+        query = query.where(its.rule == SPANS_RULE)
+    links: defaultdict[int, list[StoredLink]] = defaultdict(list)
+    for effect, *values in await connection.execute(query):
+        links[effect].append(StoredLink(*values))
+    return links
 
 
 def _message(row: Any) -> StoredMessage:

@@ -110,7 +110,7 @@ def edge_rows(trace_id: int, events: Iterable[StampedEvent]) -> list[Row]:
     for event in events:
         for edge in event.edges:
             its = (event.reference.id, edge.cause.id, edge.rule)
-            rows[its] = (trace_id, *its, int(edge.kind))
+            rows[its] = (trace_id, *its, int(edge.kind), int(edge.way))
     return [*rows.values()]
 
 

@@ -36,12 +36,10 @@ from app.store.leases import lock_trace
 from app.store.subject import Subject, reads, writes
 from app.stored.lanes import Lane
 from app.stored.spans import Handled, Link, Outcome, Resolved, Span, SpanKind
+from app.tracker.links import SPANS_RULE
 from itc import Relation, compare
 from model.sound import late_sql
 from model.words import EventType, LinkKind
-
-RULE = "opentelemetry"
-"""The rule of the links that spans tell of."""
 
 # How many publishes, and how many new spans, a round takes up.
 ROUND = 200
@@ -280,7 +278,7 @@ class Spans(Subject):
                         "trace_id": trace_id,
                         "effect_id": effect,
                         "cause_id": cause,
-                        "rule": RULE,
+                        "rule": SPANS_RULE,
                         "kind": int(LinkKind.parent),
                     }
                     for effect, cause in pairs

@@ -17,6 +17,7 @@ from app.store.deliveries import Deliveries
 from app.store.doubts import Doubts
 from app.store.engine import Database
 from app.store.gaps import Gaps
+from app.store.hidden import Hidden
 from app.store.jobs import Jobs
 from app.store.leases import Leases
 from app.store.link_rules import LinkRules
@@ -54,6 +55,7 @@ class Store:
         self.checkpoints = Checkpoints(database)
         self.gaps = Gaps(database)
         self.doubts = Doubts(database)
+        self.hidden = Hidden(database)
         self.quarantine = Quarantine(database)
         self.events = Events(database)
         self.causality = Causality(database)

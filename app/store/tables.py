@@ -100,6 +100,12 @@ participants = Table(
     Column("base", BigInteger, nullable=False),
     Column("first_event_id", BigInteger, nullable=False),
     Column("last_event_id", BigInteger, nullable=False),
+    # `model.sound.Evidence`
+    Column("reactions", BigInteger, nullable=False, server_default=text("0")),
+    Column("explained", BigInteger, nullable=False, server_default=text("0")),
+    Column("known", BigInteger, nullable=False, server_default=text("0")),
+    Column("missed", BigInteger, nullable=False, server_default=text("0")),
+    Column("hidden", BigInteger, nullable=False, server_default=text("0")),
     Index(None, "trace_id", "last_event_id"),
 )
 
@@ -213,7 +219,17 @@ edges = Table(
     Column("cause_id", BigInteger, primary_key=True, autoincrement=False),
     Column("rule", Text, primary_key=True),
     Column("kind", SmallInteger, nullable=False),  # `model.words.LinkKind`
+    Column("way", SmallInteger, nullable=False, server_default=text("0")),  # `model.words.Way`
     Index(None, "trace_id", "cause_id"),
+    # The few that the policy had not in the publisher's past.
+    Index(
+        "ix_edges_beside",
+        "trace_id",
+        "way",
+        "effect_id",
+        sqlite_where=text("way <> 0"),
+        postgresql_where=text("way <> 0"),
+    ),
     sqlite_with_rowid=False,
 )
 
@@ -407,6 +423,19 @@ restamped_edges = Table(
     Column("rule", Text, primary_key=True),
     Column("trace_id", Integer, nullable=False),
     Column("kind", SmallInteger, nullable=False),
+    Column("way", SmallInteger, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+# How restamped events know of their causes, where that is not what `edges` says.
+restamped_ways = Table(
+    "restamped_ways",
+    metadata,
+    Column("effect_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("cause_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("rule", Text, primary_key=True),
+    Column("trace_id", Integer, nullable=False),
+    Column("way", SmallInteger, nullable=False),
     sqlite_with_rowid=False,
 )
 
@@ -477,6 +506,7 @@ __all__ = [
     "restamped",
     "restamped_edges",
     "restamped_keys",
+    "restamped_ways",
     "services",
     "span_links",
     "spans",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from model.sound import Evidence
+
 LONGEST_ALIAS = 100  # characters
 
 
@@ -35,7 +37,8 @@ class Participant(msgspec.Struct, frozen=True):
 
     ``published`` and ``received`` count since the trace began; the fields from ``name`` to ``key``
     are those of `app.tracker.identity`. ``connections`` is how many ``channels`` are on,
-    ``programs`` how many process ids the clients on these named.
+    ``programs`` how many process ids the clients on these named. ``evidence`` is what its messages
+    say of their causes.
     """
 
     vhost: str
@@ -53,6 +56,7 @@ class Participant(msgspec.Struct, frozen=True):
     lamport: int
     first_event_id: int
     last_event_id: int
+    evidence: Evidence
     connections: int
     programs: int
     note: str | None

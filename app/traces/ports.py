@@ -20,7 +20,7 @@ from app.tracker import Channel, Checkpoint, Record, Reference, Restored, Unread
 from app.tracker.links import Rule
 from app.tracker.restamp import Incarnation, NewStamp, Restamped, StoredEvent
 from model.gaps import Gap
-from model.sound import Doubt
+from model.sound import Doubt, Evidence
 
 
 class TraceMessage(Protocol):
@@ -212,6 +212,7 @@ class Doubts(Protocol):
     """What is known of the traces' soundness (`app.store.doubts`)."""
 
     async def of_trace(self, trace_id: int) -> Sequence[Doubt]: ...
+    async def evidence(self, trace_id: int) -> Evidence: ...
 
 
 class Events(Protocol):

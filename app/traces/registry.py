@@ -436,6 +436,7 @@ class TraceRegistry:
             holder=others.name_of(trace.holder),
             gaps=[*await self._store.gaps.newest(trace.id)],
             doubts=[*map(str, await self._store.doubts.of_trace(trace.id))],
+            evidence=await self._store.doubts.evidence(trace.id),
             remarks=now.remarks,
             ledger=now.ledger or Ledger.load(trace.ledger),
         )

@@ -12,6 +12,7 @@ from app.tracker import Counters, Totals
 from app.tracker.links.memory import LinkCount
 from itc import Stamp, pack
 from model.gaps import Gap
+from model.sound import Evidence
 from model.times import iso_time
 
 
@@ -122,6 +123,7 @@ class TraceStatus(msgspec.Struct, frozen=True):
     gaps: list[Gap]
     holder: str | None = None  # the name of the service that runs it
     doubts: list[str] = []  # why its answers may not be sound
+    evidence: Evidence = Evidence()  # what its messages say of their causes
     remarks: tuple[str, ...] = ()  # what is wrong with the trace queue, a sentence each
     ledger: Ledger | None = None
     work: Work = msgspec.field(default_factory=Work)

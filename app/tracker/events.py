@@ -102,7 +102,8 @@ class ParticipantState(msgspec.Struct, frozen=True):
     ``interval`` is the id as a path of left (0) and right (1) from the seed, "" for the whole.
     ``key`` is what the policy takes as its identity, ``name`` what people read (for the store to
     keep when the participant is new); the four after it are those of `app.tracker.identity`.
-    ``published`` of its ``seq`` events are publishes.
+    ``published`` of its ``seq`` events are publishes. The last five are those of
+    `model.sound.Evidence`.
     """
 
     number: int
@@ -118,6 +119,11 @@ class ParticipantState(msgspec.Struct, frozen=True):
     lamport: int
     height: int
     base: int  # height the interval was handed out at; 0 unless reused
+    reactions: int = 0
+    explained: int = 0
+    known: int = 0
+    missed: int = 0
+    hidden: int = 0
 
 
 class Copy(msgspec.Struct, frozen=True):

@@ -16,6 +16,7 @@ import msgspec
 
 from app.tracker.records import Channel
 from model.sound import FINE
+from model.words import Way
 
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
@@ -110,6 +111,19 @@ class Places:
 
 
 _REMEMBERED = 10_000
+
+
+def way_between(one: Identity, other: Identity, places: Places) -> Way:
+    """`Way.missed` if two participants may be of one program, else `Way.hidden`.
+
+    At a shared place programs are told apart by their clients' names, as far as they have any.
+    """
+    if one.user != other.user or one.place is None or one.place != other.place:
+        return Way.hidden
+    is_named = one.client is not None and other.client is not None
+    if is_named and one.client != other.client and places.is_shared(one.place):
+        return Way.hidden
+    return Way.missed
 
 
 def is_direct(channel: Channel) -> bool:

@@ -18,6 +18,7 @@ from app.tracker.identity import Identities, Identity, Places, Policy
 from app.tracker.lasts import LastEvents
 from app.tracker.records import Channel
 from itc import IdPool, Stamp, pack
+from model.words import Way
 
 
 class Participant:
@@ -25,14 +26,19 @@ class Participant:
 
     __slots__ = (
         "base",
+        "explained",
         "ground",
         "height",
+        "hidden",
         "identity",
         "interval",
+        "known",
         "lamport",
         "last",
+        "missed",
         "number",
         "published",
+        "reactions",
         "seq",
         "stamp",
     )
@@ -45,6 +51,8 @@ class Participant:
         self.stamp = Stamp.of_interval(interval, base)
         self.seq = 0
         self.published = 0
+        self.reactions = self.explained = 0
+        self.known = self.missed = self.hidden = 0
         self.lamport = 0
         self.height = base
         self.last: Reference | None = None
@@ -73,6 +81,23 @@ class Participant:
         self.last = Reference(self.stamp.peek(), pack(self.stamp), self.lamport)
         return self.last
 
+    @property
+    def reacts(self) -> bool:
+        """Whether it has received anything, which may lead to whatever it publishes."""
+        return self.seq > self.published
+
+    def explain(self, ways: Iterable[Way]) -> None:
+        """Count a publish of which causes were found, each known to the publisher in such a way."""
+        self.reactions += 1
+        self.explained += 1
+        for way in ways:
+            if way is Way.known:
+                self.known += 1
+            elif way is Way.hidden:
+                self.hidden += 1
+            else:
+                self.missed += 1
+
     def state(self) -> ParticipantState:
         """Return what the checkpoint keeps; the stamp is kept with its last event."""
         who = self.identity
@@ -90,6 +115,11 @@ class Participant:
             lamport=self.lamport,
             height=self.height,
             base=self.base,
+            reactions=self.reactions,
+            explained=self.explained,
+            known=self.known,
+            missed=self.missed,
+            hidden=self.hidden,
         )
 
     @classmethod
@@ -103,6 +133,8 @@ class Participant:
         self = cls(state.number, who, state.interval, state.base)
         self.stamp, self.seq, self.published = stamp, state.seq, state.published
         self.lamport, self.height = state.lamport, state.height
+        self.reactions, self.explained = state.reactions, state.explained
+        self.known, self.missed, self.hidden = state.known, state.missed, state.hidden
         self.last = Reference(stamp.peek(), pack(stamp), state.lamport, last_event_id)
         return self
 

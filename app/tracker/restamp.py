@@ -1,20 +1,21 @@
 """Stored events stamped anew, by other rules of who acts and of what is quiet.
 
 Nothing is matched again: causes, matches and types stay as they are stored, and so do links, unless
-the messages are read again by other rules of links. Ids are a linear extension of happens-before,
-so events are taken in the order of their ids; a received event whose cause is no longer stored
-joins nothing.
+the messages are read again by other rules of links; how a publisher knows of what it names is found
+anew. Ids are a linear extension of happens-before, so events are taken in the order of their ids; a
+received event whose cause is no longer stored joins nothing.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from app.tracker.events import ParticipantState, Reference
-from app.tracker.identity import Places, Policy
+from app.tracker.identity import Places, Policy, way_between
 from app.tracker.links.linker import Linker
 from app.tracker.links.names import NO_NAMES, Edge, Names
 from app.tracker.links.rules import Rules
@@ -22,7 +23,7 @@ from app.tracker.participants import Participant, Participants
 from app.tracker.quiet import Quiet
 from app.tracker.records import Channel, Deliver, Publish, Record
 from app.tracker.tracker import encode_state, found_alone, read_state
-from model.words import EventType
+from model.words import EventType, Way
 
 # The broker's clock and ours differ, and ours says when a trace message arrived.
 CLOCKS_DIFFER = 1_000_000  # µs
@@ -37,11 +38,20 @@ class StoredMessage(msgspec.Struct, frozen=True):
     is_cut: bool
 
 
+class StoredLink(msgspec.Struct, frozen=True):
+    """What an event names: the cause's id and its channel's key, by which rule, and `Way`."""
+
+    cause: int
+    channel_key: int
+    rule: str
+    way: int
+
+
 class StoredEvent(msgspec.Struct, frozen=True):
     """What of an event its stamp depends on.
 
-    ``cause`` is the id of the one that it received, ``named`` are those of what it names; the
-    ``message`` is needed where that is to be found out again.
+    ``cause`` is the id of the one that it received, ``named`` is what it names by links that stay
+    as they are; the ``message`` is needed where the others are to be found out again.
     """
 
     id: int
@@ -53,19 +63,21 @@ class StoredEvent(msgspec.Struct, frozen=True):
     routed_queues: tuple[str, ...]
     cause: int | None
     quiet: bool
-    named: tuple[int, ...] = ()
+    named: tuple[StoredLink, ...] = ()
     message: StoredMessage | None = None
 
     @property
     def joins(self) -> tuple[int, ...]:
         """What it comes right after, beside its participant's last event."""
-        return self.named if self.cause is None else (self.cause, *self.named)
+        named = tuple(link.cause for link in self.named)
+        return named if self.cause is None else (self.cause, *named)
 
 
 class NewStamp(msgspec.Struct, frozen=True):
     """An event's new stamp; participants are numbered from 1 until the end.
 
-    ``names`` and ``edges`` are what its message says if it was read again.
+    ``names`` and ``edges`` are what its message says if it was read again, ``ways`` are those links
+    that stay and that it has now another `Way` for.
     """
 
     event_id: int
@@ -77,6 +89,7 @@ class NewStamp(msgspec.Struct, frozen=True):
     quiet: bool
     names: Names = NO_NAMES
     edges: tuple[Edge, ...] = ()
+    ways: tuple[StoredLink, ...] = ()
 
 
 class NewChannel(msgspec.Struct, frozen=True):
@@ -136,6 +149,7 @@ class Restamper:
         """
         self._policy = policy
         self._quiet = quiet
+        self._places = places
         self._participants = Participants(policy, places, assumed=assumed)
         self._channels: dict[int, Channel] = {}
         self._clients: dict[str, Sequence[Incarnation]] = {}
@@ -151,8 +165,11 @@ class Restamper:
         self._read = self._read_cut = self._linker = None
         if rules is not None:
             self._read, self._read_cut = rules.read, rules.for_cut_bodies().read
-            self._linker = Linker(rules, named, self._participants.numbered, _none)
+            self._linker = Linker(rules, named, self._participants.numbered, _none, places)
         self.cut = 0  # messages read again of whose bodies only a part is stored
+        # By rule: how many more causes are known, and came by hidden ways, than it was stored.
+        self._more_known: Counter[str] = Counter()
+        self._more_hidden: Counter[str] = Counter()
 
     def meet(self, channels: Iterable[tuple[int, Channel]]) -> list[str]:
         """Take in channels by their stored keys; returns connections to `introduce` before."""
@@ -182,7 +199,7 @@ class Restamper:
         """The ids of causes whose new clocks are not at hand."""
         here = {event.id for event in events}
         # What messages name, read again, is remembered with its clock.
-        causes = {cause for event in events for cause in self._joins(event)}
+        causes = {cause for event in events for cause in event.joins}
         return sorted(causes - here - self._recent.keys())
 
     def stamp(
@@ -221,6 +238,10 @@ class Restamper:
                 forgot_named=self._linker.has_forgotten,
                 young_rules={},
             )
+        else:
+            for rule, count in old.totals.links.items():
+                count.known += self._more_known[rule]
+                count.hidden += self._more_hidden[rule]
         new = msgspec.structs.replace(
             old,
             pool=participants.pool.dump(),
@@ -260,13 +281,20 @@ class Restamper:
         edges: tuple[Edge, ...] = ()
         if self._linker is not None and names.causes:
             edges = self._linker.edges(names, participant)
-        joined = [] if quiet else [self._reference(each, known) for each in self._joins(event)]
+        joined = [] if quiet else [self._reference(each, known) for each in event.joins]
         joined += [edge.cause for edge in edges]
+        links = () if quiet else self._links(event, participant, known)
         reference = self._participants.advance(key, participant, None, filter(None, joined))
         reference.id = event.id
         if self._linker is not None and names.ids:
             self._linker.note(names, participant, reference, record, event.cause)
-        participant.published += event.type == EventType.published
+        if event.type == EventType.published:
+            participant.published += 1
+            ways = [Way(link.way) for link in links] + [edge.way for edge in edges]
+            if ways:
+                participant.explain(ways)
+            elif participant.reacts and not quiet:
+                participant.reactions += 1
         self._recent[event.id] = reference
         self._last[event.channel_key] = event.id
         self._first.setdefault(participant.number, event.id)
@@ -280,13 +308,8 @@ class Restamper:
             quiet,
             names,
             edges,
+            self._changed(event.named, links),
         )
-
-    def _joins(self, event: StoredEvent) -> tuple[int, ...]:
-        """What is stored of what an event comes right after, as far as that still counts."""
-        if self._linker is None:
-            return event.joins
-        return () if event.cause is None else (event.cause,)
 
     def _names_of(self, event: StoredEvent, record: Record, *, quiet: bool) -> Names:
         """What an event's message says by the new rules; nothing where it is not read again."""
@@ -295,6 +318,35 @@ class Restamper:
         self.cut += event.message.is_cut
         names = (self._read_cut if event.message.is_cut else self._read)(record)
         return found_alone(names) if quiet else names
+
+    def _links(
+        self, event: StoredEvent, publisher: Participant, known: Mapping[int, Reference]
+    ) -> tuple[StoredLink, ...]:
+        """What an event that is stamped next names, each with the `Way` that it has now."""
+        return tuple(
+            msgspec.structs.replace(link, way=int(self._way(link, publisher, known)))
+            for link in event.named
+        )
+
+    def _way(self, link: StoredLink, publisher: Participant, known: Mapping[int, Reference]) -> Way:
+        cause = self._reference(link.cause, known)
+        acting = self._acting.get(link.channel_key)
+        if cause is None or acting is None:
+            return Way(link.way)
+        if acting[1] is publisher or cause.clock.leq(publisher.stamp):
+            return Way.known
+        return way_between(acting[1].identity, publisher.identity, self._places)
+
+    def _changed(
+        self, stored: tuple[StoredLink, ...], links: tuple[StoredLink, ...]
+    ) -> tuple[StoredLink, ...]:
+        """The links that have another way than was stored; they are counted."""
+        pairs = zip(stored, links, strict=True) if links else ()
+        changed = [(before, now) for before, now in pairs if before.way != now.way]
+        for before, now in changed:
+            self._more_known[now.rule] += (now.way == Way.known) - (before.way == Way.known)
+            self._more_hidden[now.rule] += (now.way == Way.hidden) - (before.way == Way.hidden)
+        return tuple(now for _, now in changed)
 
     def _reference(self, event_id: int, known: Mapping[int, Reference]) -> Reference | None:
         return self._recent.get(event_id) or self._before.get(event_id) or known.get(event_id)

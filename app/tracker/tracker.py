@@ -29,7 +29,7 @@ from app.tracker.reorder import Held, Place, ReorderWindow, named_by, places_of
 from app.tracker.replies import Replies, is_reply
 from app.tracker.suspicion import Suspect, Suspicion
 from itc import IdPool, MalformedError
-from model.words import Match
+from model.words import Match, Way
 
 
 class Bounds(msgspec.Struct, frozen=True):
@@ -140,7 +140,11 @@ class Tracker:
         self._suspicion = Suspicion()
         self._participants = Participants(policy, self._places, assumed=bounds.assumed)
         self._linker = Linker(
-            Rules(()) if rules is None else rules, bounds.named, self._numbered, self._stamped
+            Rules(()) if rules is None else rules,
+            bounds.named,
+            self._numbered,
+            self._stamped,
+            self._places,
         )
         if restored is not None and restored.state:
             self._restore(restored)
@@ -428,7 +432,7 @@ class Tracker:
             self.counters.quiet += 1
             names = found_alone(names)
         edges = self._linker.edges(names, participant) if names.causes else ()
-        joined = [edge.cause for edge in edges if not edge.was_known]
+        joined = [edge.cause for edge in edges if edge.way is not Way.known]
         reference = self._participants.advance(
             channel_key, participant, None if quiet else cause, joined
         )
@@ -437,6 +441,10 @@ class Tracker:
         if isinstance(record, Publish):
             self.counters.published += 1
             participant.published += 1
+            if edges:
+                participant.explain([edge.way for edge in edges])
+            elif participant.reacts and not quiet:
+                participant.reactions += 1
             if not has_broker_headers(record):
                 reference.names = _without_causes(said)
             self._matcher.published(record.routed_queues, mark, reference, self._time.now)

@@ -36,6 +36,7 @@ from app.tracker import Counters
 from app.tracker.links.memory import LinkCount
 from model.exports import manifest_of
 from model.jobs import Progress
+from model.sound import Evidence
 from model.times import iso_time
 from spark_jobs.archived import Archive, Part
 
@@ -224,7 +225,8 @@ def trace_status(vhost: str, state: TraceState, policy: str = "channel") -> Trac
         last_error=None,
         restarts=0,
         counters=Counters(published=3, received=4),
-        links={"celery-parent": LinkCount(found=2, known=1, unseen=1)},
+        links={"celery-parent": LinkCount(found=4, known=2, hidden=1, unseen=1)},
+        evidence=Evidence(reactions=5, explained=4, known=2, missed=1, hidden=1),
         events=7,
         participants=2,
         pending_copies=0,

@@ -518,7 +518,13 @@ def test_a_quiet_event_is_marked_behind_its_match() -> None:
 )
 def test_a_participants_remark_hides_nothing(note: str | None, assumed: bool, remark: str) -> None:
     who = dict.fromkeys(("participant", "name", "published", "received", "connections"), 1)
-    assert participant_row(who | {"note": note, "assumed": assumed})[-1] == remark
+    evidence = {"known": 3, "missed": 0}
+    told = {**who, "note": note, "assumed": assumed, "evidence": evidence}
+    assert participant_row(told)[-1] == remark
+    missing = participant_row({**told, "evidence": {"known": 3, "missed": 2}})[-1]
+    assert missing == "; ".join(
+        filter(None, (remark, "misses 2 of 5 causes that its messages name"))
+    )
 
 
 def test_what_is_printable_stays() -> None:

@@ -15,7 +15,9 @@ from app.broker.management import ManagementApi, Permissions
 from app.doctor import Finding, examine, missing_rights
 from app.settings import Settings
 from app.store import Store, migrate
+from app.tracker import Policy
 from tests.api.story import ORDER, UNSOUND, Teller
+from tests.contract.outbox import NUDGE, order, tell, tracker_by
 from tools.servers import Broker
 
 
@@ -103,6 +105,38 @@ async def test_participants_that_do_not_fit_are_named_with_the_policy_that_does(
     assert not unfit.well
     assert unfit.found.startswith("participants are channels, and 2 of 4 publishes are by channels")
     assert unfit.advice == f"rabbitmq-itc restamp {vhost} --participant client sees it"
+
+
+async def test_what_messages_name_and_the_policy_misses_names_the_better_one(
+    rabbit: Broker, vhost: str, tmp_path: Path
+) -> None:
+    settings = settings_for(rabbit, tmp_path)
+    await trace(settings, vhost)
+    silent = (await findings(settings))[f"links of {vhost}"]
+    store = await Store.open(settings.database.reveal())
+    stored = await store.traces.find(vhost)
+    assert stored is not None
+    await tell(store, stored.id, tracker_by(Policy.channel), [*NUDGE, *order(1), *order(2)])
+    await store.close()
+    found = await findings(settings)
+    unfit, links = found[f"participants of {vhost}"], found[f"links of {vhost}"]
+
+    assert (silent.well, silent.found) == (
+        True,
+        "no message was published in answer to another yet",
+    )
+    assert not unfit.well
+    assert (
+        "of 2 causes that messages of shop@10.0.0.7 #2 name by causation_id, 2 were not in their"
+        in unfit.found
+    )
+    assert unfit.advice == f"rabbitmq-itc restamp {vhost} --participant client sees it"
+    assert links.well
+    assert links.found == (
+        "4 of 4 publishes that may have a cause name it (100 %); of 2 causes that came by the"
+        " broker, 0 were in their publisher's past by the policy channel (fit 0 %); 2 came by ways"
+        f" outside the broker (rabbitmq-itc hidden {vhost})"
+    )
 
 
 async def test_an_account_signs_in_where_it_may_and_need_not_enter_the_default_virtual_host(

@@ -53,7 +53,7 @@ async def tell_links(world: World) -> None:
         Names(conversations=shared),
         Names(),
     ]
-    reply = Edge(events[1].reference, "rpc", LinkKind.reply, was_known=True)
+    reply = Edge(events[1].reference, "rpc", LinkKind.reply)
     told = [
         msgspec.structs.replace(event, names=its, edges=(reply,) if number == 2 else ())
         for number, (event, its) in enumerate(zip(events, names, strict=True))

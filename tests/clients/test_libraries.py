@@ -156,6 +156,27 @@ async def test_every_true_pair_is_before_and_programs_are_told_apart(
         assert found >= verdict.carried, "every named cause is found"
 
 
+@pytest.mark.parametrize("policy", ["channel", "client"])
+async def test_what_celery_names_tells_whether_a_policy_fits(
+    service: Service, pipeline: Pipeline, vhost: str, policy: str
+) -> None:
+    await verdict_on(LIBRARIES["celery"], service, pipeline, vhost, policy)
+    trace = await service.store.traces.find(vhost)
+    assert trace is not None
+    evidence = await service.store.doubts.evidence(trace.id)
+    doubts = await service.store.doubts.of_trace(trace.id)
+    links = (await service.registry.status(vhost)).links["celery-parent"]
+    print(policy, evidence, links)
+    assert evidence.hidden == links.hidden == 0
+    if policy == "client":
+        assert (evidence.fit, links.fit, doubts) == (1.0, 1.0, ())
+        return
+    assert evidence.fit is not None
+    assert evidence.fit < 0.9
+    [doubt] = [each for each in doubts if "celery-parent" in each.found]
+    assert doubt.remedy == f"rabbitmq-itc restamp {vhost} --participant client sees it"
+
+
 async def all_missed_are_doubted(service: Service, vhost: str, verdict: Verdict) -> None:
     """Every answer that calls a true pair concurrent says that it is not sound."""
     trace = await service.store.traces.find(vhost)

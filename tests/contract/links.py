@@ -27,7 +27,7 @@ def naming(
 
 def link(cause: StampedEvent, rule: str = "celery", kind: LinkKind = LinkKind.parent) -> Edge:
     """A link to a cause."""
-    return Edge(cause.reference, rule, kind, was_known=True)
+    return Edge(cause.reference, rule, kind)
 
 
 class LinkedHistory(History):

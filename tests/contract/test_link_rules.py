@@ -146,7 +146,7 @@ async def test_what_is_restored_around_a_change_stamps_as_the_first_would_have(
 
 
 def _said(events: list[StampedEvent]) -> list[object]:
-    return [(e.stamp, e.names, [(edge.rule, edge.was_known) for edge in e.edges]) for e in events]
+    return [(e.stamp, e.names, [(edge.rule, edge.way) for edge in e.edges]) for e in events]
 
 
 async def asked(store: Store, query: Select[Any]) -> list[Row[Any]]:

@@ -16,7 +16,7 @@ from app.tracker.events import StampedEvent
 from app.tracker.links import BUILT_IN, Names, Rules
 from app.tracker.records import Channel, Deliver, Publish
 from itc import Relation, compare
-from model.words import EventType, LinkKind, Via
+from model.words import EventType, LinkKind, Via, Way
 from tests.contract.history import BEGINNING, History
 from tests.contract.links import LinkedHistory, conversation, link, naming
 
@@ -243,7 +243,7 @@ async def test_what_may_have_been_is_what_clocks_say_where_links_join_them_too(
         event
         for event in events
         for edge in event.edges
-        if not edge.was_known and edge.cause.id != _id(event)
+        if edge.way is not Way.known and edge.cause.id != _id(event)
     ]
     assert len(crossing) > 5
     for event in events:

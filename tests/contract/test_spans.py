@@ -15,6 +15,7 @@ from app.stored.restamps import Rules
 from app.stored.spans import Handled, Link, Outcome, Resolved, Span, SpanKind
 from app.traces.restamping import Restamping
 from app.tracker import Bounds, Channel, Deliver, Policy, Publish, Record, Tracker
+from app.tracker.links import SPANS_RULE
 from model.words import Via
 
 START = 1_700_000_000_000_000  # µs
@@ -116,7 +117,7 @@ class Trace:
             rows = await connection.execute(
                 select(its.cause_id, its.effect_id, its.trace_id, its.rule)
             )
-            return {(row[0], row[1]) for row in rows if row[3] == spans.RULE}
+            return {(row[0], row[1]) for row in rows if row[3] == SPANS_RULE}
 
         return set(await self.store._database.read(read))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +14,7 @@ from app.tracker.links import BUILT_IN, Rule, Rules, search_key
 from app.tracker.links.memory import LinkCount
 from app.tracker.quiet import Quiet
 from itc import Relation, compare
-from model.words import LinkKind
+from model.words import LinkKind, Way
 from tests.unit.test_tracker import Store
 
 RULES = Rules(BUILT_IN)
@@ -78,6 +79,77 @@ def test_whether_the_policy_had_it_in_the_past_is_counted() -> None:
     assert counted(tracker) == LinkCount(found=2, known=1)
 
 
+HIDDEN = Way.hidden
+
+
+@pytest.mark.parametrize(
+    ("policy", "handled", "published", "way"),
+    [
+        (Policy.channel, "10.0.0.7/1", "10.0.0.7/2", Way.missed),
+        (Policy.connection, "10.0.0.7/1", "10.0.0.7/2", Way.missed),
+        (Policy.client, "10.0.0.7/1", "10.0.0.7/2", Way.known),
+        (Policy.client, "10.0.0.7", "10.0.0.8", HIDDEN),  # an outbox, an HTTP call
+        (Policy.channel, "10.0.0.7", "10.0.0.8", HIDDEN),
+        (Policy.user, "10.0.0.7", "10.0.0.8", Way.known),
+        (Policy.channel, "127.0.0.1/orders1", "127.0.0.1/orders2", Way.missed),
+        (Policy.client, "127.0.0.1/orders1", "127.0.0.1/orders2", Way.known),
+        (Policy.channel, "127.0.0.1/orders1", "127.0.0.1/relay1", HIDDEN),  # two programs there
+        (Policy.client, "127.0.0.1/orders1", "127.0.0.1/relay1", HIDDEN),
+        (Policy.client, "127.0.0.1/orders1", "127.0.0.1/1", Way.missed),  # of which nobody knows
+        (Policy.host, "127.0.0.1/orders1", "127.0.0.1/1", Way.known),
+    ],
+)
+def test_a_policy_misses_what_reached_its_program_and_not_what_came_by_another_way(
+    policy: Policy, handled: str, published: str, way: Way
+) -> None:
+    tracker = tracker_of(policy)
+    for who in (handled, published):
+        name = who.partition("/")[2].rstrip("0123456789")
+        tracker.introduce(at(who), name or None)
+    records = [publish("a", "q", id="1"), deliver(handled, "q", "1"), publish(published, names="1")]
+    *_, effect = stamped(records, tracker)
+    assert [edge.way for edge in effect.edges] == [way]
+    its = next(p for p in tracker.checkpoint().participants if p.number == effect.participant)
+    assert (its.known, its.hidden) == (way is Way.known, way is HIDDEN)
+    assert (its.missed, its.reactions, its.explained) == (way is Way.missed, 1, 1)
+    count = counted(tracker)
+    assert (count.known, count.missed, count.hidden) == (its.known, its.missed, its.hidden)
+    assert count.fit == {Way.known: 1.0, HIDDEN: None}.get(way, 0.0)
+
+
+def test_another_user_at_the_same_place_is_another_program() -> None:
+    robot = msgspec.structs.replace(at("10.0.0.7/2"), user="robot")
+    named = properties(None, "1")
+    *_, effect = stamped(
+        [
+            publish("a", "q", id="1"),
+            deliver("10.0.0.7/1", "q", "1"),
+            Publish(robot, "x", ("key",), (), named, b""),
+        ]
+    )
+    assert [edge.way for edge in effect.edges] == [HIDDEN]
+
+
+def test_publishes_that_may_have_a_cause_are_counted_and_those_that_name_it() -> None:
+    tracker = Tracker(Policy.client, Bounds(), rules=RULES, quiet=Quiet(("exchange:noise",)))
+    stamped(
+        [
+            publish("b"),  # nothing can have led to it
+            publish("a", "q", id="1"),
+            deliver("b", "q", "1"),
+            publish("b", names="1"),
+            publish("b"),
+            publish("b", names="never seen"),
+            Publish(at("b"), "noise", ("key",), (), {}, b""),
+        ],
+        tracker,
+    )
+    a, b = sorted(tracker.checkpoint().participants, key=lambda each: each.user + str(each.place))
+    assert (a.reactions, a.explained) == (0, 0)
+    assert (b.reactions, b.explained, b.known) == (3, 1, 1)
+    assert counted(tracker).coverage == 0.5
+
+
 def test_of_several_deliveries_the_newest_of_its_own_participant_is_meant() -> None:
     events = stamped(
         [
@@ -138,7 +210,7 @@ def test_what_made_room_may_be_what_is_named() -> None:
     records = [publish("a", id=str(number)) for number in range(3)]
     *_, last, first = stamped([*records, publish("b", names="2"), publish("b", names="0")], tracker)
     assert (len(last.edges), len(first.edges)) == (1, 0)
-    assert counted(tracker) == LinkCount(found=1, forgotten=1)
+    assert counted(tracker) == LinkCount(found=1, hidden=1, forgotten=1)
 
 
 def test_an_id_that_ten_thousand_messages_have_is_found_as_quickly() -> None:

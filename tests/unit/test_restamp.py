@@ -32,6 +32,7 @@ from app.tracker.restamp import (
     Restamped,
     Restamper,
     StoredEvent,
+    StoredLink,
     StoredMessage,
 )
 from itc import Stamp, unpack
@@ -99,6 +100,7 @@ def tracked(
 
 
 def stored(events: Sequence[StampedEvent]) -> list[StoredEvent]:
+    channel_of = {event.reference.id: event.channel_key for event in events}
     return [
         StoredEvent(
             id=event.reference.id or 0,
@@ -110,7 +112,11 @@ def stored(events: Sequence[StampedEvent]) -> list[StoredEvent]:
             routed_queues=event.record.routed_queues or (),
             cause=event.cause.id if event.cause else None,
             quiet=event.quiet,
-            named=tuple(edge.cause.id or 0 for edge in event.edges),
+            named=tuple(
+                StoredLink(edge.cause.id or 0, channel_of[edge.cause.id], edge.rule, int(edge.way))
+                for edge in event.edges
+                if edge.cause.id in channel_of
+            ),
         )
         for event in events
     ]
@@ -259,6 +265,40 @@ def test_what_a_publish_names_is_joined_again(policy: Policy, chunk: int) -> Non
     assert [stamp.lamport for stamp in quiet] == [1, 1, 1], "quiet traffic joins nothing"
 
 
+RELAY = Channel("rabbit@test", "10.0.0.9:4001 -> 10.0.0.1:5672", 1, "shop")
+
+
+@pytest.mark.parametrize("before", [Policy.channel, Policy.connection, Policy.client])
+@pytest.mark.parametrize("after", Policy)
+def test_fit_is_counted_anew_as_a_tracker_with_the_new_rules_counts_it(
+    before: Policy, after: Policy
+) -> None:
+    """A program handles on one channel and publishes on another; a relay has it from elsewhere."""
+    records: list[Record] = []
+    for number in range(3):
+        request = Publish(CHANNELS[8], "x", ("key",), ("red",), {"message_id": str(number)}, b"")
+        named = {"headers": {"causation_id": str(number)}}
+        records += [
+            request,
+            _delivery(CHANNELS[10], "red", request),
+            Publish(CHANNELS[11], "x", ("key",), (), named, b""),
+            Publish(RELAY, "x", ("key",), (), named, b""),
+        ]
+    events, tracker = tracked(records, before, ())
+    wanted_events, other = tracked(records, after, ())
+    new, outcome = restamped(events, tracker.checkpoint().state, after, ())
+    assert Tracker.stored_totals(outcome.state).links == other.totals().links
+    wanted = {state.key: state for state in other.checkpoint().participants}
+    for each in outcome.participants:
+        state = wanted[each.state.key]
+        for name in ("reactions", "explained", "known", "missed", "hidden"):
+            assert getattr(each.state, name) == getattr(state, name), (state.key, name)
+    ways = {(event.reference.id, edge.way) for event in wanted_events for edge in event.edges}
+    stored_ways = {(event.reference.id, edge.way) for event in events for edge in event.edges}
+    changed = {(stamp.event_id, link.way) for stamp in new for link in stamp.ways}
+    assert changed == ways - stored_ways
+
+
 def test_a_cause_that_is_gone_joins_nothing() -> None:
     publish = Publish(CHANNELS[0], "x", ("key",), ("red",), {"message_id": "1"}, b"")
     records: list[Record] = [publish, _delivery(CHANNELS[4], "red", publish)]
@@ -371,8 +411,8 @@ def test_messages_that_are_read_again_say_what_a_tracker_with_the_rules_says(
         (event.reference.id, event.lamport, event.names.ids, event.names.found_by)
         for event in wanted
     ]
-    assert [[(e.cause.id, e.rule, e.kind, e.was_known) for e in each.edges] for each in new] == [
-        [(e.cause.id, e.rule, e.kind, e.was_known) for e in event.edges] for event in wanted
+    assert [[(e.cause.id, e.rule, e.kind, e.way) for e in each.edges] for each in new] == [
+        [(e.cause.id, e.rule, e.kind, e.way) for e in event.edges] for event in wanted
     ]
     outcome = restamper.end(tracker.checkpoint().state, 1)
     assert Tracker.stored_totals(outcome.state).links == other.totals().links

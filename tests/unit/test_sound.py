@@ -5,7 +5,20 @@ from __future__ import annotations
 import pytest
 
 from app.tracker import Policy
-from model.sound import FINE, Assumed, Client, Doubt, Late, Misfit, Soundness, doubts_of, misfit_of
+from model.sound import (
+    FINE,
+    Assumed,
+    Client,
+    Doubt,
+    Evidence,
+    Late,
+    Misfit,
+    Missed,
+    Missing,
+    Soundness,
+    doubts_of,
+    misfit_of,
+)
 
 
 def assumed(*numbers: int) -> list[Assumed]:
@@ -119,7 +132,53 @@ def test_an_answer_is_sound_without_doubts_whatever_was_quiet() -> None:
     [(1, "1 link was found only"), (7, "7 links were"), (1_000, "1000 links or more were")],
 )
 def test_links_that_clocks_do_not_have_are_a_doubt(links: int, said: str) -> None:
-    [doubt] = doubts_of([], None, Late("my shop", links))
+    [doubt] = doubts_of([], None, late=Late("my shop", links))
     assert str(doubt).startswith(said)
     assert "rabbitmq-itc restamp 'my shop'" in str(doubt)
-    assert doubts_of([], None, Late("/", 0)) == ()
+    assert doubts_of([], None, late=Late("/", 0)) == ()
+
+
+def missing(*numbers: int, policy: str = "channel", known: int = 20) -> list[Missing]:
+    return [
+        Missing("/", policy, number, f"shop@10.0.0.7 #{number}", 10, 20, known, 30)
+        for number in numbers
+    ]
+
+
+def test_what_the_policy_missed_is_said_with_rules_counts_and_the_better_policy() -> None:
+    missed = [Missed("celery-parent", 20), Missed("reply", 40)]
+    [doubt] = doubts_of([], None, missing(4, 5), missed)
+    assert doubt.found == (
+        "participants are channels, and of 100 causes that messages of shop@10.0.0.7 #4 and"
+        " shop@10.0.0.7 #5 name by reply and celery-parent, 60 were not in their publisher's"
+        " past, but in that of another participant of the same program: what led to messages that"
+        " name no cause may not be seen"
+    )
+    assert doubt.remedy == "rabbitmq-itc restamp / --participant client sees it"
+
+
+@pytest.mark.parametrize(
+    ("policy", "better"), [("channel", "client"), ("connection", "client"), ("client", "host")]
+)
+def test_the_better_policy_takes_together_what_this_one_takes_apart(
+    policy: str, better: str
+) -> None:
+    for missed in ([Missed("reply", 1)], []):  # the links may be gone by now
+        [doubt] = doubts_of([], None, missing(1, policy=policy), missed)
+        assert doubt.remedy == f"rabbitmq-itc restamp / --participant {better} sees it"
+
+
+@pytest.mark.parametrize(
+    ("evidence", "coverage", "fit"),
+    [
+        (Evidence(), None, None),
+        (Evidence(reactions=4), 0.0, None),
+        (Evidence(4, 3, known=3, missed=1), 0.75, 0.75),
+        (Evidence(4, 4, hidden=4), 1.0, None),
+        (Evidence(4, 4, known=1, hidden=3), 1.0, 1.0),
+    ],
+)
+def test_coverage_and_fit_are_shares_and_hidden_ways_are_no_fault_of_the_policy(
+    evidence: Evidence, coverage: float | None, fit: float | None
+) -> None:
+    assert (evidence.coverage, evidence.fit) == (coverage, fit)

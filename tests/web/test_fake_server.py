@@ -40,6 +40,8 @@ NOT_FAKED = {
     "PUT /itc_db/restamp",
     "POST /v1/traces",
     "GET /itc_db/archive",
+    "GET /itc_db/hidden",
+    "GET /itc_db/hidden/ways",
     "GET /metrics",
 }
 

@@ -39,6 +39,13 @@ def micros(text: str) -> int:
     return int(moment.timestamp() * 1_000_000)
 
 
+NO_EVIDENCE: dict[str, Any] = {
+    **dict.fromkeys(("reactions", "explained", "known", "missed", "hidden"), 0),
+    "coverage": None,
+    "fit": None,
+}
+
+
 class Problem(Exception):
     """An error answer."""
 
@@ -152,6 +159,7 @@ class World:
             | {"quarantined": len(self.quarantine), "copies_dropped": 0}
             | {"untraced": 0, "quiet": 0},
             "links": trace.links,
+            "evidence": NO_EVIDENCE,
             "events": counts["published"] + counts["received"],
             "participants": len(trace.last),
             "pending_copies": len(trace.simulation.pending),
@@ -201,6 +209,7 @@ class World:
             "lamport": last.lamport,
             "first_event_id": trace.first[who.number].id,
             "last_event_id": last.id,
+            "evidence": NO_EVIDENCE,
             "connections": 1,
             "programs": 0,
             "note": None,

@@ -71,6 +71,7 @@ async def _families(parts: Services, user: User | None) -> list[Metric]:
         *(_duration(spec, statuses) for spec in DURATIONS),
         _by_type(statuses),
         _links(statuses),
+        _ways(statuses),
         _states(statuses),
         _jobs(jobs),
         *_spans(parts),
@@ -181,6 +182,16 @@ TRACE_METRICS = (
         "itc_copies_pending",
         "Routed copies that wait for their delivery.",
         lambda s: s.pending_copies,
+    ),
+    TraceMetric(
+        "itc_links_coverage_ratio",
+        "Publishes that name a cause which was found, of those that may have one.",
+        lambda s: s.evidence.coverage,
+    ),
+    TraceMetric(
+        "itc_links_fit_ratio",
+        "Causes that the policy had in their publisher's past, of those that came by the broker.",
+        lambda s: s.evidence.fit,
     ),
     TraceMetric("itc_trace_gaps", "Recorded gaps, at most the newest 100.", lambda s: len(s.gaps)),
     TraceMetric(
@@ -294,6 +305,19 @@ def _spans(parts: Services) -> Iterable[Metric]:
     links.add_metric(["known"], state.known)
     links.add_metric(["late"], state.links - state.known)
     yield links
+
+
+def _ways(statuses: Sequence[TraceStatus]) -> Metric:
+    family = CounterMetricFamily(
+        "itc_causes_found",
+        "Causes that were found, and whether the policy had them in their publisher's past.",
+        labels=["vhost", "rule", "way"],
+    )
+    for status in statuses:
+        for rule, count in status.links.items():
+            for way in ("known", "missed", "hidden"):
+                family.add_metric([status.vhost, rule, way], getattr(count, way))
+    return family
 
 
 def _states(statuses: Sequence[TraceStatus]) -> Metric:

@@ -46,6 +46,30 @@ class Problem(Model):
     reason: str = Field(description="A sentence for people.")
 
 
+class Evidence(Model):
+    """What messages say of their causes, against what the trace's policy says."""
+
+    reactions: int = Field(
+        description="Publishes that may have a cause: their participant had received something, or "
+        "a cause that they name was found."
+    )
+    explained: int = Field(description="Those of them that name a cause which was found.")
+    known: int = Field(description="Causes that the publisher's participant had in its past.")
+    missed: int = Field(
+        description="Causes that reached another participant of the same program: where there are "
+        "any, participants are finer than programs."
+    )
+    hidden: int = Field(
+        description="Causes that came by no way through the broker: see `/itc_db/hidden`."
+    )
+    coverage: float | None = Field(
+        description="`explained` of `reactions`, between 0 and 1; `null` without any."
+    )
+    fit: float | None = Field(
+        description="`known` of `known` and `missed`, between 0 and 1; `null` without any."
+    )
+
+
 class Gap(Model):
     """A span that may lack events: after one event, before another (null while the gap is open)."""
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from app.api.schemas.common import Model
+from app.api.schemas.common import Evidence, Model
 from app.stored.participants import LONGEST_ALIAS, check_alias
 
 
@@ -39,6 +39,7 @@ class ParticipantInfo(Model):
     lamport: int
     first_event_id: int
     last_event_id: int
+    evidence: Evidence = Field(description="What its messages say of their causes.")
     connections: int = Field(description="How many connections `channels` are on.")
     programs: int = Field(
         description="How many processes these connections' clients named; 0 if none is known."

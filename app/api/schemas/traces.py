@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
-from app.api.schemas.common import Gap, Model, Time, names_of
+from app.api.schemas.common import Evidence, Gap, Model, Time, names_of
 from app.traces.life import TraceState
 from app.tracker import Policy
 from app.tracker.quiet import MOST
@@ -39,12 +39,23 @@ class LinkCount(Model):
     found: int
     known: int = Field(
         description="Of those found, those that the publisher's participant had received or "
-        "published, or had heard of: where that is less, participants are finer than programs."
+        "published, or had heard of."
     )
+    missed: int = Field(
+        description="Of those found, those that reached another participant of the same program: "
+        "where there are any, participants are finer than programs."
+    )
+    hidden: int = Field(description="Of those found, those that came by no way through the broker.")
     unseen: int = Field(description="Never seen in this virtual host while it was traced.")
     forgotten: int = Field(description="Perhaps seen, and forgotten since (ITC_NAMED_EVENTS).")
     ambiguous: int = Field(description="Named by an id that several messages have.")
     early: int = Field(description="Perhaps from before the rule held, which is not long.")
+    coverage: float | None = Field(
+        description="`found` of all that were named, between 0 and 1; `null` without any."
+    )
+    fit: float | None = Field(
+        description="`known` of `known` and `missed`, between 0 and 1; `null` without any."
+    )
 
 
 class Audited(Model):
@@ -79,6 +90,9 @@ class Trace(Model):
     restarts: int
     counters: Counters
     links: dict[str, LinkCount] = Field(description="By rule; only those that messages used.")
+    evidence: Evidence = Field(
+        description="What its messages say of their causes, of all participants that have events."
+    )
     events: int
     participants: int
     pending_copies: int

@@ -3,12 +3,13 @@
 from app.tracker.links.names import NO_NAMES, Edge, Key, Names
 from app.tracker.links.origins import Origin, TraceRule, check_own, merged, of_all
 from app.tracker.links.profiles import BUILT_IN
-from app.tracker.links.rule import Rule, RuleError
+from app.tracker.links.rule import SPANS_RULE, Rule, RuleError
 from app.tracker.links.rules import Rules, search_key
 
 __all__ = [
     "BUILT_IN",
     "NO_NAMES",
+    "SPANS_RULE",
     "Edge",
     "Key",
     "Names",

@@ -6,11 +6,13 @@ from collections.abc import Callable, Iterable
 
 from app.tracker.events import NamedEvent, Reference
 from app.tracker.fingerprint import has_broker_headers
+from app.tracker.identity import Places, way_between
 from app.tracker.links.memory import LinkCount, LinkMemory
 from app.tracker.links.names import Edge, Key, Names
 from app.tracker.links.rules import Rules
 from app.tracker.participants import Participant
 from app.tracker.records import Deliver, Record
+from model.words import Way
 
 
 class Linker:
@@ -22,6 +24,7 @@ class Linker:
         most: int,
         numbered: Callable[[int], Participant | None],
         stamped: Callable[[], int],
+        places: Places,
     ) -> None:
         """Remember at most ``most`` events.
 
@@ -34,6 +37,7 @@ class Linker:
         self._numbered = numbered
         self._stamped = stamped
         self._since: dict[str, int] = {}  # how many events there were before a rule held, if any
+        self._places = places
         self.counts: dict[str, LinkCount] = {}
 
     @property
@@ -96,11 +100,12 @@ class Linker:
                 if rule.sure:
                     self._count_missing(rule.name, is_ambiguous=is_ambiguous)
                 continue
-            was_known = self._is_past_of(event, publisher)
+            way = self._way(event, publisher)
             count = self._count(rule.name)
             count.found += 1
-            count.known += was_known
-            edge = Edge(event.reference, rule.name, rule.kind, was_known)
+            count.known += way is Way.known
+            count.hidden += way is Way.hidden
+            edge = Edge(event.reference, rule.name, rule.kind, way)
             found.setdefault((id(event.reference), rule.name), edge)
         return tuple(found.values())
 
@@ -165,6 +170,15 @@ class Linker:
             count.forgotten += 1
         else:
             count.unseen += 1
+
+    def _way(self, event: NamedEvent, publisher: Participant) -> Way:
+        """How a publisher knows of an event that it names."""
+        if self._is_past_of(event, publisher):
+            return Way.known
+        owner = self._numbered(event.participant)
+        if owner is None:
+            return Way.hidden
+        return way_between(owner.identity, publisher.identity, self._places)
 
     def _is_past_of(self, event: NamedEvent, publisher: Participant) -> bool:
         """Whether an event happened before whatever a participant does next, link or no link."""

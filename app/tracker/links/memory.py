@@ -15,6 +15,7 @@ import msgspec
 
 from app.tracker.events import NamedEvent, Reference
 from app.tracker.links.names import Key
+from model.sound import share
 
 # How many events with equal keys are looked through for one of the same place, the newest: ids
 # repeat where messages are retried, and where they go to many queues.
@@ -28,8 +29,9 @@ RECENT = 1_000
 class LinkCount(msgspec.Struct):
     """How often a rule's causes were found, and how often not.
 
-    Of the ``found``, ``known`` were in the publisher's past without the link. The others were
-    never seen here (``unseen``), may have been ``forgotten``, may be any of several messages
+    Of the ``found``, ``known`` were in the publisher's past without the link, and ``hidden`` came
+    there by a way outside the broker; the rest the policy ``missed``. Those not found were never
+    seen here (``unseen``), may have been ``forgotten``, may be any of several messages
     (``ambiguous``), or may have come before the rule held (``early``), when nobody looked for what
     it names them by.
     """
@@ -40,6 +42,22 @@ class LinkCount(msgspec.Struct):
     forgotten: int = 0
     ambiguous: int = 0
     early: int = 0
+    hidden: int = 0
+
+    @property
+    def missed(self) -> int:
+        """Those that reached another participant of the publisher's program."""
+        return self.found - self.known - self.hidden
+
+    @property
+    def coverage(self) -> float | None:
+        """Which share of the causes that messages name was found; None if they name none."""
+        return share(self.found, self.unseen + self.forgotten + self.ambiguous + self.early)
+
+    @property
+    def fit(self) -> float | None:
+        """Which share of those found by way of the broker the policy had; None without any."""
+        return share(self.known, self.missed)
 
 
 class LinkMemory:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
-from model.words import LinkKind
+from model.words import LinkKind, Way
 
 if TYPE_CHECKING:
     from app.tracker.events import Reference
@@ -36,10 +36,10 @@ NO_NAMES = Names()
 class Edge(msgspec.Struct, frozen=True):
     """A link from a publish to the delivery (or the publish) that it names as its cause.
 
-    ``was_known``: the cause was in the publisher's past without the link.
+    ``way``: how the publisher knew of it.
     """
 
     cause: Reference
     rule: str
     kind: LinkKind
-    was_known: bool
+    way: Way = Way.known

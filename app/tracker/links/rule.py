@@ -12,6 +12,9 @@ from app.tracker.links.expressions import Expression, ExpressionError, Source
 from app.tracker.links.takes import TAKES
 from model.words import LinkKind
 
+# The name of the links that OpenTelemetry's spans tell of; no rule reads them from messages.
+SPANS_RULE = "opentelemetry"
+
 MOST_PARTS = 4
 MOST_CONDITIONS = 8
 MOST_PLACES = 32  # that one condition looks at
@@ -139,6 +142,8 @@ def _wrong(name: str, field: str, what: object) -> RuleError:
 def _check_texts(rule: Rule) -> None:
     if not _NAME(rule.name):
         raise RuleError(f"{rule.name[:80]!r} is no name of a rule")
+    if rule.name == SPANS_RULE:
+        raise _wrong(rule.name, "name", "is that of the links that spans tell of")
     if rule.space and not _NAME(rule.space):
         raise _wrong(rule.name, "space", "letters, digits, '.', '_' and '-', 64 at most")
     if rule.take is not None and rule.take not in TAKES:
