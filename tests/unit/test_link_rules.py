@@ -398,3 +398,24 @@ def test_rules_are_bounded_in_number_and_have_different_names() -> None:
         of(indexed=tuple(f"x-{n}" for n in range(MOST_INDEXED + 1)))
     with pytest.raises(RuleError, match="1 to 255 bytes"):
         of(indexed=("x" * 256,))
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [
+        ("name", "opentelemetry", "that of the links that spans tell of"),
+        ("space", "", "is a name, or is left out"),
+    ],
+)
+def test_a_field_that_would_mean_something_else_is_refused(
+    field: str, value: str, said: str
+) -> None:
+    given = {
+        "name": "mine",
+        "kind": "parent",
+        "child": "$message.header#/child",
+        "parent": "$message.header#/parent",
+        field: value,
+    }
+    with pytest.raises(RuleError, match=said):
+        Rule.from_json(given)

@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 
 from tests.web.conftest import OpenPage
 from tests.web.fake_server import Server
-from tests.web.world import World, demo_world
+from tests.web.world import LINK_COUNTS, World, demo_world
 
 
 def test_with_nothing_traced_it_says_what_to_do_and_does_it(
@@ -141,12 +141,12 @@ def test_causes_that_messages_name_are_shown_by_rule_with_what_is_missing_and_th
     world = demo_world(30)
     world.traces["shop"].links = {}
     world.traces["/"].links = {
-        rule: dict(zip(("found", "known", "unseen", "forgotten", "ambiguous"), counts, strict=True))
+        rule: dict(zip(LINK_COUNTS, counts, strict=True))
         for rule, counts in {
-            "reply": (20, 17, 2, 0, 1),
-            "celery-parent": (1999, 1998, 0, 4, 0),
-            "x-causation-id": (0, 0, 3, 0, 0),
-            "forward": (5, 5, 0, 0, 0),
+            "reply": (20, 17, 3, 0, 2, 0, 1, 0),
+            "celery-parent": (1999, 1998, 1, 0, 0, 4, 0, 0),
+            "x-causation-id": (0, 0, 0, 0, 2, 0, 0, 1),
+            "forward": (7, 5, 0, 2, 0, 0, 0, 0),
         }.items()
     }
     page = open_page(serve(world))
@@ -155,9 +155,11 @@ def test_causes_that_messages_name_are_shown_by_rule_with_what_is_missing_and_th
         [
             "celery-parent 1,999 of 2,003 found, 4 forgotten, fit 99.9 %",
             "reply 20 of 23 found, 2 never seen, 1 ambiguous, fit 85 %",
-            "forward 5 of 5 found, fit 100 %",
-            "x-causation-id 0 of 3 found, 3 never seen",
+            "forward 7 of 7 found, 2 by a way outside the broker, fit 100 %",
+            "x-causation-id 0 of 3 found, 2 never seen, 1 perhaps before the rule held",
         ]
     )
     fit = page.get_by_text("fit 85 %")
-    expect(fit).to_have_attribute("title", re.compile("^17 of 20 of the causes found were known"))
+    expect(fit).to_have_attribute(
+        "title", re.compile("^17 of 20 of the causes that came by the broker were known")
+    )

@@ -39,11 +39,24 @@ def micros(text: str) -> int:
     return int(moment.timestamp() * 1_000_000)
 
 
+LINK_COUNTS = ("found", "known", "missed", "hidden", "unseen", "forgotten", "ambiguous", "early")
 NO_EVIDENCE: dict[str, Any] = {
     **dict.fromkeys(("reactions", "explained", "known", "missed", "hidden"), 0),
     "coverage": None,
     "fit": None,
 }
+
+
+def shares(counts: dict[str, int]) -> dict[str, Any]:
+    """Counts of a rule's causes, with what the service makes of them."""
+    named = counts["found"] + sum(counts[why] for why in LINK_COUNTS[4:])
+    by_broker = counts["known"] + counts["missed"]
+    coverage = counts["found"] / named if named else None
+    return {
+        **counts,
+        "coverage": coverage,
+        "fit": counts["known"] / by_broker if by_broker else None,
+    }
 
 
 class Problem(Exception):
@@ -91,8 +104,7 @@ class Trace:
 
     def name_cause(self, rule: str, *counters: str) -> None:
         """Count a cause that a message names by a rule."""
-        reasons = ("found", "known", "unseen", "forgotten", "ambiguous")
-        counts = self.links.setdefault(rule, dict.fromkeys(reasons, 0))
+        counts = self.links.setdefault(rule, dict.fromkeys(LINK_COUNTS, 0))
         for name in counters:
             counts[name] += 1
 
@@ -158,7 +170,7 @@ class World:
             "counters": {name: counts[name] for name in names}
             | {"quarantined": len(self.quarantine), "copies_dropped": 0}
             | {"untraced": 0, "quiet": 0},
-            "links": trace.links,
+            "links": {rule: shares(counts) for rule, counts in trace.links.items()},
             "evidence": NO_EVIDENCE,
             "events": counts["published"] + counts["received"],
             "participants": len(trace.last),
@@ -618,7 +630,7 @@ def demo_world(events: int = 3000, participants: int = 12, auth: bool = True) ->
     failed.last_error = (
         "restarted 3 times within 10 s; the last error: queue 'itc.trace' was deleted"
     )
-    for outcome in [("found", "known")] * 17 + [("found",)] * 3 + [("unseen",)] * 2:
+    for outcome in [("found", "known")] * 17 + [("found", "missed")] * 3 + [("unseen",)] * 2:
         world.traces["/"].name_cause("reply", *outcome)
     world.traces["/"].gaps.append(
         {

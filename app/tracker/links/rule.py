@@ -202,6 +202,12 @@ def _text(name: str, field: str, given: Any) -> str:
     return given
 
 
+def _space(name: str, field: str, given: Any) -> str:
+    if given == "":
+        raise _wrong(name, field, "is a name, or is left out")
+    return _text(name, field, given)
+
+
 def _flag(name: str, field: str, given: Any) -> bool:
     if not isinstance(given, bool):
         raise _wrong(name, field, "is true or false")
@@ -250,7 +256,7 @@ _FIELDS: dict[str, Callable[[str, str, Any], Any]] = {
     "kind": _kind,
     "child": _places,
     "parent": _places,
-    "space": _text,
+    "space": _space,
     "take": _text,
     "where": _conditions,
     "parent_where": _conditions,

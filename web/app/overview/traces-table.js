@@ -55,21 +55,22 @@ function Row({ vhost, trace }) {
     html`<tr class="under"><td colspan="9" class="soft small"><${Coverage} links=${trace.links} /></td></tr>`}`;
 }
 
-const MISSING = { unseen: "never seen", forgotten: "forgotten", ambiguous: "ambiguous" };
+const MISSING = { unseen: "never seen", forgotten: "forgotten", ambiguous: "ambiguous", early: "perhaps before the rule held" };
 
 /** By rule: how many of the causes that messages named were found, and how many were known anyway. */
 function Coverage({ links }) {
-  const named = ([, { found, unseen, forgotten, ambiguous }]) => found + unseen + forgotten + ambiguous;
+  const named = ([, counts]) => counts.found + Object.keys(MISSING).reduce((sum, reason) => sum + counts[reason], 0);
   const rules = Object.entries(links).sort((a, b) => named(b) - named(a));
   return html`Causes that messages name: <ul class="coverage">${rules.map(
     ([rule, counts]) => html`<li key=${rule}><${Value}>${rule}<//> ${[
       `${count(counts.found)} of ${count(named([rule, counts]))} found`,
       ...Object.entries(MISSING).map(([reason, words]) => counts[reason] > 0 && `${count(counts[reason])} ${words}`),
-    ].filter(Boolean).join(", ")}${counts.found > 0 && html`, <${Fit} ...${counts} />`}</li>`,
+          counts.hidden > 0 && `${count(counts.hidden)} by a way outside the broker`,
+    ].filter(Boolean).join(", ")}${counts.fit !== null && html`, <${Fit} ...${counts} />`}</li>`,
   )}</ul>`;
 }
 
-const FIT = "of the causes found were known to who published, without the link. Where it is less than all, participants are finer than programs.";
+const FIT = "of the causes that came by the broker were known to who published, without the link. Where it is less than all, participants are finer than programs.";
 
-const Fit = ({ found, known }) =>
-  html`<span class=${known < found ? "warn-text" : ""} title="${count(known)} of ${count(found)} ${FIT}">fit ${Math.floor((1000 * known) / found) / 10} %</span>`;
+const Fit = ({ known, missed, fit }) =>
+  html`<span class=${missed > 0 ? "warn-text" : ""} title="${count(known)} of ${count(known + missed)} ${FIT}">fit ${Math.floor(1000 * fit) / 10} %</span>`;
