@@ -15,6 +15,7 @@ from app.errors import (
     BadRequestError,
     CheckpointError,
     ConflictError,
+    ItcError,
     NotFoundError,
     OutageError,
 )
@@ -107,7 +108,9 @@ class TraceRegistry:
     async def start(
         self, vhost: str, policy: str | None, quiet: Sequence[str] | None = None
     ) -> bool:
-        """Start a trace; True if it is new, was stopped or failed, False if it is running.
+        """Start a trace; False if it is running already.
+
+        One that runs by other rules begins anew by these as long as nothing is stored.
 
         Raises `NotFoundError` for a virtual host that the broker does not have, `ConflictError`
         for other rules than the stored events have, `BadRequestError` for rules that there are
@@ -117,11 +120,7 @@ class TraceRegistry:
         if not await self._source.has_vhost(vhost):
             raise NotFoundError(f"the broker has no virtual host {vhost!r}")
         async with self._lock(vhost):
-            known = await self._store.traces.find(vhost)
-            policy = policy or (known.policy if known else Policy.client)
-            if quiet is None:
-                quiet = known.quiet if known else QUIET
-            trace = await self._store.traces.create(vhost, policy, quiet)
+            trace = await self._ruled(vhost, policy, quiet)
             present = self._running.get(vhost)
             if present is not None and present.is_alive:
                 if present.snapshot().standing.state is not TraceState.failed:
@@ -135,6 +134,32 @@ class TraceRegistry:
                 return True
         await self._see_taken(vhost)
         return not runs
+
+    async def _ruled(self, vhost: str, policy: str | None, quiet: Sequence[str] | None) -> Trace:
+        """The trace by these rules, or by those it has; a run by others has ended then.
+
+        Raises `ConflictError` if events are stored by others, or if others are to be changed while
+        another service runs it; its run goes on.
+        """
+        traces = self._store.traces
+        known = await traces.find(vhost)
+        if known is None:
+            return await traces.create(vhost, policy or Policy.client, _or(quiet, QUIET))
+        rules = policy or known.policy, _or(quiet, known.quiet)
+        if rules == (known.policy, known.quiet):
+            return known
+        present = self._running.get(vhost)
+        if known.events or present is None or not present.is_alive:
+            await self._check_here(known)
+            return await traces.create(vhost, *rules)
+        await present.end(drain=False, deadline=DRAIN_SECONDS)
+        try:
+            if present.is_alive:
+                raise OutageError(f"the trace of {vhost!r} did not pause in time; ask again")
+            return await traces.create(vhost, *rules)
+        except ItcError:
+            self._run(await patiently(partial(self._known, vhost)))
+            raise
 
     async def stop(self, vhost: str) -> None:
         """Stop a trace: switch tracing off, empty the queue into the store, and delete it.
@@ -442,6 +467,10 @@ class TraceRegistry:
 
     def _lock(self, vhost: str) -> asyncio.Lock:
         return self._changing.setdefault(vhost, asyncio.Lock())
+
+
+def _or(quiet: Sequence[str] | None, present: Sequence[str]) -> tuple[str, ...]:
+    return tuple(present if quiet is None else quiet)
 
 
 def checked_rules(policy: str | None, quiet: Sequence[str] | None) -> None:
