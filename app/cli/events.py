@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from app.cli.client import Client
+from app.cli.client import Client, trace_path
 from app.cli.exits import CommandError, Exit
 from app.cli.options import Json, RequireComplete, RequireSound, Url, User
 from app.cli.output import as_json, out, printable, say, table
@@ -90,6 +90,8 @@ def events(
         **_headers(header or []),
     }
     found = client.get("/itc_db", page_size=limit, payload=None if json else "none", **filters)
+    if vhost is not None and not found:
+        client.get(trace_path(vhost))  # or there is none, which is an error
     found.reverse()
     if json:
         for event in found:
@@ -188,7 +190,7 @@ def _by(step: dict[str, Any]) -> str:
     return printable(f"{step['kind']}, named by {step['rule']}")
 
 
-def say_caveats(answer: dict[str, Any]) -> None:
+def say_caveats(answer: dict[str, Any], say: Callable[[str], None] = say) -> None:
     """Why an answer is not complete or not sound, a line each, and what quiet it leaves out."""
     if not answer["complete"]:
         say("NOT COMPLETE: it spans a gap")

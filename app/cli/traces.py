@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from app.cli.client import Client, segment
+from app.cli.client import Client, trace_path
 from app.cli.exits import Exit
 from app.cli.options import Json, Quiet, Url, User, Vhost, rules
 from app.cli.output import as_json, printable, say, table
@@ -19,11 +19,6 @@ trace = typer.Typer(
 def add_to(app: typer.Typer) -> None:
     """Add the commands."""
     app.add_typer(trace, name="trace")
-
-
-def trace_path(vhost: str) -> str:
-    """The path of a virtual host's trace."""
-    return f"/itc_db/{segment(vhost)}/undefined/undefined/undefined"
 
 
 @trace.command()

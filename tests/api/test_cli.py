@@ -24,7 +24,7 @@ from app.errors import OutageError
 from model.event import SHOWN
 from tests.api.conftest import World, make_world, served
 from tests.api.story import ALONE, AUDITED, INVOICED, ORDERED, SHOP, UNSOUND, publish
-from tools.servers import without_settings
+from tools.servers import Broker, without_settings
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "cli.md"
 PATIENCE = 60
@@ -195,6 +195,16 @@ async def test_events_are_followed(world: World, tmp_path: Path) -> None:
         (("alias", "/", 1, "x" * 300), Exit.usage, "at most 100 characters"),
         (("alias", "/", 99, "x"), Exit.not_found, "no participant has the number 99"),
         (("participants", "nowhere"), Exit.not_found, "no such trace"),
+        (("events", "--vhost", "nowhere"), Exit.not_found, "no such trace"),
+        (("events", "--vhost", "nowhere", "--json"), Exit.not_found, "no such trace"),
+        (("topology", "nowhere"), Exit.not_found, "no such trace"),
+        (("archive", "/"), Exit.usage, "with either --keep-days or --before"),
+        (
+            ("archive", "/", "--keep-days", 1, "--before", "2026-01-01"),
+            Exit.usage,
+            "either --keep-days or --before",
+        ),
+        (("chain", ORDERED, INVOICED, "-o", "x.xlsx"), Exit.usage, "x.xlsx: no format has this"),
         (("nonsense",), Exit.usage, "No such command"),
     ],
 )
@@ -211,6 +221,7 @@ async def test_missing_rights_and_a_missing_service_have_their_codes(
     run: Command, world: World
 ) -> None:
     nobody = await run("events", ITC_USER="", ITC_PASSWORD="")
+    forgotten = await run("events", ITC_PASSWORD="")
     wrong = await run("events", ITC_PASSWORD="guess")
     reader = await run("trace", "start", "/", ITC_USER="watcher")
     world.broker.down = True
@@ -218,12 +229,65 @@ async def test_missing_rights_and_a_missing_service_have_their_codes(
     away = await run("events", ITC_URL="http://127.0.0.1:9")
     no_url = await run("events", ITC_URL="localhost")
 
+    assert nobody.err.endswith(": set ITC_USER and ITC_PASSWORD\n")
+    assert forgotten.err.endswith(": there is no password for admin, set ITC_PASSWORD\n")
+    assert wrong.err == "the broker refuses these credentials\n"
     assert [nobody.code, wrong.code, reader.code] == [Exit.not_authorised] * 3
     assert [outage.code, away.code, no_url.code] == [Exit.unavailable, Exit.unavailable, Exit.usage]
-    for ended in (nobody, wrong, reader, outage, away, no_url):
+    for ended in (nobody, forgotten, wrong, reader, outage, away, no_url):
         assert len(ended.err.splitlines()) == 1
         assert ended.out == ""
         assert "guess" not in ended.err
+
+
+async def test_an_address_of_the_brokers_own_is_recognised(run: Command, rabbit: Broker) -> None:
+    account = {"ITC_USER": rabbit.user, "ITC_PASSWORD": rabbit.password}
+    amqp = rabbit.amqp_url().rpartition("@")[2].rpartition("/")[0]
+    management = await run("trace", "list", ITC_URL=rabbit.management_url, **account)
+    other = await run("trace", "start", "/", "--url", f"http://{amqp}", **account)
+
+    assert management.err.startswith(f"{rabbit.management_url} is RabbitMQ's own management API: ")
+    assert other.err.startswith(f"http://{amqp} is RabbitMQ's port for AMQP: ITC_URL (or --url) is")
+    assert (management.code, other.code) == (Exit.usage, Exit.usage)
+
+
+async def test_the_events_of_a_trace_without_any_are_an_empty_table(
+    run: Command, world: World
+) -> None:
+    await run("trace", "start", "shop")
+    ended = await run("events", "--vhost", "shop")
+
+    assert (ended.code, len(ended.out.splitlines())) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("words", "file"),
+    [
+        (("-o", "out.csv"), "chain.csv"),
+        (("-o", "day/out.EXACT.csv"), "chain.exact.csv"),
+        (("-o", "/dev/null"), "chain.jsonl"),
+        (("-o", "out.csv", "--file", "x.txt"), "x.txt"),
+        ((), "chain.jsonl"),
+    ],
+)
+async def test_a_chains_format_is_that_of_the_file_to_save_it_in(
+    run: Command, tmp_path: Path, words: tuple[str, ...], file: str
+) -> None:
+    (tmp_path / "day").mkdir()
+    ended = await run("chain", ORDERED, INVOICED, *words)
+
+    assert (ended.code, ended.err.splitlines()[-1]) == (0, "job 1: succeeded, 100 %")
+    assert ended.out.splitlines()[1].endswith(f"/1/3/{file}")
+
+
+async def test_a_chain_on_stdout_is_the_export_alone(run: Command) -> None:
+    ended = await run("chain", ORDERED, INVOICED, "-o", "-")
+
+    assert ended.out == '{"id": 1}\n'
+    assert ended.err.splitlines()[-2:] == [
+        "1 events of 1 participants, complete",
+        "10 bytes in /itc_db/undefined/1/3/chain.jsonl",
+    ]
 
 
 async def test_a_pipe_is_told_each_stage_of_a_job(world: World, url: str, tmp_path: Path) -> None:
@@ -247,9 +311,9 @@ async def test_a_chain_is_found_and_downloaded(run: Command, tmp_path: Path) -> 
     deleted = await run("export", "delete", ORDERED, INVOICED, "b.jsonl")
 
     assert piped.code == 0
-    assert piped.out.startswith(
-        "1 events of 1 participants, complete, 10 bytes in /itc_db/undefined/"
-    )
+    found, where = piped.out.splitlines()
+    assert found == "1 events of 1 participants, complete"
+    assert where == "10 bytes in /itc_db/undefined/1/3/a.jsonl"
     assert "\x1b" not in piped.out + piped.err
     assert (tmp_path / "a.jsonl").read_text() == '{"id": 1}\n'
     assert not leftovers(tmp_path)
@@ -330,8 +394,11 @@ async def test_a_chain_need_not_be_waited_for(run: Command, world: World) -> Non
 async def test_a_chain_of_concurrent_events_ends_with_3(run: Command, world: World) -> None:
     world.spark.relation = "concurrent"
     ended = await run("chain", INVOICED, ALONE, "-o", "nothing.jsonl")
+    piped = await run("chain", INVOICED, ALONE, "-o", "-")
 
     assert (ended.code, ended.out) == (3, "events 3 and 4 are concurrent: no chain\n")
+    assert (piped.code, piped.out) == (3, "")
+    assert piped.err.splitlines()[-1] == "events 3 and 4 are concurrent: no chain"
 
 
 async def test_a_chain_that_fails_ends_with_1_and_the_reason(run: Command, world: World) -> None:
@@ -357,12 +424,18 @@ async def test_an_incomplete_answer_ends_with_7_on_request(run: Command, world: 
 @pytest.mark.parametrize(
     ("relation", "said"),
     [
-        ("concurrent", "events 3 and 4 are concurrent as far as is known: no chain"),
-        ("before", "1 events of 1 participants, 10 bytes in /itc_db/undefined/3/4/chain.jsonl"),
+        ("concurrent", ["events 3 and 4 are concurrent as far as is known: no chain"]),
+        (
+            "before",
+            [
+                "1 events of 1 participants",
+                "10 bytes in /itc_db/undefined/3/4/chain.jsonl",
+            ],
+        ),
     ],
 )
 async def test_a_chain_across_a_gap_says_so(
-    run: Command, world: World, monkeypatch: pytest.MonkeyPatch, relation: str, said: str
+    run: Command, world: World, monkeypatch: pytest.MonkeyPatch, relation: str, said: list[str]
 ) -> None:
     world.spark.relation = relation
     whole = world.spark.run
@@ -373,7 +446,7 @@ async def test_a_chain_across_a_gap_says_so(
     monkeypatch.setattr(world.spark, "run", across_a_gap)
     ended = await run("chain", INVOICED, ALONE)
 
-    assert ended.out.splitlines() == [said, "NOT COMPLETE: it spans a gap"]
+    assert ended.out.splitlines() == [*said, "NOT COMPLETE: it spans a gap"]
 
 
 async def test_an_unsound_answer_ends_with_8_on_request(run: Command, world: World) -> None:
