@@ -18,7 +18,7 @@ from typing import NamedTuple
 from aiormq import exceptions
 from yarl import URL
 
-from app.errors import OutageError, QueueInUseError, UndeliverableError
+from app.errors import OutageError, QueueInUseError, RefusedError, UndeliverableError
 
 # What the client library raises when a connection breaks, or the broker refuses something.
 CONNECTION_ERRORS = (
@@ -136,6 +136,8 @@ def outage(error: BaseException | None, place: Place) -> OutageError:
         return VirtualHostError(_filled(_NOT_LET_IN, place))
     if error is not None and "in exclusive use" in _reply_text(error):
         return in_use(place)
+    if isinstance(error, exceptions.ProbableAuthenticationError):
+        return RefusedError(_sentence(error, place))
     return OutageError(_sentence(error, place))
 
 
