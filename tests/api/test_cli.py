@@ -14,6 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from app.cli.events import _row as event_row
@@ -21,8 +22,11 @@ from app.cli.exits import Exit
 from app.cli.output import printable
 from app.cli.participants import _row as participant_row
 from app.errors import OutageError
+from app.traces.life import TraceState
+from app.traces.status import TraceStatus
 from model.event import SHOWN
 from tests.api.conftest import World, make_world, served
+from tests.api.fakes import trace_status
 from tests.api.story import ALONE, AUDITED, INVOICED, ORDERED, SHOP, UNSOUND, publish
 from tools.servers import Broker, without_settings
 
@@ -100,11 +104,41 @@ async def test_traces_are_started_listed_and_stopped(run: Command) -> None:
     stopped = await run("trace", "stop", "/")
     as_json = await run("trace", "list", "--json")
 
-    assert (started.code, started.out) == (0, "/: started\n")
-    assert again.out == "/: runs already\n"
+    assert (started.code, started.out) == (0, "/: started, running\n")
+    assert again.out == "/: runs already, running\n"
     assert re.search(r"^/ +running +7 ", listed.out, re.MULTILINE)
     assert stopped.out == "/: stopped\n"
     assert as_json.json[0]["state"] == "stopped"
+
+
+@pytest.mark.parametrize(
+    ("state", "code", "said"),
+    [
+        (TraceState.waiting, Exit.unavailable, "/: started, and waits: for its rights\n"),
+        (TraceState.failed, Exit.failure, "/: started, and failed: a bug\n"),
+        (TraceState.running, Exit.ok, "/: started, running\n"),
+    ],
+)
+async def test_a_start_waits_until_the_trace_runs_or_says_why_not(
+    run: Command,
+    world: World,
+    monkeypatch: pytest.MonkeyPatch,
+    state: TraceState,
+    code: Exit,
+    said: str,
+) -> None:
+    asked = []
+
+    async def status(vhost: str) -> TraceStatus:
+        asked.append(vhost)
+        one = trace_status(vhost, TraceState.starting if len(asked) < 3 else state)
+        return msgspec.structs.replace(one, waiting_for="for its rights", last_error="a bug")
+
+    monkeypatch.setattr(world.traces, "status", status)
+    ended = await run("trace", "start", "/")
+
+    assert (ended.code, ended.out + ended.err) == (code, said)
+    assert len(asked) == 3
 
 
 @pytest.mark.parametrize(
@@ -126,6 +160,7 @@ async def test_a_trace_may_be_started_with_nothing_quiet(
 
     async def start(vhost: str, policy: str | None, quiet: list[str] | None) -> bool:
         asked.append((vhost, policy, quiet))
+        world.traces.running[vhost] = trace_status(vhost, TraceState.running)
         return True
 
     monkeypatch.setattr(world.traces, "start", start)
