@@ -21,6 +21,7 @@ from app.cli import (
     retention,
     topology,
     traces,
+    walks,
 )
 from app.cli.exits import CommandError, Exit
 from app.cli.options import Version
@@ -45,6 +46,7 @@ for module in (
     traces,
     participants,
     events,
+    walks,
     chains,
     jobs,
     retention,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Annotated, Any
 
 import typer
@@ -87,7 +87,7 @@ def events(
         "message_id": message_id,
         "correlation_id": correlation_id,
         "conversation": conversation,
-        **_headers(header or []),
+        **headers_asked(header or []),
     }
     found = client.get("/itc_db", page_size=limit, payload=None if json else "none", **filters)
     if vhost is not None and not found:
@@ -99,14 +99,19 @@ def events(
     elif follow:
         _print_lines(found)
     else:
-        table([field.shown.label.upper() for field in _FIELDS], map(_row, found))
+        show_events(found)
     if follow:
         for batch in _new_events(client, found[-1]["id"] if found else None, json, filters):
             for event in batch:
                 as_json(event) if json else _print_lines([event])
 
 
-def _headers(asked: list[str]) -> dict[str, str]:
+def show_events(found: Iterable[dict[str, Any]]) -> None:
+    """A table of events."""
+    table([field.shown.label.upper() for field in _FIELDS], map(_row, found))
+
+
+def headers_asked(asked: list[str]) -> dict[str, str]:
     """Headers as parameters of a query."""
     found = {}
     for each in asked:
@@ -203,6 +208,13 @@ def say_caveats(answer: dict[str, Any], say: Callable[[str], None] = say) -> Non
 
 def end_by_relation(answer: dict[str, Any], require_complete: bool, require_sound: bool) -> None:
     """The exit code of an answer about two events."""
+    end_by_certainty(answer, require_complete, require_sound)
+    if answer["relation"] == "concurrent":
+        raise typer.Exit(Exit.concurrent)
+
+
+def end_by_certainty(answer: dict[str, Any], require_complete: bool, require_sound: bool) -> None:
+    """The exit code of an answer that has to be complete, or sound."""
     if require_complete and not answer["complete"]:
         raise CommandError(
             Exit.incomplete,
@@ -213,5 +225,3 @@ def end_by_relation(answer: dict[str, Any], require_complete: bool, require_soun
             Exit.unsound,
             f"{len(answer['doubts'])} doubt(s): some participants may be parts of one program",
         )
-    if answer["relation"] == "concurrent":
-        raise typer.Exit(Exit.concurrent)

@@ -176,6 +176,18 @@ async def test_events_are_listed_oldest_first(run: Command) -> None:
     assert [json.loads(line)["id"] for line in lines.out.splitlines()] == [6, 7]
 
 
+async def test_causes_and_effects_are_listed(run: Command) -> None:
+    effects = await run("effects", ORDERED, "-n", 2)
+    received = await run("effects", ORDERED, "--type", "received", "--json")
+    causes = await run("causes", INVOICED, "--via", "links")
+    unknown = await run("causes", INVOICED, "--via", "magic")
+
+    assert [line.split()[0] for line in effects.out.splitlines()] == ["EVENT", "2", "3"]
+    assert effects.err.endswith("there are more: -n says how many to show\n")
+    assert {json.loads(line)["type"] for line in received.out.splitlines()} == {"received"}
+    assert (causes.code, unknown.code) == (0, Exit.usage)
+
+
 async def test_participants_are_listed_and_named(run: Command) -> None:
     named = await run("alias", "/", 2, "Billing, Berlin")
     listed = await run("participants", "/")

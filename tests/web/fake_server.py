@@ -218,7 +218,7 @@ class Handler(BaseHTTPRequestHandler):
             towards = len(events)
         items = [self.world.event_json(events[i - 1], payload=False) for i in ids[:limit]]
         certainty = self.world.certainty_json(event.vhost, event.id, towards)
-        answer = {"event": event.id, "items": items, "truncated": len(ids) > limit}
+        answer = {"event": event.id, "items": items, "truncated": len(ids) > limit, "next": None}
         self.json(answer | certainty)
 
     def job(self, number: int, rest: list[str]) -> None:
