@@ -698,3 +698,21 @@ def test_the_document_has_every_command() -> None:
         subcommands = getattr(command, "commands", None)
         for word in [f"{name} {sub}" for sub in subcommands] if subcommands else [name]:
             assert f"`{word}" in documented, word
+
+
+async def test_a_service_says_what_it_has_and_that_its_broker_is_away(tmp_path: Path) -> None:
+    away = {"ITC_AMQP_URL": "amqp://a:hush@127.0.0.1:9", "ITC_MANAGEMENT_URL": "http://127.0.0.1:9"}
+    env = environment("", ITC_DATA_DIR=str(tmp_path), ITC_PORT="0", **away)
+    process = await start("serve", env=env, cwd=tmp_path)
+    assert process.stderr is not None
+    wanted = {f"the store is sqlite:///{tmp_path}", "the broker cannot be used yet", "listening on"}
+    said = ""
+    async with asyncio.timeout(PATIENCE):
+        while not all(words in said for words in wanted):
+            line = await process.stderr.readline()
+            assert line, said
+            said += line.decode()
+    process.terminate()
+    await process.communicate()
+
+    assert "hush" not in said
