@@ -22,6 +22,7 @@ from app.cli import (
     retention,
     topology,
     traces,
+    walks,
 )
 from app.cli.exits import CommandError, Exit
 from app.cli.options import Version
@@ -47,6 +48,7 @@ for module in (
     participants,
     links,
     events,
+    walks,
     chains,
     jobs,
     retention,

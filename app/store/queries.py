@@ -237,6 +237,21 @@ async def _scope(
     return scope
 
 
+async def ids_that_fit(
+    connection: AsyncConnection, dialect: Dialect, asked: EventFilter, ids: Sequence[int]
+) -> set[int]:
+    """Which of some ids are of events that a filter asks for, whatever their virtual hosts."""
+    indexed = await keys.indexed(connection) if asked.named else {}
+    by_index, by_event = lookups(asked, dialect, indexed)
+    query = select(tables.events.c.id).where(
+        tables.events.c.id.in_(ids),
+        *conditions(asked, dialect),
+        *by_event,
+        *map(has_key, by_index),
+    )
+    return set((await connection.execute(query)).scalars())
+
+
 async def _count(connection: AsyncConnection, asked: EventFilter, scope: _Scope) -> int:
     if asked.names_traces_alone or not scope.traces:
         return scope.total  # kept with each trace
