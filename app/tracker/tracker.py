@@ -326,8 +326,9 @@ class Tracker:
         before = [held.at for held in state.held] + [copy.recorded_at for copy in restored.copies]
         self._time = Progress(state.time or max(before, default=0), state.heard)
         for held in state.held:
-            # By the rules of now: their numbers may be others.
-            held = replace(held, names=self._linker.read(held.record))
+            # By the rules of now: numbers may be others, and marks from before streams had halves.
+            names = self._linker.read(held.record)
+            held = replace(held, names=names, fingerprint=fingerprint(held.record))
             name = self._participants.key_of(held.record.channel)
             self._window.hold(name, held if state.time else replace(held, since=held.at))
         for name in self._window.waiting():
