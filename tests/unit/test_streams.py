@@ -150,12 +150,10 @@ def test_other_bodies_and_properties_are_told_apart(name: str) -> None:
     assert causes(events) == [(Match.routed, 3)]
 
 
-@pytest.mark.parametrize("name", CHANGED)
+@pytest.mark.parametrize("name", [n for n in CHANGED if CHANGED[n][0] != CHANGED[n][1]])
 def test_a_queue_that_changes_nothing_tells_the_same_messages_apart(name: str) -> None:
     """What streams lose is still a part of what is matched everywhere else."""
     case = CHANGED[name]
-    if case.published == case.delivered:
-        pytest.skip("a stream hands out what was published")
     seen = read(0, **case.delivered)
     headers = {k: v for k, v in seen.properties["headers"].items() if k != "x-stream-offset"}
     elsewhere = Deliver(
