@@ -91,8 +91,7 @@ def halves(mark: bytes) -> tuple[bytes, ...]:
 def of_stream(deliver: Deliver, mark: bytes) -> Iterator[bytes]:
     """Yield the fingerprints that a publish may have whose delivery from a stream has this one.
 
-    The exact one first: messages that differ only in what later ones ignore are told apart as far
-    as the stream itself has kept what they differ in.
+    What a stream has made equal is told apart by order alone, which streams keep.
     """
     yield mark[:BYTES]
     key = deliver.routing_keys[0] if deliver.routing_keys else ""

@@ -91,6 +91,11 @@ class KeyedFifo(Generic[Value]):
                 self._numbers[key] = held[0]
         return number, self._values.pop(number)[1]
 
+    def first(self, key: Key) -> int | None:
+        """Return the number of the oldest value of a key."""
+        held = self._numbers.get(key)
+        return held[0] if isinstance(held, deque) else held
+
     def get(self, number: int) -> Value | None:
         """Return the value of that number, where it is still held."""
         held = self._values.get(number)
@@ -198,7 +203,10 @@ class Matcher:
         if is_from_stream(deliver):
             if any((deliver.queue, each) in self._handovers for each in halves(mark)):
                 return False
-            if any(self._has_copy((deliver.queue, each)) for each in of_stream(deliver, mark)):
+            if any(
+                self._first_of((deliver.queue, each)) is not None
+                for each in of_stream(deliver, mark)
+            ):
                 return False
         elif (deliver.queue, mark) in (self._handovers if deliver.redelivered else self._copies):
             return False
@@ -207,7 +215,7 @@ class Matcher:
                 return False
             if origin.delivered_before:
                 return True
-            if any(self._has_copy(place) for place in origin.places):
+            if any(self._first_of(place) is not None for place in origin.places):
                 return False
         return True
 
@@ -264,22 +272,28 @@ class Matcher:
             # copied (`app.tracker.streams`).
             dead = any(origins(deliver))
             return Match.dead_lettered if dead else Match.routed, cause
-        for each in of_stream(deliver, mark):
-            key = (queue, each)
-            # The second: what was read by a version that did not note places.
-            if cause := self._take_copy(key) or self._handed_over_before(key):
-                return Match.routed, cause
+        keys = [(queue, each) for each in of_stream(deliver, mark)]
+        # What the stream made equal comes out in the order in which it went in.
+        waiting = [(number, key) for key in keys if (number := self._first_of(key)) is not None]
+        if waiting and (cause := self._take_copy(min(waiting)[1])):
+            return Match.routed, cause
+        # What was read by a version that did not note places.
+        if cause := self._handed_over_before(keys[0]):
+            return Match.routed, cause
         if cause := self._dead_lettered(deliver):
             return Match.dead_lettered, cause
         return Match.unmatched, None
 
-    def _has_copy(self, key: Key) -> bool:
-        return key in self._copies or key in self._in_streams
+    def _first_of(self, key: Key) -> int | None:
+        """The number of the oldest copy of a key, be it of the first half or of the second."""
+        if key in self._in_streams:
+            return next(iter(self._in_streams[key]))
+        return self._copies.first(key)
 
     def _take_copy(self, key: Key) -> Reference | None:
         taken = self._copies.take(key)
-        if taken is None and (numbers := self._in_streams.get(key)):
-            first = self._copies.get(next(iter(numbers)))
+        if taken is None and (number := self._first_of(key)) is not None:
+            first = self._copies.get(number)
             if first is not None:
                 taken = self._copies.take((first.queue, first.fingerprint[:BYTES]))
         if taken is None:

@@ -192,9 +192,16 @@ def test_a_place_that_was_read_too_long_ago_is_unmatched() -> None:
     assert causes(events)[-1] == (Match.unmatched, None)
 
 
-def test_messages_that_only_the_delivery_mode_tells_apart_are_told_apart_where_it_was_set() -> None:
-    events = stamped(publish(), publish(delivery_mode=1), read(1, **MODE), read(0, **MODE))
-    assert causes(events) == [(Match.routed, 1), (Match.routed, 0)]
+def test_messages_that_a_stream_makes_equal_come_out_in_the_order_in_which_they_went_in() -> None:
+    sent = [
+        publish(),
+        publish(delivery_mode=1),
+        publish(cluster_id="c"),
+        publish(headers={"a": [1]}),
+        publish(),
+    ]
+    events = stamped(*sent, *(read(place, **MODE) for place in range(5)))
+    assert causes(events) == [(Match.routed, place) for place in range(5)]
 
 
 def test_a_dead_letter_in_a_stream_is_followed_and_its_second_reader_too() -> None:
@@ -252,17 +259,22 @@ def test_marks_from_before_streams_had_halves_still_match() -> None:
     """A checkpoint of an older version: whole marks of 16 bytes, of copies and of deliveries."""
     store = Store()
     tracker = Tracker(Policy.channel, Bounds())
-    store.append(tracker.apply(publish(), 0), tracker.checkpoint())
-    store.append(tracker.apply(publish(headers={"a": [1]}), 1), tracker.checkpoint())
-    store.append(tracker.apply(publish(delivery_mode=1), 2), tracker.checkpoint())
-    store.append(tracker.apply(read(2, **MODE), 3), tracker.checkpoint())
+    records = (
+        publish(app_id="1"),
+        publish(headers={"a": [1]}),
+        publish(app_id="3", **MODE),
+        read(2, app_id="3", **MODE),
+    )
+    for now, record in enumerate(records):
+        store.append(tracker.apply(record, now), tracker.checkpoint())
     for kind in ("copies", "handovers"):
         held = getattr(store.restored, kind)
         old = [_whole(each) for each in held]
         setattr(store.restored, kind, old)
     tracker = Tracker(Policy.channel, Bounds(), store.restored)
     in_a_queue = Deliver(read(0).channel, "x", ("key",), "s", False, {"headers": {"a": [1]}}, b"m")
-    found = [tracker.apply(each, 9)[0] for each in (read(2, "cid", **MODE), in_a_queue, read(0))]
+    later = (read(2, "cid", app_id="3", **MODE), in_a_queue, read(0, app_id="1", **MODE))
+    found = [tracker.apply(each, 9)[0] for each in later]
     assert [(event.match, event.cause and event.cause.id) for event in found] == [
         (Match.routed, 3),
         (Match.routed, 2),

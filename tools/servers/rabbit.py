@@ -62,8 +62,9 @@ class RabbitNode(Broker):
     """One private node: plugins management, event exchange and tracing, user guest / guest.
 
     ``folder`` keeps its data; without one a temporary folder is used and removed by `close`.
-    ``settings`` are more lines for its configuration file, ``plugins`` more plugins. A restarted node keeps its ports, so
-    clients find it again. Use it as a context manager, or call `start` and `close`.
+    ``settings`` are more lines for its configuration file, ``plugins`` more plugins. A restarted
+    node keeps its ports, so clients find it again. Use it as a context manager, or call `start` and
+    `close`.
     """
 
     def __init__(
