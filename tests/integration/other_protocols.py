@@ -131,6 +131,18 @@ def mapped(*pairs: tuple[bytes, bytes]) -> bytes:
     return b"\xd1" + struct.pack(">II", len(inside) + 4, 2 * len(pairs)) + inside
 
 
+def numbers(frame: bytes, count: int) -> list[int]:
+    """The first fields of a frame, all of them numbers."""
+    at = 3 + (3 if frame[3] == 0xC0 else 9)  # behind the section's name, and the list's head
+    sizes = {0x43: 0, 0x52: 1, 0x60: 2, 0x70: 4}
+    found = []
+    for _ in range(count):
+        size = sizes[frame[at]]
+        found.append(int.from_bytes(frame[at + 1 : at + 1 + size], "big"))
+        at += 1 + size
+    return found
+
+
 def section(code: int, value: bytes) -> bytes:
     return b"\0\x53" + bytes([code]) + value
 
@@ -140,6 +152,7 @@ class Amqp10:
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer
+        self._first = 0  # the number of the first transfer to us
 
     @classmethod
     async def connect(cls, port: int, vhost: str) -> Amqp10:
@@ -155,7 +168,7 @@ class Amqp10:
             await self._protocol(0)
             self._send(0, _OPEN, text("tests"), text(f"vhost:{vhost}"))
             self._send(0, _BEGIN, NULL, uint(0), uint(1000), uint(1000))
-            await self._until(_BEGIN)
+            _, self._first = numbers(await self._until(_BEGIN), 2)
         return self
 
     async def send(self, queue: str, message: bytes) -> None:
@@ -193,11 +206,12 @@ class Amqp10:
             target = section(_TARGET, listed(text("here")))
             self._send(0, _ATTACH, text("in"), uint(1), TRUE, NULL, NULL, source, target)
             await self._until(_ATTACH)
-            window = uint(1000)
-            self._send(0, _FLOW, uint(0), window, uint(0), window, uint(1), uint(0), uint(1))
+            window, none = uint(1000), uint(0)
+            self._send(0, _FLOW, uint(self._first), window, none, window, uint(1), none, uint(1))
             found = await self._until(_TRANSFER)
+            delivery = uint(numbers(found, 2)[1])
             accepted = section(_ACCEPTED, listed())
-            self._send(0, _DISPOSITION, TRUE, uint(0), uint(0), TRUE, accepted)
+            self._send(0, _DISPOSITION, TRUE, delivery, delivery, TRUE, accepted)
             return found
 
     async def close(self) -> None:
