@@ -10,6 +10,8 @@ import asyncio
 import struct
 from typing import Any
 
+from app.tracker import values
+
 SECONDS = 20.0
 
 # ---- MQTT 5 (OASIS standard, section 2 and 3) ---------------------------------------------------
@@ -131,16 +133,10 @@ def mapped(*pairs: tuple[bytes, bytes]) -> bytes:
     return b"\xd1" + struct.pack(">II", len(inside) + 4, 2 * len(pairs)) + inside
 
 
-def numbers(frame: bytes, count: int) -> list[int]:
-    """The first fields of a frame, all of them numbers."""
-    at = 3 + (3 if frame[3] == 0xC0 else 9)  # behind the section's name, and the list's head
-    sizes = {0x43: 0, 0x52: 1, 0x60: 2, 0x70: 4}
-    found = []
-    for _ in range(count):
-        size = sizes[frame[at]]
-        found.append(int.from_bytes(frame[at + 1 : at + 1 + size], "big"))
-        at += 1 + size
-    return found
+def fields(frame: bytes) -> list[Any]:
+    """What a frame says, without what follows behind it."""
+    said, _ = values._read(frame, 0, 0)
+    return list(said)
 
 
 def section(code: int, value: bytes) -> bytes:
@@ -168,7 +164,7 @@ class Amqp10:
             await self._protocol(0)
             self._send(0, _OPEN, text("tests"), text(f"vhost:{vhost}"))
             self._send(0, _BEGIN, NULL, uint(0), uint(1000), uint(1000))
-            _, self._first = numbers(await self._until(_BEGIN), 2)
+            self._first = fields(await self._until(_BEGIN))[1]
         return self
 
     async def send(self, queue: str, message: bytes) -> None:
@@ -205,11 +201,13 @@ class Amqp10:
             source = section(_SOURCE, listed(text(f"/queues/{queue}"), *more))
             target = section(_TARGET, listed(text("here")))
             self._send(0, _ATTACH, text("in"), uint(1), TRUE, NULL, NULL, source, target)
-            await self._until(_ATTACH)
-            window, none = uint(1000), uint(0)
-            self._send(0, _FLOW, uint(self._first), window, none, window, uint(1), none, uint(1))
+            count = uint(fields(await self._until(_ATTACH))[9])
+            window = uint(1000)
+            self._send(
+                0, _FLOW, uint(self._first), window, uint(0), window, uint(1), count, uint(1)
+            )
             found = await self._until(_TRANSFER)
-            delivery = uint(numbers(found, 2)[1])
+            delivery = uint(fields(found)[1])
             accepted = section(_ACCEPTED, listed())
             self._send(0, _DISPOSITION, TRUE, delivery, delivery, TRUE, accepted)
             return found
