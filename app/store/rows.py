@@ -17,6 +17,7 @@ from app.stored.spans import context_of
 from app.tracker.events import ChannelState, Copy, Reference, StampedEvent
 from app.tracker.links.names import Key, Names
 from app.tracker.records import Record, Unreadable
+from app.tracker.values import readable
 from model.event import Field
 from model.words import IS_CONVERSATION, IS_FOUND_BY, EventType
 
@@ -28,9 +29,13 @@ _encode = msgspec.json.Encoder().encode
 def event_rows(trace_id: int, events: Iterable[StampedEvent], most: int) -> list[Row]:
     """Rows of ``events``, with the first ``most`` bytes of each body.
 
-    The events' references must have their ids already.
+    A body that is an AMQP 1.0 value is stored as text. The events' references must have their ids
+    already.
     """
-    return [_event_row(event, event.record, event.reference, trace_id, most) for event in events]
+    return [
+        _event_row(event, readable(event.record), event.reference, trace_id, most)
+        for event in events
+    ]
 
 
 def _expression(field: Field) -> str:

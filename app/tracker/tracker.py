@@ -347,8 +347,14 @@ class Tracker:
         self._suspicion.restore(restored.handovers)
         before = [held.at for held in state.held] + [copy.recorded_at for copy in restored.copies]
         self._time = Progress(state.time or max(before, default=0), state.heard)
+        # Marks anew, too: those from before streams had no halves.
         self._hold_again(
-            held if state.time else replace(held, since=held.at) for held in state.held
+            replace(
+                held,
+                fingerprint=fingerprint(held.record),
+                since=held.since if state.time else held.at,
+            )
+            for held in state.held
         )
 
     def _hold_again(self, records: Iterable[Held]) -> None:
