@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from sqlalchemy import delete, select
+from sqlalchemy import delete, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store import rows, tables
 from app.store.engine import Dialect
 from app.stored.filters import HEADER
 from app.tracker.events import StampedEvent
+
+# What deliveries that stay were found by through their publishes, which go.
+_BEQUEATH = text(
+    "INSERT INTO keys (trace_id, event_id, key, roles)"
+    " SELECT keys.trace_id, events.id, keys.key, keys.roles"
+    " FROM keys JOIN events ON events.cause_id = keys.event_id"
+    " AND events.trace_id = keys.trace_id"
+    " WHERE keys.trace_id = :trace AND keys.event_id < :before AND events.id >= :before"
+    " ON CONFLICT DO NOTHING"
+)
 
 
 async def add(
@@ -22,8 +32,12 @@ async def add(
 
 
 async def forget_before(connection: AsyncConnection, trace_id: int, event_id: int) -> None:
-    """Remove the keys of events before an id, and the links from and to them."""
+    """Remove the keys of events before an id, and the links from and to them.
+
+    The events themselves have gone already.
+    """
     of_keys, of_edges = tables.keys.c, tables.edges.c
+    await connection.execute(_BEQUEATH, {"trace": trace_id, "before": event_id})
     await connection.execute(
         delete(tables.keys).where(of_keys.trace_id == trace_id, of_keys.event_id < event_id)
     )

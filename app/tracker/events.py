@@ -21,7 +21,8 @@ class Reference:
     stores the batch, so that over all virtual hosts id order is commit order and a reader that
     has seen id n never finds a smaller one later. The store fills it in; nobody else does.
     ``packed`` is the clock as it is stored. ``waiting`` counts the copies that nobody was handed
-    yet. ``names`` are what its message says, None where that is to be read again.
+    yet. ``names`` are what its message says to whoever is handed it, None where they are to read it
+    themselves.
 
     A clock that is likely to be joined is held as a tree too, which shares most of its nodes with
     those of its time. One that is not is left to `rest`: packed it takes a tenth of the memory, but
