@@ -16,12 +16,14 @@ FULL: tuple[tuple[str, ...], ...] = (
     ("bench.clock",),
     ("bench.growth",),
     ("bench.ingest",),
+    ("bench.links",),
     ("bench.spread",),
     ("bench.chain", "{folder}"),
 )
 QUICK: tuple[tuple[str, ...], ...] = (
     ("bench.growth", "20000"),
     ("bench.ingest", "20000", "1"),
+    ("bench.links", "20000", "1"),
     ("bench.spread", "5000", "1"),
 )
 
