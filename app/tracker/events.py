@@ -52,7 +52,7 @@ class Reference:
         self._clock = None
 
 
-class StampedEvent(msgspec.Struct, frozen=True):
+class StampedEvent(msgspec.Struct, frozen=True, gc=False):
     """One record with its place in causality.
 
     ``participant`` and ``channel_key`` are this trace's own numbers for who acted and on which
@@ -119,7 +119,7 @@ class ParticipantState(msgspec.Struct, frozen=True):
     base: int  # height the interval was handed out at; 0 unless reused
 
 
-class Copy(msgspec.Struct, frozen=True):
+class Copy(msgspec.Struct, frozen=True, gc=False):
     """One routed copy that was not handed over yet; ``number`` counts the trace's copies.
 
     ``recorded_at`` is in the tracker's own time (`app.tracker.progress`), which is behind the clock
@@ -158,7 +158,7 @@ class Handover(msgspec.Struct, frozen=True):
     cause: Reference
 
 
-class NamedEvent(msgspec.Struct, frozen=True):
+class NamedEvent(msgspec.Struct, frozen=True, gc=False):
     """A past event that carries keys by which later messages may name it.
 
     ``participant`` is the number of whoever acted, ``height`` the event's own. ``message`` is the

@@ -16,7 +16,7 @@ Key: TypeAlias = bytes
 """16 bytes that stand for a value under a rule; values are unbounded, and anybody chooses them."""
 
 
-class Names(msgspec.Struct, frozen=True):
+class Names(msgspec.Struct, frozen=True, gc=False):
     """The keys in one message.
 
     ``ids`` are those by which other messages may name it, ``causes`` those that it names itself,
@@ -36,7 +36,7 @@ class Names(msgspec.Struct, frozen=True):
 NO_NAMES = Names()
 
 
-class Edge(msgspec.Struct, frozen=True):
+class Edge(msgspec.Struct, frozen=True, gc=False):
     """A link from a publish to the delivery (or the publish) that it names as its cause.
 
     ``was_known``: the cause was in the publisher's past without the link.
