@@ -489,7 +489,9 @@ class Tracker:
 
 def found_alone(names: Names) -> Names:
     """What quiet traffic says: it can be found, and neither names nor is named."""
-    return Names(found_by=names.found_by) if names.found_by else NO_NAMES
+    if names.found_by or names.message_id:
+        return Names(found_by=names.found_by, message_id=names.message_id)
+    return NO_NAMES
 
 
 def _without_causes(names: Names) -> Names:
