@@ -26,10 +26,18 @@ from app.broker.management import Binding, ManagementApi, Permissions
 from app.broker.marks import queue_prefix
 from app.broker.outages import VirtualHostError
 from app.broker.trace_queue import QueueBounds, announcements_queue, state
-from app.errors import ItcError, NotFoundError
+from app.errors import (
+    ItcError,
+    NotAuthenticatedError,
+    NotAuthorisedError,
+    NotFoundError,
+    RefusedError,
+    SettingsError,
+)
 from app.main import management_api
 from app.settings import Settings
 from app.store import Store, schema_state
+from app.store.engine import parse_url
 from app.stored.services import Service
 from app.stored.traces import Trace
 from app.version import program_version
@@ -56,28 +64,45 @@ async def examine(settings: Settings) -> AsyncIterator[Finding]:
     try:
         for subject, check in (("broker", _broker), ("account", _account), ("amqp", _amqp)):
             yield await _guarded(subject, check, settings, management)
-        yield await _guarded("store", _store, settings, management)
-        async for finding in _traces(settings, management):
-            yield finding
+        store = await _guarded("store", _store, settings, management)
+        yield store
+        if store.well:
+            async for finding in _traces(settings, management):
+                yield finding
         yield await _guarded("connections", _connections, settings, management)
         yield await _guarded("java", _java, settings, management)
         for folder in dict.fromkeys((settings.data_dir, settings.exports)):
-            yield _disk(folder)
+            yield await _guarded(f"disk of {folder}", partial(_disk, folder), settings, management)
     finally:
         await management.close()
 
 
 Check = Callable[[Settings, ManagementApi], Awaitable[Finding]]
 
-_ADVICE = {
-    "broker": "is RabbitMQ running, with rabbitmq_management? Is ITC_MANAGEMENT_URL right?",
-    "account": "check the user and password in ITC_AMQP_URL or ITC_MANAGEMENT_URL",
-    "amqp": "is ITC_AMQP_URL right, and has its user rights in any virtual host?",
+_AWAY = {
+    "amqp": "is RabbitMQ running? Is ITC_AMQP_URL right?",
     "store": "is ITC_DATABASE_URL right, and is the database running?",
-    "connections": "check the user and password in ITC_AMQP_URL or ITC_MANAGEMENT_URL",
-    "trace": "is RabbitMQ running, and is the virtual host there (rabbitmqctl list_vhosts)?",
-    "java": "install a Java 17 runtime (Debian: openjdk-17-jre-headless), or set JAVA_HOME",
 }
+_BROKER_AWAY = "is RabbitMQ running, with rabbitmq_management? Is ITC_MANAGEMENT_URL right?"
+_REFUSED = {"amqp": "check the user and password in ITC_AMQP_URL"}
+_MANAGEMENT_REFUSED = "check the user and password in ITC_MANAGEMENT_URL, or else in ITC_AMQP_URL"
+_JAVA = "install a Java 17 runtime (Debian: openjdk-17-jre-headless), or set JAVA_HOME"
+_UNREADABLE = "may this user read it? The service runs as another, mostly"
+
+
+def _advice(subject: str, error: ItcError) -> str:
+    """What to do about an error: one thing, that fits it."""
+    if isinstance(error, VirtualHostError):
+        return "is ITC_AMQP_URL right, and has its user rights in any virtual host?"
+    if isinstance(error, RefusedError | NotAuthenticatedError):
+        return _REFUSED.get(subject, _MANAGEMENT_REFUSED)
+    if isinstance(error, NotAuthorisedError):
+        return "rabbitmqctl set_user_tags USER administrator gives the account its tag"
+    if isinstance(error, NotFoundError):
+        return "is the virtual host there (rabbitmqctl list_vhosts)?"
+    if isinstance(error, SettingsError):
+        return "ITC_DATABASE_URL, or without it ITC_DATA_DIR, says where the store is"
+    return _AWAY.get(subject, _BROKER_AWAY)
 
 
 async def _guarded(
@@ -86,7 +111,13 @@ async def _guarded(
     try:
         return await check(settings, management)
     except ItcError as error:
-        return Finding(subject, False, str(error), _ADVICE[subject])
+        return Finding(subject, False, str(error), _advice(subject, error))
+    except OSError as error:
+        found = f"{error.filename or 'a file'}: {error.strerror or type(error).__name__}"
+        return Finding(subject, False, found, _UNREADABLE)
+    except Exception as error:  # noqa: BLE001 - one check that fails stops no other
+        found = f"it cannot be checked: {type(error).__name__}"
+        return Finding(subject, False, found, "this is an error in rabbitmq-itc: please report it")
 
 
 async def _broker(settings: Settings, management: ManagementApi) -> Finding:
@@ -150,6 +181,8 @@ async def _vhosts_of(user: str, management: ManagementApi) -> frozenset[str]:
 
 
 async def _store(settings: Settings, management: ManagementApi) -> Finding:
+    if (file := _file_to_be(settings)) is not None:
+        return _without_tables(settings, f"{file} is not there yet")
     state = await schema_state(settings.database.reveal())
     if state.is_current:
         return Finding("store", True, f"{settings.database}, tables up to date")
@@ -157,7 +190,28 @@ async def _store(settings: Settings, management: ManagementApi) -> Finding:
         advice = "use the newer program that made them"
         return Finding("store", False, f"{settings.database}: tables of a newer version", advice)
     found = "no tables yet" if state.found is None else f"tables at {state.found}"
-    return Finding("store", False, f"{settings.database}: {found}", "run rabbitmq-itc migrate")
+    return _without_tables(settings, f"{settings.database}: {found}")
+
+
+def _file_to_be(settings: Settings) -> Path | None:
+    """The SQLite file, if it is yet to be made: looking into it would make it."""
+    database = parse_url(settings.database.reveal())
+    if database.get_backend_name() != "sqlite" or not database.database:
+        return None
+    file = Path(database.database)
+    try:
+        file.stat()
+    except FileNotFoundError:
+        return file
+    with file.open("rb"):  # SQLite would not say why it cannot
+        return None
+
+
+def _without_tables(settings: Settings, found: str) -> Finding:
+    """A store that the service brings up to date when it starts, unless it may not."""
+    if settings.database_migrate:
+        return Finding("store", True, f"{found}; the service sees to that when it starts")
+    return Finding("store", False, found, "run rabbitmq-itc migrate")
 
 
 def _services(living: Sequence[Service]) -> Finding:
@@ -208,7 +262,7 @@ async def _trace(trace: Trace, settings: Settings, management: ManagementApi) ->
             return Finding(subject, False, *lack)
         wrong = await _wrong_queue(trace.vhost, settings, management)
     except ItcError as error:
-        return Finding(subject, False, str(error), _ADVICE["trace"])
+        return Finding(subject, False, str(error), _advice("trace", error))
     if wrong:
         return Finding(subject, False, *wrong)
     off = sorted(node for node, on in states.items() if not on)
@@ -376,12 +430,18 @@ async def _java(settings: Settings, management: ManagementApi) -> Finding:
     try:
         await asyncio.to_thread(check_java)
     except JobError as error:
-        return Finding("java", False, str(error), _ADVICE["java"])
+        return Finding("java", False, str(error), _JAVA)
     return Finding("java", True, "there is one that Spark can use")
 
 
-def _disk(folder: Path) -> Finding:
+async def _disk(folder: Path, settings: Settings, management: ManagementApi) -> Finding:
+    return await asyncio.to_thread(_room, folder)
+
+
+def _room(folder: Path) -> Finding:
     subject = f"disk of {folder}"
+    if folder.exists():
+        next(folder.iterdir(), None)  # raises where it may not be read
     present = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     free = shutil.disk_usage(present).free
     found = f"{free / 2**30:.1f} GiB free"

@@ -54,6 +54,10 @@ class OutageError(ItcError):
     """Something we depend on is away (broker, database, disk). Wait for it; it is not a bug."""
 
 
+class RefusedError(OutageError):
+    """The broker refuses our own account's name or password: an operator has to mend that."""
+
+
 class LeaseLostError(OutageError):
     """Another run has taken the trace, here or in another service: this one writes nothing more."""
 

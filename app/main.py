@@ -27,6 +27,7 @@ from app.broker.consumer import Firehose
 from app.broker.management import ManagementApi
 from app.broker.source import TraceSource
 from app.broker.trace_queue import QueueBounds
+from app.errors import ItcError
 from app.jobs.archives import Archives
 from app.jobs.exports import Exports, folder_id
 from app.jobs.manager import JobManager
@@ -122,6 +123,8 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         stack.push_async_callback(store.close)
         management = management_api(settings)
         stack.push_async_callback(management.close)
+        greeting = asyncio.create_task(_say_what_there_is(settings, management), name="greeting")
+        stack.callback(greeting.cancel)
         watch = _watch_connections(stack, settings, store, management)
         spans, intake = _spans(stack, settings, store)
         archives = Archives(settings.archives)
@@ -175,6 +178,19 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             link_rules=pipeline.rules_of_all,
             stopping=closing.stopping,
         )
+
+
+async def _say_what_there_is(settings: Settings, management: ManagementApi) -> None:
+    """Log what the service works with, and loudly if the broker refuses it or is away."""
+    page = "with the dashboard" if web_folder() else "without a dashboard"
+    log.info("the store is %s; %s", settings.database, page)
+    try:
+        user, version = await management.own_user(), await management.version()
+        log.info("the broker is RabbitMQ %s at %s", version, settings.management_url)
+        if "administrator" not in user.tags:
+            log.warning("the broker's user %r is no administrator: it cannot trace", user.name)
+    except ItcError as error:
+        log.warning("the broker cannot be used yet: %s; rabbitmq-itc doctor says more", error)
 
 
 def _watch_connections(

@@ -16,6 +16,7 @@ FULL: tuple[tuple[str, ...], ...] = (
     ("bench.clock",),
     ("bench.growth",),
     ("bench.ingest",),
+    ("bench.rules",),
     ("bench.spread",),
     ("bench.chain", "{folder}"),
     ("bench.links", "{folder}"),
@@ -23,6 +24,7 @@ FULL: tuple[tuple[str, ...], ...] = (
 QUICK: tuple[tuple[str, ...], ...] = (
     ("bench.growth", "20000"),
     ("bench.ingest", "20000", "1"),
+    ("bench.rules", "20000", "1"),
     ("bench.spread", "5000", "1"),
 )
 

@@ -1,12 +1,13 @@
 """Drains one trace queue in a process of its own and prints the seconds it took.
 
     python -m bench.drain ack AMQP_URL MANAGEMENT_URL VHOST QUEUE COUNT
-    python -m bench.drain service AMQP_URL MANAGEMENT_URL VHOST QUEUE COUNT DATABASE_URL
+    python -m bench.drain service AMQP_URL MANAGEMENT_URL VHOST QUEUE COUNT DATABASE_URL [LINKS]
     python -m bench.drain spread AMQP_URL MANAGEMENT_URL VHOST,… QUEUE COUNT DATABASE_URL PROCESSES
 
 ``ack`` is the least a client can do: aio-pika's own consumer, acknowledging every 500 at once.
-``service`` is the whole of capture: parse, match, stamp, commit, acknowledge. ``spread`` is the
-same for several virtual hosts at once, in the service's own process (0) or in that many others.
+``service`` is the whole of capture: parse, match, stamp, commit, acknowledge; behind the seconds
+it prints those of processor time, and LINKS says whether the built-in rules are on. ``spread`` is
+the same for several virtual hosts at once, in the service's own process (0) or in that many others.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from app.traces.introductions import Introductions
 from app.traces.pipeline import PipelineSettings
 from app.traces.registry import TraceRegistry
 from app.tracker import Policy
+from app.tracker.links import BUILT_IN
 
 PREFETCH = PipelineSettings().prefetch
 ACK_EVERY = 500
@@ -65,9 +67,18 @@ async def acknowledge(amqp_url: str, name: str, count: int) -> float:
 
 
 async def capture(
-    amqp_url: str, management_url: str, vhost: str, queue: str, count: int, database_url: str
-) -> float:
-    """Run a trace until ``count`` events are stored; a fresh database gives them ids from 1."""
+    amqp_url: str,
+    management_url: str,
+    vhost: str,
+    queue: str,
+    count: int,
+    database_url: str,
+    links: str = "on",
+) -> tuple[float, float]:
+    """Run a trace until ``count`` events are stored; a fresh database gives them ids from 1.
+
+    :returns: seconds, and those of this process's processor time.
+    """
     await migrate(database_url)
     store = await Store.open(database_url)
     account = SecretUrl(amqp_url)
@@ -75,13 +86,14 @@ async def capture(
     firehose = Firehose(amqp_url, bounds=QueueBounds(1 << 40, (1 << 31) - 1), queue=queue)
     introductions = Introductions(store.connections, Announcements(amqp_url, management, queue))
     source = TraceSource(firehose, management)
-    registry = TraceRegistry(store, source, PipelineSettings(), introductions=introductions)
+    settings = PipelineSettings(link_rules=BUILT_IN if links == "on" else ())
+    registry = TraceRegistry(store, source, settings, introductions=introductions)
     await registry.start(vhost, Policy.channel)
-    seconds = await _paced(registry.subscribe(), 0, count)
+    took = await _paced(registry.subscribe(), 0, count)
     await registry.shutdown(deadline=10)
     await management.close()
     await store.close()
-    return seconds
+    return took
 
 
 async def spread(settings: Settings, vhosts: Sequence[str], count: int) -> float:
@@ -89,25 +101,28 @@ async def spread(settings: Settings, vhosts: Sequence[str], count: int) -> float
     async with open_services(settings) as services:
         await asyncio.gather(*(services.traces.start(vhost, Policy.channel) for vhost in vhosts))
         total = count * len(vhosts)
-        return await _paced(services.traces.subscribe(), total // 10, total)
+        seconds, _ = await _paced(services.traces.subscribe(), total // 10, total)
+        return seconds
 
 
-async def _paced(feed: Feed, after: int, total: int) -> float:
-    """Seconds for all events at the pace of those after number ``after``.
+async def _paced(feed: Feed, after: int, total: int) -> tuple[float, float]:
+    """Seconds for all events at the pace of those after number ``after``; processor time too.
 
     The earlier ones include what only the start of a run costs: connections, processes.
     """
     first = await feed.beyond(after)
-    begin = time.perf_counter()
+    begin, used = time.perf_counter(), time.process_time()
     await feed.beyond(total - 1)
-    return (time.perf_counter() - begin) * total / (total - first)
+    share = total / (total - first)
+    return (time.perf_counter() - begin) * share, (time.process_time() - used) * share
 
 
 def main() -> None:
     """Drain as the arguments say."""
+    said: list[float]
     how, amqp_url, management_url, vhost, queue, count, *database = sys.argv[1:]
     if how == "ack":
-        seconds = uvloop.run(acknowledge(amqp_url, queue, int(count)))
+        said = [uvloop.run(acknowledge(amqp_url, queue, int(count)))]
     elif how == "spread":
         tune_garbage_collection()
         database_url, processes = database
@@ -118,11 +133,11 @@ def main() -> None:
             trace_queue=queue,
             trace_processes=int(processes),
         )
-        seconds = uvloop.run(spread(settings, vhost.split(","), int(count)))
+        said = [uvloop.run(spread(settings, vhost.split(","), int(count)))]
     else:
         tune_garbage_collection()
-        seconds = uvloop.run(capture(amqp_url, management_url, vhost, queue, int(count), *database))
-    sys.stdout.write(f"{seconds}\n")
+        said = [*uvloop.run(capture(amqp_url, management_url, vhost, queue, int(count), *database))]
+    sys.stdout.write(f"{' '.join(map(str, said))}\n")
 
 
 if __name__ == "__main__":

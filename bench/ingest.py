@@ -36,7 +36,7 @@ def drained(broker: Broker, vhost: str, queue: str, count: int, database: str | 
         text=True,
         timeout=600,
     )
-    return count / float(child.stdout)
+    return count / float(child.stdout.split()[0])
 
 
 def one_round(

@@ -16,7 +16,6 @@ from contextlib import asynccontextmanager, suppress
 from struct import Struct
 from typing import TypeAlias
 
-import aio_pika
 from yarl import URL
 
 from app.broker.connection import TraceConnection
@@ -43,9 +42,9 @@ async def recorded(broker: Broker, vhost: str, queue: str, count: int) -> list[D
         if len(taken) >= count:
             done.set()
 
-    async with await aio_pika.connect(
-        broker.amqp_url(vhost), connection_class=TraceConnection
-    ) as connection:
+    connection = TraceConnection(URL(broker.amqp_url("/")), vhost)
+    await connection.connect()
+    async with connection:
         channel = await connection.channel(publisher_confirms=False)
         raw = await channel.get_underlay_channel()
         connection.divert(raw.number, take)

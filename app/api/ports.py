@@ -81,8 +81,26 @@ class Events(Protocol):
 class Causality(Protocol):
     """Every stored event's past and future (`app.store.causality`)."""
 
-    async def causes(self, event_id: int, limit: int, large: Large, via: Via) -> Walk: ...
-    async def effects(self, event_id: int, limit: int, large: Large, via: Via) -> Walk: ...
+    async def causes(
+        self,
+        event_id: int,
+        limit: int,
+        large: Large,
+        via: Via,
+        *,
+        before: int | None,
+        asked: EventFilter,
+    ) -> Walk: ...
+    async def effects(
+        self,
+        event_id: int,
+        limit: int,
+        large: Large,
+        via: Via,
+        *,
+        after: int | None,
+        asked: EventFilter,
+    ) -> Walk: ...
     async def path(self, a: int, b: int) -> Path: ...
 
 

@@ -77,9 +77,12 @@ class Searches:
                 large=large,
             )
 
-    def for_walk(self, owner: str, limit: int, via: Via) -> AbstractAsyncContextManager[None]:
-        """A turn for a walk over this many events."""
-        return self._turn_for(owner, limit <= SHORT_WALK and via is not Via.conversation)
+    def for_walk(
+        self, owner: str, limit: int, via: Via, *, is_far: bool = False
+    ) -> AbstractAsyncContextManager[None]:
+        """A turn for a walk over this many events, or over many more to find these."""
+        is_quick = limit <= SHORT_WALK and via is not Via.conversation and not is_far
+        return self._turn_for(owner, is_quick)
 
     @asynccontextmanager
     async def _turn_for(self, owner: str, quick: bool, follow: bool = False) -> AsyncIterator[None]:

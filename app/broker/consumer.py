@@ -436,7 +436,7 @@ class Firehose:
         return declared.message_count or 0
 
     def _place(self, vhost: str) -> Place:
-        return Place.of(self._url, vhost)
+        return Place.of(self._url, vhost, self.queue)
 
 
 def _parsed(at: int, delivery: Delivery) -> TraceMessage:

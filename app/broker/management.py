@@ -20,7 +20,13 @@ import httpx
 import msgspec
 
 from app.broker.announced import Opened, listed
-from app.errors import NotAuthenticatedError, NotAuthorisedError, NotFoundError, OutageError
+from app.errors import (
+    NotAuthenticatedError,
+    NotAuthorisedError,
+    NotFoundError,
+    OutageError,
+    RefusedError,
+)
 
 T = TypeVar("T")
 
@@ -401,7 +407,7 @@ class ManagementApi:
     async def _request(self, method: str, url: str, **more: Any) -> httpx.Response:
         response = await self._send(method, url, auth=self._own, **more)
         if response.status_code == httpx.codes.UNAUTHORIZED:
-            raise OutageError(
+            raise RefusedError(
                 f"the broker's management API refuses the service's own account {self._user!r} "
                 f"({_reason(response)}): check its password, and that it is tagged administrator"
             )

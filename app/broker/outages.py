@@ -18,7 +18,7 @@ from typing import NamedTuple
 from aiormq import exceptions
 from yarl import URL
 
-from app.errors import OutageError, QueueInUseError, UndeliverableError
+from app.errors import OutageError, QueueInUseError, RefusedError, UndeliverableError
 
 # What the client library raises when a connection breaks, or the broker refuses something.
 CONNECTION_ERRORS = (
@@ -40,15 +40,27 @@ class Place(NamedTuple):
     address: str  # host:port
     user: str
     vhost: str
+    queue: str = "itc.trace"
 
     @classmethod
-    def of(cls, url: URL, vhost: str) -> Place:
-        """The place that an AMQP URL names; its path is ignored."""
+    def of(cls, url: URL, vhost: str, queue: str = "itc.trace") -> Place:
+        """The place that an AMQP URL names; its path is ignored. ``queue`` is the trace queue."""
         port = url.port or (5671 if url.scheme == "amqps" else 5672)
-        return cls(f"{url.host_subcomponent}:{port}", url.user or "guest", vhost)
+        return cls(f"{url.host_subcomponent}:{port}", url.user or "guest", vhost, queue)
+
+    @property
+    def rights(self) -> str:
+        """The three patterns that the account needs: to configure, write and read."""
+        queue = re.escape(self.queue)
+        patterns = (
+            rf"^{queue}(\.connections|\.marks\..*)?$",
+            rf"^({queue}(\.connections)?|amq\.default)$",
+            rf"^({queue}(\.connections)?|amq\.rabbitmq\.(trace|event))$",
+        )
+        return " ".join(f"'{pattern}'" for pattern in patterns)
 
 
-_RIGHTS = "rabbitmqctl set_permissions -p {vhost} {user} gives it its rights"
+_RIGHTS = "rabbitmqctl set_permissions -p {vhost} {user} {rights} gives it its rights"
 _BROKEN_OFF = (
     "the connection to {address} broke off without a word: the broker was stopped or killed, the "
     "network was cut, or this port of ITC_AMQP_URL is not the broker's"
@@ -136,6 +148,8 @@ def outage(error: BaseException | None, place: Place) -> OutageError:
         return VirtualHostError(_filled(_NOT_LET_IN, place))
     if error is not None and "in exclusive use" in _reply_text(error):
         return in_use(place)
+    if isinstance(error, exceptions.ProbableAuthenticationError):
+        return RefusedError(_sentence(error, place))
     return OutageError(_sentence(error, place))
 
 
@@ -209,7 +223,8 @@ def _named(error: BaseException) -> str:
 
 
 def _filled(sentence: str, place: Place) -> str:
-    return sentence.format_map({name: shown(part) for name, part in place._asdict().items()})
+    parts = {**place._asdict(), "rights": place.rights}
+    return sentence.format_map({name: shown(part) for name, part in parts.items()})
 
 
 def shown(name: str) -> str:

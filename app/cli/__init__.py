@@ -23,6 +23,7 @@ from app.cli import (
     retention,
     topology,
     traces,
+    walks,
 )
 from app.cli.exits import CommandError, Exit
 from app.cli.options import Version
@@ -49,6 +50,7 @@ for module in (
     links,
     events,
     hidden,
+    walks,
     chains,
     jobs,
     retention,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO
 
@@ -15,14 +16,21 @@ from app.cli.events import end_by_relation, say_caveats
 from app.cli.exits import CommandError, Exit
 from app.cli.following import followed, say_job, submit
 from app.cli.options import Json, RequireComplete, RequireSound, Url, User, Wait
-from app.cli.output import as_json, printable, say, table
+from app.cli.output import as_json, complain, printable, say, table
+from model.exports import DEFAULT, FORMATS, format_of
 from model.words import Via
 
 export = typer.Typer(help="The files that chains were written to.", no_args_is_help=True)
 
 From = Annotated[int, typer.Argument(metavar="FROM", min=1, help="One event's id.")]
 To = Annotated[int, typer.Argument(metavar="TO", min=1, help="The other event's id.")]
-FileName = Annotated[str, typer.Option("--file", help="Name of the export; .jsonl, .csv, …")]
+FileName = Annotated[
+    str | None,
+    typer.Option(
+        "--file",
+        help="Name of the export; .jsonl, .csv, …; by default as the file's to save it in.",
+    ),
+]
 Along = Annotated[
     Via, typer.Option(help="Along messages and links, also conversations, or all that may be.")
 ]
@@ -47,7 +55,7 @@ def export_path(from_: int, to: int, file: str) -> str:
 def chain(
     from_: From,
     to: To,
-    file: FileName = "chain.jsonl",
+    file: FileName = None,
     via: Along = Via.any,
     wait: Wait = True,
     output: Output = None,
@@ -62,17 +70,17 @@ def chain(
     Exits with 0 if there is one, with 3 if there is none and nothing was written.
     """
     client = Client.from_environment(url, user)
-    path = export_path(from_, to, file)
+    path = export_path(from_, to, file or f"chain{_extension(output)}")
     job = submit(client, path, via=None if via is Via.any else via.value)
     if not wait:
         return say_job(job, json)
     summary = followed(client, job)
-    if output == STDOUT:
-        pass  # the export alone: whatever reads it expects nothing else
+    if output == STDOUT:  # the export alone: whatever reads it expects nothing else
+        _say_summary(summary, complain)
     elif json:
         as_json(summary)
     else:
-        _say_summary(summary)
+        _say_summary(summary, say)
     if output is not None and summary["file"]:
         _download(client, path, output)
     end_by_relation(summary, require_complete, require_sound)
@@ -81,21 +89,32 @@ def chain(
     return None
 
 
-def _say_summary(summary: dict[str, Any]) -> None:
+def _extension(output: Path | None) -> str:
+    """That of the format for a file by this name; of the default if the name says nothing."""
+    if output is None or not output.suffix:
+        return FORMATS[DEFAULT].extension
+    if (wanted := format_of(output.name.lower())) is None:
+        known = ", ".join(each.extension for each in FORMATS.values())
+        raise CommandError(
+            Exit.usage, f"{output}: no format has this extension; the extensions are {known}"
+        )
+    return wanted.extension
+
+
+def _say_summary(summary: dict[str, Any], say: Callable[[str], None]) -> None:
+    """In lines that a window of 80 columns has room for."""
     if summary["relation"] == "concurrent":
         known = "" if summary["complete"] and summary["sound"] else " as far as is known"
         say(f"events {summary['from']} and {summary['to']} are concurrent{known}: no chain")
-        return say_caveats(summary)
+        return say_caveats(summary, say)
     if summary["via"] != Via.any:
         say(printable(summary["sentence"]))
     if not summary["file"]:
-        return say_caveats(summary)
-    complete = "complete, " if summary["complete"] else ""
-    say(
-        f"{summary['events']} events of {summary['participants']} participants, "
-        f"{complete}{summary['bytes']} bytes in {summary['location']}"
-    )
-    return say_caveats(summary)
+        return say_caveats(summary, say)
+    complete = ", complete" if summary["complete"] else ""
+    say(f"{summary['events']} events of {summary['participants']} participants{complete}")
+    say(f"{summary['bytes']} bytes in {summary['location']}")
+    return say_caveats(summary, say)
 
 
 @export.command("list")

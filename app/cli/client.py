@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
@@ -21,6 +22,11 @@ def segment(name: str) -> str:
     return quote(name, safe="")
 
 
+def trace_path(vhost: str) -> str:
+    """The path of a virtual host's trace."""
+    return f"/itc_db/{segment(vhost)}/undefined/undefined/undefined"
+
+
 class Client:
     """Asks the service; every failure is a `CommandError` with the exit code for it."""
 
@@ -34,6 +40,7 @@ class Client:
             base_url=url, auth=auth, timeout=_TIMEOUT, transport=transport, trust_env=False
         )
         self._url = url
+        self._auth = auth
 
     @classmethod
     def from_environment(cls, url: str | None = None, user: str | None = None) -> Client:
@@ -58,7 +65,7 @@ class Client:
         """The answer, if it is a success."""
         with self._translated():
             response = self._http.request(method, path, **more)
-            return _checked(response)
+            return self._checked(response)
 
     @contextmanager
     def stream(self, path: str) -> Generator[httpx.Response, None, None]:
@@ -66,25 +73,54 @@ class Client:
         with self._translated(), self._http.stream("GET", path) as response:
             if response.is_error:
                 response.read()
-            yield _checked(response)
+            yield self._checked(response)
 
     @contextmanager
     def _translated(self) -> Generator[None, None, None]:
         try:
             yield
         except httpx.HTTPError as error:
+            if not isinstance(error, httpx.TimeoutException) and _speaks_amqp(self._http.base_url):
+                raise _not_ours(self._url, "RabbitMQ's port for AMQP") from error
             raise CommandError(
                 Exit.unavailable,
                 f"no answer from {self._url} ({type(error).__name__}): is the service running, "
                 "and is ITC_URL right?",
             ) from error
 
+    def _checked(self, response: httpx.Response) -> httpx.Response:
+        if not response.is_error:
+            return response
+        if response.headers.get("server") == "Cowboy":  # the broker's web server
+            raise _not_ours(self._url, "RabbitMQ's own management API")
+        code = EXIT_OF_STATUS.get(response.status_code, Exit.failure)
+        raise CommandError(code, _reason(response) + self._advice(response.status_code))
 
-def _checked(response: httpx.Response) -> httpx.Response:
-    if not response.is_error:
-        return response
-    code = EXIT_OF_STATUS.get(response.status_code, Exit.failure)
-    raise CommandError(code, _reason(response))
+    def _advice(self, status: int) -> str:
+        if status != httpx.codes.UNAUTHORIZED:
+            return ""
+        name, password = self._auth or ("", "")
+        if not name:
+            return ": set ITC_USER and ITC_PASSWORD"
+        return "" if password else f": there is no password for {name}, set ITC_PASSWORD"
+
+
+def _not_ours(url: str, what: str) -> CommandError:
+    return CommandError(
+        Exit.usage,
+        f"{url} is {what}: ITC_URL (or --url) is the address of rabbitmq-itc, such as "
+        f"{DEFAULT_URL}",
+    )
+
+
+def _speaks_amqp(url: httpx.URL) -> bool:
+    """Whether a broker listens there: it answers anything else with the version that it speaks."""
+    try:
+        with socket.create_connection((url.host, url.port or 80), timeout=1) as probe:
+            probe.sendall(b"rabbitmq")
+            return probe.recv(4) == b"AMQP"
+    except OSError:
+        return False
 
 
 def _reason(response: httpx.Response) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Annotated, Any
 
 import typer
 
-from app.cli.client import Client
+from app.cli.client import Client, trace_path
 from app.cli.exits import CommandError, Exit
 from app.cli.options import Json, RequireComplete, RequireSound, Url, User
 from app.cli.output import as_json, out, printable, say, table
@@ -87,9 +87,11 @@ def events(
         "message_id": message_id,
         "correlation_id": correlation_id,
         "conversation": conversation,
-        **_headers(header or []),
+        **headers_asked(header or []),
     }
     found = client.get("/itc_db", page_size=limit, payload=None if json else "none", **filters)
+    if vhost is not None and not found:
+        client.get(trace_path(vhost))  # or there is none, which is an error
     found.reverse()
     if json:
         for event in found:
@@ -97,14 +99,19 @@ def events(
     elif follow:
         _print_lines(found)
     else:
-        table([field.shown.label.upper() for field in _FIELDS], map(_row, found))
+        show_events(found)
     if follow:
         for batch in _new_events(client, found[-1]["id"] if found else None, json, filters):
             for event in batch:
                 as_json(event) if json else _print_lines([event])
 
 
-def _headers(asked: list[str]) -> dict[str, str]:
+def show_events(found: Iterable[dict[str, Any]]) -> None:
+    """A table of events."""
+    table([field.shown.label.upper() for field in _FIELDS], map(_row, found))
+
+
+def headers_asked(asked: list[str]) -> dict[str, str]:
     """Headers as parameters of a query."""
     found = {}
     for each in asked:
@@ -188,7 +195,7 @@ def _by(step: dict[str, Any]) -> str:
     return printable(f"{step['kind']}, named by {step['rule']}")
 
 
-def say_caveats(answer: dict[str, Any]) -> None:
+def say_caveats(answer: dict[str, Any], say: Callable[[str], None] = say) -> None:
     """Why an answer is not complete or not sound, a line each, and what quiet it leaves out."""
     if not answer["complete"]:
         say("NOT COMPLETE: it spans a gap")
@@ -201,6 +208,13 @@ def say_caveats(answer: dict[str, Any]) -> None:
 
 def end_by_relation(answer: dict[str, Any], require_complete: bool, require_sound: bool) -> None:
     """The exit code of an answer about two events."""
+    end_by_certainty(answer, require_complete, require_sound)
+    if answer["relation"] == "concurrent":
+        raise typer.Exit(Exit.concurrent)
+
+
+def end_by_certainty(answer: dict[str, Any], require_complete: bool, require_sound: bool) -> None:
+    """The exit code of an answer that has to be complete, or sound."""
     if require_complete and not answer["complete"]:
         raise CommandError(
             Exit.incomplete,
@@ -211,5 +225,3 @@ def end_by_relation(answer: dict[str, Any], require_complete: bool, require_soun
             Exit.unsound,
             f"{len(answer['doubts'])} doubt(s): some participants may be parts of one program",
         )
-    if answer["relation"] == "concurrent":
-        raise typer.Exit(Exit.concurrent)

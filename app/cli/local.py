@@ -132,6 +132,8 @@ def doctor(json: Json = False) -> None:
 
     Exits with 0 if all is well, otherwise with 1.
     """
+    # What libraries log about it would stand between the findings, which say it better.
+    logging.basicConfig(handlers=[logging.NullHandler()])
     well = asyncio.run(_doctor(load_settings(), json))
     if not well:
         raise typer.Exit(Exit.failure)

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from app.cli.client import Client
+from app.cli.exits import CommandError, Exit
 from app.cli.following import followed, say_job, submit
 from app.cli.options import Json, Url, User, Vhost, Wait
 from app.cli.output import as_json, say
@@ -35,6 +36,8 @@ def archive(
 
     They stay where they are until `prune --archived`.
     """
+    if (keep_days is None) == (before is None):
+        raise CommandError(Exit.usage, "say what to archive: with either --keep-days or --before")
     client = Client.from_environment(url, user)
     job = submit(client, "/itc_db/archive", vhost=vhost, keep_days=keep_days, before=before)
     if not wait:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from typing import Annotated, Any
 
 import typer
 
-from app.cli.client import Client, segment
-from app.cli.exits import Exit
+from app.cli.client import Client, trace_path
+from app.cli.exits import CommandError, Exit
 from app.cli.options import Json, Quiet, Url, User, Vhost, rules
 from app.cli.output import as_json, printable, say, table
 
@@ -15,15 +16,13 @@ trace = typer.Typer(
     help="Start, stop and look at the capture of virtual hosts.", no_args_is_help=True
 )
 
+START_SECONDS = 20.0
+LOOK_SECONDS = 0.2
+
 
 def add_to(app: typer.Typer) -> None:
     """Add the commands."""
     app.add_typer(trace, name="trace")
-
-
-def trace_path(vhost: str) -> str:
-    """The path of a virtual host's trace."""
-    return f"/itc_db/{segment(vhost)}/undefined/undefined/undefined"
 
 
 @trace.command()
@@ -40,10 +39,30 @@ def start(
     url: Url = None,
     user: User = None,
 ) -> None:
-    """Start capturing a virtual host."""
+    """Start capturing a virtual host, and wait until it runs, or say what it waits for.
+
+    Exits with 6 if it waits: it will run once that is over, and captures nothing until then.
+    """
     client = Client.from_environment(url, user)
     answer = client.send("PUT", trace_path(vhost), json=rules(participant, quiet))
-    say(f"{printable(vhost)}: {'started' if answer.status_code == 201 else 'runs already'}")
+    begun = "started" if answer.status_code == 201 else "runs already"
+    one = _settled(client, vhost)
+    state = one["state"]
+    if state == "failed":
+        raise CommandError(Exit.failure, f"{vhost}: {begun}, and failed: {one['last_error']}")
+    if state == "waiting":
+        raise CommandError(Exit.unavailable, f"{vhost}: {begun}, and waits: {one['waiting_for']}")
+    say(f"{printable(vhost)}: {begun}, {state}")
+
+
+def _settled(client: Client, vhost: str) -> dict[str, Any]:
+    """A trace once it is no longer starting, or when that has taken long."""
+    until = time.monotonic() + START_SECONDS
+    while True:
+        one: dict[str, Any] = client.get(trace_path(vhost))
+        if one["state"] != "starting" or time.monotonic() > until:
+            return one
+        time.sleep(LOOK_SECONDS)
 
 
 @trace.command()

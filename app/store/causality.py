@@ -12,6 +12,9 @@ from __future__ import annotations
 
 import heapq
 import itertools
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TypeAlias
 
 from sqlalchemy import TextClause, bindparam, func, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -19,8 +22,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from app.store import links, tables
 from app.store.events import MAX_ID, by_id, found_by_ids
 from app.store.links import Direction, Neighbours
+from app.store.queries import ids_that_fit
 from app.store.subject import Subject, reads
 from app.stored.causality import Path, Walk
+from app.stored.filters import EventFilter
 from app.stored.lanes import Lane
 from model.event import EVERYTHING, NOTHING_LARGE, Large
 from model.words import Via
@@ -29,6 +34,13 @@ from model.words import Via
 # continues from at once: together one round trip instead of a hundred.
 AHEAD = 16
 FRONTIER = 64
+# How many events at once are held to a filter.
+ASKED = 256
+EVERY_ONE = 2**31 - 1
+NO_FILTER = EventFilter()
+
+# Which of some ids are asked for.
+Meant: TypeAlias = Callable[[list[int]], Awaitable[set[int]]]
 
 # The runs of events that begin at some ids, one after another. A run ends at the height "end",
 # NULL where the participant's events end before that. As text, because each step of a walk needs
@@ -73,12 +85,16 @@ class Causality(Subject):
         limit: int = 100,
         large: Large = EVERYTHING,
         via: Via = Via.any,
+        *,
+        before: int | None = None,
+        asked: EventFilter = NO_FILTER,
     ) -> Walk:
         """Up to `limit` events that happened before an event, the greatest ids first.
 
-        Raises `NotFoundError`, and `BadRequestError` if a conversation takes too long to follow.
+        Only those before the id ``before``, and that are ``asked`` for. Raises `NotFoundError`, and
+        `BadRequestError` if a conversation, or what is asked for, takes too long to find.
         """
-        return await self._walk(event_id, limit, large, via, towards=-1)
+        return await self._walk(event_id, limit, large, via, before, asked, towards=-1)
 
     async def effects(
         self,
@@ -86,12 +102,15 @@ class Causality(Subject):
         limit: int = 100,
         large: Large = EVERYTHING,
         via: Via = Via.any,
+        *,
+        after: int | None = None,
+        asked: EventFilter = NO_FILTER,
     ) -> Walk:
         """Up to `limit` events that happened after an event, the smallest ids first.
 
-        Raises as `causes`.
+        Only those after the id ``after``, and that are ``asked`` for. Raises as `causes`.
         """
-        return await self._walk(event_id, limit, large, via, towards=1)
+        return await self._walk(event_id, limit, large, via, after, asked, towards=1)
 
     @reads
     async def path(self, connection: AsyncConnection, a: int, b: int) -> Path:
@@ -106,27 +125,45 @@ class Causality(Subject):
         return await links.path(connection, a, b)
 
     async def _walk(
-        self, event_id: int, limit: int, large: Large, via: Via, towards: Direction
+        self,
+        event_id: int,
+        limit: int,
+        large: Large,
+        via: Via,
+        beyond: int | None,
+        asked: EventFilter,
+        *,
+        towards: Direction,
     ) -> Walk:
+        is_far = beyond is not None or not asked.names_traces_alone
+
         async def work(connection: AsyncConnection) -> Walk:
             start = await by_id(connection, event_id, NOTHING_LARGE)
-            neighbours = await _neighbours(connection, start.trace_id, limit, via, towards)
-            ids, truncated = await _nearest(event_id, limit, neighbours, towards)
+            if asked.visible is not None and start.vhost not in asked.visible:
+                return Walk([], False)
+            # What a step leads to may be cut off only where the answer is what is nearest.
+            most = EVERY_ONE if is_far else limit + 1
+            neighbours = await _neighbours(connection, start.trace_id, most, via, towards)
+            meant = None
+            if not asked.names_traces_alone:
+                meant = partial(ids_that_fit, connection, self.database.dialect, asked)
+            ids, truncated = await _nearest(event_id, limit, neighbours, towards, beyond, meant)
             found = await found_by_ids(connection, ids, large)
             return Walk(found.items, truncated, found.heavy)
 
-        if via is Via.conversation:  # what others did in it has to be looked through
+        # What others did in a conversation, or is not asked for, has to be looked through.
+        if via is Via.conversation or is_far:
             return await self.database.search(Lane.search, work)
         return await self.database.read(work)
 
 
 async def _neighbours(
-    connection: AsyncConnection, trace_id: int, limit: int, via: Via, towards: Direction
+    connection: AsyncConnection, trace_id: int, most: int, via: Via, towards: Direction
 ) -> Neighbours:
     oldest = select(func.min(tables.events.c.id)).where(tables.events.c.trace_id == trace_id)
     # Retention removes a prefix of ids: smaller ones are no longer stored.
     first = (await connection.execute(oldest)).scalar_one()
-    evident = links.Evident(connection, trace_id, first, limit + 1, towards)
+    evident = links.Evident(connection, trace_id, first, most, towards)
     if via is Via.links:
         return evident.neighbours
     if via is Via.conversation:
@@ -144,13 +181,22 @@ async def _neighbours(
 
 
 async def _nearest(
-    start: int, limit: int, neighbours: Neighbours, towards: Direction
+    start: int,
+    limit: int,
+    neighbours: Neighbours,
+    towards: Direction,
+    beyond: int | None = None,
+    meant: Meant | None = None,
 ) -> tuple[list[int], bool]:
-    """Ids reachable from ``start``, nearest first, and whether there are more than ``limit``."""
+    """Ids reachable from ``start``, nearest first, and whether there are more than ``limit``.
+
+    Only those beyond an id, and that are ``meant``: which is asked of many at once.
+    """
     known: dict[int, list[int]] = {}
     seen = {start}
     waiting: list[int] = []  # a heap of ids, negative where the walk goes down
     reached: list[int] = []
+    unasked: list[int] = []
     at = start
     while True:
         if at not in known:
@@ -160,10 +206,17 @@ async def _nearest(
             if each not in seen:
                 seen.add(each)
                 heapq.heappush(waiting, towards * each)
-        if not waiting or len(reached) == limit:
+        if meant is not None and unasked and (not waiting or len(unasked) == ASKED):
+            fitting = await meant(unasked)
+            reached += [each for each in unasked if each in fitting]
+            unasked = []
+            if len(reached) > limit:
+                return reached[:limit], True
+        if not waiting or (meant is None and len(reached) == limit):
             return reached, bool(waiting)
         at = towards * heapq.heappop(waiting)
-        reached.append(at)
+        if beyond is None or towards * at > towards * beyond:
+            (reached if meant is None else unasked).append(at)
 
 
 async def _runs(

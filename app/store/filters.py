@@ -11,7 +11,7 @@ from app.store import regex, tables
 from app.store.engine import Dialect
 from app.store.events import MAX_ID
 from app.stored.filters import CONVERSATION, HEADER, EventFilter
-from app.tracker.links.rules import search_key
+from app.tracker.links.rules import MESSAGE_ID, search_key
 
 GREATEST_NUMBER = 2**31 - 1
 
@@ -35,12 +35,14 @@ class Lookup(msgspec.Struct, frozen=True):
     """A value that the index has the events of.
 
     ``first`` is the first event that can be in it; of those before, the ones are meant that
-    ``otherwise`` holds for, if it is not None.
+    ``otherwise`` holds for, if it is not None. ``by_publish``: a delivery may be in the index
+    through its publish alone (`app.store.rows.key_rows`).
     """
 
     key: bytes
     first: int
     otherwise: ColumnElement[bool] | None
+    by_publish: bool = False
 
 
 def lookups(
@@ -57,7 +59,8 @@ def lookups(
             by_index.append(Lookup(key, 0, None))
         elif field in indexed:
             first = indexed[field]
-            by_index.append(Lookup(key, first, _property(field, value, dialect)))
+            otherwise = _property(field, value, dialect)
+            by_index.append(Lookup(key, first, otherwise, by_publish=field == MESSAGE_ID))
         else:
             by_event.append(_property(field, value, dialect))
     return by_index, by_event
@@ -65,16 +68,23 @@ def lookups(
 
 def has_key(lookup: Lookup) -> ColumnElement[bool]:
     """Whether an event has a value."""
-    its = tables.keys.alias().c
-    indexed = exists().where(
-        its.trace_id == tables.events.c.trace_id,
-        its.event_id == tables.events.c.id,
-        its.key == lookup.key,
-    )
+    indexed = has_row(lookup, tables.events.c.id)
+    if lookup.by_publish:
+        indexed = or_(indexed, has_row(lookup, tables.events.c.cause_id))
     if lookup.otherwise is None:
         return indexed
     before = tables.events.c.id < lookup.first
     return or_(and_(~before, indexed), and_(before, lookup.otherwise))
+
+
+def has_row(lookup: Lookup, event_id: ColumnElement[int]) -> ColumnElement[bool]:
+    """Whether the index has a value under this id, of an event's trace."""
+    its = tables.keys.alias().c
+    return exists().where(
+        its.trace_id == tables.events.c.trace_id,
+        its.event_id == event_id,
+        its.key == lookup.key,
+    )
 
 
 def _property(field: str, value: str, dialect: Dialect) -> ColumnElement[bool]:

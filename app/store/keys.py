@@ -4,13 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from sqlalchemy import delete, select
+from sqlalchemy import delete, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store import rows, tables
 from app.store.engine import Dialect
 from app.stored.filters import HEADER
 from app.tracker.events import StampedEvent
+from model.words import IS_FOUND_BY
+
+# What deliveries that stay were found by through their publishes, which go. Of conversations they
+# have rows of their own; a publish that was read by earlier rules may have had others.
+_BEQUEATH = text(
+    "INSERT INTO keys (trace_id, event_id, key, roles)"
+    " SELECT keys.trace_id, events.id, keys.key, :found_by"
+    " FROM keys JOIN events ON events.cause_id = keys.event_id"
+    " AND events.trace_id = keys.trace_id"
+    " WHERE keys.trace_id = :trace AND keys.event_id < :before AND events.id >= :before"
+    " AND (keys.roles & :found_by) <> 0 ON CONFLICT DO NOTHING"
+).bindparams(found_by=IS_FOUND_BY)
 
 
 async def add(
@@ -35,9 +47,11 @@ async def add(
 async def forget_before(connection: AsyncConnection, trace_id: int, event_id: int) -> None:
     """Remove the keys of events before an id, and the links of what they name.
 
-    What names one of them keeps the link: their archive may have it.
+    The events themselves have gone already. What names one of them keeps the link: their archive
+    may have it.
     """
     of_keys, of_edges = tables.keys.c, tables.edges.c
+    await connection.execute(_BEQUEATH, {"trace": trace_id, "before": event_id})
     await connection.execute(
         delete(tables.keys).where(of_keys.trace_id == trace_id, of_keys.event_id < event_id)
     )

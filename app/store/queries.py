@@ -7,6 +7,7 @@ would make a database either sort all their events or wade through everybody els
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -17,7 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from app.store import keys, tables
 from app.store.engine import Dialect
 from app.store.events import by_id, by_ids, found_by_ids
-from app.store.filters import Lookup, conditions, has_key, lookups, within
+from app.store.filters import Lookup, conditions, has_key, has_row, lookups, within
 from app.store.subject import Subject, reads
 from app.store.times import ids_between
 from app.stored.filters import EventFilter
@@ -25,8 +26,9 @@ from app.stored.lanes import Lane
 from app.stored.pages import DEEP, EventPage, Found, Sort, is_quick
 from model.event import EVERYTHING, Event, Large
 
-# SQLite merges at most 500 lists. Beyond that, several virtual hosts share a list.
-MOST_LISTS = 400
+# SQLite merges at most 500 lists, and a virtual host may have two. Beyond that, several virtual
+# hosts share a list.
+MOST_LISTS = 200
 
 
 class _Part(NamedTuple):
@@ -49,14 +51,26 @@ class _Scope(msgspec.Struct, frozen=True):
     lookups: list[Lookup]
     bounds: list[Callable[[ColumnElement[int]], ColumnElement[bool]]]
 
-    def parts(self, numbers: list[int]) -> list[_Part]:
-        """The events of some of the traces: one part, or two of which the first has lesser ids.
+    def parts(self, numbers: list[int]) -> list[list[_Part]]:
+        """The events of some of the traces: parts to be merged, after those with lesser ids.
 
-        It is two if a part of the events is older than the index.
+        There are some with lesser ids if a part of the events is older than the index.
         """
         if not self.lookups:
-            return [self._looked_through(numbers)]
+            return [[self._looked_through(numbers)]]
         leads, *others = self.lookups
+        indexed = [self._indexed(numbers, leads, others)]
+        if leads.by_publish:
+            indexed.append(self._indexed_by_publish(numbers, leads, others))
+        if leads.otherwise is None:
+            return [indexed]
+        before = self._looked_through(
+            numbers, tables.events.c.id < leads.first, leads.otherwise, *map(has_key, others)
+        )
+        return [[before], [_Part(query.where(its >= leads.first), its) for query, its in indexed]]
+
+    def _indexed(self, numbers: list[int], leads: Lookup, others: list[Lookup]) -> _Part:
+        """The events that the index has a value of."""
         its = tables.keys.c
         query = (
             select()
@@ -65,12 +79,22 @@ class _Scope(msgspec.Struct, frozen=True):
             .where(*(bound(its.event_id) for bound in self.bounds))
             .where(*self.conditions, *map(has_key, others))
         )
-        if leads.otherwise is None:
-            return [_Part(query, its.event_id)]
-        before = self._looked_through(
-            numbers, tables.events.c.id < leads.first, leads.otherwise, *map(has_key, others)
+        return _Part(query, its.event_id)
+
+    def _indexed_by_publish(self, numbers: list[int], leads: Lookup, others: list[Lookup]) -> _Part:
+        """The deliveries of which it has a value by their publishes alone."""
+        its, of_events = tables.keys.c, tables.events.c
+        # Not by an index of its trace, which SQLite would take for the narrower one.
+        is_of_trace = of_events.trace_id + 0 == its.trace_id
+        is_its_delivery = (of_events.cause_id == its.event_id) & is_of_trace
+        query = (
+            select()
+            .join_from(tables.keys, tables.events, is_its_delivery)
+            .where(_in_traces(its.trace_id, numbers), its.key == leads.key)
+            .where(*(bound(of_events.id) for bound in self.bounds))
+            .where(~has_row(leads, of_events.id), *self.conditions, *map(has_key, others))
         )
-        return [before, _Part(query.where(its.event_id >= leads.first), its.event_id)]
+        return _Part(query, of_events.id)
 
     def _looked_through(self, numbers: list[int], *more: ColumnElement[bool]) -> _Part:
         its = tables.events.c
@@ -237,11 +261,26 @@ async def _scope(
     return scope
 
 
+async def ids_that_fit(
+    connection: AsyncConnection, dialect: Dialect, asked: EventFilter, ids: Sequence[int]
+) -> set[int]:
+    """Which of some ids are of events that a filter asks for, whatever their virtual hosts."""
+    indexed = await keys.indexed(connection) if asked.named else {}
+    by_index, by_event = lookups(asked, dialect, indexed)
+    query = select(tables.events.c.id).where(
+        tables.events.c.id.in_(ids),
+        *conditions(asked, dialect),
+        *by_event,
+        *map(has_key, by_index),
+    )
+    return set((await connection.execute(query)).scalars())
+
+
 async def _count(connection: AsyncConnection, asked: EventFilter, scope: _Scope) -> int:
     if asked.names_traces_alone or not scope.traces:
         return scope.total  # kept with each trace
     counted = 0
-    for part in scope.parts(scope.traces):
+    for part in itertools.chain.from_iterable(scope.parts(scope.traces)):
         counted += (await connection.execute(part.query.add_columns(func.count()))).scalar_one()
     return counted
 
@@ -279,7 +318,7 @@ async def _ids(
     shares = [scope.parts(numbers) for numbers in _shares(scope.traces)]
     if not shares:
         return []
-    parts = [*zip(*shares, strict=True)]
+    parts = [[*itertools.chain.from_iterable(each)] for each in zip(*shares, strict=True)]
     if len(parts) == 1:
         query = _merged(parts[0], sort, descending, limit, offset)
         return [row[0] for row in await connection.execute(query)]

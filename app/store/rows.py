@@ -15,8 +15,9 @@ import msgspec
 from app.store.tables import OF_EVENTS
 from app.stored.spans import context_of
 from app.tracker.events import ChannelState, Copy, Reference, StampedEvent
-from app.tracker.links.names import Key, Names
+from app.tracker.links.names import NO_NAMES, Key, Names
 from app.tracker.records import Record, Unreadable
+from app.tracker.values import readable
 from model.event import Field
 from model.words import IS_CONVERSATION, IS_FOUND_BY, EventType
 
@@ -28,9 +29,13 @@ _encode = msgspec.json.Encoder().encode
 def event_rows(trace_id: int, events: Iterable[StampedEvent], most: int) -> list[Row]:
     """Rows of ``events``, with the first ``most`` bytes of each body.
 
-    The events' references must have their ids already.
+    A body that is an AMQP 1.0 value is stored as text. The events' references must have their ids
+    already.
     """
-    return [_event_row(event, event.record, event.reference, trace_id, most) for event in events]
+    return [
+        _event_row(event, readable(event.record), event.reference, trace_id, most)
+        for event in events
+    ]
 
 
 def _expression(field: Field) -> str:
@@ -86,20 +91,36 @@ def copy_rows(trace_id: int, copies: Iterable[Copy]) -> list[Row]:
 
 
 def key_rows(trace_id: int, events: Iterable[StampedEvent]) -> list[Row]:
-    """Rows of the keys by which events are found or belong together."""
+    """Rows of the keys by which events are found or belong together.
+
+    A delivery that says what its publish has said is found through that one by its message's id:
+    nearly every message has an id, and a row for each event costs a tenth of capture's speed.
+    """
     rows: list[Row] = []
     for event in events:
         names = event.names
-        if names.conversations or names.found_by:
-            event_id = event.reference.id
-            rows += [(trace_id, event_id, key, all_of) for key, all_of in roles_of(names).items()]
+        if names is NO_NAMES:
+            continue
+        message_id = names.message_id
+        if message_id and event.cause is not None and event.cause.names is names:
+            message_id = ()
+        event_id = event.reference.id
+        if not (names.conversations or names.found_by):
+            rows += [(trace_id, event_id, key, IS_FOUND_BY) for key in message_id]
+            continue
+        roles = _roles(names, message_id)
+        rows += [(trace_id, event_id, key, all_of) for key, all_of in roles.items()]
     return rows
 
 
 def roles_of(names: Names) -> dict[Key, int]:
     """The keys that are stored of a message, and what each is to its event."""
+    return _roles(names, names.message_id)
+
+
+def _roles(names: Names, message_id: tuple[Key, ...]) -> dict[Key, int]:
     roles = dict.fromkeys(names.conversations, IS_CONVERSATION)
-    for key in names.found_by:
+    for key in (*names.found_by, *message_id):
         roles[key] = roles.get(key, 0) | IS_FOUND_BY
     return roles
 

@@ -78,6 +78,11 @@ SPARE_PAGES = 1_000
 # How many pages are given back at once, while nobody else can write; the rest next time.
 MOST_PAGES = 10_000
 
+_UNUSABLE = {
+    sqlite3.SQLITE_NOTADB: "the file is no SQLite database",
+    sqlite3.SQLITE_CORRUPT: "the SQLite file is damaged: restore it from a backup, or move it away "
+    "to begin anew",
+}
 _OUTAGES = {
     sqlite3.SQLITE_BUSY: "the database file is locked by another process",
     sqlite3.SQLITE_LOCKED: "the database file is locked",
@@ -235,9 +240,7 @@ class Sqlite:
 
     def misconfigured(self, error: BaseException) -> str | None:
         """What is wrong with the address, in a sentence, if this driver's error says so."""
-        if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_NOTADB:
-            return "the file is no SQLite database"
-        return None
+        return _UNUSABLE.get(getattr(error, "sqlite_errorcode", 0) & 0xFF)
 
     def misread(self, error: BaseException) -> str | None:
         """Nothing: `app.store.regex` does the matching, and has already checked them."""

@@ -11,6 +11,7 @@ What is noticed while the database is away is kept and written as soon as it is 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
 
 import msgspec
@@ -22,6 +23,8 @@ from model.times import now
 
 # A suspected gap that begins within this many events of the last one's end makes that longer.
 NEAR = 5_000
+
+log = logging.getLogger(__name__)
 
 
 class _Loss(msgspec.Struct, eq=False):
@@ -45,7 +48,9 @@ class _Loss(msgspec.Struct, eq=False):
 class GapWatch:
     """The gaps of one trace, over all its runs. Times in µs."""
 
-    def __init__(self, gaps: Gaps, trace_id: int) -> None:
+    def __init__(self, gaps: Gaps, trace_id: int, name: str = "") -> None:
+        """``name`` is the virtual host's, for the log."""
+        self._name = name
         self._gaps = gaps
         self._trace_id = trace_id
         self._last_event_id = 0
@@ -189,6 +194,8 @@ class GapWatch:
                     suspected=loss.suspected,
                     epoch=self.epoch,
                 )
+                kind = "a suspected gap" if loss.suspected else "a gap"
+                log.warning("trace of %r has %s: %s", self._name, kind, loss.reason)
             if self._is_over(loss) and loss.until is not None:
                 extend, loss.ends = loss.ends is not None, self._last_event_id + 1
                 await self._gaps.close(

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from functools import partial
 
 import msgspec
@@ -15,6 +15,7 @@ from app.errors import (
     BadRequestError,
     CheckpointError,
     ConflictError,
+    ItcError,
     NotFoundError,
     OutageError,
 )
@@ -50,6 +51,8 @@ DRAIN_SECONDS = 15.0
 # How long another service may take to start a trace, and to stop one.
 START_SECONDS = 10.0
 STOP_SECONDS = 2 * DRAIN_SECONDS
+# How often to try to leave nothing of a stopped trace at a broker that was away.
+TIDY_SECONDS = 5.0
 # How long a run that may write nothing more has to end by itself.
 DROP_SECONDS = 1.0
 
@@ -81,6 +84,7 @@ class TraceRegistry:
         self._running: dict[str, Running] = {}
         self._ids: dict[str, int] = {}
         self._changing: dict[str, asyncio.Lock] = {}
+        self._tidying: dict[str, asyncio.Task[None]] = {}
         self._keeping: asyncio.Task[None] | None = None
 
     async def resume(self) -> None:
@@ -93,6 +97,10 @@ class TraceRegistry:
             for trace in await self._store.traces.list():
                 if trace.wanted:
                     await self._begin(trace)
+                elif trace.holder is not None and await self._store.leases.claim(
+                    trace.id, self._service
+                ):
+                    self._tidy_later(trace.vhost)
         if self._settings.retention.is_on:
             self._keeping = asyncio.create_task(self._keep(), name="retention of stopped traces")
 
@@ -101,13 +109,18 @@ class TraceRegistry:
         if self._keeping is not None:
             self._keeping.cancel()
             await asyncio.gather(self._keeping, return_exceptions=True)
+        for tidying in self._tidying.values():
+            tidying.cancel()
+        await asyncio.gather(*self._tidying.values(), return_exceptions=True)
         running = list(self._running.values())
         await asyncio.gather(*(each.end(drain=False, deadline=deadline) for each in running))
 
     async def start(
         self, vhost: str, policy: str | None, quiet: Sequence[str] | None = None
     ) -> bool:
-        """Start a trace; True if it is new, was stopped or failed, False if it is running.
+        """Start a trace; False if it is running already.
+
+        One that runs by other rules begins anew by these as long as nothing is stored.
 
         Raises `NotFoundError` for a virtual host that the broker does not have, `ConflictError`
         for other rules than the stored events have, `BadRequestError` for rules that there are
@@ -117,11 +130,7 @@ class TraceRegistry:
         if not await self._source.has_vhost(vhost):
             raise NotFoundError(f"the broker has no virtual host {vhost!r}")
         async with self._lock(vhost):
-            known = await self._store.traces.find(vhost)
-            policy = policy or (known.policy if known else Policy.client)
-            if quiet is None:
-                quiet = known.quiet if known else QUIET
-            trace = await self._store.traces.create(vhost, policy, quiet)
+            trace = await self._ruled(vhost, policy, quiet)
             present = self._running.get(vhost)
             if present is not None and present.is_alive:
                 if present.snapshot().standing.state is not TraceState.failed:
@@ -135,6 +144,32 @@ class TraceRegistry:
                 return True
         await self._see_taken(vhost)
         return not runs
+
+    async def _ruled(self, vhost: str, policy: str | None, quiet: Sequence[str] | None) -> Trace:
+        """The trace by these rules, or by those it has; a run by others has ended then.
+
+        Raises `ConflictError` if events are stored by others, or if others are to be changed while
+        another service runs it; its run goes on.
+        """
+        traces = self._store.traces
+        known = await traces.find(vhost)
+        if known is None:
+            return await traces.create(vhost, policy or Policy.client, _or(quiet, QUIET))
+        rules = policy or known.policy, _or(quiet, known.quiet)
+        if rules == (known.policy, known.quiet):
+            return known
+        present = self._running.get(vhost)
+        if known.events or present is None or not present.is_alive:
+            await self._check_here(known)
+            return await traces.create(vhost, *rules)
+        await present.end(drain=False, deadline=DRAIN_SECONDS)
+        try:
+            if present.is_alive:
+                raise OutageError(f"the trace of {vhost!r} did not pause in time; ask again")
+            return await traces.create(vhost, *rules)
+        except ItcError:
+            self._run(await patiently(partial(self._known, vhost)))
+            raise
 
     async def stop(self, vhost: str) -> None:
         """Stop a trace: switch tracing off, empty the queue into the store, and delete it.
@@ -164,16 +199,11 @@ class TraceRegistry:
             await self._store.traces.set_wanted(trace.id, False)
             return
         present.drain()  # first, or its next check would switch tracing on again
-        try:
-            await self._source.switch_off(vhost)
-        except OutageError:
-            await present.end(drain=False, deadline=DRAIN_SECONDS)
-            self._run(trace)
-            raise
+        is_off = await self._done(self._source.switch_off, vhost)
         await self._store.traces.set_wanted(trace.id, False)
         del self._running[vhost]
         since = time.time_ns() // 1000
-        await present.end(drain=True, deadline=DRAIN_SECONDS)
+        await present.end(drain=is_off, deadline=DRAIN_SECONDS)
         await self._store.gaps.open(
             trace.id,
             after_event_id=present.snapshot().last_event_id,
@@ -181,8 +211,51 @@ class TraceRegistry:
             reason="the trace was stopped",
             epoch=await self._store.leases.take(trace.id, self._service),
         )
-        await self._source.delete_queue(vhost)
-        await self._store.leases.release(trace.id, self._service)
+        if is_off and await self._done(self._source.delete_queue, vhost):
+            await self._store.leases.release(trace.id, self._service)
+        else:
+            self._tidy_later(vhost)
+
+    async def _done(self, work: Callable[[str], Awaitable[None]], vhost: str) -> bool:
+        """Whether the broker could be asked for this; where it has no such virtual host, it is."""
+        try:
+            await work(vhost)
+        except NotFoundError:
+            return True
+        except OutageError as outage:
+            if not await self._has(vhost):
+                return True
+            log.warning("the trace of %r is stopped, but not yet at the broker: %s", vhost, outage)
+            return False
+        return True
+
+    async def _has(self, vhost: str) -> bool:
+        with contextlib.suppress(OutageError):
+            return await self._source.has_vhost(vhost)
+        return True
+
+    def _tidy_later(self, vhost: str) -> None:
+        """Leave nothing of a stopped trace at the broker once that lets us; we hold it till then.
+
+        So whoever starts next knows of it.
+        """
+        if vhost not in self._tidying:
+            task = asyncio.create_task(self._tidy(vhost), name=f"what is left of {vhost}")
+            self._tidying[vhost] = task
+            task.add_done_callback(lambda _: self._tidying.pop(vhost, None))
+
+    async def _tidy(self, vhost: str) -> None:
+        while True:
+            await asyncio.sleep(TIDY_SECONDS)
+            with contextlib.suppress(OutageError):
+                async with self._lock(vhost):
+                    trace = await self._known(vhost)
+                    if trace.wanted or vhost in self._running or trace.holder != self._service:
+                        return
+                    await self._source.switch_off(vhost)
+                    await self._source.delete_queue(vhost)
+                    await self._store.leases.release(trace.id, self._service)
+                    return
 
     async def others(self) -> bool:
         """Whether there are other services."""
@@ -206,6 +279,8 @@ class TraceRegistry:
         """Stop a trace as another service was asked to."""
         async with self._lock(vhost):
             trace = await self._known(vhost)
+            if vhost in self._tidying:
+                return
             if trace.holder == self._service and not trace.wanted:
                 await self._stop(vhost, trace)
 
@@ -443,6 +518,10 @@ class TraceRegistry:
 
     def _lock(self, vhost: str) -> asyncio.Lock:
         return self._changing.setdefault(vhost, asyncio.Lock())
+
+
+def _or(quiet: Sequence[str] | None, present: Sequence[str]) -> tuple[str, ...]:
+    return tuple(present if quiet is None else quiet)
 
 
 def checked_rules(policy: str | None, quiet: Sequence[str] | None) -> None:

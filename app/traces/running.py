@@ -49,7 +49,7 @@ class RunningTrace:
             feed=feed,
             supervisor=supervisor,
             settings=settings,
-            gaps=GapWatch(store.gaps, trace.id),
+            gaps=GapWatch(store.gaps, trace.id, trace.vhost),
             marks=Marks(),
             turn=turn or contextlib.nullcontext(),
             introductions=introductions or NoIntroductions(),

@@ -81,11 +81,16 @@ class Supervisor:
         self._pause = pause
         self._time_of_day = time_of_day
         self._intensity = RestartIntensity(clock)
+        self._has_run = False
         self._pause_seconds = FIRST_PAUSE_SECONDS
         self._retry_seconds = FIRST_RETRY_SECONDS
 
     def running(self) -> None:
         """Note that the run has started, or has got over an outage."""
+        if self.life.state is not TraceState.running:
+            again = " again" if self._has_run or self.life.standing.waiting_for else ""
+            log.info("trace of %r runs%s", self._name, again)
+        self._has_run = True
         self.life.running()
         self._pause_seconds = FIRST_PAUSE_SECONDS
 

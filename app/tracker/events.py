@@ -23,7 +23,8 @@ class Reference:
     stores the batch, so that over all virtual hosts id order is commit order and a reader that
     has seen id n never finds a smaller one later. The store fills it in; nobody else does.
     ``packed`` is the clock as it is stored. ``waiting`` counts the copies that nobody was handed
-    yet. ``names`` are what its message says, None where that is to be read again.
+    yet. ``names`` are what its message says to whoever is handed it, None where they are to read it
+    themselves.
 
     A clock that is likely to be joined is held as a tree too, which shares most of its nodes with
     those of its time. One that is not is left to `rest`: packed it takes a tenth of the memory, but
@@ -53,7 +54,7 @@ class Reference:
         self._clock = None
 
 
-class StampedEvent(msgspec.Struct, frozen=True):
+class StampedEvent(msgspec.Struct, frozen=True, gc=False):
     """One record with its place in causality.
 
     ``participant`` and ``channel_key`` are this trace's own numbers for who acted and on which
@@ -126,7 +127,7 @@ class ParticipantState(msgspec.Struct, frozen=True):
     hidden: int = 0
 
 
-class Copy(msgspec.Struct, frozen=True):
+class Copy(msgspec.Struct, frozen=True, gc=False):
     """One routed copy that was not handed over yet; ``number`` counts the trace's copies.
 
     ``recorded_at`` is in the tracker's own time (`app.tracker.progress`), which is behind the clock
@@ -165,7 +166,7 @@ class Handover(msgspec.Struct, frozen=True):
     cause: Reference
 
 
-class NamedEvent(msgspec.Struct, frozen=True):
+class NamedEvent(msgspec.Struct, frozen=True, gc=False):
     """A past event that carries keys by which later messages may name it.
 
     ``participant`` is the number of whoever acted, ``height`` the event's own. ``message`` is the

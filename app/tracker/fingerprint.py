@@ -13,6 +13,13 @@ body. Left out is what the broker changes:
 copies it, and then it belongs to the message. So it is a part of the fingerprint, as the list of
 its entries; a dead-lettered delivery is compared with its newest entries left out, one more each
 time (`origins`).
+
+Streams change more (`app.tracker.streams`). Most is undone for each delivery that comes out of
+one; where a publish has what a stream loses, its mark has a second half, by which such a delivery
+finds it. So messages that differ in nothing else are still told apart in every other queue, marks
+from before there were halves match as they did, and what is not for a stream costs a look at the
+headers. A delivery from a stream has a second half too, its place there: who is handed the same
+place again, reads it again.
 """
 
 from __future__ import annotations
@@ -23,49 +30,72 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from app.tracker.records import Deliver, Record
+from app.tracker.records import Deliver, Publish, Record
+from app.tracker.streams import BROKER_HEADERS, OFFSET, changes, is_from_stream, kept, kept_of
 
-BYTES = 16
+BYTES = 16  # of a half
 # How many of a delivery's deaths are followed, the newest. The broker writes one for each queue and
 # reason, and before 4.0 takes over what a client says.
 MOST_ORIGINS = 64
 
-BROKER_HEADERS = frozenset(
-    {
-        "x-death",
-        "x-first-death-exchange",
-        "x-first-death-queue",
-        "x-first-death-reason",
-        "x-last-death-exchange",
-        "x-last-death-queue",
-        "x-last-death-reason",
-        "x-delivery-count",
-        "x-acquired-count",
-        "x-stream-offset",
-        "CC",
-        "BCC",
-    }
-)
+# A publish without one comes out of a stream with this one, on 4.0 and later.
+_ADDED_MODE = 1
 
 # Deterministic order: quorum queues and 4.x brokers hand a table back in another order.
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 
 
 class Origin(NamedTuple):
-    """Where a dead-lettered delivery may have been before: a queue, and the fingerprint there."""
+    """Where a dead-lettered delivery may have been before: a queue, and the fingerprint there.
+
+    ``others`` are what it may be there as well if the delivery is from a stream.
+    """
 
     queue: str
     fingerprint: bytes
     delivered_before: bool  # rejected after a delivery, rather than expired or pushed out unseen
+    others: tuple[bytes, ...] = ()
+
+    @property
+    def places(self) -> Iterator[tuple[str, bytes]]:
+        """The queue with each fingerprint, the likeliest first."""
+        for mark in (self.fingerprint, *self.others):
+            yield self.queue, mark
 
 
 def fingerprint(record: Record) -> bytes:
-    """Return the 16 bytes by which publish and deliver of one message agree."""
+    """Return the 16 bytes by which publish and deliver of one message agree.
+
+    16 more follow for a delivery from a stream, by which it is known when it is read again; and for
+    a publish that comes out of a stream otherwise, by which its delivery knows it.
+    """
     key = record.routing_keys[0] if record.routing_keys else ""
     deaths = _deaths(record)
     if not deaths:
-        return _digest_of_undead(record.exchange, key, record)
-    return _digest(record.exchange, key, list(_carried(deaths))[-1], _message(record))
+        mark = _digest_of_undead(record.exchange, key, record)
+    else:
+        mark = _digest(record.exchange, key, list(_carried(deaths))[-1], _message(record))
+    if type(record) is Publish:
+        if changes(record):
+            mark += _digest_in_stream(record.exchange, key, kept_of(record), record)
+    elif type(record) is Deliver and is_from_stream(record):
+        mark += _reading(record, mark)
+    return mark
+
+
+def halves(mark: bytes) -> tuple[bytes, ...]:
+    """The one or two fingerprints that a mark consists of."""
+    return (mark,) if len(mark) == BYTES else (mark[:BYTES], mark[BYTES:])
+
+
+def of_stream(deliver: Deliver, mark: bytes) -> Iterator[bytes]:
+    """Yield the fingerprints that a publish may have whose delivery from a stream has this one.
+
+    What a stream has made equal is told apart by order alone, which streams keep.
+    """
+    yield mark[:BYTES]
+    key = deliver.routing_keys[0] if deliver.routing_keys else ""
+    yield from _others_of_stream(deliver.exchange, key, deliver)
 
 
 def origins(deliver: Deliver) -> Iterator[Origin]:
@@ -79,6 +109,7 @@ def origins(deliver: Deliver) -> Iterator[Origin]:
     if not deaths:
         return
     message = _message(deliver)
+    streamed = is_from_stream(deliver)
     carried = list(_carried(deaths))[-2::-1]  # newest first: behind each death those before it
     for death, before in zip(deaths, carried[:MOST_ORIGINS], strict=False):
         queue, exchange, keys = death.get("queue"), death.get("exchange"), death.get("routing-keys")
@@ -93,6 +124,7 @@ def origins(deliver: Deliver) -> Iterator[Origin]:
                 else _digest_of_undead(exchange, key, deliver)
             ),
             delivered_before=death.get("reason") in ("rejected", "delivery_limit"),
+            others=tuple(_others_of_stream(exchange, key, deliver)) if streamed else (),
         )
 
 
@@ -133,6 +165,24 @@ def _digest(exchange: str, key: str, carried: bytes, message: bytes) -> bytes:
 def _digest_of_undead(exchange: str, key: str, record: Record) -> bytes:
     """The digest of a message that carries no death, in one go: that is nearly every message."""
     return _with_body(_encode((exchange, key, (), _stable(record.properties))), record)
+
+
+def _others_of_stream(exchange: str, key: str, deliver: Deliver) -> Iterator[bytes]:
+    properties = deliver.properties
+    if properties.get("delivery_mode") == _ADDED_MODE:
+        published = {name: properties[name] for name in properties if name != "delivery_mode"}
+        yield _with_body(_encode((exchange, key, (), _stable(published))), deliver)
+    yield _digest_in_stream(exchange, key, kept(properties), deliver)
+
+
+def _digest_in_stream(exchange: str, key: str, left: dict[str, Any], record: Record) -> bytes:
+    return _with_body(_encode((exchange, key, "stream", left)), record)
+
+
+def _reading(deliver: Deliver, mark: bytes) -> bytes:
+    """The digest of a message's place in its stream; with the message, as a stream may be new."""
+    offset = deliver.properties["headers"][OFFSET]
+    return blake2b(mark + _encode(offset), digest_size=BYTES).digest()
 
 
 def _with_body(head: bytes, record: Record) -> bytes:

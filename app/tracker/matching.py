@@ -11,6 +11,10 @@ Messages with equal fingerprints in one queue cannot be told apart by anybody; a
 redelivery goes to the one handed over least often, the newest first. A consumer that dies is
 followed by a redelivery of what it had not acknowledged, which are its newest: so the set of
 causes is right, and only their order within equal messages is a guess.
+
+A **stream** keeps what it hands out, for as many readers as come. The first to be handed a message
+takes its copy, and the handover is remembered by the message's place in the stream: whoever reads
+that place is handed the same publish, equal messages or not, as a first delivery of their own.
 """
 
 from __future__ import annotations
@@ -20,9 +24,10 @@ from collections.abc import Iterable, Iterator
 from typing import Generic, TypeAlias, TypeVar
 
 from app.tracker.events import Copy, Handover, Reference
-from app.tracker.fingerprint import origins
+from app.tracker.fingerprint import BYTES, halves, of_stream, origins
 from app.tracker.records import Deliver
-from app.tracker.reorder import Place
+from app.tracker.reorder import Place, handover_of
+from app.tracker.streams import is_from_stream
 from model.words import Match
 
 Key: TypeAlias = tuple[str, bytes]  # queue, fingerprint
@@ -86,6 +91,11 @@ class KeyedFifo(Generic[Value]):
                 self._numbers[key] = held[0]
         return number, self._values.pop(number)[1]
 
+    def first(self, key: Key) -> int | None:
+        """Return the number of the oldest value of a key."""
+        held = self._numbers.get(key)
+        return held[0] if isinstance(held, deque) else held
+
     def get(self, number: int) -> Value | None:
         """Return the value of that number, where it is still held."""
         held = self._values.get(number)
@@ -128,6 +138,8 @@ class Matcher:
         self._most_handovers = handovers
         self._copies: KeyedFifo[Copy] = KeyedFifo()
         self._handovers: KeyedFifo[Reference] = KeyedFifo()
+        # Copies by the second half of their fingerprints, where they have one: numbers in order.
+        self._in_streams: dict[Key, dict[int, None]] = {}
         self._next_copy = 1
         self._next_handover = 1
         self._added: dict[int, Copy] = {}
@@ -169,14 +181,17 @@ class Matcher:
 
     def places(self, deliver: Deliver, mark: bytes) -> list[Place]:
         """Return where something may come that makes an early delivery early no more."""
-        found = [(deliver.queue, mark, deliver.redelivered)]
-        if _is_from_stream(deliver):
-            found.append((deliver.queue, mark, True))
+        found: list[Place] = []
+        if is_from_stream(deliver):
+            found.append((deliver.queue, handover_of(mark), True))
+            found += ((deliver.queue, each, False) for each in of_stream(deliver, mark))
+        else:
+            found.append((deliver.queue, mark, deliver.redelivered))
         for origin in origins(deliver):
-            found.append((origin.queue, origin.fingerprint, True))
+            found += ((*place, True) for place in origin.places)
             if origin.delivered_before:
                 break
-            found.append((origin.queue, origin.fingerprint, False))
+            found += ((*place, False) for place in origin.places)
         return list(dict.fromkeys(found))
 
     def is_early(self, deliver: Deliver, mark: bytes) -> bool:
@@ -185,23 +200,29 @@ class Matcher:
         A first delivery needs its copy; a redelivery, and a dead letter that was rejected, need
         the delivery before, or they would take the copy that it will look for.
         """
-        key = (deliver.queue, mark)
-        if key in (self._handovers if deliver.redelivered else self._copies):
-            return False
-        if _is_from_stream(deliver) and key in self._handovers:
+        if is_from_stream(deliver):
+            if any((deliver.queue, each) in self._handovers for each in halves(mark)):
+                return False
+            if any(
+                self._first_of((deliver.queue, each)) is not None
+                for each in of_stream(deliver, mark)
+            ):
+                return False
+        elif (deliver.queue, mark) in (self._handovers if deliver.redelivered else self._copies):
             return False
         for origin in origins(deliver):
-            place = (origin.queue, origin.fingerprint)
-            if place in self._handovers:
+            if any(place in self._handovers for place in origin.places):
                 return False
             if origin.delivered_before:
                 return True
-            if place in self._copies:
+            if any(self._first_of(place) is not None for place in origin.places):
                 return False
         return True
 
     def cause_of(self, deliver: Deliver, mark: bytes) -> tuple[Match, Reference | None]:
         """Find the publish behind a delivery; `Match.unmatched` with None when there is none."""
+        if is_from_stream(deliver):
+            return self._cause_of_reading(deliver, mark)
         key = (deliver.queue, mark)
         if deliver.redelivered and (cause := self._handed_over_before(key)):
             return Match.redelivered, cause
@@ -209,16 +230,13 @@ class Matcher:
         # a broker's restart, which flags everything that survived it.
         if cause := self._take_copy(key):
             return Match.routed, cause
-        # A stream keeps what it hands over, for the next reader.
-        if _is_from_stream(deliver) and (cause := self._handed_over_before(key)):
-            return Match.redelivered, cause
         if cause := self._dead_lettered(deliver):
             return Match.dead_lettered, cause
         return Match.unmatched, None
 
     def handed_over(self, queue: str, mark: bytes, cause: Reference) -> None:
         """Remember a matched delivery; the oldest one makes room."""
-        self._handovers.add(self._next_handover, (queue, mark), cause)
+        self._handovers.add(self._next_handover, (queue, handover_of(mark)), cause)
         self._next_handover += 1
         if len(self._handovers) > self._most_handovers:
             self._handovers.take_oldest()
@@ -253,19 +271,57 @@ class Matcher:
         self._added, self._removed = {}, []
         return changes
 
+    def _cause_of_reading(self, deliver: Deliver, mark: bytes) -> tuple[Match, Reference | None]:
+        """The cause of a delivery from a stream: of the place that was read, or of its first."""
+        queue = deliver.queue
+        if cause := self._handed_over_before((queue, handover_of(mark))):
+            # A stream shows deaths only of what died on the way there: it loses those that a client
+            # copied (`app.tracker.streams`).
+            dead = any(origins(deliver))
+            return Match.dead_lettered if dead else Match.routed, cause
+        keys = [(queue, each) for each in of_stream(deliver, mark)]
+        # What the stream made equal comes out in the order in which it went in.
+        waiting = [(number, key) for key in keys if (number := self._first_of(key)) is not None]
+        if waiting and (cause := self._take_copy(min(waiting)[1])):
+            return Match.routed, cause
+        # What was read by a version that did not note places.
+        if cause := self._handed_over_before(keys[0]):
+            return Match.routed, cause
+        if cause := self._dead_lettered(deliver):
+            return Match.dead_lettered, cause
+        return Match.unmatched, None
+
+    def _first_of(self, key: Key) -> int | None:
+        """The number of the oldest copy of a key, be it of the first half or of the second."""
+        if key in self._in_streams:
+            return next(iter(self._in_streams[key]))
+        return self._copies.first(key)
+
     def _take_copy(self, key: Key) -> Reference | None:
         taken = self._copies.take(key)
+        if taken is None and (number := self._first_of(key)) is not None:
+            first = self._copies.get(number)
+            if first is not None:
+                taken = self._copies.take((first.queue, first.fingerprint[:BYTES]))
         if taken is None:
             return None
         self._left(taken[1])
         return taken[1].cause
 
     def _wait(self, copy: Copy) -> None:
-        self._copies.add(copy.number, (copy.queue, copy.fingerprint), copy)
+        mark, *others = halves(copy.fingerprint)
+        self._copies.add(copy.number, (copy.queue, mark), copy)
+        for other in others:
+            self._in_streams.setdefault((copy.queue, other), {})[copy.number] = None
         copy.cause.waiting += 1
 
     def _left(self, copy: Copy) -> None:
         copy.cause.waiting -= 1
+        for other in halves(copy.fingerprint)[1:]:
+            numbers = self._in_streams[copy.queue, other]
+            del numbers[copy.number]
+            if not numbers:
+                del self._in_streams[copy.queue, other]
         if self._added.pop(copy.number, None) is None:
             self._removed.append(copy.number)
 
@@ -292,17 +348,12 @@ class Matcher:
 
     def _dead_lettered(self, deliver: Deliver) -> Reference | None:
         for origin in origins(deliver):
-            key = (origin.queue, origin.fingerprint)
             searches = (self._handed_over_before, self._take_copy)
             for search in searches if origin.delivered_before else reversed(searches):
-                if cause := search(key):
-                    return cause
+                for place in origin.places:
+                    if cause := search(place):
+                        return cause
         return None
-
-
-def _is_from_stream(deliver: Deliver) -> bool:
-    headers = deliver.properties.get("headers")
-    return isinstance(headers, dict) and "x-stream-offset" in headers
 
 
 def _is_before(reference: Reference, event_id: int) -> bool:

@@ -20,6 +20,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from app.tracker.fingerprint import halves
 from app.tracker.links.names import NO_NAMES, Key, Names
 from app.tracker.records import Deliver, Publish
 
@@ -50,8 +51,14 @@ def places_of(record: Publish | Deliver, mark: bytes, names: Names) -> list[Plac
     """Where a record puts copies, or a handover if it is matched, and what it is named by."""
     named = map(named_by, names.ids)
     if isinstance(record, Publish):
-        return [*((queue, mark, False) for queue in record.routed_queues), *named]
-    return [(record.queue, mark, True), *named]
+        marks = halves(mark)
+        return [*((queue, each, False) for queue in record.routed_queues for each in marks), *named]
+    return [(record.queue, handover_of(mark), True), *named]
+
+
+def handover_of(mark: bytes) -> bytes:
+    """What a delivery with this mark is remembered by: in a stream its place, else the message."""
+    return halves(mark)[-1]
 
 
 def named_by(key: Key) -> Place:

@@ -351,8 +351,14 @@ class Tracker:
         self._suspicion.restore(restored.handovers)
         before = [held.at for held in state.held] + [copy.recorded_at for copy in restored.copies]
         self._time = Progress(state.time or max(before, default=0), state.heard)
+        # Marks anew, too: those from before streams had no halves.
         self._hold_again(
-            held if state.time else replace(held, since=held.at) for held in state.held
+            replace(
+                held,
+                fingerprint=fingerprint(held.record),
+                since=held.since if state.time else held.at,
+            )
+            for held in state.held
         )
 
     def _hold_again(self, records: Iterable[Held]) -> None:
@@ -491,7 +497,9 @@ class Tracker:
 
 def found_alone(names: Names) -> Names:
     """What quiet traffic says: it can be found, and neither names nor is named."""
-    return Names(found_by=names.found_by) if names.found_by else NO_NAMES
+    if names.found_by or names.message_id:
+        return Names(found_by=names.found_by, message_id=names.message_id)
+    return NO_NAMES
 
 
 def _without_causes(names: Names) -> Names:

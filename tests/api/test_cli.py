@@ -14,6 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from app.cli.events import _row as event_row
@@ -21,10 +22,13 @@ from app.cli.exits import Exit
 from app.cli.output import printable
 from app.cli.participants import _row as participant_row
 from app.errors import OutageError
+from app.traces.life import TraceState
+from app.traces.status import TraceStatus
 from model.event import SHOWN
 from tests.api.conftest import World, make_world, served
+from tests.api.fakes import trace_status
 from tests.api.story import ALONE, AUDITED, INVOICED, ORDERED, SHOP, UNSOUND, publish
-from tools.servers import without_settings
+from tools.servers import Broker, without_settings
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "cli.md"
 PATIENCE = 60
@@ -100,11 +104,41 @@ async def test_traces_are_started_listed_and_stopped(run: Command) -> None:
     stopped = await run("trace", "stop", "/")
     as_json = await run("trace", "list", "--json")
 
-    assert (started.code, started.out) == (0, "/: started\n")
-    assert again.out == "/: runs already\n"
+    assert (started.code, started.out) == (0, "/: started, running\n")
+    assert again.out == "/: runs already, running\n"
     assert re.search(r"^/ +running +7 ", listed.out, re.MULTILINE)
     assert stopped.out == "/: stopped\n"
     assert as_json.json[0]["state"] == "stopped"
+
+
+@pytest.mark.parametrize(
+    ("state", "code", "said"),
+    [
+        (TraceState.waiting, Exit.unavailable, "/: started, and waits: for its rights\n"),
+        (TraceState.failed, Exit.failure, "/: started, and failed: a bug\n"),
+        (TraceState.running, Exit.ok, "/: started, running\n"),
+    ],
+)
+async def test_a_start_waits_until_the_trace_runs_or_says_why_not(
+    run: Command,
+    world: World,
+    monkeypatch: pytest.MonkeyPatch,
+    state: TraceState,
+    code: Exit,
+    said: str,
+) -> None:
+    asked = []
+
+    async def status(vhost: str) -> TraceStatus:
+        asked.append(vhost)
+        one = trace_status(vhost, TraceState.starting if len(asked) < 3 else state)
+        return msgspec.structs.replace(one, waiting_for="for its rights", last_error="a bug")
+
+    monkeypatch.setattr(world.traces, "status", status)
+    ended = await run("trace", "start", "/")
+
+    assert (ended.code, ended.out + ended.err) == (code, said)
+    assert len(asked) == 3
 
 
 @pytest.mark.parametrize(
@@ -126,6 +160,7 @@ async def test_a_trace_may_be_started_with_nothing_quiet(
 
     async def start(vhost: str, policy: str | None, quiet: list[str] | None) -> bool:
         asked.append((vhost, policy, quiet))
+        world.traces.running[vhost] = trace_status(vhost, TraceState.running)
         return True
 
     monkeypatch.setattr(world.traces, "start", start)
@@ -139,6 +174,18 @@ async def test_events_are_listed_oldest_first(run: Command) -> None:
 
     assert [line.split()[0] for line in table.out.splitlines()] == ["EVENT", "2", "3"]
     assert [json.loads(line)["id"] for line in lines.out.splitlines()] == [6, 7]
+
+
+async def test_causes_and_effects_are_listed(run: Command) -> None:
+    effects = await run("effects", ORDERED, "-n", 2)
+    received = await run("effects", ORDERED, "--type", "received", "--json")
+    causes = await run("causes", INVOICED, "--via", "links")
+    unknown = await run("causes", INVOICED, "--via", "magic")
+
+    assert [line.split()[0] for line in effects.out.splitlines()] == ["EVENT", "2", "3"]
+    assert effects.err.endswith("there are more: -n says how many to show\n")
+    assert {json.loads(line)["type"] for line in received.out.splitlines()} == {"received"}
+    assert (causes.code, unknown.code) == (0, Exit.usage)
 
 
 async def test_participants_are_listed_and_named(run: Command) -> None:
@@ -195,6 +242,16 @@ async def test_events_are_followed(world: World, tmp_path: Path) -> None:
         (("alias", "/", 1, "x" * 300), Exit.usage, "at most 100 characters"),
         (("alias", "/", 99, "x"), Exit.not_found, "no participant has the number 99"),
         (("participants", "nowhere"), Exit.not_found, "no such trace"),
+        (("events", "--vhost", "nowhere"), Exit.not_found, "no such trace"),
+        (("events", "--vhost", "nowhere", "--json"), Exit.not_found, "no such trace"),
+        (("topology", "nowhere"), Exit.not_found, "no such trace"),
+        (("archive", "/"), Exit.usage, "with either --keep-days or --before"),
+        (
+            ("archive", "/", "--keep-days", 1, "--before", "2026-01-01"),
+            Exit.usage,
+            "either --keep-days or --before",
+        ),
+        (("chain", ORDERED, INVOICED, "-o", "x.xlsx"), Exit.usage, "x.xlsx: no format has this"),
         (("nonsense",), Exit.usage, "No such command"),
     ],
 )
@@ -211,6 +268,7 @@ async def test_missing_rights_and_a_missing_service_have_their_codes(
     run: Command, world: World
 ) -> None:
     nobody = await run("events", ITC_USER="", ITC_PASSWORD="")
+    forgotten = await run("events", ITC_PASSWORD="")
     wrong = await run("events", ITC_PASSWORD="guess")
     reader = await run("trace", "start", "/", ITC_USER="watcher")
     world.broker.down = True
@@ -218,12 +276,65 @@ async def test_missing_rights_and_a_missing_service_have_their_codes(
     away = await run("events", ITC_URL="http://127.0.0.1:9")
     no_url = await run("events", ITC_URL="localhost")
 
+    assert nobody.err.endswith(": set ITC_USER and ITC_PASSWORD\n")
+    assert forgotten.err.endswith(": there is no password for admin, set ITC_PASSWORD\n")
+    assert wrong.err == "the broker refuses these credentials\n"
     assert [nobody.code, wrong.code, reader.code] == [Exit.not_authorised] * 3
     assert [outage.code, away.code, no_url.code] == [Exit.unavailable, Exit.unavailable, Exit.usage]
-    for ended in (nobody, wrong, reader, outage, away, no_url):
+    for ended in (nobody, forgotten, wrong, reader, outage, away, no_url):
         assert len(ended.err.splitlines()) == 1
         assert ended.out == ""
         assert "guess" not in ended.err
+
+
+async def test_an_address_of_the_brokers_own_is_recognised(run: Command, rabbit: Broker) -> None:
+    account = {"ITC_USER": rabbit.user, "ITC_PASSWORD": rabbit.password}
+    amqp = rabbit.amqp_url().rpartition("@")[2].rpartition("/")[0]
+    management = await run("trace", "list", ITC_URL=rabbit.management_url, **account)
+    other = await run("trace", "start", "/", "--url", f"http://{amqp}", **account)
+
+    assert management.err.startswith(f"{rabbit.management_url} is RabbitMQ's own management API: ")
+    assert other.err.startswith(f"http://{amqp} is RabbitMQ's port for AMQP: ITC_URL (or --url) is")
+    assert (management.code, other.code) == (Exit.usage, Exit.usage)
+
+
+async def test_the_events_of_a_trace_without_any_are_an_empty_table(
+    run: Command, world: World
+) -> None:
+    await run("trace", "start", "shop")
+    ended = await run("events", "--vhost", "shop")
+
+    assert (ended.code, len(ended.out.splitlines())) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("words", "file"),
+    [
+        (("-o", "out.csv"), "chain.csv"),
+        (("-o", "day/out.EXACT.csv"), "chain.exact.csv"),
+        (("-o", "/dev/null"), "chain.jsonl"),
+        (("-o", "out.csv", "--file", "x.txt"), "x.txt"),
+        ((), "chain.jsonl"),
+    ],
+)
+async def test_a_chains_format_is_that_of_the_file_to_save_it_in(
+    run: Command, tmp_path: Path, words: tuple[str, ...], file: str
+) -> None:
+    (tmp_path / "day").mkdir()
+    ended = await run("chain", ORDERED, INVOICED, *words)
+
+    assert (ended.code, ended.err.splitlines()[-1]) == (0, "job 1: succeeded, 100 %")
+    assert ended.out.splitlines()[1].endswith(f"/1/3/{file}")
+
+
+async def test_a_chain_on_stdout_is_the_export_alone(run: Command) -> None:
+    ended = await run("chain", ORDERED, INVOICED, "-o", "-")
+
+    assert ended.out == '{"id": 1}\n'
+    assert ended.err.splitlines()[-2:] == [
+        "1 events of 1 participants, complete",
+        "10 bytes in /itc_db/undefined/1/3/chain.jsonl",
+    ]
 
 
 async def test_a_pipe_is_told_each_stage_of_a_job(world: World, url: str, tmp_path: Path) -> None:
@@ -247,9 +358,9 @@ async def test_a_chain_is_found_and_downloaded(run: Command, tmp_path: Path) -> 
     deleted = await run("export", "delete", ORDERED, INVOICED, "b.jsonl")
 
     assert piped.code == 0
-    assert piped.out.startswith(
-        "1 events of 1 participants, complete, 10 bytes in /itc_db/undefined/"
-    )
+    found, where = piped.out.splitlines()
+    assert found == "1 events of 1 participants, complete"
+    assert where == "10 bytes in /itc_db/undefined/1/3/a.jsonl"
     assert "\x1b" not in piped.out + piped.err
     assert (tmp_path / "a.jsonl").read_text() == '{"id": 1}\n'
     assert not leftovers(tmp_path)
@@ -330,8 +441,11 @@ async def test_a_chain_need_not_be_waited_for(run: Command, world: World) -> Non
 async def test_a_chain_of_concurrent_events_ends_with_3(run: Command, world: World) -> None:
     world.spark.relation = "concurrent"
     ended = await run("chain", INVOICED, ALONE, "-o", "nothing.jsonl")
+    piped = await run("chain", INVOICED, ALONE, "-o", "-")
 
     assert (ended.code, ended.out) == (3, "events 3 and 4 are concurrent: no chain\n")
+    assert (piped.code, piped.out) == (3, "")
+    assert piped.err.splitlines()[-1] == "events 3 and 4 are concurrent: no chain"
 
 
 async def test_a_chain_along_links_says_what_caused_what(run: Command, world: World) -> None:
@@ -342,7 +456,8 @@ async def test_a_chain_along_links_says_what_caused_what(run: Command, world: Wo
     assert ended.code == 0
     assert ended.out.splitlines() == [
         "event 1 caused event 3, by messages and links",
-        f"1 events of 1 participants, complete, 10 bytes in {location}",
+        "1 events of 1 participants, complete",
+        f"10 bytes in {location}",
     ]
 
 
@@ -378,12 +493,18 @@ async def test_an_incomplete_answer_ends_with_7_on_request(run: Command, world: 
 @pytest.mark.parametrize(
     ("relation", "said"),
     [
-        ("concurrent", "events 3 and 4 are concurrent as far as is known: no chain"),
-        ("before", "1 events of 1 participants, 10 bytes in /itc_db/undefined/3/4/chain.jsonl"),
+        ("concurrent", ["events 3 and 4 are concurrent as far as is known: no chain"]),
+        (
+            "before",
+            [
+                "1 events of 1 participants",
+                "10 bytes in /itc_db/undefined/3/4/chain.jsonl",
+            ],
+        ),
     ],
 )
 async def test_a_chain_across_a_gap_says_so(
-    run: Command, world: World, monkeypatch: pytest.MonkeyPatch, relation: str, said: str
+    run: Command, world: World, monkeypatch: pytest.MonkeyPatch, relation: str, said: list[str]
 ) -> None:
     world.spark.relation = relation
     whole = world.spark.run
@@ -394,7 +515,7 @@ async def test_a_chain_across_a_gap_says_so(
     monkeypatch.setattr(world.spark, "run", across_a_gap)
     ended = await run("chain", INVOICED, ALONE)
 
-    assert ended.out.splitlines() == [said, "NOT COMPLETE: it spans a gap"]
+    assert ended.out.splitlines() == [*said, "NOT COMPLETE: it spans a gap"]
 
 
 async def test_an_unsound_answer_ends_with_8_on_request(run: Command, world: World) -> None:
@@ -605,3 +726,21 @@ def test_the_document_has_every_command() -> None:
         subcommands = getattr(command, "commands", None)
         for word in [f"{name} {sub}" for sub in subcommands] if subcommands else [name]:
             assert f"`{word}" in documented, word
+
+
+async def test_a_service_says_what_it_has_and_that_its_broker_is_away(tmp_path: Path) -> None:
+    away = {"ITC_AMQP_URL": "amqp://a:hush@127.0.0.1:9", "ITC_MANAGEMENT_URL": "http://127.0.0.1:9"}
+    env = environment("", ITC_DATA_DIR=str(tmp_path), ITC_PORT="0", **away)
+    process = await start("serve", env=env, cwd=tmp_path)
+    assert process.stderr is not None
+    wanted = {f"the store is sqlite:///{tmp_path}", "the broker cannot be used yet", "listening on"}
+    said = ""
+    async with asyncio.timeout(PATIENCE):
+        while not all(words in said for words in wanted):
+            line = await process.stderr.readline()
+            assert line, said
+            said += line.decode()
+    process.terminate()
+    await process.communicate()
+
+    assert "hush" not in said

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import shlex
 import socket
+import sys
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
@@ -18,7 +20,7 @@ from app.store import Store, migrate
 from app.tracker import Policy
 from tests.api.story import ORDER, UNSOUND, Teller
 from tests.contract.outbox import NUDGE, order, tell, tracker_by
-from tools.servers import Broker
+from tools.servers import Broker, without_settings
 
 
 def settings_for(rabbit: Broker, folder: Path, **more: object) -> Settings:
@@ -36,6 +38,20 @@ def capturing(rabbit: Broker) -> Iterator[dict[str, str]]:
         "management_url": rabbit.management_url.replace("://", signed),
     }
     rabbit.delete_user("capturer")
+
+
+@pytest.fixture
+def nobody() -> Iterator[str]:
+    """An address where nobody answers."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # bound and not listening
+        yield f"127.0.0.1:{taken.getsockname()[1]}"
+
+
+def away(nobody: str, folder: Path) -> Settings:
+    """Settings of a broker that is away."""
+    amqp, management = f"amqp://itc:hush@{nobody}", f"http://itc:hush@{nobody}"
+    return Settings(_env_file=None, amqp_url=amqp, management_url=management, data_dir=folder)
 
 
 async def findings(settings: Settings) -> dict[str, Finding]:
@@ -270,9 +286,95 @@ async def test_each_thing_that_is_away_has_its_own_line_and_no_password(tmp_path
 async def test_a_store_without_tables_is_told_from_a_good_one(
     rabbit: Broker, tmp_path: Path
 ) -> None:
-    found = (await findings(settings_for(rabbit, tmp_path)))["store"]
+    folder = tmp_path / "not made yet"
+    fresh = (await findings(settings_for(rabbit, folder)))["store"]
+    found = (await findings(settings_for(rabbit, folder, database_migrate=False)))["store"]
 
+    assert (fresh.well, fresh.advice) == (True, "")
+    assert fresh.found.endswith("is not there yet; the service sees to that when it starts")
     assert (found.well, found.advice) == (False, "run rabbitmq-itc migrate")
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"no database" * 100, "the file is no SQLite database"),
+        (None, "the SQLite file is damaged: restore it from a backup"),
+    ],
+)
+async def test_a_store_that_cannot_be_read_is_one_line(
+    tmp_path: Path, nobody: str, content: bytes | None, said: str
+) -> None:
+    settings = away(nobody, tmp_path)
+    await migrate(settings.database.reveal())
+    file = tmp_path / "itc.db"
+    file.write_bytes(file.read_bytes()[:5_000] if content is None else content)
+    found = await findings(settings)
+
+    assert said in found["store"].found
+    assert "ITC_DATA_DIR" in found["store"].advice
+    assert [subject for subject in found if subject.startswith("disk")]
+
+
+async def test_a_folder_that_may_not_be_read_is_one_line(
+    tmp_path: Path, nobody: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(self: Path, *args: object, **more: object) -> None:
+        raise PermissionError(13, "Permission denied", str(self))
+
+    monkeypatch.setattr(Path, "stat", refused)  # root, who may run this, may read everything
+    found = await findings(away(nobody, tmp_path))
+
+    for subject in ("store", f"disk of {tmp_path}"):
+        assert found[subject].found.endswith(": Permission denied")
+        assert "another" in found[subject].advice
+
+
+async def test_a_check_that_fails_stops_no_other(
+    tmp_path: Path, nobody: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def failing(*_: object) -> None:
+        raise RuntimeError("hush")
+
+    monkeypatch.setattr("app.doctor._vhosts_to_try", failing)
+    found = await findings(away(nobody, tmp_path))
+
+    assert found["amqp"].found == "it cannot be checked: RuntimeError"
+    assert "java" in found
+
+
+async def test_a_hint_fits_what_is_wrong(
+    rabbit: Broker, tmp_path: Path, nobody: str, capturing: dict[str, str]
+) -> None:
+    gone = await findings(away(nobody, tmp_path))
+    url = rabbit.management_url.replace("://", "://capturer:guessed@")
+    wrong = await findings(settings_for(rabbit, tmp_path, **capturing | {"management_url": url}))
+
+    for subject in ("broker", "account", "amqp", "connections"):
+        assert gone[subject].advice.startswith("is RabbitMQ running")
+    for subject in ("broker", "account", "connections"):
+        assert wrong[subject].advice.startswith("check the user and password in ITC_MANAGEMENT_URL")
+
+
+async def test_nothing_is_logged_between_the_rows(tmp_path: Path, nobody: str) -> None:
+    variables = {
+        "ITC_AMQP_URL": f"amqp://itc:hush@{nobody}",
+        "ITC_MANAGEMENT_URL": f"http://itc:hush@{nobody}",
+        "ITC_DATA_DIR": str(tmp_path),
+    }
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "app.cli", "doctor"),
+        env={**without_settings(), **variables, "PYTHONPATH": str(Path(__file__).parents[2])},
+        cwd=tmp_path,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    out, _ = await process.communicate()
+
+    assert process.returncode == 1
+    for line in out.decode().splitlines():
+        assert line.startswith(("ok    ", "WRONG ", "      → ")), line
 
 
 @pytest.mark.parametrize(

@@ -294,7 +294,33 @@ async def test_a_walk_is_cut_and_says_so(client: httpx.AsyncClient) -> None:
     answer = (await client.get(f"/itc_db/events/{ORDERED}/effects", params={"limit": 2})).json()
 
     assert [event["id"] for event in answer["items"]] == [BILLED, INVOICED]
-    assert answer["truncated"] is True
+    assert (answer["truncated"], answer["next"]) == (True, INVOICED)
+
+
+async def test_a_walk_goes_on_at_its_cursor(client: httpx.AsyncClient) -> None:
+    effects, causes = f"/itc_db/events/{ORDERED}/effects", f"/itc_db/events/{INVOICED}/causes"
+    rest = (await client.get(effects, params={"limit": 2, "after": INVOICED})).json()
+    last = (await client.get(effects, params={"after": rest["next"]})).json()
+    first = (await client.get(causes, params={"limit": 1})).json()
+    before = (await client.get(causes, params={"before": first["next"]})).json()
+
+    assert [event["id"] for event in rest["items"]] == [AUDITED, BINARY]
+    assert [event["id"] for event in last["items"]] == [STRAY]
+    assert [event["id"] for event in before["items"]] == [ORDERED]
+    assert (last["truncated"], last["next"], before["next"]) == (False, None, None)
+
+
+async def test_a_walk_takes_the_filters_of_the_list(client: httpx.AsyncClient) -> None:
+    effects = f"/itc_db/events/{ORDERED}/effects"
+    received = (await client.get(effects, params={"type": "received", "vhost": "/"})).json()
+    one = (await client.get(effects, params={"type": "published", "via": "links"})).json()
+    elsewhere = (await client.get(effects, params={"vhost": "shop"})).json()
+    unknown = await client.get(effects, params={"tpye": "received"})
+
+    assert {event["type"] for event in received["items"]} == {"received"}
+    assert BILLED in [event["id"] for event in received["items"]]
+    assert one["items"] == elsewhere["items"] == []
+    assert unknown.status_code == 400
 
 
 async def test_a_publishs_fate_is_told_queue_by_queue(client: httpx.AsyncClient) -> None:

@@ -16,7 +16,7 @@ from app.tracker.events import StampedEvent
 from app.tracker.records import Deliver, Publish
 from itc import Relation, compare
 from model.event import EVERYTHING
-from model.words import Match
+from model.words import EventType, Match, Via
 from tests.contract.history import History
 
 
@@ -78,6 +78,54 @@ async def test_a_walk_stops_at_its_limit_and_says_so(store: Store, trace_id: int
             future[:limit],
             limit < len(future),
         )
+
+
+@pytest.mark.parametrize("via", [*Via])
+async def test_a_cursor_leads_through_all_of_a_walk(store: Store, trace_id: int, via: Via) -> None:
+    history = History(seed=3, channels=4)
+    await _stored(store, trace_id, history, 200)
+    walks = store.causality
+    event = _id(history.events[100])
+    causes, effects = (
+        await walks.causes(event, 999, via=via),
+        await walks.effects(event, 999, via=via),
+    )
+    for limit in (1, 7, 999):
+        past = future = None
+        before: list[int] = []
+        while past is None or past.truncated:
+            cursor = before[-1] if before else None
+            past = await walks.causes(event, limit, via=via, before=cursor)
+            before += [each.id for each in past.items]
+        after: list[int] = []
+        while future is None or future.truncated:
+            cursor = after[-1] if after else None
+            future = await walks.effects(event, limit, via=via, after=cursor)
+            after += [each.id for each in future.items]
+        assert before == [each.id for each in causes.items]
+        assert after == [each.id for each in effects.items]
+
+
+async def test_a_walk_holds_what_is_asked_for(store: Store, trace_id: int) -> None:
+    history = History(seed=3, channels=4)
+    await _stored(store, trace_id, history, 700)
+    event = _id(history.events[5])
+    everything = (await store.causality.effects(event, 1000)).items
+    number = everything[-1].participant
+    for asked, fits in (
+        (EventFilter(type=EventType.published), lambda e: e.type is EventType.published),
+        (EventFilter(participant=number), lambda e: e.participant == number),
+        (EventFilter(vhost="elsewhere"), lambda e: False),
+        (EventFilter(queue="no such"), lambda e: False),
+    ):
+        wanted = [each.id for each in everything if fits(each)]
+        for limit in (1, 3, max(1, len(wanted)), 1000):
+            found = await store.causality.effects(event, limit, asked=asked)
+            assert [each.id for each in found.items] == wanted[:limit]
+            assert found.truncated is (limit < len(wanted))
+        if wanted:
+            rest = await store.causality.effects(event, 1000, after=wanted[0], asked=asked)
+            assert [each.id for each in rest.items] == wanted[1:]
 
 
 async def test_a_publish_with_very_many_deliveries_does_not_hide_what_is_nearer(

@@ -15,8 +15,8 @@ from app.stored.filters import EventFilter
 from app.stored.pages import Sort
 from app.tracker import Policy
 from app.tracker.events import StampedEvent
-from app.tracker.links import NO_NAMES, Names, search_key
-from app.tracker.records import Channel, Publish
+from app.tracker.links import NO_NAMES, Names, Rules, search_key
+from app.tracker.records import Channel, Deliver, Publish
 from app.tracker.tracker import Bounds, Tracker
 from model.words import LinkKind
 from tests.contract.history import BEGINNING
@@ -109,6 +109,111 @@ async def test_events_are_found_by_what_their_messages_are_called(
     assert await _found(store, conversation="m1") == []
     wanted = EventFilter(correlation_id="c1")
     assert [row.id for row in await store.events.list(wanted, after=1, before=5)] == [2]
+
+
+class Sent:
+    """Publishes into a queue and what is handed out of it, as the tracker reads them."""
+
+    def __init__(self) -> None:
+        self.tracker = Tracker(Policy.channel, Bounds(), rules=Rules(()))
+        self.events: list[StampedEvent] = []
+        self.count = 0
+
+    def publish(self, message_id: str, headers: dict[str, object] | None = None) -> None:
+        properties = {"message_id": message_id, "headers": headers or {}}
+        self._take(Publish(CHANNELS[0], "", ("q",), ("q",), properties, b""))
+
+    def deliver(
+        self,
+        message_id: str,
+        headers: dict[str, object] | None = None,
+        redelivered: bool = False,
+    ) -> None:
+        properties = {"message_id": message_id, "headers": headers or {}}
+        self._take(Deliver(CHANNELS[1], "", ("q",), "q", redelivered, properties, b""))
+
+    def batch(self) -> Batch:
+        events, self.events = self.events, []
+        return Batch(events, self.tracker.checkpoint(), b"")
+
+    def _take(self, record: Publish | Deliver) -> None:
+        self.count += 1
+        self.events += self.tracker.apply(record, BEGINNING + self.count)
+
+
+async def test_a_delivery_is_found_through_its_publish(store: Store, trace_id: int) -> None:
+    sent = Sent()
+    sent.publish("a")
+    sent.publish("b")
+    sent.deliver("a")
+    await store.batches.append(trace_id, sent.batch())
+    sent.publish("a")
+    sent.deliver("b")
+    sent.deliver("a", redelivered=True)
+    sent.deliver("a", {"x-delivery-count": 1}, redelivered=True)  # read by itself
+    sent.deliver("a")
+    sent.deliver("c")  # published before the trace began
+    await store.batches.append(trace_id, sent.batch())
+    key = search_key("message_id", "a")
+    rows = [event_id for event_id, each in await _stored(store, "event_id", "key") if each == key]
+    assert rows == [1, 4, 7]
+    assert await _found(store, message_id="a") == [1, 3, 4, 6, 7, 8]
+    assert await _found(store, message_id="b") == [2, 5]
+    assert await _found(store, message_id="c") == [9]
+    assert await _found(store, message_id="a", participant=2) == [3, 6, 7, 8]
+    assert await _found(store, message_id="a", since=BEGINNING + 4, until=BEGINNING + 8) == [
+        4,
+        6,
+        7,
+    ]
+    wanted = EventFilter(message_id="a")
+    assert [row.id for row in await store.events.list(wanted, after=1, before=8, limit=3)] == [
+        3,
+        4,
+        6,
+    ]
+    assert [row.id for row in await store.events.list(wanted, before=8, limit=2)] == [7, 6]
+
+
+async def test_a_delivery_of_another_trace_is_not_found_through_a_publish(
+    store: Store, trace_id: int
+) -> None:
+    other = await store.traces.create("other", "channel")
+    for number in (other.id, trace_id):
+        sent = Sent()
+        sent.publish("a")
+        sent.deliver("a")
+        await store.batches.append(number, sent.batch())
+    assert await _found(store, message_id="a", vhost="other") == [1, 2]
+    assert await _found(store, message_id="a", vhost="/") == [3, 4]
+    assert await _found(store, message_id="a") == [1, 2, 3, 4]
+
+
+async def test_what_is_asked_beside_is_asked_of_the_delivery(store: Store, trace_id: int) -> None:
+    sent = Sent()
+    sent.publish("a", {"x-shop": "1"})
+    sent.deliver("a", {"x-shop": "1"})
+    sent.publish("a")
+    sent.deliver("a")
+    await store.batches.append(trace_id, sent.batch())
+    assert await _found(store, message_id="a", headers=(("x-shop", "1"),)) == [1, 2]
+
+
+async def test_a_delivery_that_outlives_its_publish_is_found_all_the_same(
+    store: Store, trace_id: int
+) -> None:
+    sent = Sent()
+    sent.publish("a")
+    sent.publish("b")
+    sent.deliver("a")
+    sent.deliver("b")
+    await store.batches.append(trace_id, sent.batch())
+    plan = await store.retention.plan(trace_id, keep_events=2)
+    assert plan is not None
+    sent.tracker.forget_before(plan.before_id)
+    await store.retention.prune(plan, sent.tracker.checkpoint())
+    assert await _found(store, message_id="a") == [3]
+    assert await _found(store, message_id="b") == [4]
 
 
 VALUES = [

@@ -7,6 +7,7 @@ import pytest
 
 from app.errors import ConflictError, NotFoundError
 from app.store import Store
+from app.stored.traces import Trace
 from app.traces.life import TraceState
 from app.traces.pipeline import PipelineSettings
 from itc import Relation, compare
@@ -126,6 +127,43 @@ async def test_a_policy_cannot_change_under_stored_events(
     assert {e.participant for e in await service.stored(vhost, 2)} == {1}
     with pytest.raises(ConflictError):
         await service.registry.start(vhost, "channel")
+
+
+async def test_a_trace_that_has_stored_nothing_begins_anew_by_other_rules(
+    service: Service, rabbit: Broker, vhost: str
+) -> None:
+    await service.running(vhost, "channel")
+    assert await service.registry.start(vhost, "user") is True
+    assert await service.registry.start(vhost, "user") is False
+    await service.running(vhost)
+    await send_and_receive(rabbit, vhost, 1)
+
+    assert {e.participant for e in await service.stored(vhost, 2)} == {1}
+    with pytest.raises(ConflictError):
+        await service.registry.start(vhost, None, ["queue:q"])
+    status = await service.registry.status(vhost)
+    assert (status.state, status.policy) == (TraceState.running, "user")
+
+
+async def test_events_that_are_stored_while_other_rules_are_asked_for_keep_theirs(
+    service: Service, rabbit: Broker, vhost: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await service.running(vhost, "user")
+    find = service.store.traces.find
+
+    async def before_the_last_batch(vhost: str) -> Trace | None:
+        found = await find(vhost)
+        monkeypatch.undo()
+        await send_and_receive(rabbit, vhost, 1)
+        await service.stored(vhost, 2)
+        return found
+
+    monkeypatch.setattr(service.store.traces, "find", before_the_last_batch)
+    with pytest.raises(ConflictError):
+        await service.registry.start(vhost, "channel")
+    await send_and_receive(rabbit, vhost, 1)
+
+    assert {e.participant for e in await service.stored(vhost, 4)} == {1}
 
 
 async def test_a_virtual_host_that_the_broker_does_not_have_is_not_found(

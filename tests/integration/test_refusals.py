@@ -99,6 +99,21 @@ async def test_rights_that_are_missing_are_said_and_how_to_give_them(
         assert rabbit.password not in said.replace(rabbit.user, "")
 
 
+async def test_a_trace_of_a_deleted_virtual_host_is_stopped(
+    service: Service, rabbit: Broker, vhost: str
+) -> None:
+    await service.running(vhost)
+    rabbit.delete_vhost(vhost)
+    await service.registry.stop(vhost)
+    status = await service.registry.status(vhost)
+    trace = await service.store.traces.find(vhost)
+    rabbit.add_vhost(vhost)  # for whoever cleans up
+
+    assert (status.state, status.wanted) == (TraceState.stopped, False)
+    assert trace is not None
+    assert trace.holder is None
+
+
 async def test_a_server_that_is_not_an_amqp_broker_is_reported(rabbit: Broker) -> None:
     http = rabbit.management_url.partition("://")[2]
     with pytest.raises(OutageError, match="ITC_AMQP_URL") as raised:

@@ -155,3 +155,13 @@ async def test_suspicions_that_follow_each_other_are_one_gap() -> None:
         (3, 206),
         (2 * NEAR, 2 * NEAR + 6),
     ]
+
+
+async def test_a_gap_is_logged_once_with_its_reason(caplog: pytest.LogCaptureFixture) -> None:
+    gaps = watch(GapStore())
+    await gaps.losing("tracing was off")
+    await gaps.losing("tracing was off")
+    await gaps.ended("tracing was off", 0)
+
+    (record,) = caplog.records
+    assert record.getMessage().endswith("has a gap: tracing was off")

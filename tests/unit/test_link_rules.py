@@ -276,11 +276,11 @@ def test_properties_that_are_no_text_are_survived(raw: Any) -> None:
 
 def test_a_message_is_found_by_what_people_know() -> None:
     rules = of(ORDER, indexed=("x-order-id",))
-    found = rules.read(
+    names = rules.read(
         deliver({"x-order-id": 7, "caused_by": "1", "y": "2"}, message_id="m", correlation_id="c")
-    ).found_by
-    assert set(found) == {
-        search_key("message_id", "m"),
+    )
+    assert names.message_id == (search_key("message_id", "m"),)
+    assert set(names.found_by) == {
         search_key("correlation_id", "c"),
         search_key("header.x-order-id", "7"),
         search_key("header.caused_by", "1"),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import re
+import shlex
 import socket
 import ssl
 
@@ -11,7 +13,7 @@ from aiormq import exceptions
 from yarl import URL
 
 from app.broker.outages import Place, VirtualHostError, outage
-from app.errors import OutageError, UndeliverableError
+from app.errors import OutageError, RefusedError, UndeliverableError
 
 PLACE = Place("broker.example:5672", "shop", "orders")
 
@@ -109,13 +111,28 @@ def test_every_loss_is_a_plain_sentence(error: BaseException | None, said: str) 
         (at_opening(), VirtualHostError),
         (exceptions.ConnectionNotAllowed("NOT_ALLOWED - vhost x not found"), VirtualHostError),
         (exceptions.ConnectionNotAllowed("NOT_ALLOWED - consumer tag reused"), OutageError),
-        (exceptions.ProbableAuthenticationError("Login was refused"), OutageError),
+        (exceptions.ProbableAuthenticationError("Login was refused"), RefusedError),
     ],
 )
 def test_what_is_handled_apart_has_a_class_of_its_own(
     error: BaseException, kind: type[OutageError]
 ) -> None:
     assert type(outage(error, PLACE)) is kind
+
+
+def test_the_rights_that_are_missing_are_the_three_patterns_for_the_queue_in_use() -> None:
+    place = Place("broker:5672", "shop", "orders", "its.trace")
+    said = str(outage(refused("access to queue 'its.trace' in vhost 'orders' refused"), place))
+    command = shlex.split(said[said.index("rabbitmqctl") : said.index(" gives it")])
+    configure, write, read = command[5:]
+
+    assert command[:5] == ["rabbitmqctl", "set_permissions", "-p", "orders", "shop"]
+    for name in ("its.trace", "its.trace.connections"):
+        assert all(re.search(pattern, name) for pattern in (configure, write, read))
+    assert re.search(configure, "its.trace.marks.1")
+    assert re.search(write, "amq.default")
+    assert re.search(read, "amq.rabbitmq.trace")
+    assert not re.search(read, "orders")
 
 
 def kinds(root: type[BaseException]) -> set[type[BaseException]]:

@@ -237,3 +237,27 @@ async def test_the_feed_wakes_whoever_waits_for_more() -> None:
     assert await feed.beyond(2) == 3
     feed.advance(2)
     assert feed.latest == 3
+
+
+async def test_waiting_and_running_again_are_logged_once_each(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO", logger="app.traces.supervisor")
+    outages = [OutageError("the broker is away"), OutageError("the broker is away"), None]
+
+    async def run() -> None:
+        if (outage := outages.pop(0)) is not None:
+            raise outage
+        supervisor.running()
+        supervisor.running()
+
+    async def pause(seconds: float) -> None:
+        return
+
+    supervisor = Supervisor("/", run, Life(), clock=lambda: 0.0, pause=pause)
+    await supervisor.supervise()
+
+    assert [record.getMessage() for record in caplog.records] == [
+        "trace of '/' waits: the broker is away",
+        "trace of '/' runs again",
+    ]

@@ -215,7 +215,7 @@ class Handler(BaseHTTPRequestHandler):
         towards = 1 if side == "causes" else len(self.world.events)
         items = [self.world.row(self.world.events[i - 1], query) for i in ids[:limit]]
         certainty = self.world.certainty_json(event.vhost, event.id, towards)
-        answer = {"event": event.id, "items": items, "truncated": len(ids) > limit}
+        answer = {"event": event.id, "items": items, "truncated": len(ids) > limit, "next": None}
         self.json(answer | certainty)
 
     def job(self, number: int, rest: list[str]) -> None:

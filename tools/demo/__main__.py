@@ -34,7 +34,7 @@ def main() -> int:
     printer = Printer()
     try:
         with raised(folder.resolve(), os.environ, printer.step) as stage:
-            right = _perform(stage, printer)
+            right = _perform(stage, printer, stays=stays)
             if stays:
                 _stay(stage, printer)
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # what follows is the way out
@@ -51,7 +51,7 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def _perform(stage: Stage, printer: Printer) -> bool:
+def _perform(stage: Stage, printer: Printer, *, stays: bool) -> bool:
     """Trace the workload and find the chain; say whether all of it is correct."""
     printer.step(f"tracing the virtual host {stage.vhost}")
     started = stage.client.start_trace(stage.vhost)
@@ -61,7 +61,7 @@ def _perform(stage: Stage, printer: Printer) -> bool:
         run, orders = stage.run_name, GOOD_ORDERS + 1
         printer.step(f"driving orders {run}-1 to {run}-{orders} through the pipeline over AMQP")
         recorded, outcome = asyncio.run(_drive(stage, feed))
-        return _show_chain(stage, printer, recorded, outcome)
+        return _show_chain(stage, printer, recorded, outcome, stays=stays)
     finally:
         if started and not stage.private:  # a broker in use gets its tracing switched off again
             stage.client.stop_trace(stage.vhost)
@@ -96,7 +96,9 @@ async def _drive(stage: Stage, feed: EventFeed) -> tuple[Recorded, Outcome]:
     return recorded, outcome
 
 
-def _show_chain(stage: Stage, printer: Printer, recorded: Recorded, outcome: Outcome) -> bool:
+def _show_chain(
+    stage: Stage, printer: Printer, recorded: Recorded, outcome: Outcome, *, stays: bool
+) -> bool:
     first, last = (int(recorded.events[action]["id"]) for action in (outcome.first, outcome.last))
     printer.step(f"asking for the chain from event {first} to event {last} (waits for Spark)")
     summary = stage.client.make_chain(first, last, "demo.jsonl")
@@ -112,7 +114,7 @@ def _show_chain(stage: Stage, printer: Printer, recorded: Recorded, outcome: Out
     faults = _faults(recorded, outcome, summary, exported)
     printer.line(_verdict(recorded, exported, summary, faults))
     printer.line()
-    printer.farewell(stage, summary)
+    printer.last_word(stage, summary, stays=stays)
     printer.line()
     return not faults
 
@@ -148,8 +150,8 @@ def _verdict(
     heartbeats = sum(event["quiet"] for event in exported)
     return (
         f"Right: of {len(recorded.history)} recorded actions exactly the "
-        f"{len(exported) - heartbeats} expected, of {summary['participants']} participants, "
-        f"and {heartbeats} heartbeats that joined nothing; "
+        f"{len(exported) - heartbeats} expected, of {summary['participants']}\n"
+        f"participants, and {heartbeats} heartbeats that joined nothing; "
         f"the job took {summary['seconds']['total']:.1f} s."
     )
 

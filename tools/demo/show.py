@@ -10,11 +10,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from tools.demo.client import Event, trace_path
+from tools.demo.client import Event
 from tools.demo.judge import Recorded
 from tools.demo.stage import Stage
 
 PLAIN_WIDTH = 200  # if there is no terminal to ask
+STAMPED_WIDTH = 140  # a stamp is folded into a few lines where there is less room
 
 
 class Printer:
@@ -36,39 +37,39 @@ class Printer:
         self._console.print(Text(text), soft_wrap=True)
 
     def chain(self, exported: list[Event], recorded: Recorded) -> None:
-        """Print the events of an export as a table."""
+        """Print the events of an export as a table; stamps only where there is room for them."""
+        has_room = self._console.width >= STAMPED_WIDTH
         table = Table(box=SIMPLE_HEAD, pad_edge=False)
-        for heading in ("event", "Lamport", "participant", "type", "exchange or queue", "stamp"):
-            right = heading in ("event", "Lamport")
-            table.add_column(heading, justify="right" if right else "left", overflow="fold")
+        table.add_column("event", justify="right", no_wrap=True)
+        for heading in ("participant", "type", "exchange or queue"):
+            table.add_column(heading, no_wrap=True, overflow="ellipsis")
+        if has_room:
+            table.add_column("stamp", overflow="fold")
         exported = [event for event in exported if not event["quiet"]]
         for event in exported:
-            table.add_row(*(Text(cell) for cell in _cells(event, recorded)))
+            cells = _cells(event, recorded)
+            table.add_row(*(Text(cell) for cell in (cells if has_room else cells[:-1])))
         self._console.print(table)
-        roles = (
-            (recorded.roles.get(e["connection"], "?"), e["participant_name"]) for e in exported
-        )
-        for role, name in dict.fromkeys(roles):
-            self.line(f"  {role:<10} {name}")
 
-    def farewell(self, stage: Stage, summary: dict[str, Any]) -> None:
-        """Say where everything is and what to try."""
-        location = f"{stage.client.url}{summary['location']}"
+    def last_word(self, stage: Stage, summary: dict[str, Any], *, stays: bool) -> None:
+        """Say what there is, and in one sentence at the end what was found and where to see it.
+
+        What is about to be stopped is not advertised.
+        """
+        a, b = summary["from"], summary["to"]
+        found, export = f"Event {a} (A) may have led to event {b} (B)", stage.exports / "demo.jsonl"
+        if not stays:
+            self.line(f"{found}: open {export} for all that lies between.")
+            return
         user = stage.broker.user
         secret = f"{user}:{stage.broker.password}" if stage.private else user
-        curl = f"curl -s -u {secret} {stage.client.url}"
-        self.line(f"Dashboard        {stage.client.url}/   (sign in as {user})")
-        self.line(f"Export           {location}")
-        self.line(f"                 {stage.exports}")
-        self.line(f"RabbitMQ         {stage.broker.management_url}/")
-        self.line(f"Service's log    {stage.service.log}")
+        self.line(f"Export    {export}")
+        self.line(f"RabbitMQ  {stage.broker.management_url}/")
+        self.line(f"Log       {stage.service.log}")
+        self.line(f"Try       curl -s -u {secret} {stage.client.url}/itc_db/compare/{a}/{b}")
         self.line()
-        self.line("Try:")
-        self.line(f"  {curl}{trace_path(stage.vhost)}")
-        self.line(f"  {curl}/itc_db/events/{summary['to']}")
-        self.line(f"  {curl}/itc_db/compare/{summary['from']}/{summary['to']}")
-        self.line(f"  {curl}/itc_db/events/{summary['from']}/deliveries")
-        self.line(f"  curl -s -u {secret} {location}")
+        page = f"{stage.client.url}/#/chain?a={a}&b={b}"
+        self.line(f"{found}: open {page} (sign in as {user}) to see how.")
 
 
 def _cells(event: Event, recorded: Recorded) -> tuple[str, ...]:
@@ -82,7 +83,6 @@ def _cells(event: Event, recorded: Recorded) -> tuple[str, ...]:
             where += f" ({event['match'].replace('_', '-')})"
     return (
         str(event["id"]),
-        str(event["lamport"]),
         recorded.roles.get(event["connection"], event["connection"]),
         event["type"],
         where,

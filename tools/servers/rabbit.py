@@ -62,8 +62,9 @@ class RabbitNode(Broker):
     """One private node: plugins management, event exchange and tracing, user guest / guest.
 
     ``folder`` keeps its data; without one a temporary folder is used and removed by `close`.
-    ``settings`` are more lines for its configuration file. A restarted node keeps its ports, so
-    clients find it again. Use it as a context manager, or call `start` and `close`.
+    ``settings`` are more lines for its configuration file, ``plugins`` more plugins. A restarted
+    node keeps its ports, so clients find it again. Use it as a context manager, or call `start` and
+    `close`.
     """
 
     def __init__(
@@ -74,6 +75,7 @@ class RabbitNode(Broker):
         epmd: Epmd | None = None,
         cookie: str | None = None,
         settings: Mapping[str, str] | None = None,
+        plugins: tuple[str, ...] = (),
     ) -> None:
         self.amqp_port, self.management_port, self._dist_port = (free_port() for _ in range(3))
         super().__init__(
@@ -88,6 +90,7 @@ class RabbitNode(Broker):
         self._owns_epmd = epmd is None
         self._cookie = cookie or uuid4().hex
         self._settings = dict(settings or {})
+        self._plugins = (*PLUGINS, *plugins)
         self._child: Child | None = None
 
     @property
@@ -187,7 +190,7 @@ class RabbitNode(Broker):
         }
         lines = "".join(f"{key} = {value}\n" for key, value in settings.items())
         (self.folder / "rabbitmq.conf").write_text(lines)
-        (self.folder / "enabled_plugins").write_text(f"[{','.join(PLUGINS)}].\n")
+        (self.folder / "enabled_plugins").write_text(f"[{','.join(self._plugins)}].\n")
         tracing = self.folder / "tracing"  # the plugin's own default is a folder outside ours
         advanced = f'[{{rabbitmq_tracing, [{{directory, "{tracing}"}}]}}].\n'
         (self.folder / "advanced.config").write_text(advanced)

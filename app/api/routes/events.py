@@ -19,7 +19,7 @@ from app.api.causality import (
 from app.api.openapi import READING, READING_ONE, example
 from app.api.ports import Events
 from app.api.rights import check_rights
-from app.api.routes.queries import HEADERS, Form, ListQuery, WalkQuery
+from app.api.routes.queries import HEADERS, CausesQuery, EffectsQuery, Form, ListQuery, WalkQuery
 from app.api.schemas.causality import Comparison, Deliveries, EventWalk
 from app.api.schemas.events import Event as EventModel
 from app.api.schemas.events import EventColumns, EventDetail, EventField, EventPage
@@ -128,27 +128,45 @@ async def get_event(event_id: EventId, user: Reader, parts: Parts) -> Response:
     return json_answer(event_detail(row, await parts.store.participants.vector(row), handled))
 
 
-@router.get("/itc_db/events/{event_id}/causes", response_model=EventWalk, responses=READING_ONE)
+@router.get(
+    "/itc_db/events/{event_id}/causes",
+    response_model=EventWalk,
+    responses=READING_ONE,
+    openapi_extra=HEADERS,
+)
 async def get_causes(
-    event_id: EventId, walk: Annotated[WalkQuery, Query()], user: Reader, parts: Parts
+    event_id: EventId, walk: Annotated[CausesQuery, Query()], user: Reader, parts: Parts
 ) -> Response:
     """What happened before an event, nearest first."""
     event = await visible_event(parts.store.events, event_id, user, NOTHING_LARGE)
     limit = min(walk.limit, parts.settings.walk_limit_max)
-    async with parts.searches.for_walk(user.name, limit, walk.along):
-        found = await parts.store.causality.causes(event_id, limit, walk.large, walk.along)
+    asked = walk.filter_for(user)
+    is_far = walk.before is not None or not asked.names_traces_alone
+    async with parts.searches.for_walk(user.name, limit, walk.along, is_far=is_far):
+        found = await parts.store.causality.causes(
+            event_id, limit, walk.large, walk.along, before=walk.before, asked=asked
+        )
     return await _walk_answer(event, _FIRST, found, walk, parts)
 
 
-@router.get("/itc_db/events/{event_id}/effects", response_model=EventWalk, responses=READING_ONE)
+@router.get(
+    "/itc_db/events/{event_id}/effects",
+    response_model=EventWalk,
+    responses=READING_ONE,
+    openapi_extra=HEADERS,
+)
 async def get_effects(
-    event_id: EventId, walk: Annotated[WalkQuery, Query()], user: Reader, parts: Parts
+    event_id: EventId, walk: Annotated[EffectsQuery, Query()], user: Reader, parts: Parts
 ) -> Response:
     """What happened after an event, nearest first."""
     event = await visible_event(parts.store.events, event_id, user, NOTHING_LARGE)
     limit = min(walk.limit, parts.settings.walk_limit_max)
-    async with parts.searches.for_walk(user.name, limit, walk.along):
-        found = await parts.store.causality.effects(event_id, limit, walk.large, walk.along)
+    asked = walk.filter_for(user)
+    is_far = walk.after is not None or not asked.names_traces_alone
+    async with parts.searches.for_walk(user.name, limit, walk.along, is_far=is_far):
+        found = await parts.store.causality.effects(
+            event_id, limit, walk.large, walk.along, after=walk.after, asked=asked
+        )
     return await _walk_answer(event, _LAST, found, walk, parts)
 
 
@@ -161,6 +179,7 @@ async def _walk_answer(
         "event": event.id,
         "items": items,
         "truncated": found.truncated,
+        "next": found.items[-1].id if found.truncated else None,
         **certainty(*await _spanned(event.trace_id, event.id, towards, parts)),
     }
     return _events_answer(view, heavy, parts)

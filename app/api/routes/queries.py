@@ -205,8 +205,8 @@ class Form(BaseModel):
         return large_of(self.chosen, self.payload == "full")
 
 
-class WalkQuery(Form):
-    """How far to walk."""
+class WalkQuery(Filter, Form):
+    """How far to walk, and which of the events on the way are asked for."""
 
     limit: Annotated[int, Field(ge=1, le=2**31 - 1)] = Field(
         100, description="Most events in the answer; at most 1000."
@@ -222,6 +222,22 @@ class WalkQuery(Form):
     def along(self) -> Via:
         """What the walk follows."""
         return Via[self.via]
+
+
+class CausesQuery(WalkQuery):
+    """How far to walk towards causes."""
+
+    before: Number | None = Field(
+        None, description="Only events before this one: the `next` of the answer before."
+    )
+
+
+class EffectsQuery(WalkQuery):
+    """How far to walk towards effects."""
+
+    after: Number | None = Field(
+        None, description="Only events after this one: the `next` of the answer before."
+    )
 
 
 class LiveQuery(Filter, Form):

@@ -43,7 +43,7 @@ Limit = Annotated[int, Query(ge=1, le=1_000, description="Most in one answer.")]
     responses={
         **WRITING,
         **WITH_BODY,
-        201: {"description": "It is started."},
+        201: {"description": "It is started, or begins anew by other rules."},
         204: {"description": "It runs already, or was reset."},
     },
     openapi_extra=optional_body(TraceRequest),

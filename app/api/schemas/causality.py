@@ -25,6 +25,9 @@ class EventWalk(Certainty):
     event: int
     items: list[Event] | list[EventColumns]
     truncated: bool
+    next: int | None = Field(
+        description="Where it is truncated: `after` for more effects, `before` for more causes."
+    )
 
 
 class QueueFate(Model):

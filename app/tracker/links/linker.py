@@ -79,10 +79,8 @@ class Linker:
 
         That has said it already, unless the broker has changed something on the way.
         """
-        if message is None or has_broker_headers(record):
+        if message is None or message.names is None or has_broker_headers(record):
             return self.read(record)
-        if message.names is None:
-            message.names = self.read(record)
         return message.names
 
     def edges(self, names: Names, publisher: Participant) -> tuple[Edge, ...]:

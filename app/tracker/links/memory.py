@@ -60,17 +60,40 @@ class LinkCount(msgspec.Struct):
         return share(self.known, self.missed)
 
 
+class _Crowd:
+    """Of a key that many events have: each participant's newest, and the newest publish."""
+
+    __slots__ = ("own", "published")
+
+    def __init__(self) -> None:
+        self.own: dict[int, int] = {}
+        self.published: int | None = None
+
+    def add(self, number: int, event: NamedEvent) -> None:
+        self.own[event.participant] = number
+        if not event.is_delivery:
+            self.published = number
+
+    def remove(self, number: int, event: NamedEvent) -> None:
+        if self.own[event.participant] == number:
+            del self.own[event.participant]
+        if self.published == number:
+            self.published = None
+
+
 class LinkMemory:
-    """The last events that others may name."""
+    """The last events that others may name.
+
+    Nearly every message can be named, and few events have the same key. So these are looked
+    through when somebody names them; only where they are many are they sorted beforehand.
+    """
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._next = 1
         self._events: dict[int, NamedEvent] = {}  # in order of number
         self._numbers: dict[Key, list[int]] = {}
-        # The newest of each participant, and the newest publish.
-        self._own: dict[tuple[Key, int], int] = {}
-        self._published: dict[Key, int] = {}
+        self._crowds: dict[Key, _Crowd] = {}
         self.has_forgotten = False
 
     def restore(self, events: Iterable[NamedEvent]) -> None:
@@ -83,10 +106,13 @@ class LinkMemory:
         number, self._next = self._next, self._next + 1
         self._events[number] = event
         for key in event.keys:
-            self._numbers.setdefault(key, []).append(number)
-            self._own[key, event.participant] = number
-            if not event.is_delivery:
-                self._published[key] = number
+            numbers = self._numbers.get(key)
+            if numbers is None:
+                self._numbers[key] = [number]
+                continue
+            numbers.append(number)
+            if len(numbers) > LOOK_BACK:
+                self._crowd(key, numbers)
         if len(self._events) > self._most:
             self._forget(next(iter(self._events)))
         aged = self._events.get(number - RECENT)
@@ -100,12 +126,12 @@ class LinkMemory:
 
         And whether it is near: of the same participant or place.
         """
-        own = self._own.get((key, number))
-        if own is not None:
-            return self._events[own], True
         numbers = self._numbers.get(key)
         if numbers is None:
             return None, False
+        own, published = self._newest(key, numbers, number)
+        if own is not None:
+            return self._events[own], True
         near: NamedEvent | None = None
         for each in reversed(numbers[-LOOK_BACK:]) if place is not None else ():
             event = self._events[each]
@@ -115,7 +141,7 @@ class LinkMemory:
                 near = near or event
         if near is not None:
             return near, True
-        return self._events[self._published.get(key, numbers[-1])], False
+        return self._events[numbers[-1] if published is None else published], False
 
     def is_ambiguous(self, key: Key) -> bool:
         """Whether several messages are named by a key."""
@@ -134,18 +160,46 @@ class LinkMemory:
                 return
             self._forget(number)
 
+    def _newest(
+        self, key: Key, numbers: list[int], participant: int
+    ) -> tuple[int | None, int | None]:
+        """The participant's newest event with a key, and the newest publish, if not its own."""
+        crowd = self._crowds.get(key)
+        if crowd is not None:
+            return crowd.own.get(participant), crowd.published
+        published: int | None = None
+        for each in reversed(numbers):
+            event = self._events[each]
+            if event.participant == participant:
+                return each, None
+            if published is None and not event.is_delivery:
+                published = each
+        return None, published
+
+    def _crowd(self, key: Key, numbers: list[int]) -> None:
+        """Take note of a key's newest event, and of all others if they were few before."""
+        crowd = self._crowds.get(key)
+        if crowd is None:
+            crowd = self._crowds[key] = _Crowd()
+            new = numbers
+        else:
+            new = numbers[-1:]
+        for each in new:
+            crowd.add(each, self._events[each])
+
     def _forget(self, number: int) -> None:
         event = self._events.pop(number)
         self.has_forgotten = True
         for key in event.keys:
             numbers = self._numbers[key]
             numbers.remove(number)
+            crowd = self._crowds.get(key)
+            if crowd is not None:
+                crowd.remove(number, event)
+                if len(numbers) <= LOOK_BACK:
+                    del self._crowds[key]
             if not numbers:
                 del self._numbers[key]
-            if self._own[key, event.participant] == number:
-                del self._own[key, event.participant]
-            if self._published.get(key) == number:
-                del self._published[key]
 
 
 def _identity(message: Reference | int) -> int:

@@ -16,24 +16,27 @@ Key: TypeAlias = bytes
 """16 bytes that stand for a value under a rule; values are unbounded, and anybody chooses them."""
 
 
-class Names(msgspec.Struct, frozen=True):
+class Names(msgspec.Struct, frozen=True, gc=False):
     """The keys in one message.
 
     ``ids`` are those by which other messages may name it, ``causes`` those that it names itself,
     each with the number of the rule that says so; ``conversations`` those that it shares with
-    whatever belongs together, and ``found_by`` those that people look for.
+    whatever belongs together, and ``found_by`` those that people look for. ``message_id`` is the
+    one that people look for as the message's id, by which deliveries are found through their
+    publish.
     """
 
     ids: tuple[Key, ...] = ()
     causes: tuple[tuple[int, Key], ...] = ()
     conversations: tuple[Key, ...] = ()
     found_by: tuple[Key, ...] = ()
+    message_id: tuple[Key, ...] = ()
 
 
 NO_NAMES = Names()
 
 
-class Edge(msgspec.Struct, frozen=True):
+class Edge(msgspec.Struct, frozen=True, gc=False):
     """A link from a publish to the delivery (or the publish) that it names as its cause.
 
     ``way``: how the publisher knew of it.

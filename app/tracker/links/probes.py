@@ -24,7 +24,7 @@ from app.tracker.records import Record
 _BODY_ENDS = 512  # bytes of a body's beginning and of its end that tell it from others
 
 # What a key is for; a cause has its rule's number with it.
-IDS, CONVERSATIONS, FOUND_BY, CAUSES = range(4)
+IDS, CONVERSATIONS, FOUND_BY, CAUSES, CALLED = range(5)
 Use: TypeAlias = tuple[int, int]
 
 

@@ -15,6 +15,7 @@ from typing import Any
 from app.tracker.links.expressions import Expression, Source, values
 from app.tracker.links.names import NO_NAMES, Key, Names
 from app.tracker.links.probes import (
+    CALLED,
     CAUSES,
     CONVERSATIONS,
     FOUND_BY,
@@ -128,8 +129,8 @@ class Rules:
                 places = rule.child + rule.parent
                 looked_at |= {p.tokens[0]: None for p in places if p.source is Source.header}
         self.indexed = frozenset(looked_at)
-        for name in (MESSAGE_ID, "correlation_id"):
-            self._probe((Expression(Source.property, (name,)),), name).uses.append((FOUND_BY, 0))
+        for name, use in ((MESSAGE_ID, CALLED), ("correlation_id", FOUND_BY)):
+            self._probe((Expression(Source.property, (name,)),), name).uses.append((use, 0))
         for name in looked_at:
             self._probe((Expression(Source.header, (name,)),), HEADER + name).uses.append(
                 (FOUND_BY, 0)
@@ -188,7 +189,7 @@ class Rules:
     def _names(
         self, groups: Sequence[tuple[Group, Any]], of_bodies: Sequence[Probe], message: Message
     ) -> Names:
-        found: tuple[list[tuple[int, Key]], ...] = ([], [], [], [])
+        found: tuple[list[tuple[int, Key]], ...] = ([], [], [], [], [])
         for group, raw in groups:
             if raw is None:
                 continue
@@ -209,6 +210,7 @@ class Rules:
             self._meant(named, ids) if named and type(message.record) is Publish else (),
             self._unique(found[CONVERSATIONS]),
             self._unique(found[FOUND_BY]),
+            self._unique(found[CALLED]),
         )
 
     def _unique(self, found: list[tuple[int, Key]], most: int = MOST_KEYS) -> tuple[Key, ...]:

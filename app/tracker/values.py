@@ -1,0 +1,219 @@
+"""Bodies of AMQP 1.0 messages as text: those that are values, and so encoded with their types.
+
+A client of AMQP 1.0 sends bytes (a data section) or a value: text, a number, a map, a list. The
+firehose speaks AMQP 0.9.1 and shows a value as it was encoded, with the property `type` saying
+`amqp-1.0`: a text of five letters as nine bytes that are no UTF-8. Here text becomes itself, bytes
+become themselves, and everything else JSON. Matching goes by what the broker showed: the number 7
+and the text "7" are two messages.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+from collections.abc import Callable
+from datetime import UTC, datetime
+from struct import Struct
+from struct import error as StructError
+from typing import Any, Final, TypeAlias
+from uuid import UUID
+
+import msgspec
+from msgspec.structs import replace
+
+from app.tracker.records import Record
+
+AMQP_1_0: Final = "amqp-1.0"
+MOST_DEPTH = 64
+MOST_BYTES = 1_000_000  # of what is neither text nor bytes; a larger one stays as it is
+
+_SEQUENCE, _VALUE, _FOOTER = 0x76, 0x77, 0x78
+_TEXT = {0xA1: 1, 0xA3: 1, 0xB1: 4, 0xB3: 4}  # strings and symbols, and the size of their length
+_BYTES = {0xA0: 1, 0xB0: 4}
+_ARRAYS = {0xE0: 1, 0xF0: 4}
+_LISTS = {0xC0: 1, 0xD0: 4}
+_MAPS = {0xC1: 1, 0xD1: 4}
+_CONSTANTS: dict[int, Any] = {0x40: None, 0x41: True, 0x42: False, 0x43: 0, 0x44: 0, 0x45: []}
+
+_to_json = msgspec.json.Encoder().encode
+
+Read: TypeAlias = tuple[Any, int]  # a value, and where it ends
+
+
+class _NotAValueError(ValueError):
+    """Bytes that are not what AMQP 1.0 says of values."""
+
+
+def readable(record: Record) -> Record:
+    """A record whose body people can read, if it is an AMQP 1.0 value; else the record itself."""
+    if record.properties.get("type") != AMQP_1_0:
+        return record
+    body = as_text(record.body)
+    return record if body is None else replace(record, body=body)
+
+
+def as_text(body: bytes) -> bytes | None:
+    """The value of an AMQP 1.0 body as UTF-8 text, JSON or plain bytes; None if it is none."""
+    try:
+        values = _sections(body)
+        if len(values) == 1 and isinstance(values[0], bytes):
+            return values[0]
+        if len(values) == 1 and isinstance(values[0], str):
+            return values[0].encode()
+        return _to_json(_json(values[0] if len(values) == 1 else values))
+    except (_NotAValueError, StructError, IndexError, ValueError, OverflowError, RecursionError):
+        return None
+
+
+def _sections(body: bytes) -> list[Any]:
+    """The values of the body's sections; those of sequences are one list."""
+    at = 0
+    found: list[Any] = []
+    sequence: list[Any] = []
+    while at < len(body):
+        code, at = _descriptor(body, at)
+        if code == _FOOTER:
+            break
+        if body[at] not in _TEXT and body[at] not in _BYTES and len(body) > MOST_BYTES:
+            raise _NotAValueError("too large")
+        value, at = _read(body, at, 0)
+        if code == _SEQUENCE and isinstance(value, list):
+            if not sequence:
+                found.append(sequence)
+            sequence += value
+        elif code == _VALUE and not found:
+            found.append(value)
+        else:
+            raise _NotAValueError("a section of another kind")
+    if not found:
+        raise _NotAValueError("no section")
+    return found
+
+
+def _descriptor(body: bytes, at: int) -> tuple[int, int]:
+    if body[at] != 0:
+        raise _NotAValueError("no section")
+    code, at = _read(body, at + 1, 0)
+    if type(code) is not int:
+        raise _NotAValueError("a section with a name")
+    return code, at
+
+
+def _read(body: bytes, at: int, depth: int) -> Read:
+    if body[at] == 0:  # described: what it is called is left out
+        if depth > MOST_DEPTH:
+            raise _NotAValueError("nested too deep")
+        _, at = _read(body, at + 1, depth + 1)
+        return _read(body, at, depth + 1)
+    return _of_code(body[at], body, at + 1, depth)
+
+
+def _of_code(code: int, body: bytes, at: int, depth: int) -> Read:
+    if code in _CONSTANTS:
+        return _CONSTANTS[code], at
+    if code in _FIXED:
+        size, convert = _FIXED[code]
+        return convert(_cut(body, at, size)), at + size
+    if code in _TEXT or code in _BYTES:
+        width = _TEXT.get(code) or _BYTES[code]
+        end = at + width + int.from_bytes(_cut(body, at, width), "big")
+        raw = _cut(body, at + width, end - at - width)
+        return (raw.decode() if code in _TEXT else raw), end
+    if depth > MOST_DEPTH:
+        raise _NotAValueError("nested too deep")
+    if code in _ARRAYS:
+        return _array(body, at, _ARRAYS[code], depth)
+    if code not in _LISTS and code not in _MAPS:
+        raise _NotAValueError("an unknown type")
+    width = _LISTS.get(code) or _MAPS[code]
+    count = int.from_bytes(_cut(body, at + width, width), "big")
+    at += 2 * width
+    values = []
+    for _ in range(count):
+        value, at = _read(body, at, depth + 1)
+        values.append(value)
+    if code in _LISTS:
+        return values, at
+    return _map(values), at
+
+
+def _map(values: list[Any]) -> dict[str, Any]:
+    """A map; a key that is no text is its JSON."""
+    keys = (key if isinstance(key, str) else _to_json(_json(key)).decode() for key in values[::2])
+    return dict(zip(keys, values[1::2], strict=True))
+
+
+def _array(body: bytes, at: int, width: int, depth: int) -> Read:
+    count = int.from_bytes(_cut(body, at + width, width), "big")
+    at += 2 * width
+    if body[at] == 0:
+        _, at = _read(body, at + 1, depth + 1)
+    code = body[at]
+    at += 1
+    if count > len(body):  # of constants, which take no room: nobody sends that many
+        raise _NotAValueError("too many")
+    values = []
+    for _ in range(count):
+        value, at = _of_code(code, body, at, depth + 1)
+        values.append(value)
+    return values, at
+
+
+def _cut(body: bytes, at: int, size: int) -> bytes:
+    if at + size > len(body):
+        raise _NotAValueError("a length points behind the end")
+    return body[at : at + size]
+
+
+def _json(value: Any) -> Any:
+    """A value as JSON has them: bytes as text where they are, else in base64."""
+    if isinstance(value, bytes):
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            return {"base64": base64.b64encode(value).decode()}
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, list):
+        return [_json(each) for each in value]
+    if isinstance(value, dict):
+        return {key: _json(each) for key, each in value.items()}
+    return value
+
+
+def _unpacked(form: str) -> Callable[[bytes], Any]:
+    unpack = Struct(">" + form).unpack
+    return lambda raw: unpack(raw)[0]
+
+
+def _time(raw: bytes) -> Any:
+    milliseconds = int.from_bytes(raw, "big", signed=True)
+    try:
+        return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat()
+    except (OverflowError, OSError, ValueError):
+        return milliseconds
+
+
+_FIXED: dict[int, tuple[int, Callable[[bytes], Any]]] = {
+    0x50: (1, _unpacked("B")),
+    0x51: (1, _unpacked("b")),
+    0x52: (1, _unpacked("B")),
+    0x53: (1, _unpacked("B")),
+    0x54: (1, _unpacked("b")),
+    0x55: (1, _unpacked("b")),
+    0x56: (1, _unpacked("?")),
+    0x60: (2, _unpacked("H")),
+    0x61: (2, _unpacked("h")),
+    0x70: (4, _unpacked("I")),
+    0x71: (4, _unpacked("i")),
+    0x72: (4, _unpacked("f")),
+    0x73: (4, lambda raw: raw.decode("utf-32-be")),
+    0x74: (4, lambda raw: {"decimal": raw.hex()}),
+    0x80: (8, _unpacked("Q")),
+    0x81: (8, _unpacked("q")),
+    0x82: (8, _unpacked("d")),
+    0x83: (8, _time),
+    0x84: (8, lambda raw: {"decimal": raw.hex()}),
+    0x94: (16, lambda raw: {"decimal": raw.hex()}),
+    0x98: (16, lambda raw: str(UUID(bytes=raw))),
+}

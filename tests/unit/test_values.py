@@ -1,0 +1,101 @@
+"""Bodies of AMQP 1.0 as text. The bytes are what Qpid Proton 0.40 made of the values."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.tracker import Publish
+from app.tracker.values import MOST_BYTES, as_text, readable
+from tests.unit.broker_model import channel
+
+VALUES = {
+    "a10568656c6c6f": b"hello",
+    "b100000258" + "c3a9" * 300: "é".encode() * 300,
+    "a30173": b"s",
+    "a003726177": b"raw",
+    "a001ff": b"\xff",
+    "552a": b"42",
+    "55fd": b"-3",
+    "41": b"true",
+    "45": b"[]",
+    "800000010000000000": b"1099511627776",
+    "830000018bcfe569f4": b"2023-11-14T22:13:20.500000+00:00",
+    "7300000063": b"c",
+    "827ff8000000000000": b'"nan"',
+    "9800000000000000000000000000000007": b"00000000-0000-0000-0000-000000000007",
+    "d10000002c00000006a10161a10666696e646d65a10162d0000000100000000355018240040000000000004"
+    "05503a10178": b'{"a":"findme","b":[1,2.5,null],"3":"x"}',
+    "d00000000a00000002a10178a001ff": b'["x",{"base64":"/w=="}]',
+    "f0000000110000000371000000010000000200000003": b"[1,2,3]",
+    "d10000000400000000": b"{}",
+}
+
+
+def value(encoded: str) -> bytes:
+    return bytes.fromhex("005377" + encoded)
+
+
+@pytest.mark.parametrize("encoded", VALUES)
+def test_a_value_is_the_text_that_it_is_or_json(encoded: str) -> None:
+    assert as_text(value(encoded)) == VALUES[encoded]
+
+
+def test_sequences_are_one_list_and_a_footer_is_none_of_the_body() -> None:
+    sequence = bytes.fromhex("005376d00000000a00000002a10161a10162")
+    footer = bytes.fromhex("005378c10100")
+    assert as_text(sequence + footer) == b'["a","b"]'
+    assert as_text(sequence + sequence) == b'["a","b","a","b"]'
+
+
+def test_a_section_named_at_full_length_is_the_same() -> None:
+    assert as_text(bytes.fromhex("0080000000000000007755") + b"\x07") == b"7"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"plain text",
+        b"\0",
+        b"\0Sw",
+        bytes.fromhex("005377a10568656c6c"),  # shorter than it says
+        bytes.fromhex("005377a101ff"),  # text that is no UTF-8
+        bytes.fromhex("005375a00162"),  # bytes: never seen, they come as they are
+        bytes.fromhex("005377c1040355015502"),  # a key without its value
+        bytes.fromhex("005377" + "c0ff01" * 200 + "40"),  # nested too deep
+        bytes.fromhex("005377f000000006ffffffff40"),  # four billion times nothing
+        bytes.fromhex("0053775501005377") + b"U\1",  # two values
+        b"\0Sw\x1f",
+    ],
+)
+def test_what_is_no_value_stays_as_it_is(body: bytes) -> None:
+    assert as_text(body) is None
+    record = Publish(channel("ann"), "x", ("k",), (), {"type": "amqp-1.0"}, body)
+    assert readable(record) is record
+
+
+def test_a_large_list_stays_as_it_is_and_a_large_text_does_not() -> None:
+    count = MOST_BYTES.to_bytes(4, "big")
+    assert as_text(b"\0Sw\xd0" + 2 * count + b"\x40" * MOST_BYTES) is None
+    assert as_text(b"\0Sw\xb1" + count + b"a" * MOST_BYTES) == b"a" * MOST_BYTES
+
+
+@given(st.binary(max_size=60), st.sampled_from([b"", b"\0Sw", b"\0Sv", b"\0Sw\xc1", b"\0Sw\xe0"]))
+def test_any_bytes_are_read_or_left(body: bytes, before: bytes) -> None:
+    text = as_text(before + body)
+    if text is not None and text[:1] in (b"{", b"["):
+        try:
+            json.loads(text)
+        except ValueError:
+            assert text in body  # a value that is text, and begins as JSON does
+
+
+def test_only_messages_that_say_so_are_looked_at() -> None:
+    record = Publish(channel("ann"), "x", ("k",), (), {}, value("552a"))
+    assert readable(record) is record
+    said = Publish(channel("ann"), "x", ("k",), (), {"type": "amqp-1.0"}, value("552a"))
+    assert readable(said).body == b"42"
