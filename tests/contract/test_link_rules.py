@@ -20,6 +20,7 @@ from app.tracker import Bounds, Policy, Tracker
 from app.tracker.events import StampedEvent
 from app.tracker.links import BUILT_IN, Origin, Rule, TraceRule, of_all
 from app.tracker.links.rules import MOST_RULES
+from model.words import IS_FOUND_BY
 from tests.contract.naming import BOTH, BY_BODY, BY_HEADER, NamingHistory, rules_of
 
 
@@ -157,13 +158,20 @@ async def asked(store: Store, query: Select[Any]) -> list[Row[Any]]:
 
 
 async def links(store: Store, trace_id: int) -> dict[str, list[tuple[Any, ...]]]:
-    """All that is stored of what a trace's messages say, beside their ids."""
+    """All that is stored of what a trace's messages say, beside their ids.
+
+    Deliveries with what they are found by through their publishes.
+    """
     its, keys, edges = tables.events.c, tables.keys.c, tables.edges.c
+    own = select(keys.event_id, keys.key, keys.roles).where(keys.trace_id == trace_id)
+    of_publishes = (
+        select(its.id, keys.key, keys.roles)
+        .join_from(tables.events, tables.keys, keys.event_id == its.cause_id)
+        .where(its.trace_id == trace_id, keys.trace_id == trace_id, keys.roles == IS_FOUND_BY)
+    )
     queries = {
         "ids": select(its.id, its.ids).where(its.trace_id == trace_id).order_by(its.id),
-        "keys": select(keys.event_id, keys.key, keys.roles)
-        .where(keys.trace_id == trace_id)
-        .order_by(keys.event_id, keys.key),
+        "keys": own.union(of_publishes).order_by("event_id", "key"),
         "edges": select(edges.effect_id, edges.cause_id, edges.rule, edges.kind)
         .where(edges.trace_id == trace_id)
         .order_by(edges.effect_id, edges.cause_id, edges.rule),

@@ -216,6 +216,24 @@ async def test_a_delivery_that_outlives_its_publish_is_found_all_the_same(
     assert await _found(store, message_id="b") == [4]
 
 
+async def test_a_delivery_that_was_read_by_newer_rules_inherits_no_conversation(
+    store: Store, trace_id: int
+) -> None:
+    sent = Sent()
+    sent.publish("a")
+    sent.deliver("a")
+    publish, delivery = sent.events
+    said = publish.names
+    earlier = msgspec.structs.replace(said, conversations=(conversation("t"),))
+    sent.events = [naming(publish, earlier), delivery]
+    await store.batches.append(trace_id, sent.batch())
+    plan = await store.retention.plan(trace_id, keep_events=1)
+    assert plan is not None
+    sent.tracker.forget_before(plan.before_id)
+    await store.retention.prune(plan, sent.tracker.checkpoint())
+    assert await _stored(store, "event_id", "key", "roles") == [(2, *said.message_id, 2)]
+
+
 VALUES = [
     ("text", "text"),
     (5, "5"),
