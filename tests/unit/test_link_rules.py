@@ -59,6 +59,14 @@ def test_a_publish_names_the_message_with_the_same_value() -> None:
     assert set(cause.ids).isdisjoint(effect.ids)
 
 
+def test_the_body_of_an_amqp_1_0_value_is_read_as_the_text_that_is_stored() -> None:
+    rules = of(IN_BODY)
+    text = b'{"caused_by": "17", "id": "18"}'
+    as_value = b"\x00\x53\x77\xa1" + bytes([len(text)]) + text
+    for body in (as_value, text):
+        assert rules.read(publish(body=body, type="amqp-1.0")) == rules.read(publish(body=text))
+
+
 def test_a_delivery_names_no_cause() -> None:
     assert of(ORDER).read(deliver({"caused_by": "17"})).causes == ()
 

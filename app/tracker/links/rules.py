@@ -31,6 +31,7 @@ from app.tracker.links.probes import (
 )
 from app.tracker.links.rule import Condition, Rule, RuleError
 from app.tracker.records import Publish, Record
+from app.tracker.values import AMQP_1_0, readable
 from model.words import LinkKind
 
 MOST_RULES = 200  # of a trace, the built-in ones among them
@@ -156,8 +157,13 @@ class Rules:
         return self.rules[number]
 
     def read(self, record: Record) -> Names:
-        """What a message says. Only a publish has causes: a delivery has its publish."""
+        """What a message says. Only a publish has causes: a delivery has its publish.
+
+        The body is read as it is stored: that of an AMQP 1.0 value as its text.
+        """
         properties = record.properties
+        if properties.get("type") == AMQP_1_0:
+            record = readable(record)
         triggers = self._of_publishes if type(record) is Publish else self._of_deliveries
         headers = properties.get("headers")
         groups = None
