@@ -15,8 +15,8 @@ from app.tracker.fingerprint import BYTES
 from model.words import IS_FOUND_BY
 
 # What deliveries that stay were found by through their publishes, which go. Of conversations they
-# have rows of their own; a publish that was read by earlier rules may have had others. So have those
-# from streams, which may say something else: their marks have two halves.
+# have rows of their own; a publish that was read by earlier rules may have had others. Those from
+# streams, whose marks have two halves, may say something else, and have rows of their own, too.
 _BEQUEATH = text(
     "INSERT INTO keys (trace_id, event_id, key, roles)"
     " SELECT keys.trace_id, events.id, keys.key, :found_by"

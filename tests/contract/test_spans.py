@@ -219,7 +219,9 @@ async def test_a_link_found_while_a_restamp_is_under_way_is_in_the_clocks_or_sai
     trace = Trace(store, trace_id, coarse)
     elsewhere = msgspec.structs.replace(BILLING, connection="10.0.0.4:1 -> 10.0.0.9:5672")
     await trace.tell(ORDER, deliver(BILLING, ORDER), publish(elsewhere, "audit", "billed"))
-    work = Restamping(store.restamps, trace_id, Rules(Policy.host, ()), lambda said: None, assumed=9)
+    work = Restamping(
+        store.restamps, trace_id, Rules(Policy.host, ()), lambda said: None, assumed=9
+    )
     await work.catch_up()
     await store.spans.add(SPANS)
     await trace.resolve()
@@ -228,7 +230,9 @@ async def test_a_link_found_while_a_restamp_is_under_way_is_in_the_clocks_or_sai
     await work.tidy()
     assert len(await trace.edges()) == 1
     assert await store.spans.late_between(trace_id, 1, 3) == 1
-    again = Restamping(store.restamps, trace_id, Rules(Policy.host, ()), lambda said: None, assumed=9)
+    again = Restamping(
+        store.restamps, trace_id, Rules(Policy.host, ()), lambda said: None, assumed=9
+    )
     await again.catch_up()
     await again.finish()
     assert await store.spans.late_between(trace_id, 1, 3) == 0
