@@ -349,6 +349,23 @@ async def test_links_stay_in_their_virtual_host(trace: Trace) -> None:
     assert await trace.edges() == set()
 
 
+async def test_a_copy_of_what_was_handled_in_another_virtual_host_is_no_cause(trace: Trace) -> None:
+    """A shovel keeps the headers of what it moves."""
+    other = Trace(trace.store, (await trace.store.traces.create("other", "channel")).id)
+    await other.tell(ORDER, deliver(AUDIT, ORDER), deliver(BILLING, ORDER))
+    copy = msgspec.structs.replace(ORDER, channel=AUDIT)
+    await trace.tell(copy, BILL)
+    await trace.store.spans.add(SPANS)
+    assert (await trace.resolve())[Outcome.ambiguous] == 1
+    assert await trace.edges() == set()
+    # What the publisher was handed here, it has handled here.
+    later = publish(BILLING, "audit", "later")
+    await trace.tell(deliver(BILLING, copy), later)
+    await trace.store.spans.add([span("later", "handling")])
+    await trace.resolve()
+    assert len(await trace.edges()) == 1
+
+
 async def test_a_span_that_comes_again_changes_nothing(trace: Trace) -> None:
     await trace.tell(*STORY)
     assert await trace.store.spans.add([*SPANS, *SPANS]) == 3
