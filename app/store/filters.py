@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 import msgspec
-from sqlalchemy import ColumnElement, TableValuedAlias, and_, exists, or_, select
+from sqlalchemy import ColumnElement, TableValuedAlias, and_, exists, func, or_, select
 
 from app.store import regex, tables
 from app.store.engine import Dialect
 from app.store.events import MAX_ID
 from app.stored.filters import CONVERSATION, HEADER, EventFilter
+from app.tracker.fingerprint import BYTES
 from app.tracker.links.rules import MESSAGE_ID, search_key
 
 GREATEST_NUMBER = 2**31 - 1
@@ -70,11 +71,20 @@ def has_key(lookup: Lookup) -> ColumnElement[bool]:
     """Whether an event has a value."""
     indexed = has_row(lookup, tables.events.c.id)
     if lookup.by_publish:
-        indexed = or_(indexed, has_row(lookup, tables.events.c.cause_id))
+        by_publish = and_(is_as_published(), has_row(lookup, tables.events.c.cause_id))
+        indexed = or_(indexed, by_publish)
     if lookup.otherwise is None:
         return indexed
     before = tables.events.c.id < lookup.first
     return or_(and_(~before, indexed), and_(before, lookup.otherwise))
+
+
+def is_as_published() -> ColumnElement[bool]:
+    """Whether a delivery says what its publish has said.
+
+    What comes out of a stream may not, is read by itself, and has a mark of two halves.
+    """
+    return func.length(tables.events.c.fingerprint) == BYTES
 
 
 def has_row(lookup: Lookup, event_id: ColumnElement[int]) -> ColumnElement[bool]:

@@ -11,18 +11,21 @@ from app.store import rows, tables
 from app.store.engine import Dialect
 from app.stored.filters import HEADER
 from app.tracker.events import StampedEvent
+from app.tracker.fingerprint import BYTES
 from model.words import IS_FOUND_BY
 
 # What deliveries that stay were found by through their publishes, which go. Of conversations they
-# have rows of their own; a publish that was read by earlier rules may have had others.
+# have rows of their own; a publish that was read by earlier rules may have had others. Those from
+# streams, whose marks have two halves, may say something else, and have rows of their own, too.
 _BEQUEATH = text(
     "INSERT INTO keys (trace_id, event_id, key, roles)"
     " SELECT keys.trace_id, events.id, keys.key, :found_by"
     " FROM keys JOIN events ON events.cause_id = keys.event_id"
     " AND events.trace_id = keys.trace_id"
     " WHERE keys.trace_id = :trace AND keys.event_id < :before AND events.id >= :before"
-    " AND (keys.roles & :found_by) <> 0 ON CONFLICT DO NOTHING"
-).bindparams(found_by=IS_FOUND_BY)
+    " AND (keys.roles & :found_by) <> 0 AND length(events.fingerprint) = :half"
+    " ON CONFLICT DO NOTHING"
+).bindparams(found_by=IS_FOUND_BY, half=BYTES)
 
 
 async def add(

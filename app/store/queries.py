@@ -18,7 +18,15 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from app.store import keys, tables
 from app.store.engine import Dialect
 from app.store.events import by_id, by_ids, found_by_ids
-from app.store.filters import Lookup, conditions, has_key, has_row, lookups, within
+from app.store.filters import (
+    Lookup,
+    conditions,
+    has_key,
+    has_row,
+    is_as_published,
+    lookups,
+    within,
+)
 from app.store.subject import Subject, reads
 from app.store.times import ids_between
 from app.stored.filters import EventFilter
@@ -92,7 +100,8 @@ class _Scope(msgspec.Struct, frozen=True):
             .join_from(tables.keys, tables.events, is_its_delivery)
             .where(_in_traces(its.trace_id, numbers), its.key == leads.key)
             .where(*(bound(of_events.id) for bound in self.bounds))
-            .where(~has_row(leads, of_events.id), *self.conditions, *map(has_key, others))
+            .where(~has_row(leads, of_events.id), is_as_published())
+            .where(*self.conditions, *map(has_key, others))
         )
         return _Part(query, of_events.id)
 

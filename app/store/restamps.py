@@ -78,6 +78,16 @@ _WAYS_MOVED = text(
     " AND new.rule = edges.rule AND new.trace_id = :trace"
     " AND new.effect_id BETWEEN :first AND :last AND edges.effect_id BETWEEN :first AND :last"
 )
+# Links that spans told of since their effects were stamped anew: whether the new clocks have them
+# is to be looked at. What the new stamps have joined is put aside with its way.
+_LATE_SINCE = text(
+    "INSERT INTO late_edges (trace_id, effect_id, cause_id)"
+    " SELECT g.trace_id, g.effect_id, g.cause_id FROM edges AS g"
+    " WHERE g.trace_id = :trace AND g.effect_id BETWEEN :first AND :last AND g.rule = :spans"
+    " AND g.cause_id >= :stored AND NOT EXISTS (SELECT 1 FROM restamped_ways AS seen"
+    " WHERE seen.effect_id = g.effect_id AND seen.cause_id = g.cause_id AND seen.rule = g.rule"
+    " AND seen.trace_id = g.trace_id) ON CONFLICT DO NOTHING"
+).bindparams(spans=SPANS_RULE)
 
 
 class Restamps(Subject):
@@ -286,6 +296,9 @@ class Restamps(Subject):
                 {**span, "offset": new.offset, "trace": trace_id},
             )
             await connection.execute(_WAYS_MOVED, {**span, "trace": trace_id})
+            await connection.execute(
+                _LATE_SINCE, {**span, "trace": trace_id, "stored": standing.first_id}
+            )
             moved += done.rowcount
             if rules.links is not None:
                 edges += await _move_links(connection, trace_id, span, standing.first_id)

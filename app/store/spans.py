@@ -511,7 +511,7 @@ async def _outcome(
     causes: dict[int, bool] = {}
     outcome = None
     for context in walk.handled:
-        cause, is_own, why = await _cause(connection, row, carriers[context])
+        cause, is_own, why = await _cause(connection, row, context, carriers[context])
         outcome = outcome or why
         if cause is not None:
             causes[cause] = is_own
@@ -544,12 +544,13 @@ async def _handed(connection: AsyncConnection, row: _Row, messages: list[int]) -
 
 
 async def _cause(
-    connection: AsyncConnection, row: _Row, carriers: Sequence[Carrier]
+    connection: AsyncConnection, row: _Row, context: bytes, carriers: Sequence[Carrier]
 ) -> tuple[int | None, bool, Outcome | None]:
     """(the event that is meant, whether it is the participant's own delivery, why there is none).
 
     As `app.tracker.links.memory`: the newest delivery to the publisher itself, or to its place, or
-    else the publish.
+    else the publish. Where another virtual host has the message too, as where a shovel copied it,
+    only the publisher's own delivery tells that it was handled here.
     """
     before = [each for each in carriers if each.event_id < row.event_id]
     if not before:
@@ -561,7 +562,7 @@ async def _cause(
         own = [each.event_id for each in before if each.participant == row.participant]
         if own:
             return own[-1], True, None
-        if len(before) == 1:
+        if len(before) == 1 and not await _is_elsewhere(connection, row.trace_id, context):
             return before[0].event_id, False, None
         return None, False, Outcome.ambiguous
     if len(messages) > 1:
@@ -575,7 +576,19 @@ async def _cause(
         "before": row.event_id,
     }
     own_delivery, near = (await connection.execute(_NEAREST, asked)).one()
+    if own_delivery is None and await _is_elsewhere(connection, row.trace_id, context):
+        return None, False, Outcome.ambiguous
     return own_delivery or near or messages[0], own_delivery is not None, None
+
+
+async def _is_elsewhere(connection: AsyncConnection, trace_id: int, context: bytes) -> bool:
+    """Whether messages of other traces have a context."""
+    query = (
+        select(_contexts.event_id)
+        .where(_contexts.context == context, _contexts.trace_id != trace_id)
+        .limit(1)
+    )
+    return (await connection.execute(query)).first() is not None
 
 
 async def _still_there(

@@ -67,7 +67,9 @@ def fingerprint(record: Record) -> bytes:
     """Return the 16 bytes by which publish and deliver of one message agree.
 
     16 more follow for a delivery from a stream, by which it is known when it is read again; and for
-    a publish that comes out of a stream otherwise, by which its delivery knows it.
+    a publish that comes out of a stream otherwise, by which its delivery knows it. A client that
+    copies a place into what it publishes makes deliveries from any queue look as if from a stream:
+    such a publish has the second half of these.
     """
     key = record.routing_keys[0] if record.routing_keys else ""
     deaths = _deaths(record)
@@ -78,7 +80,9 @@ def fingerprint(record: Record) -> bytes:
     if type(record) is Publish:
         if changes(record):
             mark += _digest_in_stream(record.exchange, key, kept_of(record), record)
-    elif type(record) is Deliver and is_from_stream(record):
+        elif is_from_stream(record):  # read there, and published again with all its headers
+            mark += _reading(record, mark)
+    elif is_from_stream(record):
         mark += _reading(record, mark)
     return mark
 
@@ -179,9 +183,9 @@ def _digest_in_stream(exchange: str, key: str, left: dict[str, Any], record: Rec
     return _with_body(_encode((exchange, key, "stream", left)), record)
 
 
-def _reading(deliver: Deliver, mark: bytes) -> bytes:
+def _reading(record: Record, mark: bytes) -> bytes:
     """The digest of a message's place in its stream; with the message, as a stream may be new."""
-    offset = deliver.properties["headers"][OFFSET]
+    offset = record.properties["headers"][OFFSET]
     return blake2b(mark + _encode(offset), digest_size=BYTES).digest()
 
 

@@ -273,8 +273,13 @@ class Matcher:
 
     def _cause_of_reading(self, deliver: Deliver, mark: bytes) -> tuple[Match, Reference | None]:
         """The cause of a delivery from a stream: of the place that was read, or of its first."""
-        queue = deliver.queue
-        if cause := self._handed_over_before((queue, handover_of(mark))):
+        queue, place = deliver.queue, (deliver.queue, handover_of(mark))
+        # A place that the publish had itself: the queue is another, which hands it out once.
+        if not deliver.redelivered and place in self._in_streams:
+            return Match.routed, self._take_copy(place)
+        if cause := self._handed_over_before(place):
+            if deliver.redelivered:  # which no stream says
+                return Match.redelivered, cause
             # A stream shows deaths only of what died on the way there: it loses those that a client
             # copied (`app.tracker.streams`).
             dead = any(origins(deliver))

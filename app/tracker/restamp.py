@@ -18,6 +18,7 @@ from app.tracker.events import ParticipantState, Reference
 from app.tracker.identity import Places, Policy, way_between
 from app.tracker.links.linker import Linker
 from app.tracker.links.names import NO_NAMES, Edge, Names
+from app.tracker.links.rule import SPANS_RULE
 from app.tracker.links.rules import Rules
 from app.tracker.participants import Participant, Participants
 from app.tracker.quiet import Quiet
@@ -77,7 +78,7 @@ class NewStamp(msgspec.Struct, frozen=True):
     """An event's new stamp; participants are numbered from 1 until the end.
 
     ``names`` and ``edges`` are what its message says if it was read again, ``ways`` are those links
-    that stay and that it has now another `Way` for.
+    that stay and that it has now another `Way` for, and all that spans told of.
     """
 
     event_id: int
@@ -290,7 +291,9 @@ class Restamper:
             self._linker.note(names, participant, reference, record, event.cause)
         if event.type == EventType.published:
             participant.published += 1
-            ways = [Way(link.way) for link in links] + [edge.way for edge in edges]
+            # What spans tell of is no evidence of what messages name, here as in capture.
+            ways = [Way(link.way) for link in links if link.rule != SPANS_RULE]
+            ways += [edge.way for edge in edges]
             if ways:
                 participant.explain(ways)
             elif participant.reacts and not quiet:
@@ -340,13 +343,17 @@ class Restamper:
     def _changed(
         self, stored: tuple[StoredLink, ...], links: tuple[StoredLink, ...]
     ) -> tuple[StoredLink, ...]:
-        """The links that have another way than was stored; they are counted."""
-        pairs = zip(stored, links, strict=True) if links else ()
-        changed = [(before, now) for before, now in pairs if before.way != now.way]
-        for before, now in changed:
+        """The links that have another way than was stored, which are counted, and all of spans.
+
+        Of these more may come until the new stamps take their place: what is here, they have.
+        """
+        pairs = [*zip(stored, links, strict=True)] if links else ()
+        for before, now in pairs:
             self._more_known[now.rule] += (now.way == Way.known) - (before.way == Way.known)
             self._more_hidden[now.rule] += (now.way == Way.hidden) - (before.way == Way.hidden)
-        return tuple(now for _, now in changed)
+        return tuple(
+            now for before, now in pairs if before.way != now.way or now.rule == SPANS_RULE
+        )
 
     def _reference(self, event_id: int, known: Mapping[int, Reference]) -> Reference | None:
         return self._recent.get(event_id) or self._before.get(event_id) or known.get(event_id)

@@ -27,7 +27,7 @@ from base64 import b64decode
 from typing import Any, Final
 from urllib.parse import unquote
 
-from app.tracker.records import Deliver, Publish
+from app.tracker.records import Publish, Record
 
 OFFSET: Final = "x-stream-offset"
 # Headers that the broker adds, counts up or takes away on the way from publish to deliver.
@@ -75,9 +75,9 @@ _OF_MQTT = frozenset({"correlation_id", "expiration"})
 _SUSPECT = _OF_MQTT | {"cluster_id", "message_id"}
 
 
-def is_from_stream(deliver: Deliver) -> bool:
-    """Whether a delivery came out of a stream."""
-    headers = deliver.properties.get("headers")
+def is_from_stream(record: Record) -> bool:
+    """Whether a delivery came out of a stream; or a client has copied that it once did."""
+    headers = record.properties.get("headers")
     return isinstance(headers, dict) and OFFSET in headers
 
 

@@ -234,6 +234,41 @@ async def test_a_delivery_that_was_read_by_newer_rules_inherits_no_conversation(
     assert await _stored(store, "event_id", "key", "roles") == [(2, *said.message_id, 2)]
 
 
+async def test_what_a_stream_changed_is_found_by_what_it_says_alone(
+    store: Store, trace_id: int
+) -> None:
+    """A stream writes `urn:uuid:` ids in small letters, and drops arrays in headers."""
+    tracker = Tracker(Policy.channel, Bounds(), rules=Rules((), indexed=["seen"]))
+    capital, small = "urn:uuid:AB", "urn:uuid:ab"
+    published = {"message_id": capital, "headers": {"seen": ["x", "y"]}}
+    handed = {"message_id": small, "delivery_mode": 1, "headers": {"x-stream-offset": 0}}
+    events = []
+    for record in (
+        Publish(CHANNELS[0], "", ("q",), ("s", "q"), published, b""),
+        Deliver(CHANNELS[1], "", ("q",), "s", False, handed, b""),
+        Deliver(CHANNELS[1], "", ("q",), "q", False, published, b""),
+    ):
+        events += tracker.apply(record, BEGINNING + len(events) + 1)
+    assert [event.cause is not None for event in events] == [False, True, True]
+    await store.batches.append(trace_id, Batch(events, tracker.checkpoint(), b""))
+    seen = search_key("header.seen", "x")
+
+    async def said() -> list[int]:
+        return [event for event, key in await _stored(store, "event_id", "key") if key == seen]
+
+    assert await _found(store, message_id=capital) == [1, 3]
+    assert await _found(store, message_id=small) == [2]
+    assert await _found(store, message_id=capital, correlation_id="none") == []
+    assert await said() == [1, 3]
+    plan = await store.retention.plan(trace_id, keep_events=2)
+    assert plan is not None
+    tracker.forget_before(plan.before_id)
+    await store.retention.prune(plan, tracker.checkpoint())
+    assert await _found(store, message_id=capital) == [3]
+    assert await _found(store, message_id=small) == [2]
+    assert await said() == [3]
+
+
 VALUES = [
     ("text", "text"),
     (5, "5"),

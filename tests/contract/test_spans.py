@@ -211,6 +211,34 @@ async def test_restamping_puts_links_into_clocks(trace: Trace) -> None:
     assert await is_known()
 
 
+@pytest.mark.parametrize("coarse", [Policy.user, Policy.channel])
+async def test_a_link_found_while_a_restamp_is_under_way_is_in_the_clocks_or_said(
+    store: Store, trace_id: int, coarse: Policy
+) -> None:
+    """The old clocks may have it, and the new ones not."""
+    trace = Trace(store, trace_id, coarse)
+    elsewhere = msgspec.structs.replace(BILLING, connection="10.0.0.4:1 -> 10.0.0.9:5672")
+    await trace.tell(ORDER, deliver(BILLING, ORDER), publish(elsewhere, "audit", "billed"))
+    work = Restamping(
+        store.restamps, trace_id, Rules(Policy.host, ()), lambda said: None, assumed=9
+    )
+    await work.catch_up()
+    await store.spans.add(SPANS)
+    await trace.resolve()
+    assert trace.resolved.known == (coarse is Policy.user)
+    await work.finish()
+    await work.tidy()
+    assert len(await trace.edges()) == 1
+    assert await store.spans.late_between(trace_id, 1, 3) == 1
+    again = Restamping(
+        store.restamps, trace_id, Rules(Policy.host, ()), lambda said: None, assumed=9
+    )
+    await again.catch_up()
+    await again.finish()
+    assert await store.spans.late_between(trace_id, 1, 3) == 0
+    assert len(await trace.edges()) == 1
+
+
 async def test_the_newest_delivery_to_the_publisher_is_meant(trace: Trace) -> None:
     order = publish(SHOP, "billing audit", "sent")
     await trace.tell(
@@ -319,6 +347,23 @@ async def test_links_stay_in_their_virtual_host(trace: Trace) -> None:
     await trace.store.spans.add(SPANS)
     assert (await trace.resolve())[Outcome.unseen] == 1
     assert await trace.edges() == set()
+
+
+async def test_a_copy_of_what_was_handled_in_another_virtual_host_is_no_cause(trace: Trace) -> None:
+    """A shovel keeps the headers of what it moves."""
+    other = Trace(trace.store, (await trace.store.traces.create("other", "channel")).id)
+    await other.tell(ORDER, deliver(AUDIT, ORDER), deliver(BILLING, ORDER))
+    copy = msgspec.structs.replace(ORDER, channel=AUDIT)
+    await trace.tell(copy, BILL)
+    await trace.store.spans.add(SPANS)
+    assert (await trace.resolve())[Outcome.ambiguous] == 1
+    assert await trace.edges() == set()
+    # What the publisher was handed here, it has handled here.
+    later = publish(BILLING, "audit", "later")
+    await trace.tell(deliver(BILLING, copy), later)
+    await trace.store.spans.add([span("later", "handling")])
+    await trace.resolve()
+    assert len(await trace.edges()) == 1
 
 
 async def test_a_span_that_comes_again_changes_nothing(trace: Trace) -> None:

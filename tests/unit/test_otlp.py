@@ -19,7 +19,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as TheirSpan
 
 from app.api.otlp import as_json, as_protobuf
-from app.api.otlp.reading import JSON, PROTOBUF, form_of, spans_of, unpacked
+from app.api.otlp.reading import JSON, MOST_MEMBERS, PROTOBUF, form_of, spans_of, unpacked
 from app.errors import BadRequestError, TooLargeError, WrongTypeError
 from app.stored.spans import MOST_LINKS, Link, Refusal, Span, SpanKind, context_of
 
@@ -274,6 +274,15 @@ def test_many_small_parts_of_gzip_are_bounded_together() -> None:
     assert unpacked(parts, "GZIP ", 1_200) == b"x" * 600 + b"y" * 600
     with pytest.raises(TooLargeError):
         unpacked(parts, "gzip", 1_199)
+
+
+def test_a_body_of_countless_empty_gzips_is_refused_at_once() -> None:
+    """Each is a copy of all behind it: 4 MB of them took minutes."""
+    few = gzip.compress(b"x") * MOST_MEMBERS
+    assert unpacked(few, "gzip", 1_000) == b"x" * MOST_MEMBERS
+    with pytest.raises(TooLargeError, match="64 members"):
+        unpacked(gzip.compress(b"") * 200_000, "gzip", 1_000)
+    assert unpacked(b"", "gzip", 1_000) == b""
 
 
 @pytest.mark.parametrize("body", [b"no gzip", gzip.compress(b"abc" * 100)[:-9], zlib.compress(b"")])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import msgspec
 import pytest
 
 from app.tracker import Bounds, Channel, Deliver, Policy, Publish, Record, StampedEvent, Tracker
@@ -178,6 +179,28 @@ def test_a_message_is_known_again_beside_another_that_a_stream_makes_equal() -> 
     with_table, without = publish(AMQP, headers={"a": [1]}), publish(AMQP)
     events = stamped(with_table, read(0, **MODE), without, read(1, **MODE), read(0, "cid", **MODE))
     assert causes(events) == [(Match.routed, 0), (Match.routed, 2), (Match.routed, 0)]
+
+
+@pytest.mark.parametrize("headers", [{}, {"a": "b"}])
+def test_what_was_read_from_a_stream_and_published_again_with_its_place_is_no_reading(
+    headers: dict[str, Any],
+) -> None:
+    """A queue hands each copy out once, and flags it when it hands it out again."""
+    copied = {**headers, "x-stream-offset": 7}
+    sent = publish(headers=copied)
+    handed = read(7, headers=headers)
+    again = msgspec.structs.replace(handed, redelivered=True)
+    assert causes(stamped(sent, handed, again, sent, handed, sent, handed, again)) == [
+        (Match.routed, 0),
+        (Match.redelivered, 0),
+        (Match.routed, 3),
+        (Match.routed, 5),
+        (Match.redelivered, 5),
+    ]
+    # Into another stream it is read at a place there, by anybody.
+    assert causes(stamped(sent, sent, *(read(n, headers=headers) for n in (0, 1, 0, 1)))) == [
+        (Match.routed, place) for place in (0, 1, 0, 1)
+    ]
 
 
 def test_a_place_in_a_new_stream_of_the_same_name_is_another() -> None:
