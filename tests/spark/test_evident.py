@@ -196,7 +196,7 @@ def test_a_chain_says_what_caused_what_may_have_and_cannot_have(
 def test_a_link_that_no_clock_has_is_followed_all_the_same(relay: Exported, tmp_path: Path) -> None:
     """It was found after its effect had been stamped."""
     with closing(sqlite3.connect(tmp_path / "relay.db")) as connection, connection:
-        connection.execute("INSERT INTO edges VALUES (1, 6, 4, 'late', 0)")
+        connection.execute("INSERT INTO edges VALUES (1, 6, 4, 'late', 0, 0)")
     for via in EVIDENT:
         for first, last, relation in ((1, 6, "before"), (6, 1, "after")):
             summary = relay(first, last, via)
