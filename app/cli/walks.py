@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Annotated, Any
 
 import typer
@@ -40,58 +40,44 @@ Headers = Annotated[
 
 def add_to(app: typer.Typer) -> None:
     """Add the commands."""
-    app.command()(causes)
-    app.command()(effects)
+    app.command(
+        "causes",
+        help="What happened before an event, and may have led to it; the nearest first.",
+    )(_walking("causes", "before"))
+    app.command(
+        "effects",
+        help="What happened after an event, and it may have led to; the nearest first.",
+    )(_walking("effects", "after"))
 
 
-def causes(
-    event: EventId,
-    via: Via = "any",
-    limit: Limit = 100,
-    type_: Type = None,
-    exchange: Exchange = None,
-    queue: Queue = None,
-    participant: Participant = None,
-    since: Since = None,
-    until: Until = None,
-    q: Text = None,
-    header: Headers = None,
-    require_complete: RequireComplete = False,
-    require_sound: RequireSound = False,
-    json: Json = False,
-    url: Url = None,
-    user: User = None,
-) -> None:
-    """What happened before an event, and may have led to it; the nearest first."""
-    client = Client.from_environment(url, user)
-    asked = _asked(via, type_, exchange, queue, participant, since, until, q, header)
-    answers = _answers(client, f"/itc_db/events/{event}/causes", "before", limit, asked, json)
-    _show(answers, require_complete, require_sound, json)
+def _walking(where: str, cursor: str) -> Callable[..., None]:
+    """The command that walks one way from an event; ``cursor`` says where a page begins."""
 
+    def command(
+        event: EventId,
+        via: Via = "any",
+        limit: Limit = 100,
+        type_: Type = None,
+        exchange: Exchange = None,
+        queue: Queue = None,
+        participant: Participant = None,
+        since: Since = None,
+        until: Until = None,
+        q: Text = None,
+        header: Headers = None,
+        require_complete: RequireComplete = False,
+        require_sound: RequireSound = False,
+        json: Json = False,
+        url: Url = None,
+        user: User = None,
+    ) -> None:
+        client = Client.from_environment(url, user)
+        asked = _asked(via, type_, exchange, queue, participant, since, until, q, header)
+        path = f"/itc_db/events/{event}/{where}"
+        answers = _answers(client, path, cursor, limit, asked, json)
+        _show(answers, require_complete, require_sound, json)
 
-def effects(
-    event: EventId,
-    via: Via = "any",
-    limit: Limit = 100,
-    type_: Type = None,
-    exchange: Exchange = None,
-    queue: Queue = None,
-    participant: Participant = None,
-    since: Since = None,
-    until: Until = None,
-    q: Text = None,
-    header: Headers = None,
-    require_complete: RequireComplete = False,
-    require_sound: RequireSound = False,
-    json: Json = False,
-    url: Url = None,
-    user: User = None,
-) -> None:
-    """What happened after an event, and it may have led to; the nearest first."""
-    client = Client.from_environment(url, user)
-    asked = _asked(via, type_, exchange, queue, participant, since, until, q, header)
-    answers = _answers(client, f"/itc_db/events/{event}/effects", "after", limit, asked, json)
-    _show(answers, require_complete, require_sound, json)
+    return command
 
 
 def _asked(

@@ -10,11 +10,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import ConflictError, NotFoundError
 from app.store import tables
+from app.store.chunks import chunks
 from app.store.subject import Subject, reads, writes
 from app.tracker.identity import Identity, Policy
 
 MOST = 1_000  # of one trace
-CHUNK = 500  # keys in one query: both databases bound a query's parameters
 
 _SHOWING = tuple(policy for policy in Policy if policy.shows_names)
 
@@ -141,9 +141,9 @@ async def with_aliases(
         return
     keys = [each["key"] for each in participants]
     known: dict[str, str] = {}
-    for start in range(0, len(keys), CHUNK):
+    for some in chunks(keys):
         query = select(_given.key, _given.alias).where(
-            _given.trace_id == trace_id, _given.key.in_(keys[start : start + CHUNK])
+            _given.trace_id == trace_id, _given.key.in_(some)
         )
         known.update((key, alias) for key, alias in await connection.execute(query))
     for each in participants:

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from typing import TypeVar
+from collections.abc import Collection, Sequence
 
 import msgspec
 from sqlalchemy import Executable, and_, bindparam, delete, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store import tables
+from app.store.chunks import chunks
 from app.store.subject import Subject, reads, writes
 from app.stored.connections import BrokerConnection, ClosedConnection, NewConnection
 
-T = TypeVar("T")
-
-# SQLite takes at most 32,766 parameters in a statement.
-CHUNK = 500
 # The management API's list is up to 5 s old, and nodes' clocks differ.
 LIST_AGE = 10_000_000  # µs
 
@@ -61,7 +57,7 @@ class Connections(Subject):
         there = {(each.node, each.name, each.opened_at) for each in present}
         found = (await connection.execute(query)).all()
         gone = [row.id for row in found if (row.node, row.name, row.opened_at) not in there]
-        for ids in _chunks(gone):
+        for ids in chunks(gone):
             await connection.execute(
                 update(tables.connections).where(_table.id.in_(ids)).values(closed_at=now)
             )
@@ -75,7 +71,7 @@ class Connections(Subject):
             _later.c.name == _table.name, _later.c.opened_at > _table.opened_at
         )
         found: dict[str, BrokerConnection] = {}
-        for some in _chunks(sorted(set(names))):
+        for some in chunks(sorted(set(names))):
             query = (
                 select(*_COLUMNS).where(_table.name.in_(some), ~newer.exists()).order_by(_table.id)
             )
@@ -89,7 +85,7 @@ class Connections(Subject):
     ) -> list[BrokerConnection]:
         """The connections of these names that were open at a time (µs) or later."""
         found: list[BrokerConnection] = []
-        for some in _chunks(sorted(set(names))):
+        for some in chunks(sorted(set(names))):
             query = select(*_COLUMNS).where(
                 _table.name.in_(some), or_(_table.closed_at.is_(None), _table.closed_at >= since)
             )
@@ -152,7 +148,7 @@ class Connections(Subject):
         await connection.execute(
             noted, [msgspec.structs.asdict(each) for each in distinct.values()]
         )
-        for names in _chunks(sorted({each.name for each in distinct.values()})):
+        for names in chunks(sorted({each.name for each in distinct.values()})):
             await connection.execute(_succeeded(names))
 
 
@@ -195,8 +191,3 @@ async def _close(connection: AsyncConnection, closed: Sequence[ClosedConnection]
             for one in closed
         ],
     )
-
-
-def _chunks(values: Sequence[T]) -> Iterator[Sequence[T]]:
-    for start in range(0, len(values), CHUNK):
-        yield values[start : start + CHUNK]

@@ -8,6 +8,7 @@ from sqlalchemy import select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store import tables
+from app.store.chunks import chunks
 from app.store.events import MAX_ID
 from app.store.subject import Subject, reads
 from app.stored.hidden import HiddenLink, HiddenWay, HiddenWays, Who
@@ -15,8 +16,6 @@ from model.words import EventType, LinkKind, Way
 
 # How many messages the ways of a trace are counted over, the newest.
 MOST = 1_000
-# How many participants one query looks up: both databases bound a query's parameters.
-CHUNK = 500
 
 # An effect may name several causes: a page never ends between these.
 _NEWEST = text(
@@ -89,10 +88,8 @@ async def _names(
 ) -> dict[int, str]:
     its, wanted = tables.participants.c, sorted(numbers)
     found: dict[int, str] = {}
-    for start in range(0, len(wanted), CHUNK):
-        query = select(its.number, its.name).where(
-            its.trace_id == trace_id, its.number.in_(wanted[start : start + CHUNK])
-        )
+    for some in chunks(wanted):
+        query = select(its.number, its.name).where(its.trace_id == trace_id, its.number.in_(some))
         found |= {row.number: row.name for row in await connection.execute(query)}
     return found
 

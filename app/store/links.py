@@ -6,18 +6,18 @@ All of it is looked up by index, for a walk that goes from the nearest event on.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Literal, TypeAlias
 
 from sqlalchemy import bindparam, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store import tables
+from app.store.chunks import chunks
 from app.stored.causality import Path, Step
 from model.words import IS_CONVERSATION, EventType, LinkKind
 
-# How many ids one query looks up, how many events of a conversation it reads.
-CHUNK = 500
+# How many events of a conversation one query reads.
 PAGE = 64
 # A search for a way from one event to another looks at so many events, and so many steps far.
 MOST_ON_WAY = 10_000
@@ -96,7 +96,7 @@ class Evident:
         return found
 
 
-async def _steps_to(connection: AsyncConnection, ids: list[int], first: int) -> list[Step]:
+async def _steps_to(connection: AsyncConnection, ids: Sequence[int], first: int) -> list[Step]:
     """What leads to these events."""
     rows = await connection.execute(_CAUSES, {"ids": ids, "first": first})
     return [
@@ -193,7 +193,7 @@ async def path(connection: AsyncConnection, a: int, b: int) -> Path:
     level, seen = [b], 1
     for _ in range(MOST_STEPS):
         found: list[Step] = []
-        for ids in _chunks(level):
+        for ids in chunks(level):
             found += await _steps_to(connection, ids, a)
         found.sort(key=lambda step: (step.cause, step.effect, step.how, step.rule or ""))
         level = []
@@ -216,7 +216,3 @@ def _way(towards: dict[int, Step], a: int, b: int) -> Iterator[Step]:
     while at != b:
         yield towards[at]
         at = towards[at].effect
-
-
-def _chunks(ids: Sequence[int]) -> Iterable[list[int]]:
-    return ([*ids[first : first + CHUNK]] for first in range(0, len(ids), CHUNK))

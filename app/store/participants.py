@@ -18,14 +18,12 @@ from sqlalchemy import (
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store import tables
+from app.store.chunks import chunks
 from app.store.subject import Subject, reads
 from app.stored.participants import Participant, ParticipantChannel, VectorEntry
 from app.tracker.identity import named
 from model.event import Event
 from model.sound import Evidence
-
-# How many participants one query looks up: both databases bound a query's parameters.
-CHUNK = 500
 
 SEVERAL = (
     "{} processes act here, at once or one after the other, and nothing tells them apart: "
@@ -49,12 +47,12 @@ class Participants(Subject):
         """
         heights = await _heights(connection, event)
         found = []
-        for start in range(0, len(heights), CHUNK):
+        for some in chunks(heights):
             # A table to join with, so that each is one look-up: given a list of pairs, SQLite reads
             # all of a participant's events.
             known = (
                 values(column("number", Integer), column("height", BigInteger), literal_binds=True)
-                .data(heights[start : start + CHUNK])
+                .data(some)
                 .cte("known")
             )
             query = (
@@ -133,12 +131,12 @@ async def _channels(
 ) -> defaultdict[int, list[ParticipantChannel]]:
     found: defaultdict[int, list[ParticipantChannel]] = defaultdict(list)
     fields = [tables.channels.c[name] for name in ParticipantChannel.__struct_fields__]
-    for start in range(0, len(numbers), CHUNK):
+    for some in chunks(numbers):
         query = (
             select(tables.channels.c.participant, *fields)
             .where(
                 tables.channels.c.trace_id == trace_id,
-                tables.channels.c.participant.in_(numbers[start : start + CHUNK]),
+                tables.channels.c.participant.in_(some),
             )
             .order_by(tables.channels.c.number)
         )
@@ -155,7 +153,7 @@ async def _programs(
     who, acts, known = tables.participants.c, tables.channels.c, tables.connections.c
     its_own = and_(acts.trace_id == who.trace_id, acts.participant == who.number)
     behind = and_(known.name == acts.connection, known.node == acts.node, known.user == acts.user)
-    for start in range(0, len(numbers), CHUNK):
+    for some in chunks(numbers):
         query = (
             select(
                 *(who.number, who.key, who.user, who.place, who.client, known.process),
@@ -165,7 +163,7 @@ async def _programs(
             .join(tables.connections, behind)
             .where(
                 who.trace_id == trace_id,
-                who.number.in_(numbers[start : start + CHUNK]),
+                who.number.in_(some),
                 known.process.is_not(None),
             )
             .distinct()

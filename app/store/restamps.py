@@ -19,6 +19,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from app.errors import ConflictError
 from app.store import link_rules, tables
 from app.store.aliases import with_aliases
+from app.store.chunks import chunks
 from app.store.leases import lock_trace
 from app.store.retention import note_first_events
 from app.store.rows import Row, roles_of
@@ -37,8 +38,6 @@ from app.tracker.restamp import (
     StoredMessage,
 )
 
-# How many names or ids one query looks up: both databases bound a query's parameters.
-CHUNK = 500
 # How many ids one statement goes through: PostgreSQL's have to end within a minute.
 SPAN = 50_000
 
@@ -192,10 +191,10 @@ class Restamps(Subject):
         """The known connections of each of these names, the oldest first."""
         found: dict[str, list[Incarnation]] = {name: [] for name in names}
         its, wanted = tables.connections.c, sorted(names)
-        for start in range(0, len(wanted), CHUNK):
+        for some in chunks(wanted):
             query = (
                 select(its.name, its.opened_at, its.user, its.client)
-                .where(its.name.in_(wanted[start : start + CHUNK]))
+                .where(its.name.in_(some))
                 .order_by(its.opened_at, its.id)
             )
             for name, *values in await connection.execute(query):
@@ -208,9 +207,9 @@ class Restamps(Subject):
     ) -> dict[int, Reference]:
         """The new clocks of those of these events that have one."""
         found: dict[int, Reference] = {}
-        for start in range(0, len(ids), CHUNK):
+        for some in chunks(ids):
             query = select(_new.event_id, _new.clock, _new.lamport).where(
-                _new.event_id.in_(ids[start : start + CHUNK]), _new.trace_id == trace_id
+                _new.event_id.in_(some), _new.trace_id == trace_id
             )
             for event_id, clock, lamport in await connection.execute(query):
                 found[event_id] = Reference(None, clock, lamport, event_id)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from app.store import Store
-from app.store.connections import CHUNK, LIST_AGE
+from app.store.chunks import CHUNK
+from app.store.connections import LIST_AGE
 from app.stored.connections import BrokerConnection, ClosedConnection, NewConnection
 
 NODE = "rabbit@one"

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import sys
 from typing import Any
 
 import pytest
@@ -21,6 +19,7 @@ from app.tracker.events import StampedEvent
 from app.tracker.links import BUILT_IN, Origin, Rule, TraceRule, of_all
 from app.tracker.links.rules import MOST_RULES
 from model.words import IS_FOUND_BY
+from tests.contract.killing import kill_restamp
 from tests.contract.naming import BOTH, BY_BODY, BY_HEADER, NamingHistory, rules_of
 
 
@@ -318,22 +317,7 @@ async def test_a_kill_while_messages_are_read_again_leaves_the_old_or_the_new(
     for _ in range(4):
         await store.batches.append(trace_id, history.batch(25))
     before = await links(store, trace_id)
-    child = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "tests.contract.killed_restamp",
-        str(trace_id),
-        moment,
-        "links",
-        env={**os.environ, "ITC_DATABASE_URL": database_url},
-        stdout=asyncio.subprocess.PIPE,
-    )
-    assert child.stdout is not None
-    try:
-        assert await child.stdout.readline() == moment.encode() + b"\n"
-    finally:
-        child.kill()
-        await child.wait()
+    await kill_restamp(database_url, trace_id, moment, "links")
 
     after = await links(store, trace_id)
     if moment == "swapped":

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
-import sys
-
 import pytest
 
 from app.errors import CheckpointError, ConflictError
@@ -21,6 +17,7 @@ from app.tracker.events import StampedEvent
 from model.event import Event
 from model.jobs import Progress
 from tests.contract.history import History
+from tests.contract.killing import kill_restamp
 
 QUIET = ("queue:audit",)
 CLIENTS = {0: "orders", 1: "orders", 2: "billing"}  # by the port's last digit
@@ -262,21 +259,7 @@ async def test_a_kill_leaves_the_old_or_the_new(
     before = await all_events(store)
     people = await store.participants.list(trace_id)
 
-    child = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "tests.contract.killed_restamp",
-        str(trace_id),
-        moment,
-        env={**os.environ, "ITC_DATABASE_URL": database_url},
-        stdout=asyncio.subprocess.PIPE,
-    )
-    assert child.stdout is not None
-    try:
-        assert await child.stdout.readline() == moment.encode() + b"\n"
-    finally:
-        child.kill()
-        await child.wait()
+    await kill_restamp(database_url, trace_id, moment)
 
     if moment == "swapped":
         assert_relations(await all_events(store), told_by(Policy.user, history.events))

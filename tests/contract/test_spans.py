@@ -394,7 +394,7 @@ async def test_a_span_that_comes_while_others_are_looked_at_is_not_missed(
 ) -> None:
     await trace.tell(*STORY)
     await trace.store.spans.add([SPANS[2]])
-    find = spans._find
+    find = spans.find
     missing = [SPANS[1]]
 
     async def slow(connection, rows):  # type: ignore[no-untyped-def]
@@ -406,7 +406,7 @@ async def test_a_span_that_comes_while_others_are_looked_at_is_not_missed(
             await trace.store.spans._note_seen([late.context])
         return found
 
-    monkeypatch.setattr(spans, "_find", slow)
+    monkeypatch.setattr(spans, "find", slow)
     await trace.resolve()
     assert await trace.edges() == {(2, 3)}
 

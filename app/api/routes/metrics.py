@@ -263,16 +263,9 @@ def _by_type(statuses: Sequence[TraceStatus]) -> Metric:
 
 
 def _links(statuses: Sequence[TraceStatus]) -> Metric:
-    family = CounterMetricFamily(
-        "itc_causes_named",
-        "Causes that messages named, and whether they were found.",
-        labels=["vhost", "rule", "outcome"],
-    )
-    for status in statuses:
-        for rule, count in status.links.items():
-            for outcome in ("found", "unseen", "forgotten", "ambiguous", "early"):
-                family.add_metric([status.vhost, rule, outcome], getattr(count, outcome))
-    return family
+    text = "Causes that messages named, and whether they were found."
+    outcomes = ("found", "unseen", "forgotten", "ambiguous", "early")
+    return _by_rule("itc_causes_named", text, "outcome", outcomes, statuses)
 
 
 def _spans(parts: Services) -> Iterable[Metric]:
@@ -308,15 +301,19 @@ def _spans(parts: Services) -> Iterable[Metric]:
 
 
 def _ways(statuses: Sequence[TraceStatus]) -> Metric:
-    family = CounterMetricFamily(
-        "itc_causes_found",
-        "Causes that were found, and whether the policy had them in their publisher's past.",
-        labels=["vhost", "rule", "way"],
-    )
+    text = "Causes that were found, and whether the policy had them in their publisher's past."
+    return _by_rule("itc_causes_found", text, "way", ("known", "missed", "hidden"), statuses)
+
+
+def _by_rule(
+    name: str, text: str, label: str, counts: Sequence[str], statuses: Sequence[TraceStatus]
+) -> Metric:
+    """Some counts of each rule of links, told apart by a label."""
+    family = CounterMetricFamily(name, text, labels=["vhost", "rule", label])
     for status in statuses:
         for rule, count in status.links.items():
-            for way in ("known", "missed", "hidden"):
-                family.add_metric([status.vhost, rule, way], getattr(count, way))
+            for each in counts:
+                family.add_metric([status.vhost, rule, each], getattr(count, each))
     return family
 
 
