@@ -24,13 +24,14 @@ test: ## run everything: check, then all tests, from quick to slow
 	HYPOTHESIS_PROFILE=thorough $(python) -m pytest -n $(AT_ONCE) --dist loadfile \
 	    --no-loadscope-reorder $(PYTEST_FLAGS)
 
-check: ## lint, format and types; container files
+check: ## lint, format and types; container files and manifests
 	@tools/install test
 	.venv/bin/ruff check
 	.venv/bin/ruff format --check
 	.venv/bin/mypy
 	.venv/bin/hadolint Dockerfile
 	.venv/bin/check-jsonschema --builtin-schema vendor.compose-spec compose.yaml
+	.venv/bin/kubernetes-validate --strict --quiet deploy/kubernetes/*/rabbitmq-itc.yaml
 
 format: ## put the code into the shape that check wants
 	@tools/install test

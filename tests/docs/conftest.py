@@ -15,6 +15,8 @@ from urllib.parse import quote
 import httpx
 import pytest
 
+from app.main import create_app
+from app.settings import load_settings
 from tests.docs.documents import CHECKOUT
 from tools.demo.pipeline import Pipeline
 from tools.servers import Broker, Child, free_port, wait_until, without_settings
@@ -98,6 +100,13 @@ def documented_permissions() -> dict[str, str]:
     command = re.search(r"set_permissions .* itc '(.*)' '(.*)' '(.*)'", OPERATIONS.read_text())
     assert command, "docs/operations.md does not say which permissions are needed"
     return dict(zip(("configure", "write", "read"), command.groups(), strict=True))
+
+
+@pytest.fixture(scope="module")
+def routes(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Every path of the service's own description, parameters in braces."""
+    settings = load_settings(data_dir=tmp_path_factory.mktemp("data"), auth="none")
+    return [str(path) for path in create_app(settings).openapi()["paths"]]
 
 
 @pytest.fixture(scope="session")

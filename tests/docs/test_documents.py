@@ -14,8 +14,7 @@ import pytest
 import typer
 
 from app.cli import app as command_line
-from app.main import create_app
-from app.settings import load_settings, unknown_variables
+from app.settings import unknown_variables
 from tests.docs.documents import CHECKOUT, DOCUMENTS, anchors, blocks, code, links, name_of
 
 _COMMAND = re.compile(
@@ -66,13 +65,6 @@ def _paths(text: str) -> Iterator[str]:
     for found in re.findall(r"(?<![\w.])/itc_db[^\s`\"')\]|?;,]*", text):
         if "…" not in found and "$" not in found and "<" not in found:
             yield found
-
-
-@pytest.fixture(scope="module")
-def routes(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """Every path of the service's own description, parameters in braces."""
-    settings = load_settings(data_dir=tmp_path_factory.mktemp("data"), auth="none")
-    return [str(path) for path in create_app(settings).openapi()["paths"]]
 
 
 def _is_served(path: str, routes: list[str]) -> bool:
