@@ -1,4 +1,4 @@
-"""The manifests under deploy/kubernetes: what schemas cannot say of them. `make check` has those."""
+"""The manifests under deploy/kubernetes: what no schema says of them. `make check` has those."""
 
 from __future__ import annotations
 
