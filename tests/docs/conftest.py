@@ -53,10 +53,11 @@ class Installation:
     def with_orders(self, vhost: str, run_name: str, **wish: object) -> None:
         """Trace a virtual host, as wished, and have the demo's orders run through it."""
         self.traced(vhost, **wish)
-        asyncio.run(_orders(self.broker.amqp_url(vhost), run_name))
+        path = trace_path(vhost)
         with self.http as http:
-            path = trace_path(vhost)
-            wait_until(lambda: http.get(path).json()["events"] >= EVENTS, 60, "the last event")
+            last = http.get(path).json()["events"] + EVENTS
+            asyncio.run(_orders(self.broker.amqp_url(vhost), run_name))
+            wait_until(lambda: http.get(path).json()["events"] >= last, 60, "the last event")
 
     def run(self, script: str, folder: Path, vhost: str) -> subprocess.CompletedProcess[str]:
         """Run a document's script against this service and that virtual host instead of its own."""
