@@ -15,11 +15,22 @@ import typer
 
 from app.cli import app as command_line
 from app.settings import unknown_variables
-from tests.docs.documents import CHECKOUT, DOCUMENTS, anchors, blocks, code, links, name_of
+from tests.docs.documents import (
+    CHECKOUT,
+    DOCUMENTS,
+    anchors,
+    blocks,
+    code,
+    links,
+    name_of,
+    prose,
+)
 
 _COMMAND = re.compile(
     r"(?:^ *|\$\(|[|&!] |bin/|exec |until |if )rabbitmq-itc ([^\n|;)&>#]*)", re.MULTILINE
 )
+
+LONG = 100  # lines
 
 every_document = pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
 
@@ -46,6 +57,18 @@ def test_links_lead_somewhere(document: Path) -> None:
         if not target.exists() or (parts.fragment and parts.fragment not in anchors(target)):
             dead.append(link)
     assert not dead
+
+
+@every_document
+def test_a_long_document_begins_with_its_contents(document: Path) -> None:
+    headings = re.findall(r"^## (.+)$", prose(document), re.MULTILINE)
+    if document.name == "CHANGELOG.md" or len(document.read_text().splitlines()) <= LONG:
+        return
+    before_all, _, _ = prose(document).partition("\n## ")
+    _, named, listed = before_all.partition("\nContents:")
+    assert named, f"{name_of(document)} has {len(headings)} headings, and no line of contents"
+    words = re.findall(r"\[([^]]+)\]\(#[^)]+\)", listed)
+    assert words == [heading.replace("`", "") for heading in headings]
 
 
 @every_document
