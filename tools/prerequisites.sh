@@ -69,7 +69,7 @@ check_disk() {
 # apt_downloads PACKAGE...: how much, in brackets, as apt says it; nothing if it does not.
 apt_downloads() {
     LC_ALL=C apt-get install --assume-no --no-install-recommends -o Debug::NoLocking=1 "$@" \
-        2>/dev/null | sed -n 's/^Need to get \([^/]*\/\)\?\(.*\) of archives\.$/ (\2)/p' || true
+        2>/dev/null | sed -n 's/^Need to get \([0-9.,]* [kMG]\?B\).* of archives\.$/ (\1)/p' || true
 }
 
 # The package index answers, or pip says within seconds why not: it is asked for one small file.

@@ -225,3 +225,55 @@ def test_nothing_stays_in_the_temporary_folder_when_it_is_ended(
     (machine.folder / "checkout" / ".venv" / "bin" / "python").unlink()
     assert machine.install().returncode == 0
     assert not (machine.folder / "checkout" / "var" / "install-tmp").exists()
+
+
+# Says the sizes of what it would install, and then does it where the policy forbids services.
+APT_GET = """
+case "$*" in
+    *--assume-no*) echo "Need to get 91.4 MB/117 MB of archives."; exit 1 ;;
+    *" install "*)
+        [ -e "$POLICY_RC_D" ] || exit 9
+        echo "Unpacking openjdk-17-jre-headless"
+        {install} ;;
+esac
+"""
+NEW_JAVA = """printf '%s\\n' '#!/bin/sh' 'echo version \\"17\\" >&2' >"{java}" """
+
+
+@pytest.fixture
+def without_java(machine: Machine) -> Machine:
+    machine.has("id", "echo 0")
+    machine.has("java", "exit 1")
+    machine.has("apt-cache", "echo 'openjdk:'; echo '  Candidate: 17.0.1'")
+    return machine
+
+
+def test_debian_s_packages_come_with_their_size_and_start_nothing(without_java: Machine) -> None:
+    new_java = NEW_JAVA.format(java=without_java.folder / "bin" / "java")
+    without_java.has("apt-get", APT_GET.format(install=new_java))
+    done = without_java.install()
+    assert done.returncode == 0, done.stderr
+    assert "installing with apt: openjdk-17-jre-headless (91.4 MB)\n" in done.stdout
+    assert "550 MB of Python packages and up to 95 MB of Debian's" in done.stdout
+    assert not (without_java.folder / "policy-rc.d").exists()
+
+
+def test_an_apt_that_fails_leaves_no_policy_behind(without_java: Machine) -> None:
+    without_java.has("apt-get", APT_GET.format(install="echo 'no such file'; exit 100"))
+    done = without_java.install()
+    assert done.returncode == 1
+    assert "| no such file" in done.stderr
+    assert "apt-get install openjdk-17-jre-headless failed" in done.stderr
+    assert not (without_java.folder / "policy-rc.d").exists()
+    assert list(without_java.temporary.iterdir()) == []
+
+
+def test_one_who_ends_apt_leaves_no_policy_behind(without_java: Machine) -> None:
+    started = without_java.folder / "started"
+    without_java.has("apt-get", APT_GET.format(install=f"touch {started}; exec sleep 300"))
+    process = without_java.start()
+    wait_until(started.exists, 60, "apt at work")
+    os.killpg(process.pid, signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode in (130, -signal.SIGINT)
+    assert not (without_java.folder / "policy-rc.d").exists()
