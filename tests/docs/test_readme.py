@@ -95,3 +95,12 @@ def test_pictures_are_small_and_of_one_size() -> None:
 def test_the_comparison_says_when_to_use_what_instead(tool: str) -> None:
     _, section = COMPARISON.read_text().split("## Use that instead when …")
     assert re.search(rf"^- \*\*`?{tool}`?\*\*: ", section, re.MULTILINE)
+
+
+def test_the_versions_that_all_tests_run_on_are_the_image_s() -> None:
+    image = (CHECKOUT / "Dockerfile").read_text()
+    [python] = {*re.findall(r"^FROM python:(\d+\.\d+)-", image, re.MULTILINE)}
+    [java] = re.findall(r"openjdk-(\d+)-jre", image)
+    readme = README.read_text()
+    assert re.search(rf"^\| Python \| {python} \|", readme, re.MULTILINE)
+    assert re.search(rf"^\| Java, for chains \| {java} \|", readme, re.MULTILINE)
