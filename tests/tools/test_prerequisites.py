@@ -233,6 +233,7 @@ case "$*" in
     *--assume-no*) echo "Need to get 91.4 MB/117 MB of archives."; exit 1 ;;
     *" install "*)
         [ -e "$POLICY_RC_D" ] || exit 9
+        case "$JAVA_TOOL_OPTIONS" in *-UsePerfData*) ;; *) mkdir "$TMPDIR/hsperfdata" ;; esac
         echo "Unpacking openjdk-17-jre-headless"
         {install} ;;
 esac
@@ -255,6 +256,7 @@ def test_debian_s_packages_come_with_their_size_and_start_nothing(without_java: 
     assert done.returncode == 0, done.stderr
     assert "installing with apt: openjdk-17-jre-headless (91.4 MB)\n" in done.stdout
     assert "550 MB of Python packages and up to 95 MB of Debian's" in done.stdout
+    assert list(without_java.temporary.iterdir()) == []
     assert not (without_java.folder / "policy-rc.d").exists()
 
 
