@@ -5,7 +5,7 @@ python := .venv/bin/python
 .DEFAULT_GOAL := help
 # Demo, tests and drills start programs of ours by the hundred: none of them compiles it all anew.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help demo test check format bench soak faults examine test-rabbitmq4 lock clean
+.PHONY: help demo test check format bench soak faults examine test-rabbitmq4 screenshots lock clean
 
 help: ## say what there is
 	@sed -n 's/^\([a-z0-9-]*\):.* ## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 24
@@ -24,20 +24,21 @@ test: ## run everything: check, then all tests, from quick to slow
 	HYPOTHESIS_PROFILE=thorough $(python) -m pytest -n $(AT_ONCE) --dist loadfile \
 	    --no-loadscope-reorder $(PYTEST_FLAGS)
 
-check: ## lint, format and types; container files
+check: ## lint, format and types; container files and manifests
 	@tools/install test
 	.venv/bin/ruff check
 	.venv/bin/ruff format --check
 	.venv/bin/mypy
 	.venv/bin/hadolint Dockerfile
 	.venv/bin/check-jsonschema --builtin-schema vendor.compose-spec compose.yaml
+	.venv/bin/kubernetes-validate --strict --quiet deploy/kubernetes/*/rabbitmq-itc.yaml
 
 format: ## put the code into the shape that check wants
 	@tools/install test
 	.venv/bin/ruff format
 	.venv/bin/ruff check --fix
 
-bench: ## measure: the figures in README come from here
+bench: ## measure: the figures in docs/measurements.md come from here
 	@tools/install test
 	$(python) -m bench
 
@@ -59,6 +60,10 @@ examine: ## thousands of requests from the OpenAPI document to a whole service
 test-rabbitmq4: ## the integration tests against a newer RabbitMQ
 	@tools/install test
 	tools/rabbitmq4 $(python) -m pytest tests/integration
+
+screenshots: ## take the documents' pictures of the dashboard anew, from a demo of its own
+	@tools/install test
+	$(python) -m tests.web.screenshots
 
 lock: ## write the hashes of all packages anew, after a change of versions
 	@tools/lock
