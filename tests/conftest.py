@@ -7,11 +7,14 @@ where one cannot be started the tests that need it fail and say why.
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import pytest
+
+from tests.disks import in_memory
 
 if TYPE_CHECKING:  # where they are needed below: the unit tests are done before they are imported
     from tools.servers import Broker, PostgresServer
@@ -21,6 +24,13 @@ if TYPE_CHECKING:  # where they are needed below: the unit tests are done before
 ORDER = ("unit", "contract", "tools", "api", "spark", "integration", "clients", "docs", "web")
 
 Server = TypeVar("Server", "Broker", "PostgresServer")
+
+pytest_plugins = ("tests.sampling",)
+
+# Before anybody asks where temporary files go: hundreds of databases are made and removed here, and
+# where each commit waits for a disk, and each file's end too, that takes longer than the tests.
+if "TMPDIR" not in os.environ and (disk := in_memory()):
+    os.environ["TMPDIR"] = tempfile.tempdir = str(disk)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
