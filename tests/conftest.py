@@ -6,6 +6,7 @@ where one cannot be started the tests that need it fail and say why.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import tempfile
 from collections.abc import Iterator
@@ -61,6 +62,16 @@ def rabbit() -> Iterator[Broker]:
     from tools.servers import Broker, RabbitNode
 
     yield from _running(Broker.from_environment(os.environ) or RabbitNode())
+
+
+@pytest.fixture(scope="session")
+def migrated_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A SQLite file with empty tables, to be copied."""
+    from app.store import migrate
+
+    path = tmp_path_factory.mktemp("template") / "itc.db"
+    asyncio.run(migrate(f"sqlite:///{path}"))
+    return path
 
 
 @pytest.fixture

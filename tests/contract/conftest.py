@@ -18,14 +18,6 @@ DATABASES = ("sqlite", "postgresql")
 
 
 @pytest.fixture(scope="session")
-def migrated_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A SQLite file with empty tables, to be copied."""
-    path = tmp_path_factory.mktemp("template") / "itc.db"
-    asyncio.run(migrate(f"sqlite:///{path}"))
-    return path
-
-
-@pytest.fixture(scope="session")
 def migrated_database(request: pytest.FixtureRequest) -> Iterator[str]:
     """The address of a PostgreSQL database with empty tables, to be copied."""
     server = request.getfixturevalue("postgres")
