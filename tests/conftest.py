@@ -22,7 +22,18 @@ if TYPE_CHECKING:  # where they are needed below: the unit tests are done before
 
 # From quick to slow, so that what is wrong shows as early as it can. The browser's come last also
 # because Playwright keeps an event loop in its process, in which no other test could run one.
-ORDER = ("unit", "contract", "tools", "api", "spark", "integration", "clients", "docs", "web")
+ORDER = (
+    "unit",
+    "properties",
+    "contract",
+    "tools",
+    "api",
+    "spark",
+    "integration",
+    "clients",
+    "docs",
+    "web",
+)
 
 Server = TypeVar("Server", "Broker", "PostgresServer")
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-# Processor time of two processes for the sample, in seconds: about a minute and a half by the clock.
+# For a sample, by two processes together: about a minute and a half by the clock.
 SAMPLE_SECONDS = 180.0
 NO_COMMIT = "0"  # the seed where nothing says which commit this is
 CHOICES = ("all", "sample", "only")
@@ -58,7 +58,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default="all",
         help="of the tests marked long: all (the default), a sample, or only these and no others",
     )
-    group.addoption("--sample-seed", metavar="WORD", help="decides the sample; else the commit does")
+    group.addoption("--sample-seed", metavar="WORD", help="decides the sample, else the commit")
 
 
 def pytest_configure(config: pytest.Config) -> None:
