@@ -1,4 +1,4 @@
-"""Few examples in an ordinary run, many in the long one, the same each time.
+"""Few examples in `make test`, five times as many in `make test-long`, the same each time.
 
 ``HYPOTHESIS_EXAMPLES=2000`` looks for new ones.
 """
