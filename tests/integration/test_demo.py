@@ -29,7 +29,7 @@ def start(folder: Path, port: int, **environment: str) -> subprocess.Popen[str]:
 
 
 def _interruptible() -> None:
-    """As in a terminal: what a shell starts in the background ignores Ctrl-C, and its children do."""
+    """As in a terminal: what a shell starts in the background would ignore Ctrl-C."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
