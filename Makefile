@@ -5,7 +5,8 @@ python := .venv/bin/python
 .DEFAULT_GOAL := help
 # Demo, tests and drills start programs of ours by the hundred: none of them compiles it all anew.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help demo test check format bench soak faults examine test-rabbitmq4 screenshots lock clean
+.PHONY: help demo test test-long check format bench soak faults examine test-rabbitmq4
+.PHONY: screenshots lock clean
 
 help: ## say what there is
 	@sed -n 's/^\([a-z0-9-]*\):.* ## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 24
@@ -18,11 +19,18 @@ demo: ## trace a small order pipeline on a private broker and restore a chain fr
 # broker that is given has two tests at work beside each other only where somebody says so.
 AT_ONCE ?= $(if $(AMQP_URL),0,2)
 
-test: ## run everything: check, then all tests, from quick to slow
+at_once = $(python) -m pytest -n $(AT_ONCE) --dist loadfile --no-loadscope-reorder
+
+# Which of the long tests are in the sample, the commit decides: SEED=… for another.
+test: ## check, then the tests from quick to slow, and a sample of the long ones
 	@tools/install test
 	@$(MAKE) --no-print-directory check
-	HYPOTHESIS_PROFILE=thorough $(python) -m pytest -n $(AT_ONCE) --dist loadfile \
-	    --no-loadscope-reorder $(PYTEST_FLAGS)
+	$(at_once) --long sample $(if $(SEED),--sample-seed $(SEED)) $(PYTEST_FLAGS)
+
+test-long: ## all of the long tests, and five times the random examples
+	@tools/install test
+	HYPOTHESIS_PROFILE=thorough $(at_once) --long all $(PYTEST_FLAGS) tests/properties
+	$(at_once) --long only $(PYTEST_FLAGS)
 
 check: ## lint, format and types; container files and manifests
 	@tools/install test

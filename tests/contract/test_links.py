@@ -89,7 +89,7 @@ async def _stored(store: Store, trace_id: int, history: History) -> None:
 
 
 @pytest.mark.parametrize("via", [Via.links, Via.conversation])
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.long(3))])
 @pytest.mark.parametrize(("page", "frontier"), [(64, 64), (2, 3)])
 async def test_walks_reach_what_can_be_reached_nearest_first(
     store: Store,

@@ -154,7 +154,14 @@ def test_a_chain_over_archived_and_stored_events_is_whole(
         assert summary.events == len(pruned.history.chain(first, last))
 
 
-@pytest.mark.parametrize("format", FORMATS)
+# In an ordinary run every other format, and the ones between in `test_evident.py`.
+@pytest.mark.parametrize(
+    "format",
+    [
+        pytest.param(name, marks=pytest.mark.long(2) if number % 2 else ())
+        for number, name in enumerate(FORMATS)
+    ],
+)
 def test_the_file_is_the_one_of_before_archiving(
     spark: SparkSession, plain: Pruned, tmp_path: Path, format: str
 ) -> None:
