@@ -5,7 +5,8 @@ python := .venv/bin/python
 .DEFAULT_GOAL := help
 # Demo, tests and drills start programs of ours by the hundred: none of them compiles it all anew.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help demo test check format bench soak faults examine test-rabbitmq4 lock clean
+.PHONY: help demo test test-long check format bench soak faults examine test-rabbitmq4
+.PHONY: screenshots lock clean
 
 help: ## say what there is
 	@sed -n 's/^\([a-z0-9-]*\):.* ## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 24
@@ -18,26 +19,34 @@ demo: ## trace a small order pipeline on a private broker and restore a chain fr
 # broker that is given has two tests at work beside each other only where somebody says so.
 AT_ONCE ?= $(if $(AMQP_URL),0,2)
 
-test: ## run everything: check, then all tests, from quick to slow
+at_once = $(python) -m pytest -n $(AT_ONCE) --dist loadfile --no-loadscope-reorder
+
+# Which of the long tests are in the sample, the commit decides: SEED=… for another.
+test: ## check, then the tests from quick to slow, and a sample of the long ones
 	@tools/install test
 	@$(MAKE) --no-print-directory check
-	HYPOTHESIS_PROFILE=thorough $(python) -m pytest -n $(AT_ONCE) --dist loadfile \
-	    --no-loadscope-reorder $(PYTEST_FLAGS)
+	$(at_once) --long sample $(if $(SEED),--sample-seed $(SEED)) $(PYTEST_FLAGS)
 
-check: ## lint, format and types; container files
+test-long: ## all of the long tests, and five times the random examples
+	@tools/install test
+	HYPOTHESIS_PROFILE=thorough $(at_once) --long all $(PYTEST_FLAGS) tests/properties
+	$(at_once) --long only $(PYTEST_FLAGS)
+
+check: ## lint, format and types; container files and manifests
 	@tools/install test
 	.venv/bin/ruff check
 	.venv/bin/ruff format --check
 	.venv/bin/mypy
 	.venv/bin/hadolint Dockerfile
 	.venv/bin/check-jsonschema --builtin-schema vendor.compose-spec compose.yaml
+	.venv/bin/kubernetes-validate --strict --quiet deploy/kubernetes/*/rabbitmq-itc.yaml
 
 format: ## put the code into the shape that check wants
 	@tools/install test
 	.venv/bin/ruff format
 	.venv/bin/ruff check --fix
 
-bench: ## measure: the figures in README come from here
+bench: ## measure: the figures in docs/measurements.md come from here
 	@tools/install test
 	$(python) -m bench
 
@@ -59,6 +68,10 @@ examine: ## thousands of requests from the OpenAPI document to a whole service
 test-rabbitmq4: ## the integration tests against a newer RabbitMQ
 	@tools/install test
 	tools/rabbitmq4 $(python) -m pytest tests/integration
+
+screenshots: ## take the documents' pictures of the dashboard anew, from a demo of its own
+	@tools/install test
+	$(python) -m tests.web.screenshots
 
 lock: ## write the hashes of all packages anew, after a change of versions
 	@tools/lock

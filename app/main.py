@@ -165,7 +165,12 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             searches=searches,
             budget=budget,
             tail=Tail(
-                store.events, searches, registry.subscribe(), budget, settings.tail_max_bytes
+                store.events,
+                store.causality,
+                searches,
+                registry.subscribe(),
+                budget,
+                settings.tail_max_bytes,
             ),
             subscribers=Subscribers(settings.live_subscribers),
             jobs=jobs,

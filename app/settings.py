@@ -1,7 +1,7 @@
 """The configuration: read once from ``ITC_*`` variables or ``.env``, then frozen.
 
 Every bound that an operator may want to change has its name here. ``docs/settings.md`` shows this
-file as a table, and a test compares the two.
+file as tables (``app/settings_tables.py``), and a test compares the two.
 """
 
 from __future__ import annotations
@@ -158,6 +158,11 @@ class Settings(BaseSettings):
     prefetch: Annotated[int, Field(ge=1, le=65_535)] = Field(
         default=8_000, description="Most trace messages read ahead of their commit."
     )
+    trace_processes: Annotated[int, Field(ge=0, le=64)] = Field(
+        default=0,
+        description="Processes that traces are spread over, to use more than one core; "
+        "0 runs them within the service.",
+    )
     trace_queue: str = Field(
         default="itc.trace",
         min_length=1,
@@ -191,6 +196,9 @@ class Settings(BaseSettings):
         description="How often the broker's own counters are held against what was traced; 0 for "
         "never.",
     )
+    tracing_check_seconds: Seconds = Field(
+        default=15, description="How often to look whether tracing is still switched on."
+    )
     client_seconds: Annotated[float, Field(ge=0, le=60)] = Field(
         default=6,
         description="How long a trace waits to be told who is behind a new connection, where the "
@@ -199,14 +207,6 @@ class Settings(BaseSettings):
     connections_kept: Count = Field(
         default=100_000,
         description="Most closed connections whose programs are remembered.",
-    )
-    tracing_check_seconds: Seconds = Field(
-        default=15, description="How often to look whether tracing is still switched on."
-    )
-    trace_processes: Annotated[int, Field(ge=0, le=64)] = Field(
-        default=0,
-        description="Processes that traces are spread over, to use more than one core; "
-        "0 runs them within the service.",
     )
     shared_places: Names = Field(
         default=(),
@@ -229,6 +229,17 @@ class Settings(BaseSettings):
     remembered_deliveries: Count = Field(
         default=20_000,
         description="Past deliveries of a trace kept to match redeliveries and dead letters with.",
+    )
+    reorder_seconds: Annotated[float, Field(ge=0, le=60)] = Field(
+        default=1,
+        description="On a cluster: how long a delivery waits for a publish that it overtook, and a "
+        "publish for a delivery that it names.",
+    )
+    reorder_held: Count = Field(
+        default=10_000, description="Most trace messages of a trace that may wait for that."
+    )
+    quarantine_max: Count = Field(
+        default=1_000, description="Unreadable trace messages that are kept for each trace."
     )
     links: bool = Field(
         default=True,
@@ -273,17 +284,6 @@ class Settings(BaseSettings):
     )
     otlp_unpacked_max_bytes: Annotated[int, Field(ge=1, le=2**28)] = Field(
         default=16_777_216, description="Its largest size once it is unpacked; beyond it, 413."
-    )
-    reorder_seconds: Annotated[float, Field(ge=0, le=60)] = Field(
-        default=1,
-        description="On a cluster: how long a delivery waits for a publish that it overtook, and a "
-        "publish for a delivery that it names.",
-    )
-    reorder_held: Count = Field(
-        default=10_000, description="Most trace messages of a trace that may wait for that."
-    )
-    quarantine_max: Count = Field(
-        default=1_000, description="Unreadable trace messages that are kept for each trace."
     )
 
     # Retention
@@ -555,24 +555,3 @@ def unknown_variables(environment: Mapping[str, str]) -> list[str]:
         for name in environment
         if name.upper().startswith(PREFIX) and name.upper() not in known
     )
-
-
-def settings_table() -> str:
-    """The Markdown table of ``docs/settings.md``."""
-    rows = ["| variable | default | meaning |", "|---|---|---|"]
-    for name, field in Settings.model_fields.items():
-        rows.append(f"| `{PREFIX}{name.upper()}` | {_shown_default(name)} | {field.description} |")
-    return "\n".join(rows) + "\n"
-
-
-def _shown_default(name: str) -> str:
-    if name == "data_dir":
-        return "`~/.local/share/rabbitmq-itc`"
-    value = Settings.model_fields[name].default
-    if value is None or value == ():
-        return "unset"
-    if isinstance(value, bool):
-        return f"`{str(value).lower()}`"
-    if isinstance(value, tuple):
-        return f"`{','.join(value)}`"
-    return f"`{value.reveal() if isinstance(value, SecretUrl) else value}`"

@@ -1,1 +1,1 @@
-"""The benchmarks behind README's figures: ratios, each side measured in the same run."""
+"""The benchmarks behind docs/measurements.md: ratios, each side measured in the same run."""

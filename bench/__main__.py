@@ -20,6 +20,7 @@ FULL: tuple[tuple[str, ...], ...] = (
     ("bench.spread",),
     ("bench.chain", "{folder}"),
     ("bench.links", "{folder}"),
+    ("bench.finding", "{folder}"),
 )
 QUICK: tuple[tuple[str, ...], ...] = (
     ("bench.growth", "20000"),

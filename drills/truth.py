@@ -1,15 +1,17 @@
 """Does the service tell the truth? Compares its relations of events with the clients' own clocks.
 
-    python -m drills.truth [PAIRS]        100,000 by default, in each of five workloads
+    python -m drills.truth [PAIRS]        100,000 by default, in each of ten workloads
 
-3 to 50 sequential clients (`drills.workload`) keep vector clocks of their own. For pairs of stored
-events, drawn at random, the stamps must be related as those clocks are. The number of
-disagreements must be 0, and exactly the clients' events must be stored, each once.
+3 to 50 sequential clients (`drills.workload`) keep vector clocks of their own; in half of the
+workloads their messages name causes of which they heard outside the broker (`drills.hearsay`). For
+pairs of stored events, drawn at random, the stamps must be related as those clocks are. The number
+of disagreements must be 0, and exactly the clients' events must be stored, each once.
 """
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import random
 import sys
@@ -19,6 +21,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from drills.hearsay import Hearsay
 from drills.judge import opened, stored_events
 from drills.service import Service
 from drills.workload import Clock, event_name, relation, work
@@ -64,13 +67,20 @@ def judged(events: Sequence[Event], history: dict[str, Clock], pairs: int, seed:
     return Verdict(len(events), pairs, dict(relations), disagreements, missing.total())
 
 
-async def trial(broker: Broker, folder: Path, workers: int, actions: int, pairs: int) -> Verdict:
+async def trial(
+    broker: Broker,
+    folder: Path,
+    workers: int,
+    actions: int,
+    pairs: int,
+    hearsay: Hearsay | None = None,
+) -> Verdict:
     """Run one workload with a service of its own, and judge what that stored."""
     url = f"sqlite:///{folder / 'itc.db'}"
     service = Service(broker, url, folder)
     with broker.fresh_vhost("truth") as vhost:
         async with service.tracing(vhost):
-            history = await work(broker.amqp_url(vhost), workers, workers, actions)
+            history = await work(broker.amqp_url(vhost), workers, workers, actions, hearsay)
             await service.stop_trace(vhost)  # which empties the trace queue into the store
             async with opened(url) as store:
                 events = [event async for event in stored_events(store)]
@@ -82,10 +92,14 @@ async def main(pairs: int) -> int:
     given = Broker.from_environment(os.environ)
     wrong = compared = 0
     with given or RabbitNode() as broker:
-        for workers, actions in WORKLOADS:
+        for (workers, actions), names in itertools.product(WORKLOADS, (False, True)):
+            hearsay = Hearsay() if names else None
             with tempfile.TemporaryDirectory() as place:
-                verdict = await trial(broker, Path(place), workers, actions, pairs)
-            print(f"{workers} clients, {verdict.events} events:", verdict.relations, flush=True)
+                verdict = await trial(broker, Path(place), workers, actions, pairs, hearsay)
+            named = f", {hearsay.named} causes named" if hearsay else ""
+            print(
+                f"{workers} clients, {verdict.events} events{named}:", verdict.relations, flush=True
+            )
             for each in verdict.disagreements[:10]:
                 print("  disagreement:", *each)
             wrong += verdict.wrong

@@ -365,12 +365,18 @@ def _is_loopback(place: str) -> bool:
 
 def late_sql(trace_id: int, a: int, b: int) -> str:
     """The query for `Late`, of which there is none without such links; counted to `MOST_LATE`."""
-    first, last = sorted((int(a), int(b)))
     return (
         "SELECT (SELECT vhost FROM traces WHERE id = trace_id) AS vhost, count(*) AS links"
-        f" FROM (SELECT trace_id FROM late_edges WHERE trace_id = {int(trace_id)}"
-        f" AND effect_id BETWEEN {first} AND {last} AND cause_id >= {first} LIMIT {MOST_LATE})"
-        " AS late GROUP BY trace_id"
+        f" FROM ({late_links_sql(trace_id, a, b)}) AS late GROUP BY trace_id"
+    )
+
+
+def late_links_sql(trace_id: int, a: int, b: int) -> str:
+    """The query for the late links of a span themselves, `MOST_LATE` at the most."""
+    first, last = sorted((int(a), int(b)))
+    return (
+        f"SELECT trace_id, effect_id, cause_id FROM late_edges WHERE trace_id = {int(trace_id)}"
+        f" AND effect_id BETWEEN {first} AND {last} AND cause_id >= {first} LIMIT {MOST_LATE}"
     )
 
 

@@ -19,7 +19,7 @@ import pyarrow.dataset as ds
 
 from model.gaps import Gap
 from model.jobs import Problem
-from model.sound import Assumed, Misfit, Missing
+from model.sound import MOST_LATE, Assumed, Misfit, Missing
 from spark_jobs.columns import FLAG, arrow_schema
 from spark_jobs.errors import JobError
 from spark_jobs.export import write_file
@@ -143,6 +143,21 @@ class Archive:
             for batch in file.to_batches(columns=list(columns), filter=span, use_threads=False):
                 if batch.num_rows:
                     yield _whole(batch.cast(arrow_schema(columns)))
+
+    def late_links(self, first_id: int, last_id: int) -> set[tuple[int, int]]:
+        """The links of a span that clocks do not have, as (effect, cause): about `MOST_LATE`."""
+        found: set[tuple[int, int]] = set()
+        for batch in self.read(("id", "late"), first_id, last_id):
+            there = batch.filter(pc.is_valid(batch.column("late")))
+            for effect, causes in zip(*there.to_pydict().values(), strict=True):
+                found |= {
+                    (effect, cause)
+                    for each in causes.split(",")
+                    if (cause := int(each)) >= first_id
+                }
+            if len(found) >= MOST_LATE:
+                break
+        return found
 
     def lookup(self, columns: Sequence[str], ids: Sequence[int]) -> dict[int, dict[str, Any]]:
         """Some columns of single events by their ids; events that are not here are left out."""

@@ -76,11 +76,13 @@ WORDS: dict[Dialect, dict[str, str]] = {
         "row": "json_array",
         "rows": "json_group_array",
         "keys": "group_concat(lower(hex(s.key)))",
+        "late": "group_concat(l.cause_id)",
     },
     "postgresql": {
         "row": "json_build_array",
         "rows": "json_agg",
         "keys": "string_agg(encode(s.key, 'hex'), ',')",
+        "late": "string_agg(CAST(l.cause_id AS TEXT), ',')",
     },
 }
 
@@ -96,6 +98,9 @@ _CONVERSATIONS = (
     "(SELECT {keys} FROM keys s WHERE s.trace_id = e.trace_id AND s.event_id = e.id"
     f" AND (s.roles & {IS_CONVERSATION}) <> 0)"
 )
+
+# The causes among these that its clock does not have: spans told of them later.
+_LATE = "(SELECT {late} FROM late_edges l WHERE l.trace_id = e.trace_id AND l.effect_id = e.id)"
 
 LONG, TEXT, BYTES, FLAG = pa.int64(), pa.string(), pa.binary(), pa.bool_()
 
@@ -137,6 +142,7 @@ COLUMNS: dict[str, EventColumn] = {
     "cause_user": EventColumn('kc."user"', TEXT, "cause channels", mark=""),
     "links": EventColumn(_LINKS, TEXT, mark=""),
     "conversations": EventColumn(_CONVERSATIONS, TEXT, mark=""),
+    "late": EventColumn(_LATE, TEXT, mark=""),
 }
 
 SPARK_TYPES: dict[pa.DataType, DataType] = {

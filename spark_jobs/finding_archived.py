@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from itc import Relation
 from model.jobs import Problem
-from model.sound import MOST_QUIET, Soundness, doubts_of
+from model.sound import MOST_LATE, MOST_QUIET, Late, Soundness, doubts_of
 from model.words import Via
 from spark_jobs.archived import Archive
 from spark_jobs.database import Database
@@ -86,7 +86,10 @@ def _soundness(
         if each.is_within(first_id, last_id)
     }
     missed = history.missed(archive.trace, [*missing.values()])
-    doubts = doubts_of([*assumed.values()], misfit, [*missing.values()], missed)
+    late = archive.late_links(first_id, last_id)
+    late |= history.late_links(archive.trace, first_id, last_id)  # some found since
+    said = Late(archive.vhost, min(len(late), MOST_LATE))
+    doubts = doubts_of([*assumed.values()], misfit, [*missing.values()], missed, said)
     return Soundness(doubts, min(quiet, MOST_QUIET))
 
 

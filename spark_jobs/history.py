@@ -27,6 +27,7 @@ from model.sound import (
     Missing,
     assumed_sql,
     clients_sql,
+    late_links_sql,
     late_sql,
     misfit_of,
     missed_sql,
@@ -264,6 +265,11 @@ class History:
         """The links of a span that clocks do not have."""
         rows = self.connection.rows(late_sql(trace, first_id, last_id))
         return Late(**rows[0]) if rows else None
+
+    def late_links(self, trace: int, first_id: int, last_id: int) -> set[tuple[int, int]]:
+        """These links, as (effect, cause), `MOST_LATE` at the most."""
+        rows = self.connection.rows(late_links_sql(trace, first_id, last_id))
+        return {(row["effect_id"], row["cause_id"]) for row in rows}
 
     def missing(self, trace: int, first_id: int, last_id: int) -> list[Missing]:
         """The participants in an answer's span that miss what their programs were told."""

@@ -6,21 +6,43 @@ where one cannot be started the tests that need it fail and say why.
 
 from __future__ import annotations
 
+import asyncio
 import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 
+from tests.disks import in_memory
+
 if TYPE_CHECKING:  # where they are needed below: the unit tests are done before they are imported
     from tools.servers import Broker, PostgresServer
 
 # From quick to slow, so that what is wrong shows as early as it can. The browser's come last also
 # because Playwright keeps an event loop in its process, in which no other test could run one.
-ORDER = ("unit", "contract", "tools", "api", "spark", "integration", "clients", "docs", "web")
+ORDER = (
+    "unit",
+    "properties",
+    "contract",
+    "tools",
+    "api",
+    "spark",
+    "integration",
+    "clients",
+    "docs",
+    "web",
+)
 
 Server = TypeVar("Server", "Broker", "PostgresServer")
+
+pytest_plugins = ("tests.sampling",)
+
+# Before anybody asks where temporary files go: hundreds of databases are made and removed here, and
+# where each commit waits for a disk, and each file's end too, that takes longer than the tests.
+if "TMPDIR" not in os.environ and (disk := in_memory()):
+    os.environ["TMPDIR"] = tempfile.tempdir = str(disk)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -51,6 +73,16 @@ def rabbit() -> Iterator[Broker]:
     from tools.servers import Broker, RabbitNode
 
     yield from _running(Broker.from_environment(os.environ) or RabbitNode())
+
+
+@pytest.fixture(scope="session")
+def migrated_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A SQLite file with empty tables, to be copied."""
+    from app.store import migrate
+
+    path = tmp_path_factory.mktemp("template") / "itc.db"
+    asyncio.run(migrate(f"sqlite:///{path}"))
+    return path
 
 
 @pytest.fixture

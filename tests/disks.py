@@ -1,4 +1,4 @@
-"""Small disks of the tests' own, to be filled."""
+"""Disks for the tests: small ones to be filled, and one in memory where there is room for it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 _STEP = 4096
+_MEMORY = Path("/dev/shm")
+_ROOM = 6 << 30  # bytes: what two processes of tests put there at once is a third of it
 
 
 @contextmanager
@@ -37,3 +39,17 @@ def fill(disk: Path) -> Path:
         while free := os.statvfs(disk).f_bavail * os.statvfs(disk).f_frsize:
             file.write(bytes(max(_STEP, min(free, 1 << 20) // _STEP * _STEP)))
     return filler
+
+
+def in_memory() -> Path | None:
+    """A disk in memory that temporary files may go to, or nothing where there is too little."""
+    try:
+        disk = os.statvfs(_MEMORY)
+        words = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
+        available = int(words["MemAvailable"].split()[0]) << 10
+    except (OSError, KeyError):
+        return None  # not Linux, or no such disk
+    fits = disk.f_bavail * disk.f_frsize >= _ROOM and available >= 2 * _ROOM
+    # Compiled parts and Java's own libraries are loaded from there.
+    usable = not disk.f_flag & os.ST_NOEXEC and os.access(_MEMORY, os.W_OK)
+    return _MEMORY if fits and usable else None

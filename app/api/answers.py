@@ -19,7 +19,8 @@ from starlette.types import Receive, Scope, Send
 from app.api.budget import GROWTH, ByteBudget
 from app.api.ports import Events
 from app.api.streams import send_while_connected
-from app.api.views import encode_json, event_view, event_views
+from app.api.views import encode_json, event_view, event_views, named_views
+from app.stored.causality import Link
 from model.event import Event, Large
 
 # Stored bytes of large fields that are read and sent at once. A slow client leaves in memory what
@@ -31,22 +32,29 @@ _MARKED = re.compile(_MARK.replace(b"%d", b"([0-9]+)"))
 
 
 class Heavy(msgspec.Struct, frozen=True):
-    """Events whose large fields are still to be read: their bytes by event, and which fields."""
+    """Events whose large fields are still to be read: their bytes by event, and which fields.
+
+    ``links``: what events name as their causes, where that is asked for.
+    """
 
     sizes: Mapping[int, int]
     columns: Collection[str] | None
     large: Large
+    links: Mapping[int, Sequence[Link]] | None = None
     light: dict[int, Event] = {}  # the events without them
 
     def views(self, rows: Sequence[Event]) -> list[Any]:
         """Views of events, with marks in place of those still to be read."""
-        if not self.sizes:
+        if not self.sizes and self.links is None:
             return event_views(rows, self.columns)
         return [self._marked(row) if row.id in self.sizes else self.view(row) for row in rows]
 
     def view(self, row: Event) -> dict[str, Any]:
         """One event's view."""
-        return event_view(row, self.columns)
+        view = event_view(row, self.columns)
+        if self.links is not None:
+            view["links"] = named_views(self.links.get(row.id, ()))
+        return view
 
     def _marked(self, row: Event) -> msgspec.Raw:
         self.light[row.id] = row

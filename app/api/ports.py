@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
-from app.stored.causality import Path, Walk
+from app.stored.causality import EventLinks, Link, Path, Walk
 from app.stored.deliveries import Fate
 from app.stored.filters import EventFilter
 from app.stored.hidden import HiddenLink, HiddenWays
@@ -102,6 +102,8 @@ class Causality(Protocol):
         asked: EventFilter,
     ) -> Walk: ...
     async def path(self, a: int, b: int) -> Path: ...
+    async def named_by(self, ids: Sequence[int]) -> Mapping[int, Sequence[Link]]: ...
+    async def links_of(self, trace_id: int, event_id: int) -> EventLinks: ...
 
 
 class Deliveries(Protocol):

@@ -15,7 +15,7 @@ import msgspec
 
 from app.api.answers import PIECE, Heavy, shares
 from app.api.budget import GROWTH, ByteBudget
-from app.api.ports import Events
+from app.api.ports import Causality, Events
 from app.api.searching import Searches
 from app.api.views import encode_json, large_of
 from app.stored.filters import EventFilter
@@ -37,6 +37,7 @@ class TailQuery(msgspec.Struct, frozen=True):
     payload: bool
     limit: int
     frames: bool = False
+    links: bool = False
 
 
 class TailBatch(msgspec.Struct, frozen=True):
@@ -87,12 +88,14 @@ class Tail:
     def __init__(
         self,
         events: Events,
+        causality: Causality,
         searches: Searches,
         feed: Feed,
         budget: ByteBudget,
         most_bytes: int,
     ) -> None:
         self._events = events
+        self._causality = causality
         self._searches = searches
         self._feed = feed
         self._budget = budget
@@ -189,7 +192,8 @@ class Tail:
             owner, query.filter, after=event_id, limit=query.limit, large=large, follow=follow
         )
         ids = [row.id for row in found.items]
-        heavy = Heavy(found.heavy, query.columns, large)
+        links = await self._causality.named_by(ids) if query.links else None
+        heavy = Heavy(found.heavy, query.columns, large, links)
         if query.frames:
             return await self._as_frames(found, heavy)
         return TailBatch(ids, encode_json(heavy.views(found.items)), heavy)
@@ -208,7 +212,7 @@ class Tail:
                 b"id: %d\ndata: %b\n\n" % (row.id, encode_json(heavy.view(rows.get(row.id, row))))
                 for row in items
             )
-            nothing_left = Heavy({}, heavy.columns, heavy.large)
+            nothing_left = Heavy({}, heavy.columns, heavy.large, heavy.links)
             return TailBatch([row.id for row in items], frames, nothing_left, cut=bool(later))
 
     async def _read_large(self, ids: list[int], heavy: Heavy) -> list[Event]:

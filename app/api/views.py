@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 from starlette.responses import Response
 
+from app.stored.causality import EventLinks, Link
 from app.stored.hidden import HiddenLink, HiddenWay
 from app.stored.jobs import Job
 from app.stored.pages import EventPage
@@ -82,10 +83,15 @@ def page_view(page: EventPage, items: list[Any]) -> dict[str, Any]:
     }
 
 
+def named_views(links: Iterable[Link]) -> list[dict[str, Any]]:
+    """What an event names as its causes, as in exports."""
+    return [{"cause": link.cause, "rule": link.rule, "kind": link.kind.name} for link in links]
+
+
 def event_detail(
-    row: Event, vector: Iterable[VectorEntry], handled: Iterable[Handled]
+    row: Event, vector: Iterable[VectorEntry], handled: Iterable[Handled], links: EventLinks
 ) -> dict[str, Any]:
-    """One event with its three clocks, and when its message was handled."""
+    """One event with its three clocks, when its message was handled, and its links."""
     stamp = row.stamp
     id_tree, event_tree = stamp.trees()
     clocks = {
@@ -102,7 +108,16 @@ def event_detail(
         {"from": iso_time(one.started_at), "to": iso_time(one.ended_at), "service": one.service}
         for one in handled
     ]
-    return {**event_view(row), "clocks": clocks, "handled": spans}
+    naming = [
+        {"effect": link.effect, "rule": link.rule, "kind": link.kind.name} for link in links.naming
+    ]
+    return {
+        **event_view(row),
+        "clocks": clocks,
+        "handled": spans,
+        "links": named_views(links.named),
+        "named_by": {"links": naming, "truncated": links.truncated},
+    }
 
 
 def job_view(job: Job) -> dict[str, Any]:

@@ -16,7 +16,8 @@ from app.cli.options import Json
 from app.cli.output import as_json, complain, printable, say, table
 from app.errors import SettingsError
 from app.private import keep_private, tighten
-from app.settings import Settings, load_settings, settings_table, unknown_variables
+from app.settings import Settings, load_settings, unknown_variables
+from app.settings_tables import settings_tables
 
 # Below warnings they log every frame and every statement, with its content.
 _CHATTY = (
@@ -99,12 +100,13 @@ def migrate() -> None:
 
 def settings(
     markdown: Annotated[
-        bool, typer.Option("--markdown", help="Every variable with its default and meaning.")
+        bool,
+        typer.Option("--markdown", help="Every variable with its default and meaning, by subject."),
     ] = False,
 ) -> None:
     """The settings in force, passwords hidden."""
     if markdown:
-        sys.stdout.write(settings_table())
+        sys.stdout.write(settings_tables())
         return
     configuration = load_settings()
     table(

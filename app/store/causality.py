@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import TypeAlias
 
@@ -24,7 +24,7 @@ from app.store.events import MAX_ID, by_id, found_by_ids
 from app.store.links import Direction, Neighbours
 from app.store.queries import ids_that_fit
 from app.store.subject import Subject, reads
-from app.stored.causality import Path, Walk
+from app.stored.causality import EventLinks, Link, Path, Walk
 from app.stored.filters import EventFilter
 from app.stored.lanes import Lane
 from model.event import EVERYTHING, NOTHING_LARGE, Large
@@ -123,6 +123,17 @@ class Causality(Subject):
         if first.trace_id != last.trace_id:
             return Path(None)
         return await links.path(connection, a, b)
+
+    async def named_by(self, ids: Sequence[int]) -> Mapping[int, Sequence[Link]]:
+        """What these events name as their causes; those that name none are left out."""
+        return await self.database.read(lambda connection: links.named_by(connection, ids))
+
+    @reads
+    async def links_of(
+        self, connection: AsyncConnection, trace_id: int, event_id: int
+    ) -> EventLinks:
+        """What an event names as its causes, and the first that name it."""
+        return await links.of_event(connection, trace_id, event_id)
 
     async def _walk(
         self,

@@ -68,7 +68,7 @@ async def forget_before(connection: AsyncConnection, trace_id: int, event_id: in
     )
     of_late, of_contexts = tables.late_edges.c, tables.traceparents.c
     await connection.execute(
-        delete(tables.late_edges).where(of_late.trace_id == trace_id, of_late.cause_id < event_id)
+        delete(tables.late_edges).where(of_late.trace_id == trace_id, of_late.effect_id < event_id)
     )
     await connection.execute(
         delete(tables.traceparents).where(

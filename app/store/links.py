@@ -6,15 +6,15 @@ All of it is looked up by index, for a walk that goes from the nearest event on.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from typing import Literal, TypeAlias
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from typing import Any, Literal, TypeAlias
 
 from sqlalchemy import bindparam, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store import tables
 from app.store.chunks import chunks
-from app.stored.causality import Path, Step
+from app.stored.causality import EventLinks, Link, Path, Step
 from model.words import IS_CONVERSATION, EventType, LinkKind
 
 # How many events of a conversation one query reads.
@@ -22,6 +22,8 @@ PAGE = 64
 # A search for a way from one event to another looks at so many events, and so many steps far.
 MOST_ON_WAY = 10_000
 MOST_STEPS = 2_000
+# Of the links to one event the first so many are read.
+MOST_NAMING = 100
 
 # From some ids to their neighbours.
 Neighbours: TypeAlias = Callable[[list[int]], Awaitable[dict[int, list[int]]]]
@@ -47,6 +49,38 @@ _CAUSES = text(
     " FROM edges WHERE effect_id IN :ids AND cause_id >= :first AND kind <> :groups"
     " AND NOT EXISTS (SELECT 1 FROM events WHERE id = effect_id AND quiet)"
 ).bindparams(bindparam("ids", expanding=True), groups=int(LinkKind.conversation))
+
+_NAMED = text(
+    "SELECT cause_id, effect_id, rule, kind FROM edges WHERE effect_id IN :ids AND kind <> :groups"
+    " ORDER BY effect_id, cause_id, rule"
+).bindparams(bindparam("ids", expanding=True), groups=int(LinkKind.conversation))
+_NAMING_ONE = text(
+    "SELECT cause_id, effect_id, rule, kind FROM edges"
+    " WHERE trace_id = :trace AND cause_id = :id AND kind <> :groups"
+    " ORDER BY effect_id, rule LIMIT :most"
+).bindparams(groups=int(LinkKind.conversation))
+
+
+async def named_by(connection: AsyncConnection, ids: Sequence[int]) -> dict[int, list[Link]]:
+    """What these events name as their causes; those that name none are left out."""
+    found: dict[int, list[Link]] = {}
+    for some in chunks(ids):
+        for link in _links(await connection.execute(_NAMED, {"ids": some})):
+            found.setdefault(link.effect, []).append(link)
+    return found
+
+
+async def of_event(connection: AsyncConnection, trace_id: int, event_id: int) -> EventLinks:
+    """What an event names, and what names it."""
+    named = await named_by(connection, [event_id])
+    asked = {"trace": trace_id, "id": event_id, "most": MOST_NAMING + 1}
+    naming = _links(await connection.execute(_NAMING_ONE, asked))
+    truncated = len(naming) > MOST_NAMING
+    return EventLinks(named.get(event_id, []), naming[:MOST_NAMING], truncated)
+
+
+def _links(rows: Iterable[Any]) -> list[Link]:
+    return [Link(cause, effect, rule, LinkKind(kind)) for cause, effect, rule, kind in rows]
 
 
 async def received_from(

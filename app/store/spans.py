@@ -402,15 +402,22 @@ async def _note_waiting(connection: AsyncConnection, trace_id: int, found: Itera
 async def _unknown_to_clocks(
     connection: AsyncConnection, pairs: Sequence[tuple[int, int]]
 ) -> list[tuple[int, int]]:
-    """Those (effect, cause) of which the effect's clock does not have the cause, and should."""
+    """Those (effect, cause) of which the effect's clock does not have the cause, and should.
+
+    Of a cause that has been pruned nobody can tell, and chains go on in its archive.
+    """
     ids = sorted({event_id for pair in pairs for event_id in pair})
     found = await by_ids(connection, ids, frozenset({"clock"}))
     events = {event.id: event for event in found}
     late = []
     for effect, cause in pairs:
-        if effect in events and cause in events:
-            one, other = events[cause], events[effect]
-            known = other.quiet or one.participant == other.participant
-            if not known and compare(one.stamp, other.stamp) is not Relation.before:
-                late.append((effect, cause))
+        one, other = events.get(cause), events.get(effect)
+        if other is None or other.quiet:
+            continue
+        known = one is not None and (
+            one.participant == other.participant
+            or compare(one.stamp, other.stamp) is Relation.before
+        )
+        if not known:
+            late.append((effect, cause))
     return late

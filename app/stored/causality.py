@@ -30,6 +30,23 @@ class Path(msgspec.Struct, frozen=True):
     cut: bool = False
 
 
+class Link(msgspec.Struct, frozen=True):
+    """From an event to a publish that names it as its cause: the rule, and its kind."""
+
+    cause: int
+    effect: int
+    rule: str
+    kind: LinkKind
+
+
+class EventLinks(msgspec.Struct, frozen=True):
+    """What an event names, and what names it: of the latter the first ones, if ``truncated``."""
+
+    named: list[Link]
+    naming: list[Link]
+    truncated: bool
+
+
 class Walk(msgspec.Struct, frozen=True):
     """A part of an event's past or future, nearest first; ``truncated`` where there is more.
 

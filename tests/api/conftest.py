@@ -102,7 +102,12 @@ class World:
                 searches=searches,
                 budget=budget,
                 tail=Tail(
-                    store.events, searches, self.traces.feed, budget, self.settings.tail_max_bytes
+                    store.events,
+                    store.causality,
+                    searches,
+                    self.traces.feed,
+                    budget,
+                    self.settings.tail_max_bytes,
                 ),
                 subscribers=self.subscribers,
                 jobs=jobs,

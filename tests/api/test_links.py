@@ -10,6 +10,7 @@ import httpx
 import msgspec
 import pytest
 
+from app.store import events as stored_events
 from app.stored.batches import Batch
 from app.tracker import Bounds, Deliver, Policy, Publish, Tracker
 from app.tracker.events import StampedEvent
@@ -18,7 +19,7 @@ from model.words import LinkKind
 from tests.api.conftest import World, connected
 from tests.api.story import BILLING, SHOP, START
 from tests.api.test_cli import Command, run, url  # noqa: F401  fixtures
-from tests.api.test_live import until
+from tests.api.test_live import next_event, reader, service, until
 
 # A request, its reply, and a message of the same conversation that names no parent; then one that
 # belongs to nothing. The story before it has events 1 to 8.
@@ -103,6 +104,61 @@ async def test_a_way_that_there_is_not_is_refused(linked: httpx.AsyncClient) -> 
     answer = await linked.get(f"/itc_db/events/{ASKED}/effects?via=magic")
     assert answer.status_code == 400
     assert "'links'" in answer.json()["reason"]
+
+
+NAMED = [{"cause": SERVED, "rule": "rpc", "kind": "reply"}]
+
+
+@pytest.mark.parametrize("query", ["vhost=shop", "vhost=shop&after=0", "vhost=shop&sort=id"])
+async def test_a_list_says_what_its_events_name_if_it_is_asked(
+    linked: httpx.AsyncClient, query: str
+) -> None:
+    plain = (await linked.get(f"/itc_db?{query}")).json()
+    assert not any("links" in event for event in plain)
+    events = (await linked.get(f"/itc_db?{query}&links=true")).json()
+    assert {event["id"]: event["links"] for event in events if event["links"]} == {REPLIED: NAMED}
+    assert [{**event, "links": []} for event in plain] == [{**each, "links": []} for each in events]
+
+
+async def test_a_page_says_it_beside_the_columns_that_are_chosen(linked: httpx.AsyncClient) -> None:
+    answer = await linked.get("/itc_db?columns=id&links=true&page=1&message_id=m1")
+    assert answer.json()["items"] == [{"id": SERVED, "links": []}, {"id": ASKED, "links": []}]
+    answer = await linked.get(f"/itc_db?columns=id&links=true&before={GOT}&page_size=1")
+    assert answer.json() == [{"id": REPLIED, "links": NAMED}]
+
+
+async def test_large_events_say_what_they_name_as_well(
+    linked: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.store.events.LIGHT", 0)
+    monkeypatch.setattr("app.store.events.AT_ONCE", 0)
+    stored_events._light_query.cache_clear()
+    try:
+        found = (await linked.get(f"/itc_db?before={GOT}&page_size=1&links=true")).json()
+    finally:
+        stored_events._light_query.cache_clear()
+    assert [(event["id"], event["payload"], event["links"]) for event in found] == [
+        (REPLIED, "a", NAMED)
+    ]
+
+
+async def test_an_event_says_what_it_names_and_what_names_it(linked: httpx.AsyncClient) -> None:
+    replied = (await linked.get(f"/itc_db/events/{REPLIED}")).json()
+    served = (await linked.get(f"/itc_db/events/{SERVED}")).json()
+    assert replied["links"] == NAMED
+    assert replied["named_by"] == {"links": [], "truncated": False}
+    assert served["links"] == []
+    naming = [{"effect": REPLIED, "rule": "rpc", "kind": "reply"}]
+    assert served["named_by"] == {"links": naming, "truncated": False}
+
+
+async def test_the_live_tail_says_what_events_name_if_it_is_asked(world: World) -> None:
+    async with service(world) as client:
+        await tell_links(world)
+        async with reader(client, after=SERVED, columns="id", links="true") as events:
+            assert json.loads((await next_event(events)).data) == {"id": REPLIED, "links": NAMED}
+        async with reader(client, after=SERVED, columns="id") as events:
+            assert json.loads((await next_event(events)).data) == {"id": REPLIED}
 
 
 STEPS = [

@@ -13,10 +13,17 @@ from tests.api.conftest import World, make_world, served
 from tests.api.examiner import examine
 
 
-async def test_requests_made_from_the_document_find_nothing(tmp_path: Path) -> None:
+# All phases: also each bound of each parameter, which is most of the requests.
+@pytest.mark.parametrize(
+    "phases",
+    [("examples", "fuzzing", "stateful"), pytest.param((), marks=pytest.mark.long(50), id="all")],
+)
+async def test_requests_made_from_the_document_find_nothing(
+    tmp_path: Path, phases: tuple[str, ...]
+) -> None:
     world = make_world(tmp_path, wait_seconds_max=0.05, sign_in_failures=10**9)
     async with served(world.app(), world.settings) as url:
-        assert await examine(url, "admin:secret", tmp_path, 8) > 200
+        assert await examine(url, "admin:secret", tmp_path, 8, *phases) > 200
 
 
 async def test_every_operation_is_described(client: httpx.AsyncClient) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,8 @@ from pydantic import ValidationError
 
 from app.errors import SettingsError
 from app.secret_url import SecretUrl
-from app.settings import Settings, load_settings, settings_table, unknown_variables
+from app.settings import Settings, load_settings, unknown_variables
+from app.settings_tables import FIRST, SUBJECTS, settings_tables
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "settings.md"
 
@@ -21,10 +23,20 @@ def nothing_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         monkeypatch.delenv(f"ITC_{name.upper()}", raising=False)
 
 
-def test_the_document_has_the_table() -> None:
-    assert settings_table() in DOCUMENT.read_text(), (
+def test_the_document_has_the_tables() -> None:
+    assert settings_tables() in DOCUMENT.read_text(), (
         "docs/settings.md is not what `rabbitmq-itc settings --markdown` prints"
     )
+
+
+def test_those_that_matter_first_come_first_and_each_setting_once() -> None:
+    said = settings_tables()
+    named = re.findall(r"^\| `ITC_([A-Z_]+)`", said, re.MULTILINE)
+    assert tuple(name.lower() for name in named[: len(FIRST)]) == FIRST
+    assert len(FIRST) == 5
+    assert sorted(named) == sorted(name.upper() for name in Settings.model_fields)
+    headings = re.findall(r"^## (.+)$", said, re.MULTILINE)
+    assert headings == ["The five that matter first", *SUBJECTS.values()]
 
 
 def test_a_variable_and_a_line_of_the_file_are_read(

@@ -60,7 +60,9 @@ async def test_an_export_says_of_every_event_what_the_api_says(
         assert any(each["payload"] == "gr" for each in shown)
 
 
-@pytest.mark.parametrize("via", [Via.links, Via.conversation])
+@pytest.mark.parametrize(
+    "via", [Via.links, pytest.param(Via.conversation, marks=pytest.mark.long(6))]
+)
 async def test_a_chain_is_what_is_an_effect_of_the_one_event_and_a_cause_of_the_other(
     store: Store, trace_id: int, database_url: str, via: Via
 ) -> None:

@@ -42,7 +42,7 @@ async def _stored(store: Store, trace_id: int, history: History, records: int) -
         await store.batches.append(trace_id, history.batch(40))
 
 
-@pytest.mark.parametrize("channels", [1, 3, 12])
+@pytest.mark.parametrize("channels", [pytest.param(1, marks=pytest.mark.long(4)), 3, 12])
 async def test_causes_and_effects_are_what_the_stamps_say_nearest_first(
     store: Store, trace_id: int, channels: int
 ) -> None:

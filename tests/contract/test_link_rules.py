@@ -309,7 +309,16 @@ async def test_bodies_that_are_not_whole_are_counted(database_url: str) -> None:
     assert outcome.cut == sum(len(event.record.body) > 60 for event in history.events) > 0
 
 
-@pytest.mark.parametrize("moment", ["stamping", "swapping", "before the commit", "swapped"])
+# Of the moments the other two are tried wherever `test_restamp.py` is.
+@pytest.mark.parametrize(
+    "moment",
+    [
+        pytest.param("stamping", marks=pytest.mark.long(4)),
+        "swapping",
+        pytest.param("before the commit", marks=pytest.mark.long(4)),
+        "swapped",
+    ],
+)
 async def test_a_kill_while_messages_are_read_again_leaves_the_old_or_the_new(
     store: Store, trace_id: int, database_url: str, moment: str
 ) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from app.errors import NotFoundError
-from app.store import Store, causality, links
+from app.store import Store, causality, chunks, links
 from app.stored.batches import Batch
 from app.tracker import Bounds, Policy, Tracker
 from app.tracker.events import StampedEvent
@@ -89,7 +89,7 @@ async def _stored(store: Store, trace_id: int, history: History) -> None:
 
 
 @pytest.mark.parametrize("via", [Via.links, Via.conversation])
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.long(3))])
 @pytest.mark.parametrize(("page", "frontier"), [(64, 64), (2, 3)])
 async def test_walks_reach_what_can_be_reached_nearest_first(
     store: Store,
@@ -184,6 +184,52 @@ async def test_there_is_no_path_back_nor_to_itself_nor_to_another_trace(
     assert (await store.causality.path(1, _id(events[-1]))).steps
     with pytest.raises(NotFoundError):
         await store.causality.path(1, 99)
+
+
+async def test_a_page_of_events_says_what_each_names(
+    store: Store, trace_id: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chunks, "CHUNK", 7)
+    history = LinkedHistory(seed=5)
+    await _stored(store, trace_id, history)
+    expected = {
+        _id(event): {(edge.cause.id, edge.rule, edge.kind) for edge in event.edges}
+        for event in history.linked
+        if event.edges
+    }
+    found = await store.causality.named_by([_id(event) for event in history.linked] + [9_999])
+    assert expected == {
+        effect: {(each.cause, each.rule, each.kind) for each in named}
+        for effect, named in found.items()
+    }
+    assert all(
+        named == sorted(named, key=lambda each: (each.cause, each.rule)) for named in found.values()
+    )
+    assert {each.effect for named in found.values() for each in named} == set(expected)
+    assert await store.causality.named_by([]) == {}
+
+
+async def test_an_event_has_what_it_names_and_the_first_that_name_it(
+    store: Store, trace_id: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    history = LinkedHistory(seed=6)
+    await _stored(store, trace_id, history)
+    for event in history.linked:
+        naming = [
+            (_id(effect), edge.rule)
+            for effect in history.linked
+            for edge in effect.edges
+            if edge.cause is event.reference
+        ]
+        found = await store.causality.links_of(trace_id, _id(event))
+        assert [(each.effect, each.rule) for each in found.naming] == sorted(naming)
+        assert {each.cause for each in found.named} == {edge.cause.id for edge in event.edges}
+        assert not found.truncated
+        if len(naming) > 1:
+            often = event
+    monkeypatch.setattr(links, "MOST_NAMING", 1)
+    cut = await store.causality.links_of(trace_id, _id(often))
+    assert (len(cut.naming), cut.truncated) == (1, True)
 
 
 async def _relay(store: Store, trace_id: int, hops: int) -> list[StampedEvent]:

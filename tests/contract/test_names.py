@@ -271,9 +271,9 @@ async def test_what_a_stream_changed_is_found_by_what_it_says_alone(
 
 VALUES = [
     ("text", "text"),
-    (5, "5"),
+    pytest.param(5, "5", marks=pytest.mark.long(2)),
     (True, "true"),
-    (1.5, "1.5"),
+    pytest.param(1.5, "1.5", marks=pytest.mark.long(2)),
     ("é\N{GRINNING FACE}", "é\N{GRINNING FACE}"),
 ]
 

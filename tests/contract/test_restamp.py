@@ -92,7 +92,13 @@ def assert_relations(events: list[Event], wanted: list[StampedEvent]) -> None:
         ]
 
 
-@pytest.mark.parametrize("policy", Policy)
+OFTEN = (Policy.client, Policy.channel)
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [pytest.param(each, marks=() if each in OFTEN else pytest.mark.long(4)) for each in Policy],
+)
 async def test_the_stored_stamps_are_those_of_a_trace_that_had_the_rules(
     store: Store, trace_id: int, policy: Policy
 ) -> None:
@@ -249,7 +255,16 @@ async def test_progress_is_said_up_to_the_end(store: Store, trace_id: int) -> No
     assert said[-1] == Progress("swapping", 100.0, 50, 50)
 
 
-@pytest.mark.parametrize("moment", ["stamping", "swapping", "before the commit", "swapped"])
+# Of the moments the other two are tried wherever `test_link_rules.py` is.
+@pytest.mark.parametrize(
+    "moment",
+    [
+        "stamping",
+        pytest.param("swapping", marks=pytest.mark.long(4)),
+        "before the commit",
+        pytest.param("swapped", marks=pytest.mark.long(6)),
+    ],
+)
 async def test_a_kill_leaves_the_old_or_the_new(
     store: Store, trace_id: int, database_url: str, moment: str
 ) -> None:

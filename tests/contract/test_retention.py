@@ -38,7 +38,7 @@ async def _ids(store: Store, vhost: str = "/") -> list[int]:
     ]
 
 
-@pytest.mark.parametrize("at_most", [None, 1, 30, 1000])
+@pytest.mark.parametrize("at_most", [None, pytest.param(1, marks=pytest.mark.long(3)), 30, 1000])
 async def test_the_newest_events_stay_and_everything_before_goes(
     store: Store, trace_id: int, at_most: int | None
 ) -> None:

@@ -192,6 +192,23 @@ async def test_what_clocks_do_not_have_is_said_until_a_restamp(trace: Trace) -> 
     assert await trace.edges() == {(2, 3)}
 
 
+async def test_what_clocks_do_not_have_is_known_until_its_effect_is_pruned(trace: Trace) -> None:
+    """Chains over an archive lead from causes that the store has no more; no restamp sees these."""
+    bill = publish(BILLING_OUT, "audit", "billed")
+    await trace.tell(ORDER, deliver(BILLING, ORDER), bill, deliver(AUDIT, bill))
+    store = trace.store
+    await store.spans.add(SPANS)
+    await trace.resolve()
+    for keep, late in ((2, 1), (1, 0)):
+        plan = await store.retention.plan(trace.id, keep_events=keep)
+        assert plan is not None
+        trace.tracker.forget_before(plan.before_id)
+        await store.retention.prune(plan, trace.tracker.checkpoint())
+        assert await store.spans.settle_late(trace.id) == late
+        assert await store.spans.late_between(trace.id, 1, 4) == late
+    assert await store.spans.late_between(trace.id, 3, 4) == 0
+
+
 async def test_restamping_puts_links_into_clocks(trace: Trace) -> None:
     bill = publish(BILLING_OUT, "audit", "billed")
     await trace.tell(ORDER, deliver(BILLING, ORDER), bill)

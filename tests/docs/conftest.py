@@ -15,6 +15,8 @@ from urllib.parse import quote
 import httpx
 import pytest
 
+from app.main import create_app
+from app.settings import load_settings
 from tests.docs.documents import CHECKOUT
 from tools.demo.pipeline import Pipeline
 from tools.servers import Broker, Child, free_port, wait_until, without_settings
@@ -51,10 +53,11 @@ class Installation:
     def with_orders(self, vhost: str, run_name: str, **wish: object) -> None:
         """Trace a virtual host, as wished, and have the demo's orders run through it."""
         self.traced(vhost, **wish)
-        asyncio.run(_orders(self.broker.amqp_url(vhost), run_name))
+        path = trace_path(vhost)
         with self.http as http:
-            path = trace_path(vhost)
-            wait_until(lambda: http.get(path).json()["events"] >= EVENTS, 60, "the last event")
+            last = http.get(path).json()["events"] + EVENTS
+            asyncio.run(_orders(self.broker.amqp_url(vhost), run_name))
+            wait_until(lambda: http.get(path).json()["events"] >= last, 60, "the last event")
 
     def run(self, script: str, folder: Path, vhost: str) -> subprocess.CompletedProcess[str]:
         """Run a document's script against this service and that virtual host instead of its own."""
@@ -98,6 +101,13 @@ def documented_permissions() -> dict[str, str]:
     command = re.search(r"set_permissions .* itc '(.*)' '(.*)' '(.*)'", OPERATIONS.read_text())
     assert command, "docs/operations.md does not say which permissions are needed"
     return dict(zip(("configure", "write", "read"), command.groups(), strict=True))
+
+
+@pytest.fixture(scope="module")
+def routes(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Every path of the service's own description, parameters in braces."""
+    settings = load_settings(data_dir=tmp_path_factory.mktemp("data"), auth="none")
+    return [str(path) for path in create_app(settings).openapi()["paths"]]
 
 
 @pytest.fixture(scope="session")

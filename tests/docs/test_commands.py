@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.conftest import CAPTURING, Installation
+from tests.docs.conftest import CAPTURING, Installation, trace_path
 from tests.docs.documents import CHECKOUT, DOCUMENTS, code, name_of, script, shown
 
 # What a document assumes: these are about orders that have gone through the broker.
@@ -31,13 +31,32 @@ def test_commands_print_what_the_document_shows(
     if run_name := WITH_ORDERS.get(name_of(document)):
         installation.with_orders(traceable, run_name)
 
-    done = installation.run(script(document), tmp_path, traceable)
+    _check(document, installation, traceable, tmp_path)
+
+
+def test_the_runbooks_work_after_a_second_demo(
+    installation: Installation, traceable: str, tmp_path: Path
+) -> None:
+    installation.with_orders(traceable, "1001")
+    with installation.http as http:
+        http.delete(trace_path(traceable)).raise_for_status()
+    installation.with_orders(traceable, "1002")
+
+    printed = _check(CHECKOUT / "docs" / "runbooks.md", installation, traceable, tmp_path)
+
+    assert "orders 1002-1, 1002-2, 1002-3" in printed
+
+
+def _check(document: Path, installation: Installation, traceable: str, folder: Path) -> str:
+    """Run a document's script, and find everything in what it prints that the document shows."""
+    done = installation.run(script(document), folder, traceable)
 
     assert done.returncode == 0, done.stdout + done.stderr
     said = (done.stdout + done.stderr).replace(traceable, "/").replace(CAPTURING[0], "itc")
     printed = {masked(line) for line in said.splitlines()}
     missing = [line for line in shown(document) if masked(line) not in printed]
     assert not missing, said
+    return said
 
 
 def test_the_documents_that_have_to_show_commands_do() -> None:

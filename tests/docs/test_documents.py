@@ -14,13 +14,23 @@ import pytest
 import typer
 
 from app.cli import app as command_line
-from app.main import create_app
-from app.settings import load_settings, unknown_variables
-from tests.docs.documents import CHECKOUT, DOCUMENTS, anchors, blocks, code, links, name_of
+from app.settings import unknown_variables
+from tests.docs.documents import (
+    CHECKOUT,
+    DOCUMENTS,
+    anchors,
+    blocks,
+    code,
+    links,
+    name_of,
+    prose,
+)
 
 _COMMAND = re.compile(
     r"(?:^ *|\$\(|[|&!] |bin/|exec |until |if )rabbitmq-itc ([^\n|;)&>#]*)", re.MULTILINE
 )
+
+LONG = 100  # lines
 
 every_document = pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
 
@@ -50,6 +60,18 @@ def test_links_lead_somewhere(document: Path) -> None:
 
 
 @every_document
+def test_a_long_document_begins_with_its_contents(document: Path) -> None:
+    headings = re.findall(r"^## (.+)$", prose(document), re.MULTILINE)
+    if document.name == "CHANGELOG.md" or len(document.read_text().splitlines()) <= LONG:
+        return
+    before_all, _, _ = prose(document).partition("\n## ")
+    _, named, listed = before_all.partition("\nContents:")
+    assert named, f"{name_of(document)} has {len(headings)} headings, and no line of contents"
+    words = re.findall(r"\[([^]]+)\]\(#[^)]+\)", listed)
+    assert words == [heading.replace("`", "") for heading in headings]
+
+
+@every_document
 def test_shell_blocks_are_shell(document: Path) -> None:
     for block in blocks(document):
         if block.kind.startswith("sh"):
@@ -66,13 +88,6 @@ def _paths(text: str) -> Iterator[str]:
     for found in re.findall(r"(?<![\w.])/itc_db[^\s`\"')\]|?;,]*", text):
         if "…" not in found and "$" not in found and "<" not in found:
             yield found
-
-
-@pytest.fixture(scope="module")
-def routes(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """Every path of the service's own description, parameters in braces."""
-    settings = load_settings(data_dir=tmp_path_factory.mktemp("data"), auth="none")
-    return [str(path) for path in create_app(settings).openapi()["paths"]]
 
 
 def _is_served(path: str, routes: list[str]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -15,7 +16,7 @@ from app.broker.consumer import Firehose
 from app.broker.management import ManagementApi
 from app.broker.source import TraceSource
 from app.broker.trace_queue import QueueBounds
-from app.store import Store, migrate
+from app.store import Store
 from app.stored.filters import EventFilter
 from app.traces.introductions import Introductions
 from app.traces.pipeline import PipelineSettings
@@ -97,17 +98,19 @@ def settings() -> PipelineSettings:
 
 
 @pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[Store]:
-    url = f"sqlite:///{tmp_path / 'itc.db'}"
-    await migrate(url)
-    store = await Store.open(url)
+async def store(tmp_path: Path, migrated_file: Path) -> AsyncIterator[Store]:
+    shutil.copy(migrated_file, tmp_path / "itc.db")
+    store = await Store.open(f"sqlite:///{tmp_path / 'itc.db'}")
     yield store
     await store.close()
 
 
 @pytest.fixture
 async def service(
-    store: Store, rabbit: Broker, settings: PipelineSettings
+    store: Store,
+    rabbit: Broker,
+    settings: PipelineSettings,
+    vhost: str,  # so that it is there until the service has closed, which else waits for it
 ) -> AsyncIterator[Service]:
     service = Service(store, rabbit, settings)
     yield service

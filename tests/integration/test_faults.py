@@ -9,8 +9,15 @@ from drills.faults.runner import Runner, chosen
 from drills.faults.table import Fault, Store
 from tools.servers import Broker, PostgresServer
 
+# How many seconds the longer ones take; the others stand for them in every run.
+LONG = {"doubts": 25, "full-slow": 20, "ttl": 15}
 SHORT = [
-    pytest.param(fault, store, id=f"{fault.name}-{store}")
+    pytest.param(
+        fault,
+        store,
+        id=f"{fault.name}-{store}",
+        marks=pytest.mark.long(LONG[fault.name]) if fault.name in LONG else (),
+    )
     for fault, store in chosen(FAULTS.values(), short=True)
 ]
 

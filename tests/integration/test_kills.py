@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from drills.judge import Report
 from drills.kills import drill
 from tools.servers import Broker
@@ -15,18 +17,21 @@ def is_right(report: Report, kills: int) -> None:
     assert report.events > 100
 
 
+@pytest.mark.parametrize("kills", [2, pytest.param(5, marks=pytest.mark.long(30))])
 async def test_nothing_is_lost_doubled_or_wrong_after_kills_on_sqlite(
-    rabbit: Broker, tmp_path: Path
+    rabbit: Broker, tmp_path: Path, kills: int
 ) -> None:
-    is_right(await drill(rabbit, f"sqlite:///{tmp_path / 'itc.db'}", 5, tmp_path), 5)
+    is_right(await drill(rabbit, f"sqlite:///{tmp_path / 'itc.db'}", kills, tmp_path), kills)
 
 
+@pytest.mark.long(20)
 async def test_nothing_is_lost_doubled_or_wrong_after_kills_on_postgresql(
     rabbit: Broker, postgres_url: str, tmp_path: Path
 ) -> None:
     is_right(await drill(rabbit, postgres_url, 3, tmp_path), 3)
 
 
+@pytest.mark.long(25)
 async def test_nothing_is_lost_doubled_or_wrong_where_traces_run_in_processes_of_their_own(
     rabbit: Broker, tmp_path: Path
 ) -> None:

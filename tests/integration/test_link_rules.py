@@ -128,7 +128,9 @@ async def the_rule(service: Service, vhost: str) -> dict[str, Any]:
     return next(each for each in listed if each["name"] == "shipped-for")
 
 
-@pytest.mark.parametrize(("processes", "waits"), [(0, False), (1, True)])
+@pytest.mark.parametrize(
+    ("processes", "waits"), [(0, False), pytest.param(1, True, marks=pytest.mark.long(15))]
+)
 async def test_a_rule_set_while_messages_flow_holds_from_one_event_on_also_after_a_kill(
     rabbit: Broker, vhost: str, tmp_path: Path, processes: int, waits: bool
 ) -> None:

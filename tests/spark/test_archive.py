@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from model.exports import FORMATS, ChainSummary
 from model.jobs import Problem, Progress
-from model.sound import Assumed, Misfit, Soundness, doubts_of
+from model.sound import Assumed, Late, Misfit, Soundness, doubts_of
 from model.words import Via
 from spark_jobs.archived import Archive
 from spark_jobs.chain import ChainRequest, run
@@ -71,6 +71,7 @@ def prune(path: Path, through: int) -> None:
         connection.execute(
             "DELETE FROM channels WHERE participant NOT IN (SELECT number FROM participants)"
         )
+        connection.execute("DELETE FROM late_edges WHERE effect_id <= ?", (through,))
         connection.execute("DELETE FROM blocks WHERE (number + 1) * 4096 <= ?", (through,))
 
 
@@ -154,7 +155,14 @@ def test_a_chain_over_archived_and_stored_events_is_whole(
         assert summary.events == len(pruned.history.chain(first, last))
 
 
-@pytest.mark.parametrize("format", FORMATS)
+# In an ordinary run every other format, and the ones between in `test_evident.py`.
+@pytest.mark.parametrize(
+    "format",
+    [
+        pytest.param(name, marks=pytest.mark.long(2) if number % 2 else ())
+        for number, name in enumerate(FORMATS)
+    ],
+)
 def test_the_file_is_the_one_of_before_archiving(
     spark: SparkSession, plain: Pruned, tmp_path: Path, format: str
 ) -> None:
@@ -196,6 +204,50 @@ def test_an_archive_remembers_what_made_answers_doubtful(
 
     assert told[2] == Soundness(doubts_of([Assumed(1, "me", 1, 2)], misfit), 2)
     assert told[3] == Soundness(doubts_of([], misfit), 2)
+
+
+def test_an_archive_remembers_the_links_that_clocks_do_not_have(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """One ends in the archive, one leads from it into the store, one is within the store.
+
+    A fourth is found when its events are archived, and not pruned yet.
+    """
+    history = History()
+    actor = history.join()
+    for _ in range(30):
+        history.publish(actor)
+    url = history.write(tmp_path / "store.db")
+    note_late(tmp_path / "store.db", [(15, 5), (25, 10), (28, 24)])
+    archive(spark, url, tmp_path / "archives", history.rows[20]["recorded_at"])
+    note_late(tmp_path / "store.db", [(19, 18)])
+
+    def doubts(first: int, last: int) -> tuple[str, ...]:
+        request = ChainRequest(
+            Database.from_url(url), first, last, tmp_path / "chain.jsonl", FORMATS["jsonl"],
+            archives=tmp_path / "archives",
+        )  # fmt: skip
+        return tuple(each.found for each in run(spark, request).soundness.doubts)
+
+    before = doubts(3, 30)
+    prune(tmp_path / "store.db", 16)
+    assert doubts(3, 30) == before == (said_late(4),)
+    assert doubts(6, 30) == (said_late(3),)
+    assert doubts(3, 15) == (said_late(1),)
+    assert doubts(3, 14) == ()
+    assert doubts(11, 23) == (said_late(1),)
+    prune(tmp_path / "store.db", 20)  # with what is known of the fourth
+    assert doubts(6, 30) == (said_late(2),)
+
+
+def note_late(path: Path, pairs: list[tuple[int, int]]) -> None:
+    with sqlite3.connect(path) as connection:
+        connection.executemany("INSERT INTO late_edges VALUES (1, ?, ?)", pairs)
+
+
+def said_late(links: int) -> str:
+    (doubt,) = doubts_of([], None, late=Late("/", links))
+    return doubt.found
 
 
 def test_a_chain_within_the_archive(pruned: Pruned, export: Export) -> None:

@@ -277,7 +277,14 @@ def test_a_chain_over_archived_and_stored_events_is_the_true_one(
             assert found == {each: expected(days, each)["links"] for each in sorted(truth)}
 
 
-@pytest.mark.parametrize("name", FORMATS)
+# In an ordinary run every other format, and the ones between in `test_archive.py`.
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if number % 2 else pytest.mark.long(2))
+        for number, name in enumerate(FORMATS)
+    ],
+)
 def test_the_file_is_the_one_of_before_archiving(
     spark: SparkSession, archived: tuple[str, Path], days: History, tmp_path: Path, name: str
 ) -> None:

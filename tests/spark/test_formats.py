@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -277,8 +278,18 @@ def arrows(stored: Stored) -> set[tuple[int, int]]:
     return {(row["cause_id"], row["id"]) for row in rows if row["cause_id"] in stored.chain}
 
 
-def test_graphviz_has_the_chains_events_messages_and_orders(export: Export, stored: Stored) -> None:
-    (graph,) = pydot.graph_from_dot_data(export("chain.dot").read_text()) or []
+# What reads it takes a second for a hundred events.
+@pytest.mark.parametrize("most", [150, pytest.param(None, marks=pytest.mark.long(10))])
+def test_graphviz_has_the_chains_events_messages_and_orders(
+    spark: SparkSession, stored: Stored, tmp_path: Path, most: int | None
+) -> None:
+    stored = replace(stored, last=sorted(stored.chain)[:most][-1])
+    target = tmp_path / "chain.dot"
+    wanted = format_of(target.name)
+    assert wanted is not None
+    run(spark, ChainRequest(stored.database, stored.first, stored.last, target, wanted))
+    assert len(stored.chain) > 100
+    (graph,) = pydot.graph_from_dot_data(target.read_text()) or []
     lanes = graph.get_subgraphs()
     ids = {
         node.get_name(): int(node.get_label().strip('"').split()[0])

@@ -175,8 +175,10 @@ def work(stored: Stored, output: Path, format: str = "jsonl") -> dict[str, Any]:
 
 
 async def test_the_real_worker_runs_is_cancelled_killed_and_replaced(
-    stored: Stored, long_chain: Stored, tmp_path: Path
+    stored: Stored, long_chain: Stored, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # On a busy machine a job stops slowly, and its process is none the worse for it.
+    monkeypatch.setattr("app.jobs.process.CANCEL_SECONDS", 120.0)
     process = SparkProcess(long_chain.url, master="local[2]", memory="512m")
     target = tmp_path / "1-2" / "chain.jsonl"
     try:
@@ -214,7 +216,7 @@ async def test_the_real_worker_runs_is_cancelled_killed_and_replaced(
 
         inner = process._running
         inner.hang_up()  # what the worker sees when the service is killed
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             assert await inner.wait() == 0
     finally:
         await process.stop()

@@ -9,11 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_asyncio
 from pyspark.sql import SparkSession
 
 from app.jobs.process import JobFailedError, SparkProcess
 from tests.spark import strangers
 from tests.spark.conftest import Stored
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 CONNECTIONS = 40
 ANSWER_SECONDS = 2.0
@@ -48,16 +51,17 @@ class Worker:
         return bool(result["events"] == len(self._stored.chain))
 
 
-@pytest.fixture
-async def worker(
-    stored: Stored, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[Worker]:
-    monkeypatch.setenv("ITC_AMQP_URL", "amqp://itc:hush@broker")
-    monkeypatch.setenv("ITC_MANAGEMENT_URL", "http://itc:hush@broker")
-    monkeypatch.setenv("UNRELATED_TOKEN", "hush")
-    process = SparkProcess(stored.url, master="local[2]", memory="512m")
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def worker(stored: Stored, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Worker]:
+    """One for all tests here, as none of them may harm it: a cold one costs many seconds."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ITC_AMQP_URL", "amqp://itc:hush@broker")
+        patch.setenv("ITC_MANAGEMENT_URL", "http://itc:hush@broker")
+        patch.setenv("UNRELATED_TOKEN", "hush")
+        process = SparkProcess(stored.url, master="local[2]", memory="512m")
+        await process.start()
     try:
-        yield Worker(process, stored, tmp_path)
+        yield Worker(process, stored, tmp_path_factory.mktemp("worker"))
     finally:
         await process.stop()
 

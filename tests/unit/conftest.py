@@ -1,36 +1,24 @@
-"""Few examples during development, more in `make test`, the same each time.
+"""What a test here needs is a moment: no servers, no processes, no random runs."""
 
-``HYPOTHESIS_EXAMPLES=2000`` looks for new ones.
-"""
-
-import os
-from collections.abc import Iterator
+import gc
+import sys
 
 import pytest
-from hypothesis import HealthCheck, settings
 
-from app.broker import deliveries, firehose
+from tests.readers import each_reader
 
-NEW = os.environ.get("HYPOTHESIS_EXAMPLES")
-
-always = settings(
-    database=None,
-    deadline=None,  # the machine's load is not the code's fault
-    suppress_health_check=[HealthCheck.too_slow],
-)
-settings.register_profile("quick", always, max_examples=10, derandomize=True)
-settings.register_profile("thorough", always, max_examples=50, derandomize=True)
-settings.register_profile("new", always, max_examples=int(NEW or 1), derandomize=False)
-settings.load_profile("new" if NEW else os.environ.get("HYPOTHESIS_PROFILE", "quick"))
+__all__ = ["each_reader"]
 
 
-@pytest.fixture(scope="module", params=["compiled", "Python"])
-def each_reader(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Read with the compiled part in front of the Python, and then with the Python alone."""
-    with pytest.MonkeyPatch.context() as patch:
-        if request.param == "Python":
-            for module in (deliveries, firehose):
-                patch.setattr(module, "_compiled", None)
-        elif firehose._compiled is None:
-            pytest.skip("not built")  # if it should have been, `test_compiled_wire.py` fails
-        yield
+def pytest_collection_finish() -> None:
+    """Leave what was imported out of the collections of garbage that follow."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Keep Hypothesis's plugin from importing all of it, to say that it found nothing."""
+    plugin = session.config.pluginmanager.get_plugin("hypothesispytest")
+    if plugin is not None and "hypothesis" not in sys.modules:
+        session.config.pluginmanager.unregister(plugin)

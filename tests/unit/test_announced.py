@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, strategies
 
 from app.broker.announced import (
     LONGEST_PROPERTY,
@@ -155,42 +154,6 @@ def test_other_events_are_none() -> None:
     assert announcement("channel.created", created()) is None
     assert announcement("itc.trace.connections", created()) is None
     assert announcement("connection.closed", created(pid="")) is None
-
-
-texts = strategies.text(
-    strategies.characters(exclude_categories=()) | strategies.sampled_from('{}<>",\\[]')
-)
-values = strategies.recursive(
-    strategies.none() | strategies.booleans() | strategies.integers() | texts,
-    lambda inner: strategies.lists(inner) | strategies.dictionaries(texts, inner),
-    max_leaves=8,
-)
-
-
-@given(
-    strategies.fixed_dictionaries(
-        {},
-        optional=dict.fromkeys(
-            ("client_properties", "variable_map", "user_provided_name", "pid", "vhost"), values
-        ),
-    )
-)
-def test_whatever_is_said_what_is_read_can_be_stored(said: dict[str, Any]) -> None:
-    for found in (opened(created() | said), listed(created() | said)):
-        assert found is not None
-        for text in (
-            found.vhost,
-            found.pid or "",
-            found.given_name or "",
-            *found.properties.values(),
-        ):
-            assert "\0" not in text
-            text.encode()
-
-
-@given(texts)
-def test_a_term_that_is_anything_is_read_or_left(term: str) -> None:
-    opened(created(term, f'{{<<"connection_name">>,longstr,{term}}}'))
 
 
 def test_the_management_api_says_the_same_less_the_process() -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from app.traces.audit import BACKWARDS, LATE_SECONDS, Audit, AuditState, Counted, Found, Look, Tally
 
@@ -172,62 +170,3 @@ def test_under_constant_load_a_loss_beyond_the_lateness_is_found(lost: int) -> N
         world.waits(1)
         found.append(world.looks(late=0).missing.publishes)
     assert 0 < sum(found) <= lost
-
-
-@given(
-    st.lists(
-        st.tuples(
-            st.integers(0, 100),  # happen in this second
-            st.integers(0, 5),  # counters are late by so many seconds
-            st.integers(0, 100),  # percent of what happened last that is queued
-        ),
-        min_size=1,
-        max_size=80,
-    ),
-    st.integers(0, 10_000),
-)
-def test_without_a_loss_nothing_is_ever_found(
-    seconds: list[tuple[int, int, int]], before: int
-) -> None:
-    world = World(before=before)
-    past = [0] * 6
-    shown = 0
-    for count, late, percent in seconds:
-        world.happens(count)
-        world.waits(1)
-        past.append(count)
-        most = sum(past[len(past) - late :]) if late else 0
-        shown = max(shown, world.counted - most)  # counters never go back
-        assert world.looks(late=world.counted - shown, queued=count * percent // 100) == NOTHING
-
-
-@given(
-    st.lists(
-        st.tuples(
-            st.integers(0, 100),  # happen in this second
-            st.integers(0, 20),  # of them are lost
-            st.integers(0, 5),  # counters are late by so many seconds
-        ),
-        min_size=1,
-        max_size=40,
-    ),
-    st.integers(0, 10_000),
-)
-def test_losses_are_never_said_to_be_more_and_are_all_known_in_the_end(
-    seconds: list[tuple[int, int, int]], before: int
-) -> None:
-    world = World(before=before)
-    world.is_quiet()
-    past = [0] * 6
-    shown, lost = before, 0
-    for count, of_them_lost, late in seconds:
-        lost += min(count, of_them_lost)
-        world.happens(count, traced=count - min(count, of_them_lost))
-        world.waits(1)
-        past.append(count)
-        most = sum(past[len(past) - late :]) if late else 0
-        shown = max(shown, world.counted - most)
-        world.looks(late=world.counted - shown)
-        assert world.audit.state.missing.publishes <= lost
-    world.is_quiet()
-    assert world.audit.state.missing == Tally(lost, 2 * lost)

@@ -1,83 +1,24 @@
 """The compiled core agrees with the Python that it replaces, to the object and to the byte."""
 
-import gc
 import os
 import shutil
 import subprocess
 import sys
-import tracemalloc
-from contextlib import suppress
-from itertools import pairwise
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from itc import Stamp, events, packed, seed
 from itc.core import core
-from tests.unit.clock_strategies import EVENT_TREES, PATHS, RUNS
 
 has_compiler = bool(shutil.which("gcc") or shutil.which("cc"))
 pytestmark = pytest.mark.skipif(
     core is None and (bool(os.environ.get("PURE_PYTHON")) or not has_compiler),
     reason="left out, or no compiler to build it with",
 )
-SMALL_TREES = st.recursive(
-    st.integers(0, 3) | st.sampled_from([255, 256, 70_000, 2**40, 2**62]),
-    lambda part: st.tuples(st.integers(0, 2), part, part),
-    max_leaves=12,
-)
-
-
-def events_of(tree):
-    return Stamp.from_trees(0, tree)._event
 
 
 def test_it_was_built():
     assert core is not None, "there is a compiler: pip install --editable . builds it"
-
-
-@given(SMALL_TREES, SMALL_TREES)
-def test_joins_are_the_same_objects_where_nothing_changes(one_tree, other_tree):
-    a, b = events_of(one_tree), events_of(other_tree)
-    for one, other in ((a, b), (b, a), (a, events.join(a, b))):
-        expected, joined = events._join(one, other), core.join(one, other)
-        assert joined == expected
-        assert (joined is one, joined is other) == (expected is one, expected is other)
-
-
-@given(SMALL_TREES, PATHS)
-def test_an_intervals_event_is_the_same(tree, path):
-    tree = events_of(tree)
-    assert core.raise_interval(tree, path) == events._raise_interval(tree, path)
-
-
-@given(SMALL_TREES)
-def test_the_packed_bytes_are_the_same(tree):
-    tree = events_of(tree)
-    assert core.pack(tree) == packed._packed(tree)
-
-
-@given(RUNS)
-def test_all_three_agree_on_real_runs(run):
-    ever, _ = run
-    stamps = [known.stamp for known in ever]
-    for a, b in pairwise(stamps):
-        joined = core.join(a._event, b._event)
-        assert joined == events._join(a._event, b._event)
-        assert core.pack(joined) == packed._packed(joined)
-        if a.interval is not None:
-            path = a.interval
-            assert core.raise_interval(joined, path) == events._raise_interval(joined, path)
-
-
-@given(EVENT_TREES, EVENT_TREES, PATHS)
-def test_what_is_too_high_for_it_is_done_in_python(a, b, path):
-    one, other = Stamp.of_interval(path).join(Stamp.from_trees(0, a)), Stamp.from_trees(0, b)
-    joined = one.join(other)
-    assert joined._event == events._join(one._event, other._event)
-    assert joined.event()._event == events._raise_interval(joined._event, path)
-    assert packed.pack(joined) == packed._packed(joined._event)
 
 
 def test_the_highest_height_that_fits_is_not_raised_beyond():
@@ -100,25 +41,6 @@ def test_an_invalid_tree_is_refused(odd):
     ):
         with pytest.raises(TypeError):
             call()
-
-
-def test_nothing_is_leaked():
-    a, b = (Stamp.from_trees(0, (n, (0, 1, (2, 0, n)), (0, n, 4)))._event for n in (3, 5))
-
-    def bytes_held_after(rounds):
-        for _ in range(rounds):
-            core.pack(core.raise_interval(core.join(a, b), "0110"))
-            with suppress(TypeError):
-                core.join((0, 99, a, None), b)  # fails with one half done
-        gc.collect()
-        return tracemalloc.get_traced_memory()[0]
-
-    tracemalloc.start()
-    try:
-        before = bytes_held_after(100)
-        assert bytes_held_after(1_000) - before < 1_000
-    finally:
-        tracemalloc.stop()
 
 
 def test_it_can_be_left_out():

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from app.tracker import (
     Bounds,
@@ -59,13 +57,6 @@ def acts(tracker: Tracker, where: Channel, client: str | None = None) -> int:
 )
 def test_a_place_is_the_peer_s_address(connection: str, place: str) -> None:
     assert place_of(Channel("rabbit@a", connection, 1, "shop")) == place
-
-
-@given(st.text(max_size=60))
-def test_any_connection_s_name_has_a_place(connection: str) -> None:
-    where = Channel("rabbit@a", connection, 1, "shop")
-    assert isinstance(place_of(where), str)
-    assert Places().is_shared(place_of(where)) in (True, False)
 
 
 @pytest.mark.parametrize(
@@ -206,32 +197,12 @@ def test_a_nameless_connection_at_a_shared_place_is_assumed_and_says_so() -> Non
     assert [state.name for state in states] == ["shop@127.0.0.1 #1", "shop@127.0.0.1 #2"]
 
 
-def test_connections_for_a_message_each_are_one_participant_once_they_are_closed() -> None:
-    tracker = Tracker(Policy.client, Bounds())
-    for port in range(5000, 5500):
-        where = channel(f"127.0.0.1:{port}")
-        acts(tracker, where)
-        tracker.end(where.connection)
-    assert tracker.participants == 1
-    assert tracker.channels == 0
-
-
 def test_two_that_are_open_are_two_participants() -> None:
     tracker = Tracker(Policy.client, Bounds())
     acts(tracker, channel("127.0.0.1:5000"))
     tracker.end(channel("127.0.0.1:5000").connection)
     assert acts(tracker, channel("127.0.0.1:5001")) == 1
     assert acts(tracker, channel("127.0.0.1:5002")) == 2
-
-
-def test_what_is_assumed_is_bounded() -> None:
-    tracker = Tracker(Policy.client, Bounds(assumed=10))
-    for port in range(5000, 5500):
-        acts(tracker, channel(f"127.0.0.1:{port}"))
-    assert tracker.participants == 11  # the last one is shared by all others
-    for number in range(500):
-        acts(tracker, channel(f"127.0.0.1:{port}", number, "admin"))
-    assert tracker.participants <= 12
 
 
 def test_another_s_name_does_not_make_one_them() -> None:

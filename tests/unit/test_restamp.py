@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Mapping, Sequence
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from app.tracker import (
     Bounds,
@@ -20,7 +17,6 @@ from app.tracker import (
     Quiet,
     Record,
     Reference,
-    Restored,
     StampedEvent,
     Tracker,
     UnreadableCheckpointError,
@@ -36,7 +32,6 @@ from app.tracker.restamp import (
     StoredMessage,
 )
 from itc import Stamp, unpack
-from tests.unit.test_linker import runs as linked_runs
 
 # Two programs on this machine, one of them with two connections; a nameless one; two hosts.
 CONNECTIONS = {
@@ -52,31 +47,6 @@ CHANNELS = [
     for connection in CONNECTIONS
     for number, user in ((1, "shop"), (2, "shop"))
 ] + [Channel("rabbit@test", "10.0.0.7:4009 -> 10.0.0.1:5672", 1, "robot")]
-QUEUES = ("red", "blue", "noise.1")
-QUIET = ("queue:noise.*",)
-
-channels = st.sampled_from(CHANNELS)
-
-
-@st.composite
-def histories(draw: st.DrawFn) -> list[Record]:
-    """Publishes, and deliveries of them, some again."""
-    records: list[Record] = []
-    waiting: deque[tuple[str, Publish]] = deque()
-    for number in range(draw(st.integers(1, 40))):
-        if waiting and draw(st.booleans()):
-            queue, publish = waiting.popleft()
-            again = draw(st.integers(0, 4)) == 0
-            records.append(_delivery(draw(channels), queue, publish))
-            if again:
-                records.append(_delivery(draw(channels), queue, publish, redelivered=True))
-        else:
-            queues = draw(st.lists(st.sampled_from(QUEUES), unique=True, max_size=2))
-            properties = {"message_id": str(number)}
-            publish = Publish(draw(channels), "x", ("key",), tuple(queues), properties, b"")
-            records.append(publish)
-            waiting += [(queue, publish) for queue in queues]
-    return records
 
 
 def _delivery(channel: Channel, queue: str, publish: Publish, redelivered: bool = False) -> Deliver:
@@ -160,82 +130,6 @@ def dots(new: Sequence[NewStamp], outcome: Restamped) -> dict[int, tuple[Stamp, 
         interval = intervals[stamp.participant + outcome.offset]
         found[stamp.event_id] = (unpack(stamp.clock, interval), interval, stamp.height)
     return found
-
-
-@given(histories(), st.sampled_from(Policy), st.sampled_from(Policy), st.booleans())
-def test_the_new_stamps_say_what_a_tracker_with_the_new_rules_says(
-    records: list[Record], before: Policy, after: Policy, gets_quiet: bool
-) -> None:
-    rules = ((), QUIET) if gets_quiet else (QUIET, ())
-    events, tracker = tracked(records, before, rules[0])
-    wanted, other = tracked(records, after, rules[1])
-    new, outcome = restamped(events, tracker.checkpoint().state, after, rules[1])
-
-    assert [(stamp.event_id, stamp.seq, stamp.lamport, stamp.quiet) for stamp in new] == [
-        (event.reference.id, event.seq, event.lamport, event.quiet) for event in wanted
-    ]
-    found = dots(new, outcome)
-    for earlier in wanted:
-        _, interval, height = found[earlier.reference.id or 0]
-        for later in wanted:
-            clock, _, _ = found[later.reference.id or 0]
-            is_known = clock.height_at(interval) >= height
-            assert is_known is (later.stamp.height_at(earlier.stamp.interval) >= earlier.height)
-    whose = {stamp.event_id: stamp.participant for stamp in new}
-    assert [whose[event.reference.id or 0] for event in wanted] == [
-        event.participant for event in wanted
-    ]
-    states = [each.state for each in outcome.participants]
-    assert [state.key for state in states] == [
-        state.key for state in sorted(other.checkpoint().participants, key=lambda s: s.number)
-    ]
-    assert min(state.number for state in states) > max(event.participant for event in events)
-
-
-@given(histories(), st.sampled_from(Policy), st.sampled_from(Policy))
-def test_a_tracker_goes_on_from_the_new_state(
-    records: list[Record], before: Policy, after: Policy
-) -> None:
-    events, tracker = tracked(records, before, ())
-    checkpoint = tracker.checkpoint()
-    new, outcome = restamped(events, checkpoint.state, after, QUIET)
-    clocks = {stamp.event_id: stamp.clock for stamp in new}
-    by_key = {event.channel_key: event.record.channel for event in events}
-    known = {state.key: state for state in checkpoint.channels}
-    restored = Restored(
-        state=outcome.state or b"",
-        channels=[
-            msgspec.structs.replace(
-                known[each.key], participant=each.participant, last_event_id=each.last_event_id
-            )
-            for each in outcome.channels
-        ],
-        participants=[
-            (
-                each.state,
-                unpack(clocks[each.last_event_id], each.state.interval),
-                each.last_event_id,
-            )
-            for each in outcome.participants
-        ],
-        copies=[],
-        handovers=[],
-    )
-    assert by_key.keys() == {each.key for each in outcome.channels}
-    follower = Tracker(after, Bounds(), restored, quiet=Quiet(QUIET))
-    assert follower.participants == len(outcome.participants)
-    totals = Tracker.stored_totals(outcome.state)
-    assert totals.counters.quiet == sum(stamp.quiet for stamp in new)
-    assert totals.counters.published == tracker.counters.published
-    last = {stamp.participant + outcome.offset: stamp for stamp in new}
-    seen = set()
-    for channel in by_key.values():
-        (event,) = follower.apply(Publish(channel, "x", ("key",), (), {}, b""), 10_000)
-        number = event.participant
-        assert event.height > last[number].height
-        if number not in seen:
-            assert event.seq == last[number].seq + 1
-        seen.add(number)
 
 
 def test_who_has_no_events_left_gives_back_its_interval() -> None:
@@ -384,39 +278,6 @@ def read_again(
             aside[stamp.event_id] = Reference(None, stamp.clock, stamp.lamport, stamp.event_id)
             new.append(stamp)
     return new, restamper
-
-
-RULES_BEFORE = [Rules(()), Rules([rule for rule in BUILT_IN if rule.name == "forward"])]
-
-
-@given(linked_runs(), st.sampled_from(RULES_BEFORE), st.booleans())
-def test_messages_that_are_read_again_say_what_a_tracker_with_the_rules_says(
-    records: list[Record], before: Rules, gets_quiet: bool
-) -> None:
-    quiet = ("queue:q",) if gets_quiet else ()
-
-    def told(rules: Rules, quiet: Sequence[str]) -> tuple[list[StampedEvent], Tracker]:
-        tracker = Tracker(Policy.channel, Bounds(), rules=rules, quiet=Quiet(quiet))
-        events: list[StampedEvent] = []
-        for now, record in enumerate(records):
-            for event in tracker.apply(record, now):
-                event.reference.id = len(events) + 1
-                events.append(event)
-        return events, tracker
-
-    events, tracker = told(before, ())
-    wanted, other = told(Rules(BUILT_IN), quiet)
-    new, restamper = read_again(events, Rules(BUILT_IN), quiet=quiet)
-    assert [(each.event_id, each.lamport, each.names.ids, each.names.found_by) for each in new] == [
-        (event.reference.id, event.lamport, event.names.ids, event.names.found_by)
-        for event in wanted
-    ]
-    assert [[(e.cause.id, e.rule, e.kind, e.way) for e in each.edges] for each in new] == [
-        [(e.cause.id, e.rule, e.kind, e.way) for e in event.edges] for event in wanted
-    ]
-    outcome = restamper.end(tracker.checkpoint().state, 1)
-    assert Tracker.stored_totals(outcome.state).links == other.totals().links
-    assert restamper.cut == 0
 
 
 def test_of_messages_that_are_not_stored_whole_the_bodies_are_not_read() -> None:

@@ -162,6 +162,10 @@ class Handler(BaseHTTPRequestHandler):
                         for key, (_, about) in world.exports.items()
                     ]
                 )
+            case ("GET", "hidden", "ways"):
+                if query.get("vhost") not in world.traces:
+                    raise not_found() if "vhost" in query else bad_request("vhost is missing")
+                self.json(world.hidden_json(query["vhost"]))
             case ("GET", "live"):
                 self.live(query)
             case ("GET", "topology"):
@@ -173,7 +177,7 @@ class Handler(BaseHTTPRequestHandler):
             case ("GET", "events", number):
                 event = world.event(number)
                 detail = {"clocks": world.clocks_json(event), "handled": []}
-                self.json(world.event_json(event) | detail)
+                self.json(world.event_json(event) | detail | world.links_json(event))
             case ("GET", "events", number, "causes" | "effects" as side):
                 self.relatives(world.event(number), side, query)
             case ("GET", "events", number, "deliveries"):
@@ -265,7 +269,7 @@ class Handler(BaseHTTPRequestHandler):
             found = self.world.wait_for(query, 1.0, LIVE_AT_ONCE)
             for event in found:
                 query["after"] = str(event.id)
-                yield str(event.id), self.world.event_json(event, query.get("payload") != "none")
+                yield str(event.id), self.world.row(event, query)
             if not found:
                 yield None, None
 

@@ -96,8 +96,30 @@ def with_some_past(world: World) -> tuple[Event, set[int]]:
     return next((event, past) for event, past in pasts if 20 < len(past) < 90)
 
 
+def test_links_are_listed_by_rule_and_lead_to_the_other_event(
+    demo: Server, open_page: OpenPage
+) -> None:
+    event = named(demo.world)
+    page = open_page(demo, f"#/events?event={event.id}&live=off")
+    links = section(page, "Links")
+    expect(links).to_contain_text("parent causation_id")
+    links.get_by_role("link", name=f"#{event.prompt}", exact=True).click()
+    expect(page.locator(".drawer h2")).to_have_text(f"#{event.prompt}")
+    naming = [e.id for e in demo.world.events if e.named and e.prompt == event.prompt]
+    expect(links.get_by_role("link")).to_have_text([f"#{number}" for number in naming])
+    links.get_by_role("link", name=f"#{event.id}", exact=True).click()
+    expect(page.locator(".drawer h2")).to_have_text(f"#{event.id}")
+
+
+def test_an_event_without_links_has_no_such_section(demo: Server, open_page: OpenPage) -> None:
+    event = next(e for e in demo.world.events[400:] if not e.received and not e.prompt)
+    page = open_page(demo, f"#/events?event={event.id}&live=off")
+    expect(section(page, "Causes")).to_be_visible()
+    expect(section(page, "Links")).to_have_count(0)
+
+
 def section(page: Page, title: str) -> Locator:
-    heading = page.get_by_role("heading", name=title)
+    heading = page.get_by_role("heading", name=title, exact=title == "Links")
     return page.locator(".drawer .section").filter(has=heading)
 
 

@@ -41,7 +41,6 @@ NOT_FAKED = {
     "POST /v1/traces",
     "GET /itc_db/archive",
     "GET /itc_db/hidden",
-    "GET /itc_db/hidden/ways",
     "GET /metrics",
 }
 
@@ -61,6 +60,8 @@ ASKED: list[tuple[str, str, int, Any]] = [
     ("GET", "/itc_db/participants?vhost=%2F", 200, None),
     ("GET", "/itc_db/participants?vhost=nowhere", 404, None),
     ("GET", "/itc_db/participants", 400, None),
+    ("GET", "/itc_db/hidden/ways?vhost=%2F", 200, None),
+    ("GET", "/itc_db/hidden/ways?vhost=nowhere", 404, None),
     ("GET", "/itc_db/quarantine", 200, None),
     ("GET", "/itc_db/fields", 200, None),
     ("GET", "/itc_db/formats", 200, None),
@@ -68,6 +69,7 @@ ASKED: list[tuple[str, str, int, Any]] = [
     ("GET", "/itc_db?page_size=500", 200, None),
     ("GET", "/itc_db?page_size=500&payload=none", 200, None),
     ("GET", "/itc_db?page_size=500&columns=id,type,cause,recorded_at", 200, None),
+    ("GET", "/itc_db?page_size=500&columns=id,type&links=true", 200, None),
     ("GET", "/itc_db?page=1&page_size=20", 200, None),
     ("GET", "/itc_db?vhost=shop&after=3&type=received", 200, None),
     ("GET", "/itc_db?message_id=m-1&correlation_id=order-1&header.tenant=acme", 200, None),
@@ -253,7 +255,7 @@ def test_the_answers_about_every_event_are_as_the_service_describes_them(
 ) -> None:
     for event in stage.world.events[:100]:
         clocks = {"clocks": stage.world.clocks_json(event), "handled": []}
-        detail = stage.world.event_json(event) | clocks
+        detail = stage.world.event_json(event) | clocks | stage.world.links_json(event)
         document.hold({"$ref": "#/components/schemas/EventDetail"}, json.loads(json.dumps(detail)))
         if not event.received:
             fate = stage.world.deliveries_json(event)
@@ -272,7 +274,11 @@ def events_of(answer: httpx.Response) -> Iterator[Any]:
 
 @pytest.mark.parametrize(
     ("query", "schema"),
-    [("", "Event"), ("?payload=none", "Event"), ("?columns=id,type,vhost", "EventColumns")],
+    [
+        ("", "Event"),
+        ("?payload=none", "Event"),
+        ("?columns=id,type,vhost&links=true", "EventColumns"),
+    ],
 )
 def test_what_the_live_tail_sends_is_as_the_service_describes_it(
     document: Document, stage: Stage, query: str, schema: str

@@ -47,6 +47,29 @@ def test_the_chosen_virtual_host_is_kept_over_tabs_and_in_the_address(
     expect(page.get_by_role("heading", name="shop")).to_be_visible()
 
 
+def test_hidden_ways_are_listed_and_lead_to_an_example(
+    serve: Callable[[World], Server], open_page: OpenPage
+) -> None:
+    world = demo_world(300)
+    way, other = world.traces["/"].hidden
+    page = open_page(serve(world))
+    panel = page.get_by_role("region", name="Hidden ways")
+    rows = panel.locator("tbody tr")
+    expect(rows).to_have_count(2)
+    for words in (way["from"]["name"], way["to"]["name"], "causation_id", "12"):
+        expect(rows.first).to_contain_text(words)
+    expect(rows.nth(1)).to_contain_text("x-outbox")
+    world.traces["/"].hidden.append(other | {"rule": "x-new"})
+    expect(rows).to_have_count(3)
+    page.get_by_label("Virtual host").select_option("shop")
+    expect(page.get_by_role("heading", name="shop")).to_be_visible()
+    expect(panel).to_have_count(0)
+    page.get_by_label("Virtual host").select_option("/")
+    rows.first.get_by_role("link", name=f"#{way['last_effect']}").click()
+    expect(page.locator(".drawer h2")).to_have_text(f"#{way['last_effect']}")
+    expect(page.locator(".diagram-legend")).to_contain_text("past")
+
+
 def test_gaps_are_listed_and_lead_to_their_place(demo: Server, open_page: OpenPage) -> None:
     page = open_page(demo)
     page.get_by_role("region", name="Gaps").get_by_role("link", name="#750").click()

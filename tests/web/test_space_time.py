@@ -389,11 +389,11 @@ def test_links_of_the_chain_are_drawn_apart(
     start = min(history.evident_past(world.events, end))
     page = open_page(demo, f"{SPACE_TIME}&a={start}&b={end.id}&at={end.id}")
     legend = page.locator(".diagram-legend")
-    expect(legend.locator(".key.link")).to_have_count(1)
+    expect(legend.locator(".key.chain.link")).to_have_count(1)
     heard = next(e for e in world.events[400:] if e.prompt and not e.named)
     page.goto(f"{demo.url}/{SPACE_TIME}&a={heard.prompt}&b={heard.id}&at={heard.id}")
     expect(legend).to_contain_text("chain from A to B")
-    expect(legend.locator(".key.link")).to_have_count(0)
+    expect(legend.locator(".key.chain.link")).to_have_count(0)
 
 
 def test_a_link_lights_its_ends_where_no_message_joins_them(
@@ -405,18 +405,58 @@ def test_a_link_lights_its_ends_where_no_message_joins_them(
         """
         const { Scene } = await import("/app/spacetime/scene.js");
         const model = new Model();
-        model.append((await page("after=0")).slice(0, 20).map((event) => (
-          { ...event, cause: null, participant: event.id })));
+        const named = {
+          5: [{ cause: 2, rule: "a" }, { cause: 2, rule: "b" }],
+          11: [{ cause: 999, rule: "a" }],
+        };
+        const events = (await page("after=0")).slice(0, 20).map((event) => ({
+          ...event,
+          cause: event.id === 9 ? 5 : null,
+          participant: event.id,
+          links: named[event.id] ?? [],
+        }));
+        model.append(events.slice(3));
+        const alone = [...model.links.cause];
+        model.prepend(events.slice(0, 3));
         const scene = new Scene(model);
         scene.layOut();
-        const step = (cause, effect, how) => ({ cause, effect, how });
-        const path = [step(2, 5, "link"), step(5, 9, "message"), step(9, 999, "link")];
-        scene.light({ selected: NONE, chainEnds: [1, 8], path });
-        const lit = [...scene.marks].flatMap((mark, i) => (mark ? [model.id[i]] : []));
-        return [lit, scene.links];
+        scene.light({ selected: NONE, chainEnds: [1, 8] });
+        const lit = () => [...scene.marks].flatMap((mark, i) => (mark ? [model.id[i]] : []));
+        const chain = [lit(), scene.chainLinked];
+        scene.light({ selected: 4, chainEnds: null });
+        const { from, to } = scene.links;
+        return [alone, ...chain, lit(), [...from, ...to], model.describe(4).links];
         """,
     )
-    assert found == [[2, 5, 9], [[1, 4]]]
+    assert found == [[-1, -1], [2, 5, 9], True, [2, 5, 9], [1, 4], [{"cause": 2}]]
+
+
+def test_a_quiet_publish_joins_nothing_that_it_names(demo: Server, open_page: OpenPage) -> None:
+    page = open_page(demo)
+    found = run(
+        page,
+        """
+        const model = new Model();
+        const events = (await page("after=0")).slice(0, 9);
+        model.append(events.map((event) => ({ ...event, quiet: true, links: [{ cause: 1 }] })));
+        return model.links.length;
+        """,
+    )
+    assert found == 0
+
+
+def test_links_of_all_events_in_view_are_drawn_and_said(
+    demo: Server, open_page: OpenPage, world: World
+) -> None:
+    event = next(e for e in world.events[600:] if e.named)
+    page = open_page(demo, f"{SPACE_TIME}&event={event.id}&list=on")
+    expect(page.locator(".diagram-legend .key.link")).to_have_count(1)
+    row = page.locator(".view-list tr").filter(has=page.get_by_role("link", name=f"#{event.id}"))
+    expect(row.locator("td").nth(5)).to_have_text(f"#{event.prompt}")
+    press(page, "ArrowLeft")
+    expect(page.locator(".drawer h2")).to_have_text(f"#{event.prompt}")
+    press(page, "ArrowRight")
+    expect(page.locator(".drawer h2")).to_have_text(f"#{event.id}")
 
 
 def test_a_link_to_a_distant_event_leads_there(

@@ -59,6 +59,9 @@ def shares(counts: dict[str, int]) -> dict[str, Any]:
     }
 
 
+BY_NAME = {"rule": "causation_id", "kind": "parent"}  # how messages name their cause here
+
+
 class Problem(Exception):
     """An error answer."""
 
@@ -86,6 +89,7 @@ class Trace:
         self.gaps: list[dict[str, Any]] = []
         self.doubts: list[str] = []
         self.links: dict[str, dict[str, int]] = {}
+        self.hidden: list[dict[str, Any]] = []  # ways, as in the API
         self.rate = 0.0
         self.counters: Counter[str] = Counter()
         self.published: Counter[int] = Counter()  # by participant
@@ -171,7 +175,7 @@ class World:
             | {"quarantined": len(self.quarantine), "copies_dropped": 0}
             | {"untraced": 0, "quiet": 0},
             "links": {rule: shares(counts) for rule, counts in trace.links.items()},
-            "evidence": NO_EVIDENCE,
+            "evidence": NO_EVIDENCE | {"hidden": sum(way["links"] for way in trace.hidden)},
             "events": counts["published"] + counts["received"],
             "participants": len(trace.last),
             "pending_copies": len(trace.simulation.pending),
@@ -197,6 +201,22 @@ class World:
             "sentence": f"{publishes:,} of {publishes:,} publishes, {deliveries:,} of "
             f"{deliveries:,} deliveries traced, as of 12:03:11",
         }
+
+    def hidden_json(self, vhost: str) -> dict[str, Any]:
+        ways = self.traces[vhost].hidden
+        links = sum(way["links"] for way in ways)
+        return {"vhost": vhost, "links": links, "truncated": False, "ways": ways}
+
+    def hide(self, effect: Event, giver: int, rule: str, links: int) -> None:
+        """As if so many causes had come to a publish's participant from another by no message."""
+        trace = self.traces[effect.vhost]
+        people = trace.simulation.participants
+        from_, to = (
+            {"participant": number, "name": people[number - 1].name}
+            for number in (giver, effect.participant)
+        )
+        way = {"rule": rule, "from": from_, "to": to, "links": links, "last_effect": effect.id}
+        trace.hidden.append(way | {"first_at": iso(history.START), "last_at": iso(effect.at)})
 
     def participants_json(self, vhost: str) -> list[dict[str, Any]]:
         trace = self.traces[vhost]
@@ -278,6 +298,20 @@ class World:
             "stamp": "",
         }
 
+    def named_json(self, event: Event) -> list[dict[str, Any]]:
+        """What a publish names as its cause."""
+        return [{"cause": event.prompt, **BY_NAME}] if event.named else []
+
+    def links_json(self, event: Event) -> dict[str, Any]:
+        """What an event names, and what names it."""
+        naming = [
+            {"effect": other.id, **BY_NAME}
+            for other in self.events[event.id : event.id + 20_000]
+            if other.named and other.prompt == event.id
+        ]
+        named_by = {"links": naming[:100], "truncated": len(naming) > 100}
+        return {"links": self.named_json(event), "named_by": named_by}
+
     def clocks_json(self, event: Event) -> dict[str, Any]:
         people = self.traces[event.vhost].simulation.participants
         counts = history.vector(self.events, event)
@@ -352,8 +386,7 @@ class World:
     def step_json(self, cause: int, effect: int) -> dict[str, Any]:
         if self.events[effect - 1].received:
             return {"cause": cause, "effect": effect, "how": "message", "rule": None, "kind": None}
-        by = {"how": "link", "rule": "causation_id", "kind": "parent"}
-        return {"cause": cause, "effect": effect, **by}
+        return {"cause": cause, "effect": effect, "how": "link", **BY_NAME}
 
     def relatives(self, event: Event, side: str, via: str) -> list[int]:
         """The ids of causes or effects of an event, nearest first."""
@@ -491,7 +524,8 @@ class World:
         """An event with the columns that a query asks for."""
         show = [c for c in query.get("columns", "").split(",") if c]
         whole = self.event_json(event, query.get("payload") != "none")
-        return {c: whole[c] for c in show if c in whole} if show else whole
+        shown = {c: whole[c] for c in show if c in whole} if show else whole
+        return shown | {"links": self.named_json(event)} if query.get("links") == "true" else shown
 
     def wait_for(self, query: dict[str, str], seconds: float, most: int) -> list[Event]:
         until = time.monotonic() + seconds
@@ -632,6 +666,9 @@ def demo_world(events: int = 3000, participants: int = 12, auth: bool = True) ->
     )
     for outcome in [("found", "known")] * 17 + [("found", "missed")] * 3 + [("unseen",)] * 2:
         world.traces["/"].name_cause("reply", *outcome)
+    published = [event for event in world.events[:events] if not event.received]
+    world.hide(published[-1], 3, "causation_id", 12)
+    world.hide(published[-2], 1, "x-outbox", 1)
     world.traces["/"].gaps.append(
         {
             "id": 1,

@@ -22,14 +22,15 @@ from app.api.rights import check_rights
 from app.api.routes.queries import HEADERS, CausesQuery, EffectsQuery, Form, ListQuery, WalkQuery
 from app.api.schemas.causality import Comparison, Deliveries, EventWalk
 from app.api.schemas.events import Event as EventModel
-from app.api.schemas.events import EventColumns, EventDetail, EventField, EventPage
+from app.api.schemas.events import EventColumns, EventDetail, EventField
+from app.api.schemas.events import EventPage as EventPageModel
 from app.api.services import Parts, Services
 from app.api.signin.auth import Reader, User
 from app.api.tail import TailQuery, Watch
 from app.api.views import event_detail, field_views, json_answer, page_view
 from app.errors import NotFoundError
 from app.stored.causality import Walk
-from app.stored.pages import Sort
+from app.stored.pages import EventPage, Found, Sort
 from itc import compare
 from model.answers import ORDERED
 from model.event import EVERYTHING, NOTHING_LARGE, Event, Large
@@ -50,7 +51,7 @@ OtherId = Annotated[
 
 @router.get(
     "/itc_db",
-    response_model=list[EventModel] | list[EventColumns] | EventPage,
+    response_model=list[EventModel] | list[EventColumns] | EventPageModel,
     responses=READING,
     openapi_extra=HEADERS,
 )
@@ -72,7 +73,7 @@ async def list_events(
             limit=size,
             large=query.large,
         )
-        heavy = Heavy(found.heavy, query.chosen, query.large)
+        heavy = await _heavy(found, query, parts)
         return _events_answer(heavy.views(found.items), heavy, parts)
     page = await parts.searches.page(
         user.name,
@@ -83,10 +84,18 @@ async def list_events(
         descending=query.sort is None or query.sort_reverse,
         large=query.large,
     )
-    heavy = Heavy(page.heavy, query.chosen, query.large)
+    heavy = await _heavy(page, query, parts)
     items = heavy.views(page.items)
     view = items if query.page is None else page_view(page, items)
     return _events_answer(view, heavy, parts)
+
+
+async def _heavy(found: Found | EventPage, query: ListQuery, parts: Services) -> Heavy:
+    """What is still to be read of a list, and its links where they are asked for."""
+    links = None
+    if query.links:
+        links = await parts.store.causality.named_by([row.id for row in found.items])
+    return Heavy(found.heavy, query.chosen, query.large, links)
 
 
 def _events_answer(view: Any, heavy: Heavy, parts: Services) -> Response:
@@ -102,7 +111,11 @@ async def _list_after(
 ) -> Response:
     """What comes after a cursor; if there is nothing yet and the caller wants to wait, waits."""
     following = TailQuery(
-        query.filter_for(user), query.chosen, payload=query.payload == "full", limit=size
+        query.filter_for(user),
+        query.chosen,
+        payload=query.payload == "full",
+        limit=size,
+        links=query.links,
     )
     watch = Watch(
         seconds=min(query.wait or 0.0, parts.settings.wait_seconds_max),
@@ -122,10 +135,12 @@ async def list_fields(user: Reader) -> Response:
 
 @router.get("/itc_db/events/{event_id}", response_model=EventDetail, responses=READING_ONE)
 async def get_event(event_id: EventId, user: Reader, parts: Parts) -> Response:
-    """One event with its three clocks."""
+    """One event with its three clocks and its links."""
     row = await visible_event(parts.store.events, event_id, user)
     handled = await parts.store.spans.handled(event_id)
-    return json_answer(event_detail(row, await parts.store.participants.vector(row), handled))
+    vector = await parts.store.participants.vector(row)
+    links = await parts.store.causality.links_of(row.trace_id, event_id)
+    return json_answer(event_detail(row, vector, handled, links))
 
 
 @router.get(

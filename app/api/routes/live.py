@@ -51,6 +51,7 @@ async def live(
         payload=query.payload == "full",
         limit=_AT_ONCE,
         frames=True,
+        links=query.links,
     )
     frames = _frames(following, start, user, parts, request)
     parts.subscribers.admit()

@@ -205,6 +205,14 @@ class Form(BaseModel):
         return large_of(self.chosen, self.payload == "full")
 
 
+class ListForm(Form):
+    """What of each event a list has, and the live tail."""
+
+    links: bool = Field(
+        False, description="Each event with its `links`: what it names as its causes."
+    )
+
+
 class WalkQuery(Filter, Form):
     """How far to walk, and which of the events on the way are asked for."""
 
@@ -240,13 +248,13 @@ class EffectsQuery(WalkQuery):
     )
 
 
-class LiveQuery(Filter, Form):
+class LiveQuery(Filter, ListForm):
     """What the live tail shows."""
 
     after: Number | None = Field(None, description="Begin after this event; by default now.")
 
 
-class ListQuery(Filter, Form):
+class ListQuery(Filter, ListForm):
     """Which events, in which order, how many."""
 
     page: Annotated[int, Field(ge=1, le=2**31 - 1)] | None = Field(

@@ -7,15 +7,14 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from app.api.schemas.common import Certainty, Model, names_of
-from app.api.schemas.events import Event, EventColumns
+from app.api.schemas.events import Event, EventColumns, LinkWord
 from app.stored.deliveries import CopyState
 from itc import Relation
 from model.answers import Answer
-from model.words import LinkKind, Via
+from model.words import Via
 
 RelationWord = Annotated[str, names_of(Relation)]
 ViaWord = Annotated[str, names_of(Via)]
-LinkWord = Annotated[str, names_of(LinkKind)]
 CopyStateWord = Annotated[str, names_of(CopyState)]
 
 

@@ -8,7 +8,7 @@ from pydantic import ConfigDict, Field, WithJsonSchema, create_model
 
 from app.api.schemas.common import Model, Time, names_of
 from model.event import SHOWN, Kind, ShownField
-from model.words import EventType, Match
+from model.words import EventType, LinkKind, Match
 
 Tree = Annotated[
     Any,
@@ -21,6 +21,7 @@ Tree = Annotated[
     ),
 ]
 TypeWord = Annotated[str, names_of(EventType)]
+LinkWord = Annotated[str, names_of(LinkKind)]
 MatchWord = Annotated[str, names_of(Match)]
 
 _TYPES: dict[Kind, Any] = {
@@ -102,22 +103,48 @@ class Handled(Model):
     service: str | None
 
 
+class Named(Model):
+    """What a publish names as its cause: a delivery or a publish, by which rule."""
+
+    cause: int
+    rule: str
+    kind: LinkWord
+
+
+class Naming(Model):
+    """A publish that names an event as its cause, and by which rule."""
+
+    effect: int
+    rule: str
+    kind: LinkWord
+
+
+class NamedBy(Model):
+    """What names an event: the first 100, if it is ``truncated``."""
+
+    links: list[Naming]
+    truncated: bool
+
+
 class EventDetail(Event):
-    """One event with its clocks."""
+    """One event with its clocks and its links."""
 
     clocks: Clocks
     handled: list[Handled] = Field(
         description="Who handled the message of a publish, or what was received here. Empty "
         "without spans, and where they do not tell of which delivery they are."
     )
+    links: list[Named] = Field(description="What it names as its causes.")
+    named_by: NamedBy = Field(description="What names it as its cause.")
 
 
 class EventColumns(Event):
-    """An event of which only some columns were asked for."""
+    """An event of which only some columns were asked for, or its links, too."""
 
     model_config = ConfigDict(
         json_schema_extra=lambda schema: schema.pop("required", None),
     )
+    links: list[Named] = Field(description="What it names as its causes: with `links=true`.")
 
 
 class EventPage(Model):

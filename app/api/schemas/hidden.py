@@ -6,8 +6,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from app.api.schemas.causality import LinkWord
 from app.api.schemas.common import Model, Time
+from app.api.schemas.events import LinkWord
 
 
 class Who(Model):

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, RootModel, WithJsonSchema
 from pydantic.config import JsonDict
 
-from app.api.schemas.causality import LinkWord
 from app.api.schemas.common import Model, names_of
+from app.api.schemas.events import LinkWord
 from app.stored.link_rules import ListedRule, RuleState
 from app.tracker.links import Origin
 from app.tracker.links.rule import MOST_CONDITIONS, MOST_PARTS

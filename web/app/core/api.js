@@ -84,6 +84,7 @@ export const api = {
   stopTrace: (vhost) =>
     request(path(vhost, "undefined", "undefined", "undefined"), { method: "DELETE" }),
   participants: (filters, signal) => getJson(path("participants") + query(filters), signal),
+  hiddenWays: (vhost, signal) => getJson(path("hidden", "ways") + query({ vhost }), signal),
   quarantine: (vhost, signal) => getJson(path("quarantine") + query({ vhost }), signal),
   events: (filters, signal) => getJson(ROOT + query(filters), signal),
   event: (id, signal) => getJson(path("events", id), signal),

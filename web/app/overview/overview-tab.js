@@ -7,6 +7,7 @@ import { GapsTable } from "../ui/gaps-table.js";
 import { Value } from "../ui/marks.js";
 import { Failure, Panel, pending } from "../ui/panel.js";
 import { TraceButton } from "../ui/trace-button.js";
+import { HiddenWays } from "./hidden-ways.js";
 import { RatesPlot } from "./rates-plot.js";
 import { TracesTable } from "./traces-table.js";
 
@@ -29,6 +30,7 @@ export function OverviewTab() {
       : html`<${Figures} shown=${shown} />
           <${RatesPlot} vhost=${chosen} />
           <${TracesTable} rows=${rows} />
+          <${HiddenWays} traces=${shown} />
           <${GapsTable} traces=${shown} />`}
   </div>`;
 }

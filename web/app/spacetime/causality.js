@@ -1,5 +1,6 @@
 // Past, future and chain over the loaded events. Happens-before is the closure of the steps of each
-// participant and the messages between them, and ids follow it, so one walk along the ids finds it.
+// participant, the messages between them and the links, and ids follow it, so one walk along the ids
+// finds it.
 import { NONE } from "./model.js";
 
 export const PAST = 1;
@@ -31,19 +32,26 @@ export function chain(model, from, to) {
   return marks;
 }
 
-function markPast({ before, cause }, of, marks, mark) {
+function markPast({ before, cause, links }, of, marks, mark) {
   marks[of] = mark;
+  let k = links.length - 1;
   for (let i = of; i >= 0; i -= 1) {
     if (marks[i] !== mark) continue;
+    while (k >= 0 && links.effect[k] > i) k -= 1;
+    for (; k >= 0 && links.effect[k] === i; k -= 1) {
+      if (links.cause[k] !== NONE) marks[links.cause[k]] = mark;
+    }
     if (before[i] !== NONE) marks[before[i]] = mark;
     if (cause[i] !== NONE) marks[cause[i]] = mark;
   }
 }
 
-function markFuture({ before, cause }, of, last, marks, mark) {
+function markFuture({ before, cause, links }, of, last, marks, mark) {
+  const isReached = (from) => from >= of && marks[from] === mark;
+  let k = 0;
   for (let i = of + 1; i <= last; i += 1) {
-    const reached =
-      (before[i] >= of && marks[before[i]] === mark) || (cause[i] >= of && marks[cause[i]] === mark);
-    if (reached) marks[i] = mark;
+    if (isReached(before[i]) || isReached(cause[i])) marks[i] = mark;
+    while (links.effect[k] < i) k += 1;
+    for (; links.effect[k] === i; k += 1) if (isReached(links.cause[k])) marks[i] = mark;
   }
 }

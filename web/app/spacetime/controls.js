@@ -131,6 +131,9 @@ export function Tip({ stage: { scene, model, hovered } }) {
 const MOST_LISTED = 200;
 const WORDS = { 0: "concurrent", [PAST]: "past", [SELF]: "chosen", [FUTURE]: "future", [CHAIN]: "in the chain" };
 
+const named = (links) =>
+  links.length ? html`<span title="Named as its cause">${links.map(({ cause }) => `#${cause}`).join(", ")}</span>` : "–";
+
 /** The events in view as a table: for those who cannot see the diagram, or want the words. */
 export function ViewList({ stage: { scene, model, drawn } }) {
   drawn.value;
@@ -148,7 +151,7 @@ export function ViewList({ stage: { scene, model, drawn } }) {
           <td class="cut" title=${event.who}><bdi>${event.who}</bdi></td>
           <td><${TypeMark} type=${event.type} /></td>
           <td class="name cut"><bdi>${event.text}</bdi></td>
-          <td class="number">${event.cause ? `#${event.cause}` : "–"}</td>
+          <td class="number">${event.cause ? `#${event.cause}` : named(event.links)}</td>
           <td><${MatchMark} match=${event.match} /></td>
           <td>${word(i)}</td>
         </tr>`;
@@ -171,7 +174,8 @@ export function Foot({ stage }) {
     ${stage.trace.value?.doubts.length > 0 && html`<span>Not sound: concurrent means as far as is known</span>`}
     <span class="diagram-legend">
       <span><${TypeMark} type="published" /></span><span><${TypeMark} type="received" /></span>
-      ${chainLit && html`<span><i class="key chain"></i>chain from A to B</span>${scene.links.length > 0 && html`<span><i class="key link"></i>link</span>`}<span class="faint">dimmed: outside</span>`}
+      ${scene.links.length > 0 && html`<span><i class="key link"></i>link: names its cause</span>`}
+      ${chainLit && html`<span><i class="key chain"></i>chain from A to B</span>${scene.chainLinked && html`<span><i class="key chain link"></i>its links</span>`}<span class="faint">dimmed: outside</span>`}
       ${chainLit ? null : marks
         ? html`<span><i class="key past"></i>past</span><span><i class="key future"></i>future</span><span class="faint">dimmed: concurrent</span>`
         : html`<span class="faint">choose an event to highlight its past and future</span>`}

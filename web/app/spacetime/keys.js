@@ -58,7 +58,7 @@ const LOADED = {
   next: (model, i) => model.after(i),
   previous: (model, i) => model.before[i],
   effect: (model, i) => model.firstEffect(i),
-  cause: (model, i) => model.cause[i],
+  cause: (model, i) => model.firstCause(i),
 };
 
 // Where the loaded events end the API is asked, so that a key never does nothing only because
@@ -66,8 +66,8 @@ const LOADED = {
 const STORED = {
   next: ({ participant }, id, fetch) => fetch({ participant, after: id }),
   previous: ({ participant }, id, fetch) => fetch({ participant, before: id }),
-  effect: ({ type }, id) => (type === "published" ? firstDelivery(id) : null),
-  cause: ({ cause }) => cause,
+  effect: ({ type }, id) => (type === "published" ? firstDelivery(id) : firstNaming(id)),
+  cause: ({ cause, links }) => cause ?? links[0]?.cause ?? null,
 };
 
 /** The id of the event next to `id` on its lane or along its messages, or null. */
@@ -86,4 +86,9 @@ async function firstDelivery(id) {
   const { queues } = await api.deliveries(id);
   const found = queues.flatMap((queue) => [...queue.deliveries, ...queue.dead_letters]);
   return found.length ? Math.min(...found.map((event) => event.id)) : null;
+}
+
+async function firstNaming(id) {
+  const { named_by: naming } = await api.event(id);
+  return naming.links[0]?.effect ?? null;
 }

@@ -186,23 +186,24 @@ export function laneTable({ laneOf }) {
 const BLOCK = 256;
 
 /**
- * Links between events (messages, or the steps of a participant) as a searchable set of spans:
- * which of them touch the rows in view, including those with both ends outside.
+ * Edges between events (messages, the steps of a participant, or links) as a searchable set of
+ * spans: which of them touch the rows in view, including those with both ends outside.
  *
- * `origins[i]` is the index of the event that the link to i comes from, or NONE. Links are sorted
- * by where they begin, and the furthest end of each block is kept, so that a query skips whole
- * blocks that end above the window.
+ * `origins[k]` is the index of the event that edge k comes from, or NONE; it goes to the event
+ * `targets[k]`, or without `targets` to k. Edges are sorted by where they begin, and the furthest end
+ * of each block is kept, so that a query skips whole blocks that end above the window.
  */
 export class Edges {
-  constructor(origins, { y, order }) {
+  constructor(origins, { y, order }, targets = null) {
+    const total = targets ? targets.length : y.length;
     let count = 0;
-    for (let i = 0; i < y.length; i += 1) if (origins[i] !== NONE) count += 1;
+    for (let k = 0; k < total; k += 1) if (origins[k] !== NONE) count += 1;
     this.length = count;
     this.from = new Int32Array(count);
     this.to = new Int32Array(count);
     this.top = new Float64Array(count);
     this.bottom = new Float64Array(count);
-    this.fill(origins, y, order);
+    this.fill(origins, targets, total, y, order);
     this.furthest = new Float64Array(Math.ceil(count / BLOCK)).fill(-Infinity);
     for (let e = 0; e < count; e += 1) {
       const block = (e / BLOCK) | 0;
@@ -211,16 +212,17 @@ export class Edges {
   }
 
   // A counting sort by the place of the origin in `order`.
-  fill(origins, y, order) {
+  fill(origins, targets, total, y, order) {
     const n = y.length;
     const place = new Uint32Array(n);
     for (let k = 0; k < n; k += 1) place[order[k]] = k;
     const starts = new Uint32Array(n + 1);
-    for (let i = 0; i < n; i += 1) if (origins[i] !== NONE) starts[place[origins[i]] + 1] += 1;
+    for (let k = 0; k < total; k += 1) if (origins[k] !== NONE) starts[place[origins[k]] + 1] += 1;
     for (let k = 1; k <= n; k += 1) starts[k] += starts[k - 1];
-    for (let i = 0; i < n; i += 1) {
-      const origin = origins[i];
+    for (let k = 0; k < total; k += 1) {
+      const origin = origins[k];
       if (origin === NONE) continue;
+      const i = targets ? targets[k] : k;
       const e = starts[place[origin]]++;
       this.from[e] = origin;
       this.to[e] = i;
@@ -229,8 +231,14 @@ export class Edges {
     }
   }
 
+  /** Whether there is an edge that `accept(from, to)` takes. */
+  some(accept) {
+    for (let e = 0; e < this.length; e += 1) if (accept(this.from[e], this.to[e])) return true;
+    return false;
+  }
+
   /**
-   * Writes the numbers of the links that touch rows `top` to `bottom`, and that `accept` (if
+   * Writes the numbers of the edges that touch rows `top` to `bottom`, and that `accept` (if
    * given) takes, into `found`, as many as fit; returns how many.
    */
   within(top, bottom, found, accept) {

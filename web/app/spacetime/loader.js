@@ -1,7 +1,7 @@
 // Fetches the events of the diagram: a span of ids that grows at both ends as the view nears them.
 import { signal } from "../../vendor/signals.js";
 import { api } from "../core/api.js";
-import { FIELDS } from "./model.js";
+import { FORM } from "./model.js";
 
 const PAGE = 500;
 const PAGES_AT_A_TIME = 4;
@@ -12,7 +12,7 @@ export class Loader {
   /** `onLoad()` runs after each run, whether it put events into the model or failed. */
   constructor(model, vhost, onLoad) {
     this.model = model;
-    this.filters = { vhost, page_size: PAGE, columns: FIELDS, payload: "none" };
+    this.filters = { vhost, page_size: PAGE, ...FORM };
     this.onLoad = onLoad;
     this.abort = new AbortController();
     this.busy = signal(false);

@@ -26,9 +26,13 @@ const COLUMNS = {
   who: Int32Array, // index of the participant's name there
 };
 
-/** The fields of the API that the columns are made of. */
-export const FIELDS =
-  "id,vhost,type,match,cause,participant,participant_name,lamport,recorded_at,exchange,queue,routing_keys,quiet";
+/** What is asked of the API: the fields that the columns are made of, and the links. */
+export const FORM = {
+  columns:
+    "id,vhost,type,match,cause,participant,participant_name,lamport,recorded_at,exchange,queue,routing_keys,quiet",
+  links: true,
+  payload: "none",
+};
 
 export class Model {
   constructor() {
@@ -39,11 +43,13 @@ export class Model {
     this.labelNumbers = new Map();
     this.lastOf = new Map(); // participant → index of its last event
     for (const name of Object.keys(COLUMNS)) this[name] = new COLUMNS[name](0);
+    this.links = new Links(this);
   }
 
   clear() {
     this.length = 0;
     this.lastOf.clear();
+    this.links.clear();
   }
 
   /** Adds events after the last one, ascending; skips those it has. Returns how many were new. */
@@ -58,6 +64,7 @@ export class Model {
       this.cause[index] = this.causeId[index] ? this.indexOf(this.causeId[index]) : NONE;
       this.before[index] = this.lastOf.get(event.participant) ?? NONE;
       this.lastOf.set(event.participant, index);
+      this.links.append(index, event);
     }
     return fresh.length;
   }
@@ -76,12 +83,13 @@ export class Model {
     this.capacity = this.length = old + added;
     this.prepended += added;
     fresh.forEach((event, index) => this.write(index, event));
-    this.link(added);
+    this.join(added);
+    this.links.prepend(fresh);
     return added;
   }
 
-  /** Renews the links after `added` events were put in front. */
-  link(added) {
+  /** Renews what messages and participants join, after `added` events were put in front. */
+  join(added) {
     this.lastOf.clear();
     for (let i = 0; i < this.length; i += 1) {
       if (i >= added && this.cause[i] !== NONE) this.cause[i] += added;
@@ -140,6 +148,7 @@ export class Model {
       type: this.received[index] ? "received" : "published",
       match: MATCHES[this.match[index]],
       cause: this.causeId[index] || null,
+      links: this.links.namedBy(index).map((cause) => ({ cause })),
       participant: this.participant[index],
       who: this.labels[this.who[index]],
       lamport: this.lamport[index],
@@ -148,10 +157,16 @@ export class Model {
     };
   }
 
-  /** The first loaded effect of a publish, or NONE. */
+  /** The first loaded delivery of a publish, or the first publish that names a delivery, or NONE. */
   firstEffect(index) {
+    if (this.received[index]) return this.links.firstEffect(index);
     for (let i = index + 1; i < this.length; i += 1) if (this.cause[i] === index) return i;
     return NONE;
+  }
+
+  /** The publish that was received, or the first event that a publish names, or NONE. */
+  firstCause(index) {
+    return this.received[index] ? this.cause[index] : this.links.firstCause(index);
   }
 
   /** The next event of the same participant, or NONE. */
@@ -172,4 +187,70 @@ export function lowerBound(low, high, reached) {
     else low = middle + 1;
   }
   return low;
+}
+
+/**
+ * What publishes name as their causes. Few name any and some name several, so these stand beside the
+ * columns of the events: by effect, as the events are.
+ */
+class Links {
+  constructor(model) {
+    this.model = model;
+    this.clear();
+  }
+
+  clear() {
+    this.effect = []; // index of the event that names
+    this.cause = []; // index of the event that is named, or NONE when that is not loaded
+    this.causeId = [];
+  }
+
+  get length() {
+    return this.effect.length;
+  }
+
+  /** Takes the links of an event that was put at the end. */
+  append(index, event) {
+    if (event.quiet || !event.links?.length) return; // quiet traffic joins nothing
+    for (const id of new Set(event.links.map(({ cause }) => cause))) {
+      this.effect.push(index);
+      this.causeId.push(id);
+      this.cause.push(this.model.indexOf(id));
+    }
+  }
+
+  /** Takes those of `events` that were put in front of all others. */
+  prepend(events) {
+    const { effect, cause, causeId } = this;
+    this.clear();
+    events.forEach((event, index) => this.append(index, event));
+    const added = events.length;
+    for (let k = 0; k < effect.length; k += 1) {
+      this.effect.push(effect[k] + added);
+      this.causeId.push(causeId[k]);
+      this.cause.push(cause[k] === NONE ? this.model.indexOf(causeId[k]) : cause[k] + added);
+    }
+  }
+
+  /** The ids of what an event names. */
+  namedBy(index) {
+    return this.causeId.slice(this.firstOf(index), this.firstOf(index + 1));
+  }
+
+  /** The first event that an event names, or NONE. */
+  firstCause(index) {
+    const k = this.firstOf(index);
+    return this.effect[k] === index ? this.cause[k] : NONE;
+  }
+
+  /** The place of the first link of an event, or of those after it. */
+  firstOf(index) {
+    return lowerBound(0, this.length, (k) => this.effect[k] >= index);
+  }
+
+  /** The first event that names an event, or NONE. */
+  firstEffect(index) {
+    const k = this.cause.indexOf(index);
+    return k < 0 ? NONE : this.effect[k];
+  }
 }

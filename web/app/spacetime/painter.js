@@ -42,6 +42,7 @@ export function palette() {
 const FAR_EVENTS = 5000;
 const MOST_ARROWS = 6000;
 const EASY_ARROWS = 150;
+const MOST_DASHED = 800; // more are a grey wall, and dashes take ten times as long to draw
 const DIMMED = 0.18;
 
 const found = new Int32Array(MOST_ARROWS);
@@ -62,7 +63,6 @@ export function paint(context, scene, palette) {
   const arrows = paintArrows(context, scene, palette, far);
   if (far) paintDensity(context, scene, palette, first, last);
   else paintDots(context, scene, palette, first, last);
-  paintLinks(context, scene, palette);
   paintGaps(context, scene, palette);
   paintChosen(context, scene, palette);
   context.restore();
@@ -70,14 +70,10 @@ export function paint(context, scene, palette) {
 }
 
 function paintArrows(context, scene, palette, far) {
-  const { edges, steps, view, marks } = scene;
+  const { edges, links, steps, view, marks } = scene;
   if (far && !marks) return 0;
-  let n = edges.within(view.top, view.bottom, found, far ? litEdge(edges, marks) : null);
-  // Showing only some would mislead; zoomed out, the pixels show what is lit.
-  if (far && n === MOST_ARROWS) n = 0;
-  for (const style of arrowStyles(palette, Boolean(marks), n)) {
-    strokeArrows(context, scene, style, n, far);
-  }
+  const n = paintEdges(context, scene, edges, palette, { far, ink: palette.arrow });
+  paintEdges(context, scene, links, palette, { far, ink: palette.ink, dash: [5, 4] });
   if (marks) {
     const count = steps.within(view.top, view.bottom, found, litEdge(steps, marks));
     if (count < MOST_ARROWS) paintSteps(context, scene, palette, count);
@@ -85,12 +81,26 @@ function paintArrows(context, scene, palette, far) {
   return n;
 }
 
+/** Messages, or links, which are dashed: neither messages nor steps along a lane. How many. */
+function paintEdges(context, scene, edges, palette, { far, ink, dash = [] }) {
+  const { view, marks } = scene;
+  let n = edges.within(view.top, view.bottom, found, far ? litEdge(edges, marks) : null);
+  // Showing only some would mislead; zoomed out, the pixels show what is lit.
+  if (far && n === MOST_ARROWS) n = 0;
+  if (n < MOST_DASHED) context.setLineDash(dash);
+  for (const style of arrowStyles(palette, ink, Boolean(marks), n)) {
+    strokeArrows(context, scene, edges, style, n, far);
+  }
+  context.setLineDash([]);
+  return n;
+}
+
 /** The more arrows, the fainter each, or together they would be a grey wall. */
-function arrowStyles(palette, marked, n) {
+function arrowStyles(palette, ink, marked, n) {
   const fade = Math.min(1, Math.sqrt(EASY_ARROWS / Math.max(1, n)));
-  if (!marked) return [{ mark: 0, color: palette.arrow, width: 1, alpha: 0.75 * fade }];
+  if (!marked) return [{ mark: 0, color: ink, width: 1, alpha: 0.75 * fade }];
   return [
-    { mark: 0, color: palette.arrow, width: 1, alpha: DIMMED * fade },
+    { mark: 0, color: ink, width: 1, alpha: DIMMED * fade },
     { mark: PAST, color: palette.past, width: 1.75, alpha: 1 },
     { mark: FUTURE, color: palette.future, width: 1.75, alpha: 1 },
     { mark: CHAIN, color: palette.chain, width: 2, alpha: 1 },
@@ -108,8 +118,8 @@ function markOf(marks, from, to) {
 
 const litEdge = (edges, marks) => (e) => markOf(marks, edges.from[e], edges.to[e]) !== 0;
 
-function strokeArrows(context, scene, style, n, far) {
-  const { edges, view, laneOf, model, marks } = scene;
+function strokeArrows(context, scene, edges, style, n, far) {
+  const { view, rows, laneOf, model, marks } = scene;
   const { participant } = model;
   const heads = view.rowPixels > 5 && n < MOST_HEADS && !far;
   const out = Math.min(26, view.lanePixels * 0.4);
@@ -124,7 +134,7 @@ function strokeArrows(context, scene, style, n, far) {
     const x2 = view.x(laneOf[participant[to]]);
     if (Math.max(x1, x2) < GUTTER || Math.min(x1, x2) > view.width) continue;
     const y1 = view.y(edges.top[e]);
-    const y2 = view.y(edges.bottom[e]);
+    const y2 = view.y(rows.y[to]); // above, where a link was found too late for the clocks
     if (x1 === x2) for (const offset of offsets) bulge(context, x1 + offset, y1, y2, out);
     else arrow(context, x1, y1, x2, y2, offsets, heads);
   }
@@ -176,22 +186,6 @@ function head(context, x, y, bx, by) {
   context.moveTo(x - bx + 0.45 * by, y - by - 0.45 * bx);
   context.lineTo(x, y);
   context.lineTo(x - bx - 0.45 * by, y - by + 0.45 * bx);
-}
-
-/** Links of the lit chain are dashed: neither a message nor a step along the lane. They are few. */
-function paintLinks(context, { links, rows, view, laneOf, model }, palette) {
-  context.beginPath();
-  for (const [from, to] of links) {
-    const [x1, x2] = [from, to].map((index) => view.x(laneOf[model.participant[index]]));
-    const [y1, y2] = [from, to].map((index) => view.y(rows.y[index]));
-    if (x1 === x2) bulge(context, x1, y1, y2, Math.min(26, view.lanePixels * 0.4));
-    else arrow(context, x1, y1, x2, y2, [0], true);
-  }
-  context.strokeStyle = palette.chain;
-  context.lineWidth = 2;
-  context.setLineDash([5, 4]);
-  context.stroke();
-  context.setLineDash([]);
 }
 
 const STEP_WIDTH = 2.5;

@@ -2,7 +2,7 @@
 // scale lay out the rows again, another grouping only the lanes, a selection only the marks.
 // Plain values and no signals, because the painter reads them a million times; only the Stage changes
 // them.
-import { CHAIN, chain, pastAndFuture } from "./causality.js";
+import { chain, pastAndFuture } from "./causality.js";
 import { arrange, Edges, laneTable, layOut, placeOf } from "./layout.js";
 import { NONE } from "./model.js";
 import { View } from "./view.js";
@@ -17,15 +17,15 @@ export class Scene {
     this.participants = [];
     this.prepended = 0; // that of the model when the rows were laid out
     this.rows = { y: new Float64Array(0), order: new Uint32Array(0), height: 0, cuts: [] };
-    this.edges = this.steps = new Edges([], this.rows);
+    this.edges = this.steps = this.links = new Edges([], this.rows);
     this.lanes = [];
     this.groups = [];
     this.laneOf = new Int32Array(0);
     this.marks = null;
     this.chainLit = false;
+    this.chainLinked = false; // whether the lit chain has links
     this.selected = NONE;
     this.hovered = NONE;
-    this.links = []; // [from, to] of the chain's links that are loaded
     this.pins = []; // {index, letter} of those that are loaded
     this.missing = []; // ids of the chain's ends that are not loaded
     this.gapEvents = []; // {after, reason}, by event id
@@ -40,6 +40,7 @@ export class Scene {
     this.prepended = model.prepended;
     this.edges = new Edges(model.cause, this.rows);
     this.steps = new Edges(model.before, this.rows);
+    this.links = new Edges(model.links.cause, this.rows, model.links.effect);
     this.arrange();
     this.gaps = this.gapEvents.map(({ after, reason }) => ({ row: this.gapRow(after), reason }));
     view.extent(this.lanes.length, this.rows.height);
@@ -74,29 +75,14 @@ export class Scene {
     return { id: model.id[now], fromTop: view.y(rows.y[index]) };
   }
 
-  /**
-   * Lights the past and future of an event, or the chain between two, or nothing. `path` are the steps
-   * by which the one of the two caused the other, as in the API.
-   */
-  light({ selected, chainEnds, path }) {
+  /** Lights the past and future of an event, or the chain between two, or nothing. */
+  light({ selected, chainEnds }) {
     this.selected = selected;
     this.marks = null;
-    this.links = [];
     this.chainLit = Boolean(chainEnds);
-    if (chainEnds) {
-      this.marks = chain(this.model, ...chainEnds);
-      this.explain(path);
-    } else if (selected !== NONE) this.marks = pastAndFuture(this.model, selected);
-  }
-
-  /** A link may lead from one lane to another where no message does. */
-  explain(path) {
-    for (const { cause, effect, how } of path) {
-      const ends = [cause, effect].map((id) => this.model.indexOf(id));
-      if (ends.includes(NONE)) continue;
-      for (const index of ends) this.marks[index] = CHAIN;
-      if (how === "link") this.links.push(ends);
-    }
+    if (chainEnds) this.marks = chain(this.model, ...chainEnds);
+    else if (selected !== NONE) this.marks = pastAndFuture(this.model, selected);
+    this.chainLinked = this.chainLit && this.links.some((from, to) => this.marks[from] && this.marks[to]);
   }
 
   /** The event nearest to a point, within `reach` pixels, or NONE. */

@@ -1,9 +1,8 @@
 import { useEffect, useMemo } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
-import { api } from "../core/api.js";
 import { loadParticipants } from "../core/participants.js";
 import { useResource, useRetry } from "../core/resource.js";
-import { href, openEvent, pinnedA, pinnedB, vhost } from "../core/route.js";
+import { href, openEvent, vhost } from "../core/route.js";
 import { useTail } from "../core/tail.js";
 import { busiestVhost, traces } from "../core/traces.js";
 import { EventDrawer } from "../ui/event/drawer.js";
@@ -11,7 +10,7 @@ import { Empty, Failure } from "../ui/panel.js";
 import { DiagramCanvas } from "./canvas.js";
 import { Foot, LaneHeads, ViewList, Tip, Toolbar } from "./controls.js";
 import { useDiagramKeys } from "./keys.js";
-import { FIELDS } from "./model.js";
+import { FORM } from "./model.js";
 import { listed, live, Stage } from "./stage.js";
 
 const MOST_NAMED = 5000; // participants beyond these are shown by number alone
@@ -38,7 +37,7 @@ function Diagram({ vhost: name }) {
   useRetry(error, () => loader.retry());
   useTail({
     wanted: live.value && loader.atNewest.value,
-    filters: { vhost: name, payload: "none", columns: FIELDS },
+    filters: { vhost: name, ...FORM },
     from: () => model.id[model.length - 1] ?? 0,
     onEvents: (events) => stage.append(events),
   });
@@ -70,8 +69,5 @@ function useStage(name) {
     return () => stage.close();
   }, [stage]);
   useEffect(() => stage.name(participants ?? []), [stage, participants]);
-  const [a, b] = [pinnedA.value, pinnedB.value];
-  const path = useResource((s) => a && b && api.compare(a, b, s), [a, b], { every: 0 }).data?.path;
-  useEffect(() => stage.explain(path ?? []), [stage, path]);
   return stage;
 }

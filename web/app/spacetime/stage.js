@@ -59,7 +59,6 @@ export class Stage {
       JSON.stringify((this.trace.value?.gaps ?? []).map((gap) => ({ after: gap.after_event_id, reason: gap.reason }))),
     );
 
-    this.path = []; // how the one pinned event caused the other
     this.placed = false; // whether the view has been put on its first event
     this.timer = 0;
     this.stops = [];
@@ -141,17 +140,10 @@ export class Stage {
     const what = light.peek() ?? (openEvent.peek() ? "event" : "chain");
     const ends = what === "chain" && pinnedA.peek() && pinnedB.peek() ? [pinnedA, pinnedB] : [];
     const chainEnds = ends.length && a !== NONE && b !== NONE ? [a, b] : null;
-    scene.light({ selected, chainEnds, path: this.path });
+    scene.light({ selected, chainEnds });
     scene.missing = ends
       .map((id) => Number(id.peek()))
       .filter((id) => this.model.length && this.model.indexOf(id) === NONE);
-  }
-
-  /** `path` as of a comparison of the pinned events. */
-  explain(path) {
-    this.path = path;
-    this.light();
-    this.redraw();
   }
 
   indexOf(id) {

@@ -12,6 +12,7 @@ import { MatchMark, Pin, TypeMark, Value } from "../marks.js";
 import { pending } from "../panel.js";
 import { Clocks } from "./clocks.js";
 import { Deliveries } from "./deliveries.js";
+import { Links } from "./links.js";
 import { Payload } from "./payload.js";
 import { Properties } from "./properties.js";
 import { Relatives } from "./relatives.js";
@@ -74,6 +75,7 @@ function Details({ event }) {
   return html`
     <section class="section"><${Facts} event=${event} /></section>
     ${event.type === "published" && html`<${Deliveries} event=${event} />`}
+    <${Links} event=${event} />
     <${Relatives} event=${event} side="causes" />
     <${Relatives} event=${event} side="effects" />
     <${Payload} event=${event} />

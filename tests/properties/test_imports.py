@@ -12,7 +12,7 @@ from textwrap import dedent
 
 import pytest
 
-from tests.unit.import_chains import Tree
+from tests.properties.import_chains import Tree
 
 ROOT = Path(__file__).parents[2]
 OURS = ("app", "itc", "model", "spark_jobs", "tools", "bench", "drills", "tests")

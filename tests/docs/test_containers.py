@@ -1,0 +1,309 @@
+"""compose.yaml and the Dockerfile, as far as they can be held to account without an engine.
+
+The image's own steps are run: on the files that its context has, and then its command, as an
+ordinary user, in an empty folder.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+
+from tests.docs.documents import CHECKOUT
+from tools.servers import Child, free_port
+
+COMPOSE = yaml.safe_load((CHECKOUT / "compose.yaml").read_text())
+CONTEXT = (CHECKOUT / ".dockerignore").read_text().splitlines()
+STARTING_SECONDS = 90
+ORDINARY = "daemon"  # a user that every system has
+
+
+# ---- compose.yaml -----------------------------------------------------------------------------
+
+
+def given(text: str) -> Any:
+    """A config of compose.yaml as its program reads it, with the defaults for what is unset."""
+    return yaml.safe_load(re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", text))
+
+
+def config(name: str) -> Any:
+    return given(COMPOSE["configs"][name]["content"])
+
+
+def mounted(service: str) -> dict[str, Path]:
+    """What of the checkout is in a container, by its path there."""
+    volumes = (one.split(":") for one in COMPOSE["services"][service]["volumes"])
+    return {to: CHECKOUT / what for what, to, *_ in volumes if what.startswith("./")}
+
+
+def files_in(service: str, pattern: str) -> list[str]:
+    """The checkout's files that a container sees where the pattern says."""
+    return [
+        path.name
+        for place, folder in mounted(service).items()
+        for path in folder.iterdir()
+        if fnmatch(f"{place}/{path.name}", pattern)
+    ]
+
+
+def test_only_who_asks_for_monitoring_gets_it() -> None:
+    profiles = {name: one.get("profiles") for name, one in COMPOSE["services"].items()}
+    assert [name for name, profile in profiles.items() if profile is None] == [
+        "rabbitmq",
+        "postgres",
+        "itc",
+    ]
+    assert profiles["prometheus"] == profiles["grafana"] == ["monitoring"]
+
+
+def test_every_port_is_on_the_loopback_interface() -> None:
+    ports = [port for one in COMPOSE["services"].values() for port in one.get("ports", [])]
+    assert ports
+    assert all(port.startswith("127.0.0.1:") for port in ports)
+
+
+def test_prometheus_scrapes_the_service_under_the_name_that_the_rules_have() -> None:
+    asked = config("prometheus")
+    [service] = [one for one in asked["scrape_configs"] if one["job_name"] == "rabbitmq-itc"]
+    assert service["static_configs"] == [{"targets": ["itc:15680"]}]
+    broker = COMPOSE["services"]["rabbitmq"]["environment"]
+    assert service["basic_auth"] == {
+        "username": given(broker["RABBITMQ_DEFAULT_USER"]),
+        "password": given(broker["RABBITMQ_DEFAULT_PASS"]),
+    }
+    [pattern] = asked["rule_files"]
+    [rules] = files_in("prometheus", pattern)
+    assert 'up{job="rabbitmq-itc"}' in (CHECKOUT / "deploy" / "prometheus" / rules).read_text()
+
+
+def test_what_prometheus_and_grafana_name_are_services() -> None:
+    targets = [
+        target
+        for one in config("prometheus")["scrape_configs"]
+        for static in one["static_configs"]
+        for target in static["targets"]
+    ]
+    [source] = config("grafana_datasource")["datasources"]
+    hosts = {target.partition(":")[0] for target in targets} | {httpx.URL(source["url"]).host}
+    assert hosts == {"itc", "rabbitmq", "prometheus"}
+    assert hosts <= COMPOSE["services"].keys()
+    assert source["isDefault"], "which the dashboard takes"
+
+
+def test_grafana_finds_the_dashboard() -> None:
+    [provider] = config("grafana_dashboards")["providers"]
+    assert files_in("grafana", f"{provider['options']['path']}/*.json") == ["rabbitmq-itc.json"]
+    home = COMPOSE["services"]["grafana"]["environment"][
+        "GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"
+    ]
+    assert files_in("grafana", home) == ["rabbitmq-itc.json"]
+
+
+def test_every_config_and_volume_is_declared_and_used() -> None:
+    services = COMPOSE["services"].values()
+    configs = {use["source"] for one in services for use in one.get("configs", [])}
+    volumes = {use.partition(":")[0] for one in services for use in one.get("volumes", [])}
+    assert configs == COMPOSE["configs"].keys()
+    assert {name for name in volumes if not name.startswith(".")} == COMPOSE["volumes"].keys()
+
+
+# ---- the Dockerfile ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Step:
+    """An instruction and the rest of its line, continuations joined; its stage counts from 0."""
+
+    stage: int
+    word: str
+    text: str
+
+
+def steps() -> list[Step]:
+    lines = (CHECKOUT / "Dockerfile").read_text().splitlines()
+    text = "\n".join(line for line in lines if line and not line.startswith("#"))
+    found, stage = [], -1
+    for line in re.sub(r"\\\n\s*", "", text).splitlines():
+        word, _, rest = line.partition(" ")
+        stage += word == "FROM"
+        found.append(Step(stage, word, rest))
+    return found
+
+
+def the(word: str, stage: int = 1) -> str:
+    [found] = [step.text for step in steps() if (step.word, step.stage) == (word, stage)]
+    return found
+
+
+def image_environment() -> dict[str, str]:
+    return dict(pair.split("=", 1) for pair in shlex.split(the("ENV")))
+
+
+def in_context(path: Path) -> bool:
+    """Whether .dockerignore lets a path of the checkout through."""
+    ignored = [line for line in CONTEXT if line.startswith("**/")]
+    kept = {line[1:] for line in CONTEXT if line.startswith("!")}
+    relative = path.relative_to(CHECKOUT)
+    parts = [part for part in relative.parts if part != "__pycache__"]
+    if len(parts) < len(relative.parts) or any(fnmatch(path.name, one[3:]) for one in ignored):
+        return False
+    return relative.parts[0] in kept
+
+
+@pytest.fixture(scope="module")
+def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The folder that the image has the program in, after the steps of the Dockerfile.
+
+    The locked packages are not downloaded anew: this environment lends its own.
+    """
+    programs = tmp_path_factory.mktemp("programs")
+    (programs / "python").write_text(f'#!/bin/sh\nexec {_interpreter()} "$@"\n')
+    (programs / "python").chmod(0o755)
+    folder = Path(tempfile.mkdtemp(prefix="itc-image-"))  # others may look in, unlike pytest's
+    folder.chmod(0o755)
+    try:
+        for name in sorted({line[1:] for line in CONTEXT if line.startswith("!")}):
+            source = CHECKOUT / name
+            if source.is_dir():
+                shutil.copytree(source, folder / name, ignore=_left_out)
+            else:
+                shutil.copy(source, folder / name)
+        for step in [step for step in steps() if (step.stage, step.word) == (0, "RUN")]:
+            if "apt-get" in step.text or "--requirement" in step.text:
+                continue
+            _carry_out(step.text, folder, programs)
+            if "-m venv" in step.text:
+                _lend_packages(folder)
+        yield folder
+    finally:
+        shutil.rmtree(folder)
+
+
+def _lend_packages(folder: Path) -> None:
+    [packages] = folder.glob(".venv/lib/python*/site-packages")
+    lent = [path for path in sys.path if path.endswith("site-packages")]
+    (packages / "lent.pth").write_text("\n".join(lent) + "\n")
+    for old in packages.glob("setuptools*"):  # the lock has a newer one than Python brings
+        shutil.rmtree(old)
+
+
+def _interpreter() -> Path:
+    """One like ours that an ordinary user may run: ours may be in somebody's home."""
+    ours = Path(sys.executable).resolve()
+    for candidate in (ours, Path(f"/usr/bin/python3.{sys.version_info.minor}")):
+        if candidate.exists() and _anybody_may_enter(candidate):
+            return candidate
+    return ours
+
+
+def _anybody_may_enter(path: Path) -> bool:
+    return all(folder.stat().st_mode & 0o001 for folder in path.resolve().parents)
+
+
+def _left_out(folder: str, names: list[str]) -> set[str]:
+    return {name for name in names if not in_context(Path(folder) / name)}
+
+
+def _carry_out(command: str, folder: Path, programs: Path) -> None:
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    env["PATH"] = f"{programs}:{env['PATH']}"
+    done = subprocess.run(
+        ["sh", "-c", command], cwd=folder, env=env, capture_output=True, text=True, timeout=250
+    )
+    assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
+
+
+def test_what_is_copied_is_in_the_context() -> None:
+    for step in steps():
+        if step.word != "COPY" or step.text.startswith("--from="):
+            continue
+        *sources, _ = step.text.split()
+        for source in sources:
+            assert (CHECKOUT / source).exists(), source
+            assert source == "." or in_context(CHECKOUT / source), f"{source} is in .dockerignore"
+    for line in CONTEXT:
+        assert not line.startswith("!") or (CHECKOUT / line[1:]).exists(), line
+
+
+def test_a_stage_copies_from_one_that_there_is() -> None:
+    named = [step.text.partition(" AS ")[2] for step in steps() if step.word == "FROM"]
+    copied = [step.text for step in steps() if step.text.startswith("--from=")]
+    assert [text.split()[0] for text in copied] == [f"--from={named[0]}"]
+    assert copied[0].split()[1] == the("WORKDIR", 0), "the environment's programs name their place"
+
+
+def test_the_image_s_steps_build_the_program(image: Path) -> None:
+    assert (image / ".venv" / "bin" / "rabbitmq-itc").exists()
+    assert [*image.glob("itc/_core*.so")], "the clock's core was not built"
+    assert [*image.glob("app/broker/_wire*.so")], "the reading of trace messages was not built"
+    assert not (image / "tests").exists()
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """An empty folder of the user that the service runs as, as the image's volume is."""
+    folder = Path(tempfile.mkdtemp(prefix="itc-home-"))
+    if os.geteuid() == 0:
+        shutil.chown(folder, ORDINARY)
+    yield folder
+    shutil.rmtree(folder)
+
+
+def test_the_image_s_command_serves_as_an_ordinary_user_and_its_health_check_agrees(
+    image: Path, home: Path, tmp_path: Path
+) -> None:
+    entry, command = json.loads(the("ENTRYPOINT")), json.loads(the("CMD"))
+    assert entry == ["tini", "--", "rabbitmq-itc"]
+    programs = image / ".venv" / "bin"
+    port = free_port()
+    environment = {
+        **image_environment(),
+        "PATH": f"{programs}:/usr/bin:/bin",
+        "HOME": str(home),
+        "ITC_PORT": str(port),
+        "ITC_DATA_DIR": str(home),
+        "ITC_AMQP_URL": "amqp://guest:guest@127.0.0.1:1",
+        "ITC_MANAGEMENT_URL": "http://127.0.0.1:1",
+    }
+    service = Child(
+        "the image's command",
+        [programs / entry[-1], *command],
+        log=tmp_path / "log",
+        cwd=home,
+        env=environment,
+        unix_user=ORDINARY if os.geteuid() == 0 else None,
+    )
+    try:
+        service.wait_until(lambda: _is_healthy(environment, home), STARTING_SECONDS, "its health")
+        assert httpx.get(f"http://127.0.0.1:{port}/").status_code == 200
+        assert httpx.get(f"http://127.0.0.1:{port}/health/ready").status_code == 503
+        written = {path.name: path.stat().st_uid for path in home.iterdir()}
+        assert "itc.db" in written
+        assert {*written.values()} == {home.stat().st_uid}
+        assert home.stat().st_uid != 0
+    finally:
+        service.stop()
+
+
+def _is_healthy(environment: dict[str, str], folder: Path) -> bool:
+    """Whether the image's HEALTHCHECK says so."""
+    _, _, command = the("HEALTHCHECK").partition("CMD ")
+    words = json.loads(command)
+    words[0] = shutil.which(words[0], path=environment["PATH"])
+    done = subprocess.run(words, env=environment, cwd=folder, capture_output=True, timeout=30)
+    return done.returncode == 0
