@@ -40,6 +40,7 @@ from app.broker.deliveries import (
 from app.broker.firehose import parse
 from app.traces.resume import digest
 from app.tracker import Bounds, Policy, Tracker, Unreadable
+from app.tracker.links import BUILT_IN, Rules
 
 INPUTS = 200_000
 DAMAGED = 20  # variants of each message
@@ -176,7 +177,8 @@ def fuzz(inputs: int, *, repeatable: bool = False) -> Counter[str]:
     @given(messages(), st.integers(0, 2**32))
     def whatever_comes_is_survived(message: Message, seed: int) -> None:
         routing_key, header, body = message
-        tracker = Tracker(Policy.channel, Bounds(copies=100, handovers=100))
+        rules = Rules(BUILT_IN)
+        tracker = Tracker(Policy.channel, Bounds(copies=100, handovers=100), rules=rules)
         chance = random.Random(seed)
         for broken in damaged(header, chance):
             outcomes[survives((routing_key, broken, body), tracker)] += 1

@@ -31,7 +31,17 @@ from typing import Any, NamedTuple
 import msgspec
 
 from app.tracker.records import Deliver, Publish, Record
-from app.tracker.streams import BROKER_HEADERS, OFFSET, changes, is_from_stream, kept, kept_of
+from app.tracker.streams import (
+    BROKER_HEADERS,
+    MQTT_CHANNEL,
+    OFFSET,
+    TELLING,
+    changes,
+    is_from_stream,
+    kept,
+    kept_of,
+)
+from itc.compiled import compiled
 
 BYTES = 16  # of a half
 # How many of a delivery's deaths are followed, the newest. The broker writes one for each queue and
@@ -40,6 +50,11 @@ MOST_ORIGINS = 64
 
 # A publish without one comes out of a stream with this one, on 4.0 and later.
 _ADDED_MODE = 1
+
+_SPECIAL_IN_PUBLISHES = BROKER_HEADERS | TELLING
+
+# `_digests.c`, if it was built, gives the fingerprints of ordinary messages.
+_compiled = compiled("app.tracker._digests")
 
 # Deterministic order: quorum queues and 4.x brokers hand a table back in another order.
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
@@ -72,6 +87,23 @@ def fingerprint(record: Record) -> bytes:
     such a publish has the second half of these.
     """
     key = record.routing_keys[0] if record.routing_keys else ""
+    if _compiled is not None:
+        is_publish = type(record) is Publish
+        ordinary: bytes | None = _compiled.mark(
+            record.exchange,
+            key,
+            record.properties,
+            record.body,
+            _SPECIAL_IN_PUBLISHES if is_publish else BROKER_HEADERS,
+            is_publish,
+            record.channel.number == MQTT_CHANNEL,
+        )
+        if ordinary is not None:
+            return ordinary
+    return _fingerprint(record, key)
+
+
+def _fingerprint(record: Record, key: str) -> bytes:
     deaths = _deaths(record)
     if not deaths:
         mark = _digest_of_undead(record.exchange, key, record)

@@ -27,7 +27,8 @@ class Progress:
         if not self.heard:
             self.heard, self.now = clock, self.now or clock
         elif clock > self.heard:
-            self.now += min(clock - self.heard, MOST_STEP)
+            step = clock - self.heard
+            self.now += step if step < MOST_STEP else MOST_STEP
             self.heard = clock
         elif clock < self.heard - MOST_BACK:
             self.heard = clock

@@ -63,14 +63,14 @@ TAKEN_OVER: Final = frozenset(
 )
 _BROKERS = TAKEN_OVER | BROKER_HEADERS
 _CORRELATION, _REPLIES = "x-correlation-id", "x-reply-to-topic"  # of MQTT 5
-_TELLING = TAKEN_OVER | {_CORRELATION, _REPLIES}
+TELLING = TAKEN_OVER | {_CORRELATION, _REPLIES}
 _COMPOUND = frozenset({dict, list})
 _IDS = ("message_id", "correlation_id")
 _UUID = "urn:uuid:"
 _ADDRESS = "/exchange"  # /exchanges/NAME/KEY, percent-encoded
 _PERSISTENT = 2
 # Where MQTT clients act. AMQP 1.0 sessions count from 0 too.
-_MQTT_CHANNEL = 0
+MQTT_CHANNEL = 0
 _OF_MQTT = frozenset({"correlation_id", "expiration"})
 _SUSPECT = _OF_MQTT | {"cluster_id", "message_id"}
 
@@ -87,14 +87,14 @@ def changes(publish: Publish) -> bool:
     properties = publish.properties
     headers = properties.get("headers")
     if type(headers) is dict and not (
-        _COMPOUND.isdisjoint(map(type, headers.values())) and _TELLING.isdisjoint(headers)
+        _COMPOUND.isdisjoint(map(type, headers.values())) and TELLING.isdisjoint(headers)
     ):
         return True
     if _SUSPECT.isdisjoint(properties):
         return False
     if "cluster_id" in properties:
         return True
-    if publish.channel.number == _MQTT_CHANNEL and not _OF_MQTT.isdisjoint(properties):
+    if publish.channel.number == MQTT_CHANNEL and not _OF_MQTT.isdisjoint(properties):
         return True
     return _is_uuid(properties.get("message_id")) or _is_uuid(properties.get("correlation_id"))
 
@@ -102,7 +102,7 @@ def changes(publish: Publish) -> bool:
 def kept_of(publish: Publish) -> dict[str, Any]:
     """What is left of a publish's properties by the time that it is read, as `kept` says it."""
     properties = kept(publish.properties)
-    if publish.channel.number == _MQTT_CHANNEL and "expiration" in publish.properties:
+    if publish.channel.number == MQTT_CHANNEL and "expiration" in publish.properties:
         properties.pop("timestamp", None)  # the time from which MQTT's expiry counts
     return properties
 

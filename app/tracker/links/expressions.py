@@ -24,7 +24,7 @@ import msgspec
 LONGEST_EXPRESSION = 512
 MOST_TOKENS = 16
 LONGEST_VALUE = 2_048  # bytes: a `sw8` header may have two kilobytes
-_SHORT = LONGEST_VALUE // 4  # characters, of at most four bytes each
+SHORT = LONGEST_VALUE // 4  # characters, of at most four bytes each
 MOST_VALUES = 64  # that one expression may give: an aggregate names several parents
 
 TOO_LONG, TOO_MANY = "value too long", "too many values"
@@ -166,13 +166,15 @@ _NOTHING = frozenset(
     {b"", b"00000000-0000-0000-0000-000000000000", b"null", b"None", b"nil", b"undefined", b"NaN"}
 )
 
+NOTHING = frozenset(each.decode() for each in _NOTHING)
+
 
 def values(raw: Any, refused: Counter[str], *, of_table: bool = True) -> list[bytes]:
     """The values that a place holds, as bytes; none if there are too many, which is counted.
 
     ``of_table``: it is of an AMQP table, where ``{"base64": …}`` is a byte array.
     """
-    if type(raw) is str and len(raw) <= _SHORT:  # nearly always
+    if type(raw) is str and len(raw) <= SHORT:  # nearly always
         text = raw.encode("utf-8", "surrogatepass")
         return [] if text in _NOTHING else [text]
     if type(raw) is not list:

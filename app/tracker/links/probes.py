@@ -8,6 +8,7 @@ which takes half the time of a new one.
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import lru_cache
@@ -26,6 +27,7 @@ _BODY_ENDS = 512  # bytes of a body's beginning and of its end that tell it from
 # What a key is for; a cause has its rule's number with it.
 IDS, CONVERSATIONS, FOUND_BY, CAUSES, CALLED = range(5)
 Use: TypeAlias = tuple[int, int]
+Take: TypeAlias = Callable[[str], str | None]
 
 
 def hasher(space: str, parts: int) -> blake2b:
@@ -33,8 +35,12 @@ def hasher(space: str, parts: int) -> blake2b:
 
     No two spaces' begin alike. A single part follows as it is, several each behind its length.
     """
+    return blake2b(_prefix(space, parts), digest_size=KEY_BYTES)
+
+
+def _prefix(space: str, parts: int) -> bytes:
     name = space.encode()
-    return blake2b(b"%d:%b%d:" % (len(name), name, parts), digest_size=KEY_BYTES)
+    return b"%d:%b%d:" % (len(name), name, parts)
 
 
 def framed(part: bytes) -> bytes:
@@ -117,6 +123,7 @@ class Probe:
             for each in where
             if each.holds and all(place.source is Source.header for place in each.of)
         ]
+        self.prefix = _prefix(space, len(parts) + same_body)
         self.begin = hasher(space, len(parts) + same_body).copy
         self.take = None if take is None else TAKES[take]
         self.body_begins = body_begins.encode()
@@ -212,12 +219,21 @@ class Group:
         self.name = name
         self.plain: list[Plain] = []
         self.others: list[Probe] = []
+        # All of them, the others first, as the compiled reader takes them.
+        self._compiled: tuple[list[Compiled], list[Compiled]] = ([], [])
+
+    @property
+    def compiled(self) -> tuple[Compiled, ...]:
+        """Its probes for the compiled reader."""
+        return tuple(itertools.chain.from_iterable(self._compiled))
 
     def add(self, probe: Probe, uses: tuple[Use, ...]) -> None:
         """Add a probe for some of its uses."""
         if not probe.is_plain:
             self.others.append(probe)
+            self._compiled[0].append(_compiled(probe, tuple(probe.uses)))
             return
+        self._compiled[1].append(_compiled(probe, uses))
         simple = [each for each in probe.where if _asks_for_one_header(each)]
         self.plain.append(
             Plain(
@@ -228,6 +244,44 @@ class Group:
                 uses,
             )
         )
+
+    def add_elsewhere(self, probe: Probe) -> None:
+        """Add a probe that looks elsewhere if this header is there."""
+        self.others.append(probe)
+        self._compiled[0].append((probe, tuple(probe.uses)))
+
+
+# A condition: places, each with whether it is a header; whether it holds; how what it is about
+# begins. And a probe: the beginning of its digests, its conditions, whether the body counts, what
+# takes the id out of a text, its uses; or one that is none of that, with its uses.
+_Condition: TypeAlias = tuple[tuple[tuple[bool, str], ...], bool, str]
+Compiled: TypeAlias = (
+    tuple[bytes, tuple[_Condition, ...], bool, Take | None, tuple[Use, ...]]
+    | tuple[Probe, tuple[Use, ...]]
+)
+
+
+def _compiled(probe: Probe, uses: tuple[Use, ...]) -> Compiled:
+    """A probe as the compiled reader takes it."""
+    (first, *more) = probe.parts
+    is_simple = not (more or probe.body_begins or (probe.take and probe.same_body))
+    if not is_simple or not _is_whole(first):
+        return probe, uses
+    conditions: list[_Condition] = []
+    for each in probe.where:
+        if not all(_is_whole(place) for place in each.of):
+            return probe, uses
+        places = tuple((place.source is Source.header, place.tokens[0]) for place in each.of)
+        conditions.append((places, each.holds, each.begins))
+    return probe.prefix, tuple(conditions), probe.same_body, probe.take, uses
+
+
+def _is_whole(place: Expression) -> bool:
+    """Whether a place is the whole of a header or of a property."""
+    return len(place.tokens) == 1 and (
+        place.source is Source.header
+        or (place.source is Source.property and place.tokens[0] not in ENVELOPE)
+    )
 
 
 def _asks_for_one_header(condition: Condition) -> bool:
@@ -254,6 +308,8 @@ class Triggers:
             uses = tuple(use for use in probe.uses if causes or use[0] != CAUSES)
             if uses:
                 self._add(probe, uses)
+        self.compiled_headers = {name: each.compiled for name, each in self.by_header.items()}
+        self.compiled_properties = {name: each.compiled for name, each in self.by_property.items()}
 
     def _add(self, probe: Probe, uses: tuple[Use, ...]) -> None:
         """Have a probe triggered by what is rarest: a header that it needs or looks at.
@@ -264,7 +320,7 @@ class Triggers:
             for name in sorted(probe.needed[0]):
                 if name not in self.by_header:
                     self.by_header[name] = Group(name)
-                self.by_header[name].others.append(probe)  # which read what they look at
+                self.by_header[name].add_elsewhere(probe)
             return
         for source, groups in (
             (Source.header, self.by_header),

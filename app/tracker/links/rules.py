@@ -8,11 +8,12 @@ of these is done after three looks. Rules that make the same keys of the same pl
 from __future__ import annotations
 
 import copy
+import functools
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from app.tracker.links.expressions import Expression, Source, values
+from app.tracker.links.expressions import NOTHING, SHORT, Expression, Source, values
 from app.tracker.links.names import NO_NAMES, Key, Names
 from app.tracker.links.probes import (
     CALLED,
@@ -32,6 +33,7 @@ from app.tracker.links.probes import (
 from app.tracker.links.rule import Condition, Rule, RuleError
 from app.tracker.records import Publish, Record
 from app.tracker.values import AMQP_1_0, readable
+from itc.compiled import compiled
 from model.words import LinkKind
 
 MOST_RULES = 200  # of a trace, the built-in ones among them
@@ -48,6 +50,9 @@ MESSAGE_ID = "message_id"
 _FIELDS = (MESSAGE_ID, "correlation_id", CONVERSATION)
 HEADER = "header."
 _NO_HEADERS: dict[str, Any] = {}
+
+# `_digests.c`, if it was built, reads what is said outside of bodies.
+_compiled = compiled("app.tracker._digests")
 
 
 def search_key(field: str, value: str) -> Key:
@@ -118,6 +123,7 @@ class Rules:
         """
         self.rules = tuple(rules)
         self.refused: Counter[str] = Counter()
+        self._values = functools.partial(values, refused=self.refused)
         indexed = tuple(dict.fromkeys(indexed))
         _check(self.rules, indexed)
         self._probes: dict[tuple[object, ...], Probe] = {}
@@ -166,12 +172,7 @@ class Rules:
             record = readable(record)
         triggers = self._of_publishes if type(record) is Publish else self._of_deliveries
         headers = properties.get("headers")
-        groups = None
-        if headers and type(headers) is dict:
-            if not triggers.by_header.keys().isdisjoint(headers):
-                by_header = triggers.by_header
-                groups = [(by_header[name], headers[name]) for name in headers if name in by_header]
-        else:
+        if type(headers) is not dict:
             headers = _NO_HEADERS
         of_bodies: Sequence[Probe] = ()
         if triggers.of_bodies and record.body:
@@ -181,6 +182,15 @@ class Rules:
             begins, probes = triggers.by_content_type[content_type]
             if begins and record.body.startswith(begins):
                 of_bodies = probes
+        if _compiled is not None and not of_bodies:
+            try:
+                return self._read_compiled(triggers, record, headers)
+            except UnicodeEncodeError:  # a text with half a character
+                pass
+        groups = None
+        if not triggers.by_header.keys().isdisjoint(headers):
+            by_header = triggers.by_header
+            groups = [(by_header[name], headers[name]) for name in headers if name in by_header]
         by_property = triggers.by_property
         if not by_property.keys().isdisjoint(properties):
             groups = groups or []
@@ -191,6 +201,39 @@ class Rules:
             return NO_NAMES
         message = Message(record, properties, headers, self.refused)
         return self._names(groups or (), of_bodies, message)
+
+    def _read_compiled(self, triggers: Triggers, record: Record, headers: dict[str, Any]) -> Names:
+        """What is said in headers and properties, read by the compiled reader."""
+        message: Message | None = None
+
+        def keys_of(probe: Probe) -> list[Key]:
+            nonlocal message
+            if message is None:
+                message = Message(record, record.properties, headers, self.refused)
+            return probe.keys(message) if probe.may_speak(message) else []
+
+        found = _compiled.keys(
+            triggers.compiled_headers,
+            triggers.compiled_properties,
+            headers,
+            record.properties,
+            record.body,
+            NOTHING,
+            SHORT,
+            self._values,
+            keys_of,
+        )
+        if found is None:
+            return NO_NAMES
+        ids, conversations, found_by, causes, called = found
+        ids = self._bounded(ids, MOST_IDS)
+        return Names(
+            ids,
+            self._meant(causes, ids) if causes and type(record) is Publish else (),
+            self._bounded(conversations),
+            self._bounded(found_by),
+            self._bounded(called),
+        )
 
     def _names(
         self, groups: Sequence[tuple[Group, Any]], of_bodies: Sequence[Probe], message: Message
@@ -222,7 +265,10 @@ class Rules:
     def _unique(self, found: list[tuple[int, Key]], most: int = MOST_KEYS) -> tuple[Key, ...]:
         if len(found) < 2:
             return (found[0][1],) if found else ()
-        keys = tuple(dict.fromkeys([key for _, key in found]))
+        return self._bounded(tuple(dict.fromkeys([key for _, key in found])), most)
+
+    def _bounded(self, keys: tuple[Key, ...], most: int = MOST_KEYS) -> tuple[Key, ...]:
+        """The keys, or none if there are more than a message may have."""
         if len(keys) > most:
             self.refused[TOO_MANY_KEYS] += 1
             return ()
