@@ -60,8 +60,7 @@ class Participant:
 
     def stand_on(self, ground: Stamp) -> None:
         """Level the clock wherever no owner is left whose events it could tell apart."""
-        if self.ground is not ground:
-            self.stamp, self.ground = self.stamp.join(ground), ground
+        self.stamp, self.ground = self.stamp.join(ground), ground
 
     def advance(self, cause: Reference | None, named: Sequence[Reference] = ()) -> Reference:
         """Stamp the participant's next event, and return the reference to it.
@@ -313,7 +312,8 @@ class Participants:
         if known is None:
             known = self._introduce(channel)
         participant = known[1]
-        participant.stand_on(self._ground)
+        if participant.ground is not self._ground:
+            participant.stand_on(self._ground)
         self._touched[participant.number] = participant
         return known
 
