@@ -9,7 +9,10 @@ to it, and a delivery stands for it only where the publish is not known.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
+from typing import TypeAlias
 
 import msgspec
 
@@ -24,6 +27,10 @@ LOOK_BACK = 64
 MOST_ALIKE = 5_000
 # What is named is named soon, as a rule; older clocks are held packed.
 RECENT = 1_000
+
+# Nearly every key is one event's, or a publish's and its delivery's: the bare number until there is
+# a second.
+_Numbers: TypeAlias = "int | deque[int]"
 
 
 class LinkCount(msgspec.Struct):
@@ -91,8 +98,8 @@ class LinkMemory:
     def __init__(self, most: int) -> None:
         self._most = most
         self._next = 1
-        self._events: dict[int, NamedEvent] = {}  # in order of number
-        self._numbers: dict[Key, list[int]] = {}
+        self._events: dict[int, NamedEvent] = {}  # in order of number, without a gap
+        self._numbers: dict[Key, _Numbers] = {}
         self._crowds: dict[Key, _Crowd] = {}
         self.has_forgotten = False
 
@@ -103,19 +110,17 @@ class LinkMemory:
 
     def note(self, event: NamedEvent) -> None:
         """Remember an event that has keys; the oldest one makes room."""
-        number, self._next = self._next, self._next + 1
-        self._events[number] = event
+        number = self._next
+        self._next = number + 1
+        events = self._events
+        events[number] = event
         for key in event.keys:
-            numbers = self._numbers.get(key)
-            if numbers is None:
-                self._numbers[key] = [number]
-                continue
-            numbers.append(number)
-            if len(numbers) > LOOK_BACK:
-                self._crowd(key, numbers)
-        if len(self._events) > self._most:
-            self._forget(next(iter(self._events)))
-        aged = self._events.get(number - RECENT)
+            held = self._numbers.setdefault(key, number)
+            if held is not number:
+                self._note_another(key, held, number)
+        if len(events) > self._most:
+            self._forget_oldest()
+        aged = events.get(number - RECENT)
         if aged is not None and not aged.reference.waiting:
             aged.reference.rest()
 
@@ -126,14 +131,14 @@ class LinkMemory:
 
         And whether it is near: of the same participant or place.
         """
-        numbers = self._numbers.get(key)
-        if numbers is None:
+        numbers = self._numbers_of(key)
+        if not numbers:
             return None, False
         own, published = self._newest(key, numbers, number)
         if own is not None:
             return self._events[own], True
         near: NamedEvent | None = None
-        for each in reversed(numbers[-LOOK_BACK:]) if place is not None else ():
+        for each in islice(reversed(numbers), LOOK_BACK) if place is not None else ():
             event = self._events[each]
             if place_of(event.participant) == place:
                 if event.is_delivery:
@@ -145,7 +150,7 @@ class LinkMemory:
 
     def is_ambiguous(self, key: Key) -> bool:
         """Whether several messages are named by a key."""
-        numbers = self._numbers.get(key, ())
+        numbers = self._numbers_of(key)
         if len(numbers) > MOST_ALIKE:
             return True
         # Of a delivery whose publish was not seen nobody knows whether it is the same message.
@@ -155,13 +160,25 @@ class LinkMemory:
 
     def forget_before(self, event_id: int) -> None:
         """Drop what retention has removed: events with smaller ids."""
-        for number, event in list(self._events.items()):
-            if event.reference.id is None or event.reference.id >= event_id:
+        while self._events:
+            oldest = self._events[self._oldest].reference.id
+            if oldest is None or oldest >= event_id:
                 return
-            self._forget(number)
+            self._forget_oldest()
+
+    @property
+    def _oldest(self) -> int:
+        # Not by `next(iter(…))`: that walks over all that were deleted before it, which where the
+        # oldest makes room for each new one is most of the table.
+        return self._next - len(self._events)
+
+    def _numbers_of(self, key: Key) -> Sequence[int]:
+        """The numbers of the events with a key, oldest first."""
+        held = self._numbers.get(key, ())
+        return (held,) if isinstance(held, int) else held
 
     def _newest(
-        self, key: Key, numbers: list[int], participant: int
+        self, key: Key, numbers: Sequence[int], participant: int
     ) -> tuple[int | None, int | None]:
         """The participant's newest event with a key, and the newest publish, if not its own."""
         crowd = self._crowds.get(key)
@@ -176,30 +193,42 @@ class LinkMemory:
                 published = each
         return None, published
 
-    def _crowd(self, key: Key, numbers: list[int]) -> None:
+    def _note_another(self, key: Key, held: _Numbers, number: int) -> None:
+        """Remember another event with a key that is known."""
+        if isinstance(held, int):
+            held = self._numbers[key] = deque((held, number))
+        else:
+            held.append(number)
+        if len(held) > LOOK_BACK:
+            self._crowd(key, held)
+
+    def _crowd(self, key: Key, numbers: Sequence[int]) -> None:
         """Take note of a key's newest event, and of all others if they were few before."""
         crowd = self._crowds.get(key)
         if crowd is None:
             crowd = self._crowds[key] = _Crowd()
             new = numbers
         else:
-            new = numbers[-1:]
+            new = (numbers[-1],)
         for each in new:
             crowd.add(each, self._events[each])
 
-    def _forget(self, number: int) -> None:
+    def _forget_oldest(self) -> None:
+        number = self._oldest
         event = self._events.pop(number)
         self.has_forgotten = True
         for key in event.keys:
-            numbers = self._numbers[key]
-            numbers.remove(number)
-            crowd = self._crowds.get(key)
-            if crowd is not None:
-                crowd.remove(number, event)
-                if len(numbers) <= LOOK_BACK:
-                    del self._crowds[key]
-            if not numbers:
+            held = self._numbers[key]
+            if isinstance(held, int):
                 del self._numbers[key]
+                continue
+            held.popleft()  # as it is the oldest of all
+            if len(held) == 1:
+                self._numbers[key] = held[0]
+            if self._crowds and (crowd := self._crowds.get(key)) is not None:
+                crowd.remove(number, event)
+                if len(held) <= LOOK_BACK:
+                    del self._crowds[key]
 
 
 def _identity(message: Reference | int) -> int:

@@ -1,0 +1,110 @@
+"""A queue of numbered values that can be taken by key or by age."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from typing import Generic, TypeAlias, TypeVar, cast
+
+from itc.compiled import compiled
+
+Key: TypeAlias = tuple[str, bytes]  # queue, fingerprint
+Value = TypeVar("Value")
+
+
+class KeyedFifo(Generic[Value]):
+    """A queue of numbered values that can be taken by key or by age. No value is None.
+
+    Most keys hold one value, and a deque for each would be most of the memory (about 600 bytes),
+    so a key holds the bare number until it has a second.
+    """
+
+    __slots__ = ("_numbers", "_values")
+
+    def __init__(self) -> None:
+        # In order of number. Not a dict: to find its first entry, that walks over all that were
+        # deleted before it, tens of thousands where the oldest makes room for each new one.
+        self._values: OrderedDict[int, tuple[Key, Value]] = OrderedDict()
+        self._numbers: dict[Key, int | deque[int]] = {}
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._numbers
+
+    def add(self, number: int, key: Key, value: Value) -> None:
+        """Append a value; numbers must grow."""
+        self._values[number] = (key, value)
+        held = self._numbers.setdefault(key, number)
+        if held is number:
+            return
+        if isinstance(held, int):
+            self._numbers[key] = deque((held, number))
+        else:
+            held.append(number)
+
+    def take(self, key: Key) -> Value | None:
+        """Remove and return the oldest value of a key."""
+        held = self._numbers.pop(key, None)
+        if held is None:
+            return None
+        if isinstance(held, int):
+            return self._values.pop(held)[1]
+        number = held.popleft()
+        self._numbers[key] = held[0] if len(held) == 1 else held
+        return self._values.pop(number)[1]
+
+    def first(self, key: Key) -> int | None:
+        """Return the number of the oldest value of a key."""
+        held = self._numbers.get(key)
+        return held[0] if isinstance(held, deque) else held
+
+    def get(self, number: int) -> Value | None:
+        """Return the value of that number, where it is still held."""
+        held = self._values.get(number)
+        return held and held[1]
+
+    def oldest(self) -> Value | None:
+        """Return the oldest value of all."""
+        for _, value in self._values.values():
+            return value
+        return None
+
+    def take_oldest(self) -> Value | None:
+        """Remove and return the oldest value of all, which is also the oldest of its key."""
+        for key, _ in self._values.values():
+            return self.take(key)
+        return None
+
+    def newest(self, key: Key, most: int) -> list[Value]:
+        """Return up to ``most`` values of a key, newest first."""
+        held = self._numbers.get(key)
+        if held is None:
+            return []
+        if isinstance(held, int):
+            return [self._values[held][1]][:most]
+        count = min(most, len(held))
+        return [self._values[held[-1 - back]][1] for back in range(count)]
+
+    def since(self, number: int) -> list[Value]:
+        """Return the values with that number and later ones, oldest first."""
+        found = []
+        for each, (_, value) in reversed(self._values.items()):
+            if each < number:
+                break
+            found.append(value)
+        return found[::-1]
+
+    def items(self) -> list[tuple[Key, Value]]:
+        """Return all (key, value), oldest first."""
+        return list(self._values.values())
+
+
+# `_memories.c`, if it was built, has the same type.
+_compiled = compiled("app.tracker._memories")
+
+
+def keyed_fifo() -> KeyedFifo[Value]:
+    """Return an empty queue, a compiled one if that was built."""
+    made = KeyedFifo() if _compiled is None else _compiled.KeyedFifo()
+    return cast("KeyedFifo[Value]", made)
