@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from typing import Generic, TypeAlias, TypeVar, cast
+from typing import Generic, TypeVar, cast
 
 from itc.compiled import compiled
 
-Key: TypeAlias = tuple[str, bytes]  # queue, fingerprint
+Key = TypeVar("Key", bound=bytes | tuple[str, bytes])
 Value = TypeVar("Value")
 
 
-class KeyedFifo(Generic[Value]):
+class KeyedFifo(Generic[Key, Value]):
     """A queue of numbered values that can be taken by key or by age. No value is None.
 
     Most keys hold one value, and a deque for each would be most of the memory (about 600 bytes),
@@ -32,16 +32,16 @@ class KeyedFifo(Generic[Value]):
     def __contains__(self, key: Key) -> bool:
         return key in self._numbers
 
-    def add(self, number: int, key: Key, value: Value) -> None:
-        """Append a value; numbers must grow."""
+    def add(self, number: int, key: Key, value: Value) -> int:
+        """Append a value; numbers must grow. Returns how many the key has now."""
         self._values[number] = (key, value)
         held = self._numbers.setdefault(key, number)
         if held is number:
-            return
+            return 1
         if isinstance(held, int):
-            self._numbers[key] = deque((held, number))
-        else:
-            held.append(number)
+            held = self._numbers[key] = deque((held,))
+        held.append(number)
+        return len(held)
 
     def take(self, key: Key) -> Value | None:
         """Remove and return the oldest value of a key."""
@@ -58,6 +58,11 @@ class KeyedFifo(Generic[Value]):
         """Return the number of the oldest value of a key."""
         held = self._numbers.get(key)
         return held[0] if isinstance(held, deque) else held
+
+    def count(self, key: Key) -> int:
+        """Return how many values a key has."""
+        held = self._numbers.get(key, ())
+        return 1 if isinstance(held, int) else len(held)
 
     def get(self, number: int) -> Value | None:
         """Return the value of that number, where it is still held."""
@@ -82,8 +87,8 @@ class KeyedFifo(Generic[Value]):
         if held is None:
             return []
         if isinstance(held, int):
-            return [self._values[held][1]][:most]
-        count = min(most, len(held))
+            return [self._values[held][1]] if most > 0 else []
+        count = min(max(most, 0), len(held))
         return [self._values[held[-1 - back]][1] for back in range(count)]
 
     def since(self, number: int) -> list[Value]:
@@ -95,16 +100,20 @@ class KeyedFifo(Generic[Value]):
             found.append(value)
         return found[::-1]
 
-    def items(self) -> list[tuple[Key, Value]]:
-        """Return all (key, value), oldest first."""
-        return list(self._values.values())
+    def keys(self) -> list[Key]:
+        """Return each value's key, oldest first."""
+        return [key for key, _ in self._values.values()]
+
+    def values(self) -> list[Value]:
+        """Return all values, oldest first."""
+        return [value for _, value in self._values.values()]
 
 
 # `_memories.c`, if it was built, has the same type.
 _compiled = compiled("app.tracker._memories")
 
 
-def keyed_fifo() -> KeyedFifo[Value]:
+def keyed_fifo() -> KeyedFifo[Key, Value]:
     """Return an empty queue, a compiled one if that was built."""
     made = KeyedFifo() if _compiled is None else _compiled.KeyedFifo()
-    return cast("KeyedFifo[Value]", made)
+    return cast("KeyedFifo[Key, Value]", made)

@@ -20,14 +20,17 @@ that place is handed the same publish, equal messages or not, as a first deliver
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TypeAlias
 
 from app.tracker.events import Copy, Handover, Reference
-from app.tracker.fifo import Key, KeyedFifo, keyed_fifo
+from app.tracker.fifo import KeyedFifo, keyed_fifo
 from app.tracker.fingerprint import BYTES, halves, of_stream, origins
 from app.tracker.records import Deliver
 from app.tracker.reorder import Place, handover_of
 from app.tracker.streams import is_from_stream
 from model.words import Match
+
+Key: TypeAlias = tuple[str, bytes]  # queue, fingerprint
 
 _ROUTED = Match.routed  # an enumeration's member takes a while to look up
 
@@ -53,8 +56,8 @@ class Matcher:
         self._most_copies = copies
         self._copy_age = copy_age
         self._most_handovers = handovers
-        self._copies: KeyedFifo[Copy] = keyed_fifo()
-        self._handovers: KeyedFifo[Reference] = keyed_fifo()
+        self._copies: KeyedFifo[Key, Copy] = keyed_fifo()
+        self._handovers: KeyedFifo[Key, Reference] = keyed_fifo()
         # Copies by the second half of their fingerprints, where they have one: numbers in order.
         self._in_streams: dict[Key, dict[int, None]] = {}
         self._next_copy = 1
@@ -173,10 +176,9 @@ class Matcher:
 
     def causes(self) -> Iterator[Reference]:
         """Every publish that a later delivery may come from, some of them several times."""
-        for _, copy in self._copies.items():
+        for copy in self._copies.values():
             yield copy.cause
-        for _, cause in self._handovers.items():
-            yield cause
+        yield from self._handovers.values()
 
     def forget_before(self, event_id: int) -> None:
         """Drop what refers to events with smaller ids, which retention has removed."""
@@ -184,7 +186,7 @@ class Matcher:
             self._copies.take_oldest()
             self._left(copy)
         before, self._handovers = self._handovers, keyed_fifo()
-        for (queue, mark), cause in before.items():
+        for (queue, mark), cause in zip(before.keys(), before.values(), strict=True):
             if not _is_before(cause, event_id):
                 self.handed_over(queue, mark, cause)
 

@@ -10,13 +10,12 @@ to it, and a delivery stands for it only where the publish is not known.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from itertools import islice
-from typing import TypeAlias
+from collections.abc import Callable, Iterable
 
 import msgspec
 
 from app.tracker.events import NamedEvent, Reference
+from app.tracker.fifo import KeyedFifo, keyed_fifo
 from app.tracker.links.names import Key
 from model.sound import share
 
@@ -27,10 +26,6 @@ LOOK_BACK = 64
 MOST_ALIKE = 5_000
 # What is named is named soon, as a rule; older clocks are held packed.
 RECENT = 1_000
-
-# Nearly every key is one event's, or a publish's and its delivery's: the bare number until there is
-# a second.
-_Numbers: TypeAlias = "int | deque[int]"
 
 
 class LinkCount(msgspec.Struct):
@@ -73,18 +68,18 @@ class _Crowd:
     __slots__ = ("own", "published")
 
     def __init__(self) -> None:
-        self.own: dict[int, int] = {}
-        self.published: int | None = None
+        self.own: dict[int, NamedEvent] = {}
+        self.published: NamedEvent | None = None
 
-    def add(self, number: int, event: NamedEvent) -> None:
-        self.own[event.participant] = number
+    def add(self, event: NamedEvent) -> None:
+        self.own[event.participant] = event
         if not event.is_delivery:
-            self.published = number
+            self.published = event
 
-    def remove(self, number: int, event: NamedEvent) -> None:
-        if self.own[event.participant] == number:
+    def remove(self, event: NamedEvent) -> None:
+        if self.own[event.participant] is event:
             del self.own[event.participant]
-        if self.published == number:
+        if self.published is event:
             self.published = None
 
 
@@ -97,9 +92,10 @@ class LinkMemory:
 
     def __init__(self, most: int) -> None:
         self._most = most
+        self._count = 0
+        self._events: KeyedFifo[Key, NamedEvent] = keyed_fifo()  # each under all of its keys
         self._next = 1
-        self._events: dict[int, NamedEvent] = {}  # in order of number, without a gap
-        self._numbers: dict[Key, _Numbers] = {}
+        self._recent: deque[NamedEvent] = deque()
         self._crowds: dict[Key, _Crowd] = {}
         self.has_forgotten = False
 
@@ -110,19 +106,21 @@ class LinkMemory:
 
     def note(self, event: NamedEvent) -> None:
         """Remember an event that has keys; the oldest one makes room."""
-        number = self._next
-        self._next = number + 1
-        events = self._events
-        events[number] = event
+        events, number = self._events, self._next
         for key in event.keys:
-            held = self._numbers.setdefault(key, number)
-            if held is not number:
-                self._note_another(key, held, number)
-        if len(events) > self._most:
+            if events.add(number, key, event) > LOOK_BACK:
+                self._crowd(key, event)
+            number += 1
+        self._next = number
+        self._count += 1
+        if self._count > self._most:
             self._forget_oldest()
-        aged = events.get(number - RECENT)
-        if aged is not None and not aged.reference.waiting:
-            aged.reference.rest()
+        recent = self._recent
+        recent.append(event)
+        if len(recent) > RECENT:
+            aged = recent.popleft().reference
+            if self._count > RECENT and not aged.waiting:
+                aged.rest()
 
     def find(
         self, key: Key, number: int, place: str | None, place_of: Callable[[int], str | None]
@@ -131,103 +129,74 @@ class LinkMemory:
 
         And whether it is near: of the same participant or place.
         """
-        numbers = self._numbers_of(key)
-        if not numbers:
+        newest = self._events.newest(key, LOOK_BACK)
+        if not newest:
             return None, False
-        own, published = self._newest(key, numbers, number)
+        own, published = self._newest(key, newest, number)
         if own is not None:
-            return self._events[own], True
+            return own, True
         near: NamedEvent | None = None
-        for each in islice(reversed(numbers), LOOK_BACK) if place is not None else ():
-            event = self._events[each]
+        for event in newest if place is not None else ():
             if place_of(event.participant) == place:
                 if event.is_delivery:
                     return event, True
                 near = near or event
         if near is not None:
             return near, True
-        return self._events[numbers[-1] if published is None else published], False
+        return published or newest[0], False
 
     def is_ambiguous(self, key: Key) -> bool:
         """Whether several messages are named by a key."""
-        numbers = self._numbers_of(key)
-        if len(numbers) > MOST_ALIKE:
+        if self._events.count(key) > MOST_ALIKE:
             return True
         # Of a delivery whose publish was not seen nobody knows whether it is the same message.
-        events = map(self._events.__getitem__, numbers)
+        events = self._events.newest(key, MOST_ALIKE)
         messages = {_identity(event.message or event.reference) for event in events}
         return len(messages) > 1
 
     def forget_before(self, event_id: int) -> None:
         """Drop what retention has removed: events with smaller ids."""
-        while self._events:
-            oldest = self._events[self._oldest].reference.id
-            if oldest is None or oldest >= event_id:
+        while (event := self._events.oldest()) is not None:
+            if event.reference.id is None or event.reference.id >= event_id:
                 return
             self._forget_oldest()
 
-    @property
-    def _oldest(self) -> int:
-        # Not by `next(iter(…))`: that walks over all that were deleted before it, which where the
-        # oldest makes room for each new one is most of the table.
-        return self._next - len(self._events)
-
-    def _numbers_of(self, key: Key) -> Sequence[int]:
-        """The numbers of the events with a key, oldest first."""
-        held = self._numbers.get(key, ())
-        return (held,) if isinstance(held, int) else held
-
     def _newest(
-        self, key: Key, numbers: Sequence[int], participant: int
-    ) -> tuple[int | None, int | None]:
+        self, key: Key, newest: list[NamedEvent], participant: int
+    ) -> tuple[NamedEvent | None, NamedEvent | None]:
         """The participant's newest event with a key, and the newest publish, if not its own."""
         crowd = self._crowds.get(key)
         if crowd is not None:
             return crowd.own.get(participant), crowd.published
-        published: int | None = None
-        for each in reversed(numbers):
-            event = self._events[each]
+        published: NamedEvent | None = None
+        for event in newest:  # which are all
             if event.participant == participant:
-                return each, None
+                return event, None
             if published is None and not event.is_delivery:
-                published = each
+                published = event
         return None, published
 
-    def _note_another(self, key: Key, held: _Numbers, number: int) -> None:
-        """Remember another event with a key that is known."""
-        if isinstance(held, int):
-            held = self._numbers[key] = deque((held, number))
-        else:
-            held.append(number)
-        if len(held) > LOOK_BACK:
-            self._crowd(key, held)
-
-    def _crowd(self, key: Key, numbers: Sequence[int]) -> None:
+    def _crowd(self, key: Key, newest: NamedEvent) -> None:
         """Take note of a key's newest event, and of all others if they were few before."""
         crowd = self._crowds.get(key)
-        if crowd is None:
-            crowd = self._crowds[key] = _Crowd()
-            new = numbers
-        else:
-            new = (numbers[-1],)
-        for each in new:
-            crowd.add(each, self._events[each])
+        if crowd is not None:
+            crowd.add(newest)
+            return
+        crowd = self._crowds[key] = _Crowd()
+        for event in reversed(self._events.newest(key, LOOK_BACK + 1)):
+            crowd.add(event)
 
     def _forget_oldest(self) -> None:
-        number = self._oldest
-        event = self._events.pop(number)
+        event = self._events.oldest()
+        if event is None:
+            return
+        self._count -= 1
         self.has_forgotten = True
         for key in event.keys:
-            held = self._numbers[key]
-            if isinstance(held, int):
-                del self._numbers[key]
-                continue
-            held.popleft()  # as it is the oldest of all
-            if len(held) == 1:
-                self._numbers[key] = held[0]
+            self._events.take(key)  # which is this event, as it is the oldest of all
             if self._crowds and (crowd := self._crowds.get(key)) is not None:
-                crowd.remove(number, event)
-                if len(held) <= LOOK_BACK:
+                crowd.remove(event)
+                if self._events.count(key) <= LOOK_BACK:
                     del self._crowds[key]
 
 
