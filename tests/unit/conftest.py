@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from app.broker import deliveries, firehose
+from app.tracker import fifo
 
 NEW = os.environ.get("HYPOTHESIS_EXAMPLES")
 
@@ -33,4 +34,15 @@ def each_reader(request: pytest.FixtureRequest) -> Iterator[None]:
                 patch.setattr(module, "_compiled", None)
         elif firehose._compiled is None:
             pytest.skip("not built")  # if it should have been, `test_compiled_wire.py` fails
+        yield
+
+
+@pytest.fixture(scope="module", params=["compiled", "Python"])
+def each_memory(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Remember in the compiled queue, and then in the one in Python."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "Python":
+            patch.setattr(fifo, "_compiled", None)
+        elif fifo._compiled is None:
+            pytest.skip("not built")  # if it should have been, `test_fifo.py` fails
         yield

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from random import Random
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,6 +14,8 @@ from itc import Relation, compare
 from model.words import Match
 from tests.unit.broker_model import Broker, channel
 from tests.unit.test_tracker import Store
+
+pytestmark = pytest.mark.usefixtures("each_memory")
 
 SPAN = 1_000
 WINDOW = Bounds(reorder_window=SPAN)

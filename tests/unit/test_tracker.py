@@ -28,6 +28,8 @@ from itc import Relation, compare
 from model.words import Match
 from tests.unit.broker_model import Broker, Message, channel
 
+pytestmark = pytest.mark.usefixtures("each_memory")
+
 QUEUES = ("red", "green", "blue")
 WHO = ("ann", "bob", "cid", "dan")
 

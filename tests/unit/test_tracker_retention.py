@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,6 +13,8 @@ from itc import Relation, compare
 from itc.trees import RelativeTree
 from model.words import Match
 from tests.unit.broker_model import Broker
+
+pytestmark = pytest.mark.usefixtures("each_memory")
 
 QUEUES = ("red", "green")
 NAMES = ("ann", "bob", "cid")
