@@ -10,23 +10,33 @@
 
 enum { FEWEST = 8 }; /* places of an empty queue's tables, a power of two */
 
-typedef struct Entry {
-    PyObject *key, *value;
+/* A key of an entry. Those of equal keys make a ring: the newest comes before the oldest, which
+ * counts them and is the one in the table; the others count none. */
+typedef struct Link {
+    PyObject *key;
     Py_hash_t hash; /* the key's */
-    long long number;
-    struct Entry *older, *newer; /* of all */
-    /* Those of one key make a ring: the newest comes before the oldest, which counts them and is
-     * the one in the table. */
-    struct Entry *older_alike, *newer_alike;
+    struct Entry *entry;
+    struct Link *older_alike, *newer_alike;
     size_t alike;
-    struct Entry *next_by_key, *next_by_number; /* at the same place of a table */
+    struct Link *next_by_key; /* at the same place of the table */
+} Link;
+
+typedef struct Entry {
+    PyObject *value;
+    long long number;
+    struct Entry *older, *newer;
+    struct Entry *next_by_number; /* at the same place of the table */
+    Py_ssize_t size;
+    Link links[];
 } Entry;
 
 typedef struct {
     PyObject_HEAD
     Entry *oldest, *newest;
-    Entry **by_key, **by_number; /* tables of this many places */
-    size_t places, count;
+    size_t count, links;
+    size_t places; /* of each table */
+    Link **by_key;
+    Entry **by_number;
 } Fifo;
 
 /* Whether two keys of equal hash are equal. */
@@ -61,7 +71,7 @@ hash_of(PyObject *key)
     return -1;
 }
 
-static inline Entry **
+static inline Link **
 place_of_key(const Fifo *fifo, Py_hash_t hash)
 {
     size_t mixed = (size_t)hash;
@@ -72,25 +82,17 @@ place_of_key(const Fifo *fifo, Py_hash_t hash)
 static inline Entry **
 place_of_number(const Fifo *fifo, long long number)
 {
-    /* Some queues number their values one by one, others in steps of a power of two. */
-    unsigned long long mixed = (unsigned long long)number;
-    mixed ^= mixed >> 16;
-    return &fifo->by_number[mixed & (fifo->places - 1)];
+    return &fifo->by_number[(unsigned long long)number & (fifo->places - 1)]; /* they run on */
 }
 
-/* The oldest value of a key, in the table; NULL if there is none. Where it stands goes to `at`. */
-static Entry *
-oldest_of(const Fifo *fifo, PyObject *key, Py_hash_t hash, Entry ***at)
+/* The oldest of a key; NULL if there is none. */
+static Link *
+oldest_of(const Fifo *fifo, PyObject *key, Py_hash_t hash)
 {
-    Entry **place;
-    if (fifo->places == 0)
-        return NULL;
-    for (place = place_of_key(fifo, hash); *place != NULL; place = &(*place)->next_by_key)
-        if ((*place)->hash == hash && is_same_key((*place)->key, key))
-            break;
-    if (at != NULL)
-        *at = place;
-    return *place;
+    Link *link = fifo->places == 0 ? NULL : *place_of_key(fifo, hash);
+    while (link != NULL && !(link->hash == hash && is_same_key(link->key, key)))
+        link = link->next_by_key;
+    return link;
 }
 
 static Entry *
@@ -103,25 +105,28 @@ numbered(const Fifo *fifo, long long number)
 }
 
 static void
-put_in_tables(Fifo *fifo, Entry *entry, int is_first_of_key)
+put_by_key(Fifo *fifo, Link *link)
+{
+    Link **place = place_of_key(fifo, link->hash);
+    link->next_by_key = *place;
+    *place = link;
+}
+
+static void
+put_by_number(Fifo *fifo, Entry *entry)
 {
     Entry **place = place_of_number(fifo, entry->number);
     entry->next_by_number = *place;
     *place = entry;
-    if (is_first_of_key) {
-        place = place_of_key(fifo, entry->hash);
-        entry->next_by_key = *place;
-        *place = entry;
-    }
 }
 
-/* Give the tables this many places. They stay as they are if there is no memory: -1, no error. */
+/* Give the tables this many places. If there is no memory they stay as they are: -1, no error. */
 static int
 resize(Fifo *fifo, size_t places)
 {
-    Entry **by_key = PyMem_Calloc(places, sizeof *by_key);
-    Entry **by_number = PyMem_Calloc(places, sizeof *by_number);
-    Entry *entry;
+    Link **by_key = PyMem_Calloc(places, sizeof *by_key);
+    Entry **by_number = PyMem_Calloc(places, sizeof *by_number), *entry;
+    Py_ssize_t i;
     if (by_key == NULL || by_number == NULL) {
         PyMem_Free(by_key);
         PyMem_Free(by_number);
@@ -132,112 +137,169 @@ resize(Fifo *fifo, size_t places)
     fifo->by_key = by_key;
     fifo->by_number = by_number;
     fifo->places = places;
-    for (entry = fifo->oldest; entry != NULL; entry = entry->newer)
-        put_in_tables(fifo, entry, entry->alike > 0);
+    for (entry = fifo->oldest; entry != NULL; entry = entry->newer) {
+        put_by_number(fifo, entry);
+        for (i = 0; i < entry->size; i++)
+            if (entry->links[i].alike > 0)
+                put_by_key(fifo, &entry->links[i]);
+    }
     return 0;
+}
+
+/* Find room for this many keys more; -1 with an error. */
+static int
+make_room(Fifo *fifo, size_t more)
+{
+    size_t places = fifo->places == 0 ? FEWEST : fifo->places;
+    while (places < fifo->links + more)
+        places *= 2;
+    if (places != fifo->places && resize(fifo, places) < 0) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    return 0;
+}
+
+/* Returns how many have an equal key now. */
+static size_t
+link_up(Fifo *fifo, Link *link)
+{
+    Link *first = oldest_of(fifo, link->key, link->hash);
+    link->alike = 0;
+    if (first == NULL) {
+        first = link->older_alike = link->newer_alike = link;
+        put_by_key(fifo, link);
+    } else {
+        link->newer_alike = first;
+        link->older_alike = first->older_alike;
+        first->older_alike->newer_alike = link;
+        first->older_alike = link;
+    }
+    return ++first->alike;
+}
+
+static void
+unlink_key(Fifo *fifo, Link *link)
+{
+    Link *next = link->newer_alike;
+    if (link->alike == 0)
+        oldest_of(fifo, link->key, link->hash)->alike--;
+    else {
+        Link **place = place_of_key(fifo, link->hash);
+        while (*place != link)
+            place = &(*place)->next_by_key;
+        *place = link->next_by_key;
+        if (next != link) {
+            next->alike = link->alike - 1;
+            put_by_key(fifo, next);
+        }
+    }
+    link->older_alike->newer_alike = next;
+    next->older_alike = link->older_alike;
+}
+
+/* Append a value with these keys. Returns how many the key has now that most have. */
+static PyObject *
+append(Fifo *fifo, PyObject *numeral, PyObject *const *keys, Py_ssize_t size, PyObject *value)
+{
+    Entry *entry;
+    Py_ssize_t i;
+    size_t most = 0;
+    long long number = PyLong_AsLongLong(numeral);
+    if (number == -1 && PyErr_Occurred())
+        return NULL;
+    for (i = 0; i < size; i++)
+        if (hash_of(keys[i]) == -1)
+            return NULL;
+    if (size == 0) {
+        PyErr_SetString(PyExc_ValueError, "a value needs a key");
+        return NULL;
+    }
+    if (make_room(fifo, size) < 0)
+        return NULL;
+    entry = PyMem_Malloc(sizeof *entry + size * sizeof *entry->links);
+    if (entry == NULL)
+        return PyErr_NoMemory();
+    entry->value = Py_NewRef(value);
+    entry->number = number;
+    entry->size = size;
+    entry->newer = NULL;
+    entry->older = fifo->newest;
+    *(fifo->newest == NULL ? &fifo->oldest : &fifo->newest->newer) = entry;
+    fifo->newest = entry;
+    fifo->count++;
+    fifo->links += size;
+    put_by_number(fifo, entry);
+    for (i = 0; i < size; i++) {
+        Link *link = &entry->links[i];
+        size_t alike;
+        link->key = Py_NewRef(keys[i]);
+        link->hash = hash_of(keys[i]);
+        link->entry = entry;
+        alike = link_up(fifo, link);
+        most = alike > most ? alike : most;
+    }
+    return PyLong_FromSize_t(most);
 }
 
 static PyObject *
 fifo_add(Fifo *fifo, PyObject *const *args, Py_ssize_t count)
 {
-    Entry *entry, *first;
-    Py_hash_t hash;
-    long long number;
     if (count != 3) {
         PyErr_SetString(PyExc_TypeError, "add takes a number, a key and a value");
         return NULL;
     }
-    number = PyLong_AsLongLong(args[0]);
-    if (number == -1 && PyErr_Occurred())
-        return NULL;
-    hash = hash_of(args[1]);
-    if (hash == -1)
-        return NULL;
-    if (fifo->count >= fifo->places
-        && resize(fifo, fifo->places == 0 ? FEWEST : 2 * fifo->places) < 0)
-        return PyErr_NoMemory();
-    entry = PyMem_Malloc(sizeof *entry);
-    if (entry == NULL)
-        return PyErr_NoMemory();
-    entry->key = Py_NewRef(args[1]);
-    entry->value = Py_NewRef(args[2]);
-    entry->hash = hash;
-    entry->number = number;
-    entry->newer = NULL;
-    entry->older = fifo->newest;
-    if (fifo->newest == NULL)
-        fifo->oldest = entry;
-    else
-        fifo->newest->newer = entry;
-    fifo->newest = entry;
-    first = oldest_of(fifo, entry->key, hash, NULL);
-    if (first == NULL) {
-        first = entry->older_alike = entry->newer_alike = entry;
-        first->alike = 0;
-    } else {
-        entry->alike = 0;
-        entry->newer_alike = first;
-        entry->older_alike = first->older_alike;
-        first->older_alike->newer_alike = entry;
-        first->older_alike = entry;
-    }
-    first->alike++;
-    fifo->count++;
-    put_in_tables(fifo, entry, first == entry);
-    return PyLong_FromSize_t(first->alike);
+    return append(fifo, args[0], &args[1], 1, args[2]);
 }
 
-/* Remove the oldest entry of a key, which stands there in the table. Returns its value's reference.
- */
 static PyObject *
-taken(Fifo *fifo, Entry **at)
+fifo_add_under(Fifo *fifo, PyObject *const *args, Py_ssize_t count)
 {
-    Entry *entry = *at, *next = entry->newer_alike, **place;
-    PyObject *key = entry->key, *value = entry->value;
-    *at = entry->next_by_key;
-    if (next != entry) {
-        next->alike = entry->alike - 1;
-        next->older_alike = entry->older_alike;
-        entry->older_alike->newer_alike = next;
-        next->next_by_key = *at;
-        *at = next;
+    if (count != 3 || !PyTuple_CheckExact(args[1])) {
+        PyErr_SetString(PyExc_TypeError, "add_under takes a number, a tuple of keys and a value");
+        return NULL;
     }
-    place = place_of_number(fifo, entry->number);
+    return append(fifo, args[0], &PyTuple_GET_ITEM(args[1], 0), PyTuple_GET_SIZE(args[1]), args[2]);
+}
+
+/* Remove an entry; returns its value's reference. */
+static PyObject *
+taken(Fifo *fifo, Entry *entry)
+{
+    PyObject *value = entry->value;
+    Entry **place = place_of_number(fifo, entry->number);
+    Py_ssize_t i;
+    for (i = 0; i < entry->size; i++)
+        unlink_key(fifo, &entry->links[i]);
     while (*place != entry)
         place = &(*place)->next_by_number;
     *place = entry->next_by_number;
     *(entry->older == NULL ? &fifo->oldest : &entry->older->newer) = entry->newer;
     *(entry->newer == NULL ? &fifo->newest : &entry->newer->older) = entry->older;
-    PyMem_Free(entry);
     fifo->count--;
-    if (fifo->places > FEWEST && fifo->count < fifo->places / 8)
+    fifo->links -= entry->size;
+    if (fifo->places > FEWEST && fifo->links < fifo->places / 8)
         resize(fifo, fifo->places / 4); /* which is only a matter of memory */
-    Py_DECREF(key);
+    for (i = 0; i < entry->size; i++)
+        Py_DECREF(entry->links[i].key);
+    PyMem_Free(entry);
     return value;
 }
 
 static PyObject *
 fifo_take(Fifo *fifo, PyObject *key)
 {
-    Entry **at;
     Py_hash_t hash = hash_of(key);
+    Link *first = hash == -1 ? NULL : oldest_of(fifo, key, hash);
     if (hash == -1)
         return NULL;
-    if (oldest_of(fifo, key, hash, &at) == NULL)
-        Py_RETURN_NONE;
-    return taken(fifo, at);
+    return first == NULL ? Py_NewRef(Py_None) : taken(fifo, first->entry);
 }
 
 static PyObject *
 fifo_take_oldest(Fifo *fifo, PyObject *unused)
 {
-    Entry **at;
-    if (fifo->oldest == NULL)
-        Py_RETURN_NONE;
-    at = place_of_key(fifo, fifo->oldest->hash);
-    while (*at != fifo->oldest)
-        at = &(*at)->next_by_key;
-    return taken(fifo, at);
+    return fifo->oldest == NULL ? Py_NewRef(Py_None) : taken(fifo, fifo->oldest);
 }
 
 static PyObject *
@@ -265,19 +327,19 @@ static PyObject *
 fifo_first(Fifo *fifo, PyObject *key)
 {
     Py_hash_t hash = hash_of(key);
-    Entry *first = hash == -1 ? NULL : oldest_of(fifo, key, hash, NULL);
+    Link *first = hash == -1 ? NULL : oldest_of(fifo, key, hash);
     if (hash == -1)
         return NULL;
     if (first == NULL)
         Py_RETURN_NONE;
-    return PyLong_FromLongLong(first->number);
+    return PyLong_FromLongLong(first->entry->number);
 }
 
 static PyObject *
 fifo_count(Fifo *fifo, PyObject *key)
 {
     Py_hash_t hash = hash_of(key);
-    Entry *first = hash == -1 ? NULL : oldest_of(fifo, key, hash, NULL);
+    Link *first = hash == -1 ? NULL : oldest_of(fifo, key, hash);
     return hash == -1 ? NULL : PyLong_FromSize_t(first == NULL ? 0 : first->alike);
 }
 
@@ -287,7 +349,7 @@ static PyObject *
 fifo_newest(Fifo *fifo, PyObject *const *args, Py_ssize_t count)
 {
     PyObject *found;
-    Entry *first, *entry;
+    Link *first, *link;
     Py_hash_t hash;
     Py_ssize_t most;
     if (count != 2) {
@@ -300,17 +362,17 @@ fifo_newest(Fifo *fifo, PyObject *const *args, Py_ssize_t count)
     most = PyLong_AsSsize_t(args[1]);
     if ((most == -1 && PyErr_Occurred()) || (found = PyList_New(0)) == NULL)
         return NULL;
-    first = oldest_of(fifo, args[0], hash, NULL);
+    first = oldest_of(fifo, args[0], hash);
     if (first == NULL || most <= 0)
         return found;
-    entry = first;
+    link = first;
     do {
-        entry = entry->older_alike;
-        if (PyList_Append(found, entry->value) < 0) {
+        link = link->older_alike;
+        if (PyList_Append(found, link->entry->value) < 0) {
             Py_DECREF(found);
             return NULL;
         }
-    } while (entry != first && --most > 0);
+    } while (link != first && --most > 0);
     return found;
 }
 
@@ -338,7 +400,7 @@ all_of(const Fifo *fifo, int are_keys)
     PyObject *found = PyList_New(0);
     Entry *entry;
     for (entry = fifo->oldest; found != NULL && entry != NULL; entry = entry->newer)
-        if (PyList_Append(found, are_keys ? entry->key : entry->value) < 0)
+        if (PyList_Append(found, are_keys ? entry->links[0].key : entry->value) < 0)
             Py_CLEAR(found);
     return found;
 }
@@ -365,7 +427,7 @@ static int
 fifo_contains(Fifo *fifo, PyObject *key)
 {
     Py_hash_t hash = hash_of(key);
-    return hash == -1 ? -1 : oldest_of(fifo, key, hash, NULL) != NULL;
+    return hash == -1 ? -1 : oldest_of(fifo, key, hash) != NULL;
 }
 
 static int
@@ -373,10 +435,8 @@ fifo_traverse(Fifo *fifo, visitproc visit, void *arg)
 {
     Entry *entry;
     Py_VISIT(Py_TYPE(fifo));
-    for (entry = fifo->oldest; entry != NULL; entry = entry->newer) {
-        Py_VISIT(entry->key);
-        Py_VISIT(entry->value);
-    }
+    for (entry = fifo->oldest; entry != NULL; entry = entry->newer)
+        Py_VISIT(entry->value); /* keys refer to nothing that could refer back */
     return 0;
 }
 
@@ -386,12 +446,15 @@ fifo_clear(Fifo *fifo)
     Entry *entry = fifo->oldest;
     PyMem_Free(fifo->by_key);
     PyMem_Free(fifo->by_number);
-    fifo->by_key = fifo->by_number = NULL;
+    fifo->by_key = NULL;
+    fifo->by_number = NULL;
     fifo->oldest = fifo->newest = NULL;
-    fifo->places = fifo->count = 0;
+    fifo->places = fifo->count = fifo->links = 0;
     while (entry != NULL) {
         Entry *next = entry->newer;
-        Py_DECREF(entry->key);
+        Py_ssize_t i;
+        for (i = 0; i < entry->size; i++)
+            Py_DECREF(entry->links[i].key);
         Py_DECREF(entry->value);
         PyMem_Free(entry);
         entry = next;
@@ -411,6 +474,7 @@ fifo_dealloc(Fifo *fifo)
 
 static PyMethodDef fifo_methods[] = {
     {"add", (PyCFunction)(void (*)(void))fifo_add, METH_FASTCALL, NULL},
+    {"add_under", (PyCFunction)(void (*)(void))fifo_add_under, METH_FASTCALL, NULL},
     {"take", (PyCFunction)fifo_take, METH_O, NULL},
     {"first", (PyCFunction)fifo_first, METH_O, NULL},
     {"count", (PyCFunction)fifo_count, METH_O, NULL},

@@ -21,9 +21,10 @@ class KeyedFifo(Generic[Key, Value]):
     __slots__ = ("_numbers", "_values")
 
     def __init__(self) -> None:
-        # In order of number. Not a dict: to find its first entry, that walks over all that were
-        # deleted before it, tens of thousands where the oldest makes room for each new one.
-        self._values: OrderedDict[int, tuple[Key, Value]] = OrderedDict()
+        # With all of its keys, in order of number. Not a dict: to find its first entry, that walks
+        # over all that were deleted before it, tens of thousands where the oldest makes room for
+        # each new one.
+        self._values: OrderedDict[int, tuple[tuple[Key, ...], Value]] = OrderedDict()
         self._numbers: dict[Key, int | deque[int]] = {}
 
     def __len__(self) -> int:
@@ -34,25 +35,30 @@ class KeyedFifo(Generic[Key, Value]):
 
     def add(self, number: int, key: Key, value: Value) -> int:
         """Append a value; numbers must grow. Returns how many the key has now."""
-        self._values[number] = (key, value)
-        held = self._numbers.setdefault(key, number)
-        if held is number:
-            return 1
-        if isinstance(held, int):
-            held = self._numbers[key] = deque((held,))
-        held.append(number)
-        return len(held)
+        return self.add_under(number, (key,), value)
+
+    def add_under(self, number: int, keys: tuple[Key, ...], value: Value) -> int:
+        """Append a value that can be taken by each of several keys, no two of them equal.
+
+        Returns how many the key has now that most have.
+        """
+        if not keys:
+            raise ValueError("a value needs a key")
+        self._values[number] = (keys, value)
+        most = 1
+        for key in keys:
+            held = self._numbers.setdefault(key, number)
+            if held is not number:
+                if isinstance(held, int):
+                    held = self._numbers[key] = deque((held,))
+                held.append(number)
+                most = max(most, len(held))
+        return most
 
     def take(self, key: Key) -> Value | None:
         """Remove and return the oldest value of a key."""
-        held = self._numbers.pop(key, None)
-        if held is None:
-            return None
-        if isinstance(held, int):
-            return self._values.pop(held)[1]
-        number = held.popleft()
-        self._numbers[key] = held[0] if len(held) == 1 else held
-        return self._values.pop(number)[1]
+        number = self.first(key)
+        return None if number is None else self._take(number)
 
     def first(self, key: Key) -> int | None:
         """Return the number of the oldest value of a key."""
@@ -76,9 +82,9 @@ class KeyedFifo(Generic[Key, Value]):
         return None
 
     def take_oldest(self) -> Value | None:
-        """Remove and return the oldest value of all, which is also the oldest of its key."""
-        for key, _ in self._values.values():
-            return self.take(key)
+        """Remove and return the oldest value of all, which is also the oldest of its keys."""
+        for number in self._values:
+            return self._take(number)
         return None
 
     def newest(self, key: Key, most: int) -> list[Value]:
@@ -101,12 +107,24 @@ class KeyedFifo(Generic[Key, Value]):
         return found[::-1]
 
     def keys(self) -> list[Key]:
-        """Return each value's key, oldest first."""
-        return [key for key, _ in self._values.values()]
+        """Return each value's first key, oldest value first."""
+        return [keys[0] for keys, _ in self._values.values()]
 
     def values(self) -> list[Value]:
         """Return all values, oldest first."""
         return [value for _, value in self._values.values()]
+
+    def _take(self, number: int) -> Value:
+        keys, value = self._values.pop(number)
+        for key in keys:
+            held = self._numbers[key]
+            if isinstance(held, int):
+                del self._numbers[key]
+            elif len(held) == 2:
+                self._numbers[key] = held[1] if held[0] == number else held[0]
+            else:
+                held.remove(number)  # which looks at the oldest first
+        return value
 
 
 # `_memories.c`, if it was built, has the same type.

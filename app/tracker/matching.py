@@ -157,7 +157,10 @@ class Matcher:
             return Match.redelivered, cause
         # A first delivery; or one flagged redelivered that the firehose never showed, as after
         # a broker's restart, which flags everything that survived it.
-        if cause := self._take_copy(key):
+        copy = self._copies.take(key)
+        if copy is not None:
+            return _ROUTED, self._left(copy)
+        if cause := self._take_copy(key):  # which a stream may hand out otherwise
             return _ROUTED, cause
         if cause := self._dead_lettered(deliver):
             return Match.dead_lettered, cause
@@ -237,10 +240,7 @@ class Matcher:
             first = self._copies.get(next(iter(numbers)))
             if first is not None:
                 copy = self._copies.take((first.queue, first.fingerprint[:BYTES]))
-        if copy is None:
-            return None
-        self._left(copy)
-        return copy.cause
+        return None if copy is None else self._left(copy)
 
     def _wait(self, copy: Copy) -> None:
         mark, *others = halves(copy.fingerprint)
@@ -249,8 +249,10 @@ class Matcher:
             self._in_streams.setdefault((copy.queue, other), {})[copy.number] = None
         copy.cause.waiting += 1
 
-    def _left(self, copy: Copy) -> None:
-        copy.cause.waiting -= 1
+    def _left(self, copy: Copy) -> Reference:
+        """Note that a copy was taken; return the publish that it is of."""
+        cause = copy.cause
+        cause.waiting -= 1
         if len(copy.fingerprint) != BYTES:
             key = copy.queue, copy.fingerprint[BYTES:]
             numbers = self._in_streams[key]
@@ -259,6 +261,7 @@ class Matcher:
                 del self._in_streams[key]
         if copy.number < self._stored:
             self._removed.append(copy.number)
+        return cause
 
     def _drop_excess(self, now: int) -> None:
         while copy := self._copies.oldest():

@@ -64,6 +64,11 @@ class SideBySide(RuleBasedStateMachine):
             self.number += step
             self.same("add", self.number, equal_key(key), Value())
 
+    @rule(keys=st.lists(st.sampled_from(KEYS), min_size=1, max_size=5, unique=True))
+    def add_under_several(self, keys):
+        self.number += 1
+        self.same("add_under", self.number, tuple(map(equal_key, keys)), Value())
+
     @rule(steps=st.integers(1, 100))
     def add_many(self, steps):
         for _ in range(steps):
@@ -125,6 +130,16 @@ def test_the_oldest_makes_room_as_quickly_however_many_there_were(queue):
     assert len(queue) == 20_000
 
 
+def test_what_is_under_several_keys_is_taken_by_any_of_them(queue):
+    assert queue.add_under(1, (b"a", b"b"), "1") == 1
+    assert queue.add_under(2, (b"b", b"c"), "2") == 2
+    assert queue.add_under(3, (b"c", b"b", b"a"), "3") == 3
+    assert (queue.take(b"c"), queue.newest(b"b", 9), queue.count(b"c")) == ("2", ["3", "1"], 1)
+    assert (queue.take(b"a"), queue.take(b"a"), queue.take(b"b"), len(queue)) == ("1", "3", None, 0)
+    with pytest.raises(ValueError, match="key"):
+        queue.add_under(4, (), "4")
+
+
 @needs_it
 @pytest.mark.parametrize(
     "wrong",
@@ -136,6 +151,9 @@ def test_the_oldest_makes_room_as_quickly_however_many_there_were(queue):
         lambda queue: queue.add(1, ("a",), 1),
         lambda queue: queue.add(1, (b"a", b"a"), 1),
         lambda queue: queue.add(1, ("a", "a"), 1),
+        lambda queue: queue.add_under(1, [b"a"], 1),
+        lambda queue: queue.add_under(1, (b"a", 1), 1),
+        lambda queue: queue.add_under(1, (b"a",)),
         lambda queue: queue.take(None),
         lambda queue: queue.first(1),
         lambda queue: queue.count(1),
@@ -163,6 +181,8 @@ def test_references_are_given_up_with_the_value(queue):
     assert sys.getrefcount(value) == before[1] + 20
     for _ in range(10):
         assert queue.take(key) is queue.take_oldest() is value
+    queue.add_under(20, (key, b"a"), value)
+    queue.take(b"a")
     for ask in (queue.take, queue.first, queue.count):
         ask(key)
     assert (queue.oldest(), queue.get(1), queue.newest(key, 2), queue.values()) == (

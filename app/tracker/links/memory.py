@@ -9,7 +9,6 @@ to it, and a delivery stands for it only where the publish is not known.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable
 
 import msgspec
@@ -92,10 +91,8 @@ class LinkMemory:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._count = 0
-        self._events: KeyedFifo[Key, NamedEvent] = keyed_fifo()  # each under all of its keys
         self._next = 1
-        self._recent: deque[NamedEvent] = deque()
+        self._events: KeyedFifo[Key, NamedEvent] = keyed_fifo()
         self._crowds: dict[Key, _Crowd] = {}
         self.has_forgotten = False
 
@@ -107,20 +104,14 @@ class LinkMemory:
     def note(self, event: NamedEvent) -> None:
         """Remember an event that has keys; the oldest one makes room."""
         events, number = self._events, self._next
-        for key in event.keys:
-            if events.add(number, key, event) > LOOK_BACK:
-                self._crowd(key, event)
-            number += 1
-        self._next = number
-        self._count += 1
-        if self._count > self._most:
+        self._next = number + 1
+        if events.add_under(number, event.keys, event) > LOOK_BACK:
+            self._crowd(event)
+        if len(events) > self._most:
             self._forget_oldest()
-        recent = self._recent
-        recent.append(event)
-        if len(recent) > RECENT:
-            aged = recent.popleft().reference
-            if self._count > RECENT and not aged.waiting:
-                aged.rest()
+        aged = events.get(number - RECENT)
+        if aged is not None and not aged.reference.waiting:
+            aged.reference.rest()
 
     def find(
         self, key: Key, number: int, place: str | None, place_of: Callable[[int], str | None]
@@ -176,25 +167,25 @@ class LinkMemory:
                 published = event
         return None, published
 
-    def _crowd(self, key: Key, newest: NamedEvent) -> None:
-        """Take note of a key's newest event, and of all others if they were few before."""
-        crowd = self._crowds.get(key)
-        if crowd is not None:
-            crowd.add(newest)
-            return
-        crowd = self._crowds[key] = _Crowd()
-        for event in reversed(self._events.newest(key, LOOK_BACK + 1)):
-            crowd.add(event)
+    def _crowd(self, newest: NamedEvent) -> None:
+        """Take note of the newest event of keys that many have; of all if they were few before."""
+        for key in newest.keys:
+            crowd = self._crowds.get(key)
+            if crowd is not None:
+                crowd.add(newest)
+            elif self._events.count(key) > LOOK_BACK:
+                crowd = self._crowds[key] = _Crowd()
+                for event in reversed(self._events.newest(key, LOOK_BACK + 1)):
+                    crowd.add(event)
 
     def _forget_oldest(self) -> None:
-        event = self._events.oldest()
-        if event is None:
-            return
-        self._count -= 1
+        event = self._events.take_oldest()
         self.has_forgotten = True
+        if event is None or not self._crowds:
+            return
         for key in event.keys:
-            self._events.take(key)  # which is this event, as it is the oldest of all
-            if self._crowds and (crowd := self._crowds.get(key)) is not None:
+            crowd = self._crowds.get(key)
+            if crowd is not None:
                 crowd.remove(event)
                 if self._events.count(key) <= LOOK_BACK:
                     del self._crowds[key]
