@@ -198,6 +198,35 @@ unlink_key(Fifo *fifo, Link *link)
     next->older_alike = link->older_alike;
 }
 
+/* A new entry with these keys, nowhere yet; NULL with an error. */
+static Entry *
+new_entry(PyObject *numeral, PyObject *const *keys, Py_ssize_t size, PyObject *value)
+{
+    Entry *entry = PyMem_Malloc(sizeof *entry + size * sizeof *entry->links);
+    Py_ssize_t i;
+    if (entry == NULL)
+        return (Entry *)PyErr_NoMemory();
+    entry->number = PyLong_AsLongLong(numeral);
+    if (entry->number == -1 && PyErr_Occurred()) {
+        PyMem_Free(entry);
+        return NULL;
+    }
+    for (i = 0; i < size; i++) {
+        entry->links[i].hash = hash_of(keys[i]);
+        if (entry->links[i].hash == -1) {
+            PyMem_Free(entry);
+            return NULL;
+        }
+    }
+    for (i = 0; i < size; i++) {
+        entry->links[i].key = Py_NewRef(keys[i]);
+        entry->links[i].entry = entry;
+    }
+    entry->value = Py_NewRef(value);
+    entry->size = size;
+    return entry;
+}
+
 /* Append a value with these keys. Returns how many the key has now that most have. */
 static PyObject *
 append(Fifo *fifo, PyObject *numeral, PyObject *const *keys, Py_ssize_t size, PyObject *value)
@@ -205,24 +234,15 @@ append(Fifo *fifo, PyObject *numeral, PyObject *const *keys, Py_ssize_t size, Py
     Entry *entry;
     Py_ssize_t i;
     size_t most = 0;
-    long long number = PyLong_AsLongLong(numeral);
-    if (number == -1 && PyErr_Occurred())
-        return NULL;
-    for (i = 0; i < size; i++)
-        if (hash_of(keys[i]) == -1)
-            return NULL;
     if (size == 0) {
         PyErr_SetString(PyExc_ValueError, "a value needs a key");
         return NULL;
     }
     if (make_room(fifo, size) < 0)
         return NULL;
-    entry = PyMem_Malloc(sizeof *entry + size * sizeof *entry->links);
+    entry = new_entry(numeral, keys, size, value);
     if (entry == NULL)
-        return PyErr_NoMemory();
-    entry->value = Py_NewRef(value);
-    entry->number = number;
-    entry->size = size;
+        return NULL;
     entry->newer = NULL;
     entry->older = fifo->newest;
     *(fifo->newest == NULL ? &fifo->oldest : &fifo->newest->newer) = entry;
@@ -231,12 +251,7 @@ append(Fifo *fifo, PyObject *numeral, PyObject *const *keys, Py_ssize_t size, Py
     fifo->links += size;
     put_by_number(fifo, entry);
     for (i = 0; i < size; i++) {
-        Link *link = &entry->links[i];
-        size_t alike;
-        link->key = Py_NewRef(keys[i]);
-        link->hash = hash_of(keys[i]);
-        link->entry = entry;
-        alike = link_up(fifo, link);
+        size_t alike = link_up(fifo, &entry->links[i]);
         most = alike > most ? alike : most;
     }
     return PyLong_FromSize_t(most);
