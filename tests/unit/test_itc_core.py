@@ -69,7 +69,7 @@ def test_it_can_be_left_out():
 
 
 def owner(tree, path):
-    return Stamp(path, events_of(tree))
+    return Stamp(path, Stamp.from_trees(0, tree)._event)
 
 
 def test_what_the_others_had_is_shared():

@@ -17,6 +17,8 @@ from app.tracker.streams import changes
 from model.words import Match
 from tests.unit.test_tracker import Store
 
+pytestmark = pytest.mark.usefixtures("each_memory")
+
 MQTT, AMQP = 0, 1  # the channels
 
 
