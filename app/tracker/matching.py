@@ -56,10 +56,8 @@ class Matcher:
         self._most_copies = copies
         self._copy_age = copy_age
         self._most_handovers = handovers
-        self._copies: KeyedFifo[Key, Copy] = keyed_fifo()
+        self._copies: KeyedFifo[Key, Copy] = keyed_fifo()  # each under its fingerprint's halves
         self._handovers: KeyedFifo[Key, Reference] = keyed_fifo()
-        # Copies by the second half of their fingerprints, where they have one: numbers in order.
-        self._in_streams: dict[Key, dict[int, None]] = {}
         self._next_copy = 1
         self._next_handover = 1
         self._stored = 1  # copies from this number on are not
@@ -84,6 +82,7 @@ class Matcher:
         self._forgot_before = self.copies_dropped > 0
         for copy in copies:
             self._wait(copy)
+            copy.cause.waiting += 1
         for handover in handovers:
             self.handed_over(handover.queue, handover.fingerprint, handover.cause)
 
@@ -91,12 +90,13 @@ class Matcher:
         """Remember one copy for each queue that a publish was routed to."""
         # This is done for every publish, and the next two for every delivery: no call too many.
         copies, number = self._copies, self._next_copy
+        cause.waiting += len(queues)
         for queue in queues:
+            copy = Copy(number, queue, mark, cause, now)
             if len(mark) == BYTES:
-                copies.add(number, (queue, mark), Copy(number, queue, mark, cause, now))
-                cause.waiting += 1
+                copies.add(number, (queue, mark), copy)
             else:
-                self._wait(Copy(number, queue, mark, cause, now))
+                self._wait(copy)
             number += 1
             aged = copies.get(number - RECENT_COPIES)
             if aged is not None:
@@ -133,7 +133,7 @@ class Matcher:
             if any((deliver.queue, each) in self._handovers for each in halves(mark)):
                 return False
             if any(
-                self._first_of((deliver.queue, each)) is not None
+                self._copies.first((deliver.queue, each)) is not None
                 for each in of_stream(deliver, mark)
             ):
                 return False
@@ -144,7 +144,7 @@ class Matcher:
                 return False
             if origin.delivered_before:
                 return True
-            if any(self._first_of(place) is not None for place in origin.places):
+            if any(self._copies.first(place) is not None for place in origin.places):
                 return False
         return True
 
@@ -160,8 +160,6 @@ class Matcher:
         copy = self._copies.take(key)
         if copy is not None:
             return _ROUTED, self._left(copy)
-        if cause := self._take_copy(key):  # which a stream may hand out otherwise
-            return _ROUTED, cause
         if cause := self._dead_lettered(deliver):
             return Match.dead_lettered, cause
         return Match.unmatched, None
@@ -207,7 +205,7 @@ class Matcher:
         """The cause of a delivery from a stream: of the place that was read, or of its first."""
         queue, place = deliver.queue, (deliver.queue, handover_of(mark))
         # A place that the publish had itself: the queue is another, which hands it out once.
-        if not deliver.redelivered and place in self._in_streams:
+        if not deliver.redelivered and place in self._copies:
             return Match.routed, self._take_copy(place)
         if cause := self._handed_over_before(place):
             if deliver.redelivered:  # which no stream says
@@ -218,7 +216,7 @@ class Matcher:
             return Match.dead_lettered if dead else Match.routed, cause
         keys = [(queue, each) for each in of_stream(deliver, mark)]
         # What the stream made equal comes out in the order in which it went in.
-        waiting = [(number, key) for key in keys if (number := self._first_of(key)) is not None]
+        waiting = [(number, key) for key in keys if (number := self._copies.first(key)) is not None]
         if waiting and (cause := self._take_copy(min(waiting)[1])):
             return Match.routed, cause
         # What was read by a version that did not note places.
@@ -228,37 +226,23 @@ class Matcher:
             return Match.dead_lettered, cause
         return Match.unmatched, None
 
-    def _first_of(self, key: Key) -> int | None:
-        """The number of the oldest copy of a key, be it of the first half or of the second."""
-        if key in self._in_streams:
-            return next(iter(self._in_streams[key]))
-        return self._copies.first(key)
-
     def _take_copy(self, key: Key) -> Reference | None:
-        copy = self._copies.take(key)
-        if copy is None and (numbers := self._in_streams.get(key)):
-            first = self._copies.get(next(iter(numbers)))
-            if first is not None:
-                copy = self._copies.take((first.queue, first.fingerprint[:BYTES]))
+        """Take the oldest copy that is equal to the oldest one of a key, a first or second half."""
+        number = self._copies.first(key)
+        first = None if number is None else self._copies.get(number)
+        if first is None:
+            return None
+        copy = self._copies.take((first.queue, first.fingerprint[:BYTES]))
         return None if copy is None else self._left(copy)
 
     def _wait(self, copy: Copy) -> None:
-        mark, *others = halves(copy.fingerprint)
-        self._copies.add(copy.number, (copy.queue, mark), copy)
-        for other in others:
-            self._in_streams.setdefault((copy.queue, other), {})[copy.number] = None
-        copy.cause.waiting += 1
+        keys = tuple((copy.queue, each) for each in halves(copy.fingerprint))
+        self._copies.add_under(copy.number, keys, copy)
 
     def _left(self, copy: Copy) -> Reference:
         """Note that a copy was taken; return the publish that it is of."""
         cause = copy.cause
         cause.waiting -= 1
-        if len(copy.fingerprint) != BYTES:
-            key = copy.queue, copy.fingerprint[BYTES:]
-            numbers = self._in_streams[key]
-            del numbers[copy.number]
-            if not numbers:
-                del self._in_streams[key]
         if copy.number < self._stored:
             self._removed.append(copy.number)
         return cause
