@@ -35,6 +35,11 @@ setup(
     cmdclass={"build_py": BuildWithFolders},
     ext_modules=[
         Extension(module, [f"{module.replace('.', '/')}.c"], optional=True)
-        for module in ("itc._core", "app.broker._wire", "app.tracker._digests")
+        for module in (
+            "itc._core",
+            "app.broker._wire",
+            "app.tracker._digests",
+            "app.tracker._memories",
+        )
     ],
 )

@@ -20,7 +20,7 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 CHECKOUT = Path(__file__).parents[1]
-MODULES = ("itc._core", "app.broker._wire", "app.tracker._digests")
+MODULES = ("itc._core", "app.broker._wire", "app.tracker._digests", "app.tracker._memories")
 FLAGS = (
     "-fsanitize=address,undefined",
     "-fno-sanitize-recover=all",

@@ -20,6 +20,7 @@ from itc.errors import (
     PoolError,
     TreeError,
 )
+from itc.messages import receive
 from itc.packed import pack, packed_height_at, packed_text, unpack
 from itc.pool import IdPool
 from itc.stamp import Relation, Stamp, compare, seed
@@ -40,6 +41,7 @@ __all__ = [
     "pack",
     "packed_height_at",
     "packed_text",
+    "receive",
     "seed",
     "unpack",
 ]

@@ -1,18 +1,28 @@
-/* The operations that every event takes, compiled: join and raise_interval of itc/events.py, and the
- * packing of itc/packed.py. Those are the reference; what is here gives the same trees (the very
- * same objects where nothing changes) and the same bytes.
+/* The operations that every event takes, compiled: join and raise_interval of itc/events.py, the
+ * packing of itc/packed.py, and all three in one, receive of itc/messages.py. Those are the
+ * reference; what is here gives the same trees (the very same objects where nothing changes, but for
+ * the leaves that receive raises) and the same bytes.
  *
  * A tree is a tuple (lowest, highest, left, right) as itc/nodes.py has it. Heights beyond 63 bits
- * raise OverflowError, trees deeper than the stack RecursionError: the callers then turn to Python.
+ * raise OverflowError, trees of too many levels RecursionError: the callers then turn to Python.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <limits.h>
+#include <string.h>
 
-/* A tree's root; objects are borrowed. */
+/* How deep a tree may be. A frame takes 300 bytes, and some threads' stacks are small. */
+#define MOST_LEVELS 500
+#define FEW_NODES 256
+#define FEW_OTHERS 8
+
+static PyObject *id_name, *event_name; /* the attributes of a stamp */
+
+/* A tree with its heights as numbers, so that none is read twice. */
 typedef struct {
     long long low, high;
-    PyObject *tree, *left, *right; /* None for the halves of a leaf */
+    PyObject *tree;
+    int is_new; /* the reference is ours; else the tree is a part of one that the caller holds */
 } Node;
 
 /* A height, or -1 with an exception. Most have one digit, which is there without a call. */
@@ -23,8 +33,12 @@ height_of(PyObject *number)
     if (PyLong_CheckExact(number) && PyUnstable_Long_IsCompact((PyLongObject *)number))
         return PyUnstable_Long_CompactValue((PyLongObject *)number);
 #else
-    if (PyLong_CheckExact(number) && Py_SIZE(number) == 1)
-        return ((PyLongObject *)number)->ob_digit[0];
+    if (PyLong_CheckExact(number)) {
+        if (Py_SIZE(number) == 1)
+            return ((PyLongObject *)number)->ob_digit[0];
+        if (Py_SIZE(number) == 0)
+            return 0;
+    }
 #endif
     return PyLong_AsLongLong(number);
 }
@@ -37,225 +51,338 @@ read_node(PyObject *tree, Node *node)
         return -1;
     }
     node->tree = tree;
+    node->is_new = 0;
     node->low = height_of(PyTuple_GET_ITEM(tree, 0));
     node->high = height_of(PyTuple_GET_ITEM(tree, 1));
-    node->left = PyTuple_GET_ITEM(tree, 2);
-    node->right = PyTuple_GET_ITEM(tree, 3);
     if ((node->low == -1 || node->high == -1) && PyErr_Occurred())
         return -1;
     return 0;
 }
 
-static PyObject *
+/* Those of a leaf are as level as itself. Their trees are not ours, whoever's the node's is. */
+static inline int
+read_halves(const Node *node, Node *left, Node *right)
+{
+    if (node->low == node->high) {
+        *left = *node;
+        left->is_new = 0;
+        *right = *left;
+        return 0;
+    }
+    if (read_node(PyTuple_GET_ITEM(node->tree, 2), left) < 0)
+        return -1;
+    return read_node(PyTuple_GET_ITEM(node->tree, 3), right);
+}
+
+/* The tree as a reference of its own; the node must not be used any more. */
+static inline PyObject *
+taken(const Node *node)
+{
+    return node->is_new ? node->tree : Py_NewRef(node->tree);
+}
+
+static inline void
+drop(const Node *node)
+{
+    if (node->is_new)
+        Py_DECREF(node->tree);
+}
+
+/* Takes over the references to the halves. */
+static inline PyObject *
 new_tree(PyObject *low, PyObject *high, PyObject *left, PyObject *right)
 {
     PyObject *tree = PyTuple_New(4);
-    if (tree != NULL) {
-        PyTuple_SET_ITEM(tree, 0, Py_NewRef(low));
-        PyTuple_SET_ITEM(tree, 1, Py_NewRef(high));
-        PyTuple_SET_ITEM(tree, 2, Py_NewRef(left));
-        PyTuple_SET_ITEM(tree, 3, Py_NewRef(right));
-    }
-    return tree;
-}
-
-/* The tree over two halves, in normal form. Takes over the references to both. */
-static PyObject *
-over(PyObject *left, PyObject *right)
-{
-    Node l, r;
-    PyObject *tree = NULL;
-    if (read_node(left, &l) == 0 && read_node(right, &r) == 0) {
-        PyObject *lower = l.low < r.low ? left : right;
-        PyObject *higher = l.high > r.high ? left : right;
-        if (l.low == r.high && r.low == l.high)
-            tree = Py_NewRef(left); /* both are level, at one height */
-        else
-            tree = new_tree(PyTuple_GET_ITEM(lower, 0), PyTuple_GET_ITEM(higher, 1), left, right);
-    }
-    Py_DECREF(left);
-    Py_DECREF(right);
-    return tree;
-}
-
-static PyObject *join_nodes(const Node *a, const Node *b);
-
-static inline PyObject *
-join_trees(PyObject *a, PyObject *b)
-{
-    Node x, y;
-    if (a == b)
-        return Py_NewRef(a);
-    if (read_node(a, &x) < 0 || read_node(b, &y) < 0)
-        return NULL;
-    if (x.low >= y.high)
-        return Py_NewRef(a);
-    if (y.low >= x.high)
-        return Py_NewRef(b);
-    return join_nodes(&x, &y);
-}
-
-/* The join of two trees of which neither is above the other. */
-static PyObject *
-join_nodes(const Node *a, const Node *b)
-{
-    PyObject *left, *right;
-    int is_a_level = a->low == a->high, is_b_level = b->low == b->high;
-    PyObject *a_left = is_a_level ? a->tree : a->left, *a_right = is_a_level ? a->tree : a->right;
-    PyObject *b_left = is_b_level ? b->tree : b->left, *b_right = is_b_level ? b->tree : b->right;
-    if (Py_EnterRecursiveCall(" in a join of event trees"))
-        return NULL;
-    left = join_trees(a_left, b_left);
-    right = left == NULL ? NULL : join_trees(a_right, b_right);
-    Py_LeaveRecursiveCall();
-    if (right == NULL) {
-        Py_XDECREF(left);
-        return NULL;
-    }
-    if ((left == a_left && right == a_right) || (left == b_left && right == b_right)) {
-        PyObject *same = left == a_left && right == a_right ? a->tree : b->tree;
+    if (tree == NULL) {
         Py_DECREF(left);
         Py_DECREF(right);
-        return Py_NewRef(same);
+        return NULL;
     }
-    return over(left, right);
+    PyTuple_SET_ITEM(tree, 0, Py_NewRef(low));
+    PyTuple_SET_ITEM(tree, 1, Py_NewRef(high));
+    PyTuple_SET_ITEM(tree, 2, left);
+    PyTuple_SET_ITEM(tree, 3, right);
+    PyObject_GC_UnTrack(tree); /* trees have no cycles, and there are very many */
+    return tree;
+}
+
+/* The tree over two halves, in normal form. Drops them. */
+static int
+over(const Node *left, const Node *right, Node *out)
+{
+    PyObject *low = PyTuple_GET_ITEM((left->low < right->low ? left : right)->tree, 0);
+    PyObject *high = PyTuple_GET_ITEM((left->high > right->high ? left : right)->tree, 1);
+    if (left->low == right->high && right->low == left->high) { /* level, at one height */
+        *out = *left;
+        drop(right);
+        return 0;
+    }
+    out->low = left->low < right->low ? left->low : right->low;
+    out->high = left->high > right->high ? left->high : right->high;
+    out->is_new = 1;
+    out->tree = new_tree(low, high, taken(left), taken(right));
+    return out->tree == NULL ? -1 : 0;
+}
+
+static int
+too_deep(void)
+{
+    PyErr_SetString(PyExc_RecursionError, "an event tree of too many levels");
+    return -1;
+}
+
+static int join_below(const Node *a, const Node *b, int levels, Node *out);
+
+static inline int
+join_nodes(const Node *a, const Node *b, int levels, Node *out)
+{
+    const Node *higher;
+    if (a->tree == b->tree || a->low >= b->high)
+        higher = a;
+    else if (b->low >= a->high)
+        higher = b;
+    else
+        return join_below(a, b, levels, out);
+    *out = *higher;
+    out->is_new = 0;
+    return 0;
+}
+
+/* The join of two trees of which neither is above the other. All four halves are read before any
+ * is joined: the processor then waits for them together. */
+static int
+join_below(const Node *a, const Node *b, int levels, Node *out)
+{
+    Node a_left, a_right, b_left, b_right, left, right;
+    if (levels == 0)
+        return too_deep();
+    if (read_halves(a, &a_left, &a_right) < 0 || read_halves(b, &b_left, &b_right) < 0)
+        return -1;
+    if (join_nodes(&a_left, &b_left, levels - 1, &left) < 0)
+        return -1;
+    if (join_nodes(&a_right, &b_right, levels - 1, &right) < 0) {
+        drop(&left);
+        return -1;
+    }
+    if (left.tree == a_left.tree && right.tree == a_right.tree)
+        *out = *a;
+    else if (left.tree == b_left.tree && right.tree == b_right.tree)
+        *out = *b;
+    else
+        return over(&left, &right, out);
+    out->is_new = 0;
+    return 0;
 }
 
 static PyObject *
 core_join(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
+    Node a, b, joined;
     if (count != 2) {
         PyErr_SetString(PyExc_TypeError, "join takes two trees");
         return NULL;
     }
-    return join_trees(args[0], args[1]);
-}
-
-/* The level tree `ground`, raised to `height` on the interval of the path's rest. Takes over
- * nothing. */
-static PyObject *
-raised(PyObject *ground, PyObject *height, const char *path, Py_ssize_t depth)
-{
-    PyObject *low = PyTuple_GET_ITEM(ground, 0);
-    PyObject *tree = new_tree(height, height, Py_None, Py_None);
-    while (tree != NULL && depth-- > 0) {
-        int is_left = path[depth] == '0';
-        PyObject *above =
-            new_tree(low, height, is_left ? tree : ground, is_left ? ground : tree);
-        Py_DECREF(tree);
-        tree = above;
-    }
-    return tree;
-}
-
-/* Puts the tree, which is higher, in place of what was below the nodes along the path. Takes over
- * the reference to the tree. */
-static PyObject *
-replaced(PyObject *const *above, const char *path, Py_ssize_t depth, PyObject *tree)
-{
-    while (tree != NULL && depth-- > 0) {
-        int is_left = path[depth] == '0';
-        PyObject *other = Py_NewRef(PyTuple_GET_ITEM(above[depth], is_left ? 3 : 2));
-        tree = is_left ? over(tree, other) : over(other, tree);
-    }
-    return tree;
-}
-
-static PyObject *
-raised_along(PyObject *tree, const char *path, Py_ssize_t length, PyObject **above)
-{
-    Node here;
-    long long height;
-    PyObject *number, *top;
-    Py_ssize_t depth = 0;
-    if (read_node(tree, &here) < 0)
+    if (read_node(args[0], &a) < 0 || read_node(args[1], &b) < 0)
         return NULL;
-    while (depth < length && here.low != here.high) {
-        above[depth] = tree;
-        tree = path[depth++] == '0' ? here.left : here.right;
-        if (read_node(tree, &here) < 0)
-            return NULL;
-    }
-    height = here.high;
-    if (depth == length && depth > 0) {
-        Node sibling;
-        PyObject *parent = above[depth - 1];
-        if (read_node(PyTuple_GET_ITEM(parent, path[depth - 1] == '0' ? 3 : 2), &sibling) < 0)
-            return NULL;
-        if (sibling.low > height)
-            height = sibling.low;
-    }
-    if (height == here.low) {
+    return join_nodes(&a, &b, MOST_LEVELS, &joined) < 0 ? NULL : taken(&joined);
+}
+
+/* What is left of the way down to an interval, and how high its sibling is everywhere. */
+typedef struct {
+    const char *path;
+    Py_ssize_t length;
+    long long least;
+} Way;
+
+static inline Way
+further(const Way *way, long long least)
+{
+    Way rest = {way->path + 1, way->length - 1, least};
+    return rest;
+}
+
+static int
+level_at(long long height, Node *out)
+{
+    PyObject *number = PyLong_FromLongLong(height);
+    if (number == NULL)
+        return -1;
+    out->low = out->high = height;
+    out->is_new = 1;
+    out->tree = new_tree(number, number, Py_NewRef(Py_None), Py_NewRef(Py_None));
+    Py_DECREF(number);
+    return out->tree == NULL ? -1 : 0;
+}
+
+/* The half that the way leads to and the other one, put together. Drops both. */
+static inline int
+over_both(const Way *way, const Node *here, const Node *other, Node *out)
+{
+    return *way->path == '0' ? over(here, other, out) : over(other, here, out);
+}
+
+/* A tree with its interval's next event. */
+static int
+raise_node(const Node *node, const Way *way, int levels, Node *out)
+{
+    Node left, right, raised, *here, *other;
+    Way rest;
+    if (way->length == 0) {
+        long long height = node->high > way->least ? node->high : way->least;
+        if (height > node->low)
+            return level_at(height, out);
         if (height == LLONG_MAX) {
             PyErr_SetString(PyExc_OverflowError, "a height beyond 63 bits");
-            return NULL;
+            return -1;
         }
-        height += 1;
+        return level_at(height + 1, out);
     }
-    number = PyLong_FromLongLong(height);
-    if (number == NULL)
-        return NULL;
-    top = raised(tree, number, path + depth, length - depth);
-    Py_DECREF(number);
-    return replaced(above, path, depth, top);
+    if (levels == 0)
+        return too_deep();
+    if (read_halves(node, &left, &right) < 0)
+        return -1;
+    here = *way->path == '0' ? &left : &right;
+    other = here == &left ? &right : &left;
+    rest = further(way, other->low);
+    if (raise_node(here, &rest, levels - 1, &raised) < 0)
+        return -1;
+    return over_both(way, &raised, other, out);
+}
+
+/* `raise_node` of the join of two trees, of which the part along the way is never made. */
+static int
+receive_node(const Node *a, const Node *b, const Way *way, int levels, Node *out)
+{
+    Node a_left, a_right, b_left, b_right, here, other;
+    Way rest;
+    int is_left, failed;
+    if (a->tree == b->tree || a->low >= b->high)
+        return raise_node(a, way, levels, out);
+    if (b->low >= a->high)
+        return raise_node(b, way, levels, out);
+    if (way->length == 0) {
+        if (join_below(a, b, levels, &here) < 0)
+            return -1;
+        failed = raise_node(&here, way, levels, out);
+        drop(&here);
+        return failed;
+    }
+    if (levels == 0)
+        return too_deep();
+    if (read_halves(a, &a_left, &a_right) < 0 || read_halves(b, &b_left, &b_right) < 0)
+        return -1;
+    is_left = *way->path == '0';
+    if (join_nodes(is_left ? &a_right : &a_left, is_left ? &b_right : &b_left, levels - 1, &other))
+        return -1;
+    rest = further(way, other.low);
+    if (receive_node(is_left ? &a_left : &a_right, is_left ? &b_left : &b_right, &rest, levels - 1,
+                     &here)) {
+        drop(&other);
+        return -1;
+    }
+    return over_both(way, &here, &other, out);
+}
+
+static int
+read_way(PyObject *path, Way *way)
+{
+    if (!PyUnicode_Check(path)) {
+        PyErr_SetString(PyExc_TypeError, "an interval's path is text");
+        return -1;
+    }
+    way->path = PyUnicode_AsUTF8AndSize(path, &way->length);
+    way->least = LLONG_MIN; /* the whole has no sibling */
+    return way->path == NULL ? -1 : 0;
 }
 
 static PyObject *
 core_raise_interval(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
-    Py_ssize_t length;
-    const char *path;
-    PyObject **above, *result;
-    if (count != 2 || !PyUnicode_Check(args[1])) {
+    Node node, raised;
+    Way way;
+    if (count != 2) {
         PyErr_SetString(PyExc_TypeError, "raise_interval takes a tree and a path");
         return NULL;
     }
-    path = PyUnicode_AsUTF8AndSize(args[1], &length);
-    if (path == NULL)
+    if (read_way(args[1], &way) < 0 || read_node(args[0], &node) < 0)
         return NULL;
-    above = PyMem_New(PyObject *, length + 1);
-    if (above == NULL)
-        return PyErr_NoMemory();
-    result = raised_along(args[0], path, length, above);
-    PyMem_Free(above);
-    return result;
+    return raise_node(&node, &way, MOST_LEVELS, &raised) < 0 ? NULL : taken(&raised);
 }
 
-/* Every node of a tree by levels; the caller frees the array, whose members are borrowed. */
-static PyObject **
-by_levels(PyObject *tree, size_t *count)
+/* A place in the queue of nodes; once it is read, one in the list of leaves. */
+typedef union {
+    PyObject *tree;
+    unsigned long long height;
+} Slot;
+
+/* A tree by levels: which nodes have halves, and how far each leaf is above the least height. */
+typedef struct {
+    size_t room, nodes, leaves;
+    Slot *slots;
+    unsigned char *shape;
+    Slot few_slots[FEW_NODES]; /* enough for most trees */
+    unsigned char few_bits[FEW_NODES / 8];
+} Levels;
+
+static void
+forget_levels(Levels *levels)
 {
-    size_t room = 256, read = 0, there = 1;
-    PyObject **nodes = PyMem_New(PyObject *, room);
-    if (nodes == NULL) {
+    if (levels->slots != levels->few_slots)
+        PyMem_Free(levels->slots);
+    if (levels->shape != levels->few_bits)
+        PyMem_Free(levels->shape);
+}
+
+static int
+double_room(Levels *levels)
+{
+    size_t room = levels->room;
+    Slot *slots = PyMem_New(Slot, 2 * room);
+    unsigned char *shape = PyMem_New(unsigned char, 2 * room / 8);
+    if (slots == NULL || shape == NULL) {
+        PyMem_Free(slots);
+        PyMem_Free(shape);
         PyErr_NoMemory();
-        return NULL;
+        return -1;
     }
-    nodes[0] = tree;
-    for (; read < there; read++) {
+    memcpy(slots, levels->slots, room * sizeof(Slot));
+    memcpy(shape, levels->shape, room / 8);
+    forget_levels(levels);
+    levels->slots = slots;
+    levels->shape = shape;
+    levels->room = 2 * room;
+    return 0;
+}
+
+/* The caller forgets the levels, even where this fails. */
+static int
+read_levels(const Node *root, Levels *levels)
+{
+    size_t read, there = 1, leaves = 0;
+    levels->room = FEW_NODES;
+    levels->slots = levels->few_slots;
+    levels->shape = levels->few_bits;
+    levels->slots[0].tree = root->tree;
+    for (read = 0; read < there; read++) {
         Node node;
-        if (read_node(nodes[read], &node) < 0)
-            break;
-        if (node.low == node.high)
+        if (read_node(levels->slots[read].tree, &node) < 0)
+            return -1;
+        if ((read & 7) == 0)
+            levels->shape[read >> 3] = 0;
+        if (node.low == node.high) { /* there are never more leaves than nodes read */
+            unsigned long long least = (unsigned long long)root->low;
+            levels->slots[leaves++].height = (unsigned long long)node.low - least;
             continue;
-        if (there + 2 > room) {
-            PyObject **more = PyMem_Realloc(nodes, 2 * room * sizeof(PyObject *));
-            if (more == NULL) {
-                PyErr_NoMemory();
-                break;
-            }
-            nodes = more;
-            room *= 2;
         }
-        nodes[there++] = node.left;
-        nodes[there++] = node.right;
+        if (there + 2 > levels->room && double_room(levels) < 0)
+            return -1;
+        levels->shape[read >> 3] |= (unsigned char)(1 << (read & 7));
+        levels->slots[there++].tree = PyTuple_GET_ITEM(node.tree, 2);
+        levels->slots[there++].tree = PyTuple_GET_ITEM(node.tree, 3);
     }
-    if (read < there) {
-        PyMem_Free(nodes);
-        return NULL;
-    }
-    *count = there;
-    return nodes;
+    levels->nodes = there;
+    levels->leaves = leaves;
+    return 0;
 }
 
 static unsigned char *
@@ -267,37 +394,25 @@ put_varint(unsigned char *at, unsigned long long value)
     return at;
 }
 
-static void
-set_bit(unsigned char *bits, size_t place)
-{
-    bits[place >> 3] |= (unsigned char)(1 << (place & 7));
-}
-
-/* The shape, then the heights byte by byte, into zeroed memory. */
+/* The shape, then the heights byte by byte. */
 static unsigned char *
-put_nodes(unsigned char *at, PyObject **nodes, size_t count, int width, unsigned long long *heights)
+put_levels(unsigned char *at, const Levels *levels, int width)
 {
-    long long least = PyLong_AsLongLong(PyTuple_GET_ITEM(nodes[0], 0));
-    size_t leaves = 0, i;
+    size_t leaves = levels->leaves, size = (levels->nodes + 7) >> 3, i;
     int place;
-    for (i = 0; i < count; i++) {
-        Node node;
-        read_node(nodes[i], &node); /* read before, so it can be */
-        if (node.low == node.high)
-            heights[leaves++] = (unsigned long long)(node.low - least);
-        else
-            set_bit(at, i);
-    }
-    at += (count + 7) >> 3;
+    memcpy(at, levels->shape, size);
+    at += size;
     for (i = 0; i < leaves; i++)
-        *at++ = (unsigned char)heights[i];
+        *at++ = (unsigned char)levels->slots[i].height;
     for (place = 1; place < width; place++) {
         unsigned char *marks = at;
-        at += (leaves + 7) >> 3;
+        size = (leaves + 7) >> 3;
+        memset(marks, 0, size);
+        at += size;
         for (i = 0; i < leaves; i++) {
-            unsigned char byte = (unsigned char)(heights[i] >> 8 * place);
+            unsigned char byte = (unsigned char)(levels->slots[i].height >> 8 * place);
             if (byte) {
-                set_bit(marks, i);
+                marks[i >> 3] |= (unsigned char)(1 << (i & 7));
                 *at++ = byte;
             }
         }
@@ -306,45 +421,146 @@ put_nodes(unsigned char *at, PyObject **nodes, size_t count, int width, unsigned
 }
 
 static PyObject *
-pack_nodes(PyObject **nodes, size_t count)
+packed_levels(const Node *root, const Levels *levels)
 {
-    Node root;
+    unsigned char few[2048], *out = few, *at;
+    unsigned long long spread = (unsigned long long)root->high - (unsigned long long)root->low;
+    size_t leaves = levels->leaves, size;
     int width = 0;
-    unsigned long long spread;
-    size_t leaves = (count + 1) / 2, planes;
-    unsigned char *out, *at;
-    unsigned long long *heights;
-    PyObject *packed = NULL;
-    read_node(nodes[0], &root);
-    for (spread = (unsigned long long)(root.high - root.low); spread; spread >>= 8)
+    PyObject *packed;
+    for (; spread; spread >>= 8)
         width++;
-    planes = (size_t)width * (leaves + (leaves + 7) / 8);
-    out = PyMem_Calloc(1 + 2 * 10 + (count + 7) / 8 + planes, 1);
-    heights = PyMem_New(unsigned long long, leaves);
-    if (out == NULL || heights == NULL) {
-        PyErr_NoMemory();
-    } else {
-        *out = (unsigned char)width;
-        at = put_varint(out + 1, (unsigned long long)root.low);
-        if (width)
-            at = put_nodes(put_varint(at, leaves), nodes, count, width, heights);
-        packed = PyBytes_FromStringAndSize((char *)out, at - out);
-    }
-    PyMem_Free(out);
-    PyMem_Free(heights);
+    size = 1 + 2 * 10 + (levels->nodes + 7) / 8 + (size_t)width * (leaves + (leaves + 7) / 8);
+    if (size > sizeof(few) && (out = PyMem_Malloc(size)) == NULL)
+        return PyErr_NoMemory();
+    *out = (unsigned char)width;
+    at = put_varint(out + 1, (unsigned long long)root->low);
+    if (width)
+        at = put_levels(put_varint(at, leaves), levels, width);
+    packed = PyBytes_FromStringAndSize((char *)out, at - out);
+    if (out != few)
+        PyMem_Free(out);
+    return packed;
+}
+
+static PyObject *
+packed_node(const Node *root)
+{
+    Levels levels;
+    PyObject *packed = read_levels(root, &levels) < 0 ? NULL : packed_levels(root, &levels);
+    forget_levels(&levels);
     return packed;
 }
 
 static PyObject *
 core_pack(PyObject *module, PyObject *tree)
 {
-    size_t count;
-    PyObject **nodes = by_levels(tree, &count), *packed;
-    if (nodes == NULL)
+    Node root;
+    return read_node(tree, &root) < 0 ? NULL : packed_node(&root);
+}
+
+/* The tree with its interval's next event, which follows from what the others know as well. */
+static int
+receive_all(const Node *own, PyObject *const *others, Py_ssize_t count, const Way *way, Node *out)
+{
+    Node known = *own, other, joined;
+    int failed;
+    for (; count > 1; count--) {
+        failed = read_node(*others++, &other) || join_nodes(&known, &other, MOST_LEVELS, &joined);
+        if (!failed && joined.tree == known.tree)
+            continue; /* it knew all that */
+        drop(&known);
+        if (failed)
+            return -1;
+        known = joined;
+    }
+    if (count == 0)
+        return raise_node(&known, way, MOST_LEVELS, out);
+    failed = read_node(*others, &other) || receive_node(&known, &other, way, MOST_LEVELS, out);
+    drop(&known);
+    return failed ? -1 : 0;
+}
+
+/* How high a tree is on the interval, which is level. */
+static PyObject *
+height_on(const Node *node, const Way *way)
+{
+    PyObject *tree = node->tree;
+    Py_ssize_t depth;
+    for (depth = 0; depth < way->length && PyTuple_GET_ITEM(tree, 2) != Py_None; depth++)
+        tree = PyTuple_GET_ITEM(tree, way->path[depth] == '0' ? 2 : 3);
+    return Py_NewRef(PyTuple_GET_ITEM(tree, 0));
+}
+
+/* A stamp like this one with another event tree. */
+static PyObject *
+stamp_with(PyObject *stamp, PyObject *path, PyObject *tree)
+{
+    PyObject *nothing = PyTuple_New(0), *made;
+    if (nothing == NULL)
         return NULL;
-    packed = pack_nodes(nodes, count);
-    PyMem_Free(nodes);
-    return packed;
+    made = PyBaseObject_Type.tp_new(Py_TYPE(stamp), nothing, NULL);
+    Py_DECREF(nothing);
+    if (made != NULL &&
+        (PyObject_SetAttr(made, id_name, path) < 0 || PyObject_SetAttr(made, event_name, tree) < 0))
+        Py_CLEAR(made);
+    return made;
+}
+
+/* The stamp, the height and the packed form. */
+static PyObject *
+received(PyObject *stamp, PyObject *path, const Way *way, const Node *node)
+{
+    PyObject *height = height_on(node, way);
+    PyObject *after = stamp_with(stamp, path, node->tree);
+    PyObject *packed = after == NULL ? NULL : packed_node(node);
+    PyObject *result = packed == NULL ? NULL : PyTuple_Pack(3, after, height, packed);
+    Py_DECREF(height);
+    Py_XDECREF(after);
+    Py_XDECREF(packed);
+    return result;
+}
+
+static PyObject *
+receive_trees(PyObject *stamp, PyObject *path, PyObject *const *trees, Py_ssize_t count)
+{
+    Node own, node;
+    Way way;
+    PyObject *result;
+    if (read_way(path, &way) < 0 || read_node(trees[0], &own) < 0 ||
+        receive_all(&own, trees + 1, count - 1, &way, &node) < 0)
+        return NULL;
+    result = received(stamp, path, &way, &node);
+    drop(&node);
+    return result;
+}
+
+static PyObject *
+core_receive(PyObject *module, PyObject *const *stamps, Py_ssize_t count)
+{
+    PyObject *few[FEW_OTHERS], **trees = few, *path, *result = NULL;
+    Py_ssize_t there = 0;
+    if (count < 1) {
+        PyErr_SetString(PyExc_TypeError, "receive takes at least one stamp");
+        return NULL;
+    }
+    path = PyObject_GetAttr(stamps[0], id_name);
+    if (path == NULL)
+        return NULL;
+    if (count > FEW_OTHERS && (trees = PyMem_New(PyObject *, count)) == NULL) {
+        Py_DECREF(path);
+        return PyErr_NoMemory();
+    }
+    while (there < count && (trees[there] = PyObject_GetAttr(stamps[there], event_name)) != NULL)
+        there++;
+    if (there == count)
+        result = receive_trees(stamps[0], path, trees, count);
+    while (there > 0)
+        Py_DECREF(trees[--there]);
+    if (trees != few)
+        PyMem_Free(trees);
+    Py_DECREF(path);
+    return result;
 }
 
 static PyMethodDef methods[] = {
@@ -352,6 +568,8 @@ static PyMethodDef methods[] = {
      "join(a, b): what itc.events.join gives."},
     {"raise_interval", (PyCFunction)(void (*)(void))core_raise_interval, METH_FASTCALL,
      "raise_interval(tree, path): what itc.events.raise_interval gives."},
+    {"receive", (PyCFunction)(void (*)(void))core_receive, METH_FASTCALL,
+     "receive(stamp, *others): what itc.messages.receive gives."},
     {"pack", core_pack, METH_O, "pack(tree): what itc.packed.pack gives of a stamp with that tree."},
     {NULL, NULL, 0, NULL},
 };
@@ -363,5 +581,8 @@ static struct PyModuleDef definition = {
 PyMODINIT_FUNC
 PyInit__core(void)
 {
+    if ((id_name = PyUnicode_InternFromString("_id")) == NULL ||
+        (event_name = PyUnicode_InternFromString("_event")) == NULL)
+        return NULL;
     return PyModuleDef_Init(&definition);
 }

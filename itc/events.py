@@ -148,7 +148,7 @@ def raise_interval(tree: EventTree, path: str) -> EventTree:
     if core is not None:
         try:
             return core.raise_interval(tree, path)
-        except OverflowError:
+        except (RecursionError, OverflowError):
             pass
     return _raise_interval(tree, path)
 

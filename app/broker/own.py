@@ -40,6 +40,7 @@ class Own:
         self._queue = queue
         self._user = user
         self._queues = (queue, announcements_queue(queue))
+        self._special = (queue, PREFIX)  # no other names of queues make a difference
         self._connection = connection
         self._marks = queue_prefix(queue)
 
@@ -54,10 +55,20 @@ class Own:
         these are no AMQP 0.9.1 inside) and direct replies; and what our own queue hands over is
         left out here, since it is no traffic.
         """
-        if isinstance(message, Unreadable):
+        if type(message) is Unreadable:  # isinstance takes longer than all of the rest
             token = sentinel.token_of(message, self._queue)
             return OTHERS if token is None else About(True, False, sentinel=token)
         channel, queue = message.channel, message.queue
+        if (
+            channel.number
+            and channel.connection != self._connection
+            and (
+                (message.exchange or channel.user != self._user)
+                if queue is None
+                else not queue.startswith(self._special)
+            )
+        ):
+            return OTHERS  # as nearly every message
         is_own = channel.connection == self._connection
         if queue is None:  # a publish
             is_counted = bool(channel.number)

@@ -14,9 +14,9 @@ import msgspec
 
 from app.store.tables import OF_EVENTS
 from app.stored.spans import context_of
-from app.tracker.events import ChannelState, Copy, Reference, StampedEvent
+from app.tracker.events import ChannelState, Copy, StampedEvent
 from app.tracker.links.names import NO_NAMES, Key, Names
-from app.tracker.records import Record, Unreadable
+from app.tracker.records import Unreadable
 from app.tracker.values import readable
 from model.event import Field
 from model.words import IS_CONVERSATION, IS_FOUND_BY, EventType
@@ -24,6 +24,7 @@ from model.words import IS_CONVERSATION, IS_FOUND_BY, EventType
 Row: TypeAlias = tuple[Any, ...]
 
 _encode = msgspec.json.Encoder().encode
+_REMEMBERED = 2_000  # lists of words
 
 
 def event_rows(trace_id: int, events: Iterable[StampedEvent], most: int) -> list[Row]:
@@ -32,36 +33,51 @@ def event_rows(trace_id: int, events: Iterable[StampedEvent], most: int) -> list
     A body that is an AMQP 1.0 value is stored as text. The events' references must have their ids
     already.
     """
-    return [
-        _event_row(event, readable(event.record), event.reference, trace_id, most)
-        for event in events
-    ]
+    return _event_rows(trace_id, events, most)
+
+
+class _Texts(dict[tuple[str, ...] | None, str | None]):
+    """Lists of words as they are stored; most come again and again."""
+
+    def __missing__(self, words: tuple[str, ...] | None) -> str | None:
+        if len(self) >= _REMEMBERED:
+            self.clear()
+        text = self[words] = None if words is None else _encode(words).decode()
+        return text
 
 
 def _expression(field: Field) -> str:
     taken = f"({field.stored.taken})"
     if field.kind == "word":
-        return f"int{taken}"
-    if field.kind not in ("words", "table"):
+        return f"+{taken}"  # a plain number, in half the time that int takes
+    if field.kind == "words":
+        return f"texts[{taken}]"
+    if field.kind != "table":
         return taken
     text = f"encode({taken}).decode()"
     return f"None if {taken} is None else {text}" if field.stored.null else text
 
 
-def _compiled_row() -> Callable[[StampedEvent, Record, Reference, int, int], Row]:
-    """The function that makes a row, generated from the table of fields.
+def _compiled_rows() -> Callable[[int, Iterable[StampedEvent], int], list[Row]]:
+    """The function that makes rows, generated from the table of fields.
 
     As source text, the way `NamedTuple` and dataclasses do it: a loop over the fields would take
     three times as long, for every event. All of the text is our own.
     """
     items = ", ".join(_expression(field) for field in OF_EVENTS)
-    names = {"encode": _encode, "sha256": sha256}
-    source = f"lambda event, record, reference, trace_id, most: ({items},)"
-    made: Callable[[StampedEvent, Record, Reference, int, int], Row] = eval(source, names)  # noqa: S307
+    names = {"encode": _encode, "readable": readable, "sha256": sha256, "texts": _Texts()}
+    source = (
+        f"lambda trace_id, events, most: [({items},) for event in events"
+        " for reference in [event.reference]"
+        # Most records have no type, and so are readable as they are.
+        " for record in [readable(event.record) if 'type' in event.record.properties"
+        " else event.record]]"
+    )
+    made: Callable[[int, Iterable[StampedEvent], int], list[Row]] = eval(source, names)  # noqa: S307
     return made
 
 
-_event_row = _compiled_row()
+_event_rows = _compiled_rows()
 
 
 def channel_rows(trace_id: int, channels: Iterable[ChannelState]) -> list[Row]:
@@ -105,11 +121,12 @@ def key_rows(trace_id: int, events: Iterable[StampedEvent]) -> list[Row]:
         if message_id and event.cause is not None and event.cause.names is names:
             message_id = ()
         event_id = event.reference.id
-        if not (names.conversations or names.found_by):
-            rows += [(trace_id, event_id, key, IS_FOUND_BY) for key in message_id]
-            continue
-        roles = _roles(names, message_id)
-        rows += [(trace_id, event_id, key, all_of) for key, all_of in roles.items()]
+        if names.conversations or names.found_by:
+            for key, roles in _roles(names, message_id).items():
+                rows.append((trace_id, event_id, key, roles))
+        else:
+            for key in message_id:
+                rows.append((trace_id, event_id, key, IS_FOUND_BY))
     return rows
 
 
@@ -139,10 +156,12 @@ def traceparent_rows(trace_id: int, events: Iterable[StampedEvent]) -> list[Row]
     """Rows of the contexts in publishes, and in deliveries whose publish is not known."""
     rows: list[Row] = []
     for event in events:
-        headers = event.record.properties.get("headers")
-        if event.cause is not None or event.quiet or not headers or type(headers) is not dict:
+        if event.cause is not None or event.quiet:
             continue
-        context = context_of(headers.get("traceparent"))
+        headers = event.record.properties.get("headers")
+        if type(headers) is not dict or "traceparent" not in headers:
+            continue
+        context = context_of(headers["traceparent"])
         if context is not None:
             is_publish = event.record.event_type == EventType.published
             waits_for = context if is_publish else None

@@ -19,11 +19,11 @@ that place is handed the same publish, equal messages or not, as a first deliver
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Iterator
-from typing import Generic, TypeAlias, TypeVar
+from collections.abc import Iterator
+from typing import TypeAlias
 
 from app.tracker.events import Copy, Handover, Reference
+from app.tracker.fifo import KeyedFifo, keyed_fifo
 from app.tracker.fingerprint import BYTES, halves, of_stream, origins
 from app.tracker.records import Deliver
 from app.tracker.reorder import Place, handover_of
@@ -31,7 +31,8 @@ from app.tracker.streams import is_from_stream
 from model.words import Match
 
 Key: TypeAlias = tuple[str, bytes]  # queue, fingerprint
-Value = TypeVar("Value")
+
+_ROUTED = Match.routed  # an enumeration's member takes a while to look up
 
 # How far a redelivery looks back among equal messages: enough for any sensible prefetch.
 LOOK_BACK = 64
@@ -47,87 +48,6 @@ MOST_QUEUES = 10_000
 RECENT_COPIES = 20_000
 
 
-class KeyedFifo(Generic[Value]):
-    """A queue of numbered values that can be taken by key or by age.
-
-    Most keys hold one value, and a deque for each would be most of the memory (about 600 bytes),
-    so a key holds the bare number until it has a second.
-    """
-
-    __slots__ = ("_numbers", "_values")
-
-    def __init__(self) -> None:
-        self._values: dict[int, tuple[Key, Value]] = {}  # in order of number
-        self._numbers: dict[Key, int | deque[int]] = {}
-
-    def __len__(self) -> int:
-        return len(self._values)
-
-    def __contains__(self, key: Key) -> bool:
-        return key in self._numbers
-
-    def add(self, number: int, key: Key, value: Value) -> None:
-        """Append a value; numbers must grow."""
-        self._values[number] = (key, value)
-        held = self._numbers.get(key)
-        if held is None:
-            self._numbers[key] = number
-        elif type(held) is int:
-            self._numbers[key] = deque((held, number))
-        else:
-            held.append(number)  # type: ignore[union-attr]  # not an int: a deque
-
-    def take(self, key: Key) -> tuple[int, Value] | None:
-        """Remove and return the oldest value of a key."""
-        held = self._numbers.get(key)
-        if held is None:
-            return None
-        if isinstance(held, int):
-            number = held
-            del self._numbers[key]
-        else:
-            number = held.popleft()
-            if len(held) == 1:
-                self._numbers[key] = held[0]
-        return number, self._values.pop(number)[1]
-
-    def first(self, key: Key) -> int | None:
-        """Return the number of the oldest value of a key."""
-        held = self._numbers.get(key)
-        return held[0] if isinstance(held, deque) else held
-
-    def get(self, number: int) -> Value | None:
-        """Return the value of that number, where it is still held."""
-        held = self._values.get(number)
-        return held and held[1]
-
-    def oldest(self) -> tuple[int, Value] | None:
-        """Return the oldest value of all."""
-        for number, (_, value) in self._values.items():
-            return number, value
-        return None
-
-    def take_oldest(self) -> tuple[int, Value] | None:
-        """Remove and return the oldest value of all, which is also the oldest of its key."""
-        for key, _ in self._values.values():
-            return self.take(key)
-        return None
-
-    def newest(self, key: Key, most: int) -> list[Value]:
-        """Return up to ``most`` values of a key, newest first."""
-        held = self._numbers.get(key)
-        if held is None:
-            return []
-        if isinstance(held, int):
-            return [self._values[held][1]]
-        count = min(most, len(held))
-        return [self._values[held[-1 - back]][1] for back in range(count)]
-
-    def items(self) -> Iterable[tuple[Key, Value]]:
-        """Iterate over all (key, value), oldest first."""
-        return self._values.values()
-
-
 class Matcher:
     """The two memories, and the rule that finds a delivery's cause in them."""
 
@@ -136,13 +56,11 @@ class Matcher:
         self._most_copies = copies
         self._copy_age = copy_age
         self._most_handovers = handovers
-        self._copies: KeyedFifo[Copy] = KeyedFifo()
-        self._handovers: KeyedFifo[Reference] = KeyedFifo()
-        # Copies by the second half of their fingerprints, where they have one: numbers in order.
-        self._in_streams: dict[Key, dict[int, None]] = {}
+        self._copies: KeyedFifo[Key, Copy] = keyed_fifo()  # each under its fingerprint's halves
+        self._handovers: KeyedFifo[Key, Reference] = keyed_fifo()
         self._next_copy = 1
         self._next_handover = 1
-        self._added: dict[int, Copy] = {}
+        self._stored = 1  # copies from this number on are not
         self._removed: list[int] = []
         self.copies_dropped = 0
         self._forgotten: set[str] = set()  # the queues of copies that were dropped
@@ -160,24 +78,35 @@ class Matcher:
 
     def restore(self, next_copy: int, copies: list[Copy], handovers: list[Handover]) -> None:
         """Fill the memories from a checkpoint; both lists oldest first."""
-        self._next_copy = next_copy
+        self._next_copy = self._stored = next_copy
         self._forgot_before = self.copies_dropped > 0
         for copy in copies:
             self._wait(copy)
+            copy.cause.waiting += 1
         for handover in handovers:
             self.handed_over(handover.queue, handover.fingerprint, handover.cause)
 
     def published(self, queues: tuple[str, ...], mark: bytes, cause: Reference, now: int) -> None:
         """Remember one copy for each queue that a publish was routed to."""
+        # This is done for every publish, and the next two for every delivery: no call too many.
+        copies, number = self._copies, self._next_copy
+        cause.waiting += len(queues)
         for queue in queues:
-            copy = Copy(self._next_copy, queue, mark, cause, now)
-            self._wait(copy)
-            self._added[copy.number] = copy
-            self._next_copy += 1
-            aged = self._copies.get(self._next_copy - RECENT_COPIES)
+            copy = Copy(number, queue, mark, cause, now)
+            if len(mark) == BYTES:
+                copies.add(number, (queue, mark), copy)
+            else:
+                self._wait(copy)
+            number += 1
+            aged = copies.get(number - RECENT_COPIES)
             if aged is not None:
                 aged.cause.rest()
-        self._drop_excess(now)
+        self._next_copy = number
+        oldest = copies.oldest()
+        if oldest is not None and (
+            now - oldest.recorded_at > self._copy_age or len(copies) > self._most_copies
+        ):
+            self._drop_excess(now)
 
     def places(self, deliver: Deliver, mark: bytes) -> list[Place]:
         """Return where something may come that makes an early delivery early no more."""
@@ -204,7 +133,7 @@ class Matcher:
             if any((deliver.queue, each) in self._handovers for each in halves(mark)):
                 return False
             if any(
-                self._first_of((deliver.queue, each)) is not None
+                self._copies.first((deliver.queue, each)) is not None
                 for each in of_stream(deliver, mark)
             ):
                 return False
@@ -215,49 +144,50 @@ class Matcher:
                 return False
             if origin.delivered_before:
                 return True
-            if any(self._first_of(place) is not None for place in origin.places):
+            if any(self._copies.first(place) is not None for place in origin.places):
                 return False
         return True
 
     def cause_of(self, deliver: Deliver, mark: bytes) -> tuple[Match, Reference | None]:
         """Find the publish behind a delivery; `Match.unmatched` with None when there is none."""
-        if is_from_stream(deliver):
+        if len(mark) != BYTES:  # from a stream
             return self._cause_of_reading(deliver, mark)
         key = (deliver.queue, mark)
         if deliver.redelivered and (cause := self._handed_over_before(key)):
             return Match.redelivered, cause
         # A first delivery; or one flagged redelivered that the firehose never showed, as after
         # a broker's restart, which flags everything that survived it.
-        if cause := self._take_copy(key):
-            return Match.routed, cause
+        copy = self._copies.take(key)
+        if copy is not None:
+            return _ROUTED, self._left(copy)
         if cause := self._dead_lettered(deliver):
             return Match.dead_lettered, cause
         return Match.unmatched, None
 
     def handed_over(self, queue: str, mark: bytes, cause: Reference) -> None:
         """Remember a matched delivery; the oldest one makes room."""
-        self._handovers.add(self._next_handover, (queue, handover_of(mark)), cause)
-        self._next_handover += 1
-        if len(self._handovers) > self._most_handovers:
-            self._handovers.take_oldest()
-        aged = self._handovers.get(self._next_handover - RECENT_HANDOVERS)
+        handovers, number = self._handovers, self._next_handover
+        handovers.add(number, (queue, mark[-BYTES:]), cause)  # as `handover_of` has it
+        self._next_handover = number + 1
+        if len(handovers) > self._most_handovers:
+            handovers.take_oldest()
+        aged = handovers.get(number + 1 - RECENT_HANDOVERS)
         if aged is not None and not aged.waiting:
             aged.rest()
 
     def causes(self) -> Iterator[Reference]:
         """Every publish that a later delivery may come from, some of them several times."""
-        for _, copy in self._copies.items():
+        for copy in self._copies.values():
             yield copy.cause
-        for _, cause in self._handovers.items():
-            yield cause
+        yield from self._handovers.values()
 
     def forget_before(self, event_id: int) -> None:
         """Drop what refers to events with smaller ids, which retention has removed."""
-        while (held := self._copies.oldest()) and _is_before(held[1].cause, event_id):
+        while (copy := self._copies.oldest()) and _is_before(copy.cause, event_id):
             self._copies.take_oldest()
-            self._left(held[1])
-        before, self._handovers = self._handovers, KeyedFifo()
-        for (queue, mark), cause in before.items():
+            self._left(copy)
+        before, self._handovers = self._handovers, keyed_fifo()
+        for (queue, mark), cause in zip(before.keys(), before.values(), strict=True):
             if not _is_before(cause, event_id):
                 self.handed_over(queue, mark, cause)
 
@@ -267,15 +197,15 @@ class Matcher:
 
     def changes(self) -> tuple[list[Copy], list[int]]:
         """Return copies (added, removed) since the last call; what came and went is in neither."""
-        changes = list(self._added.values()), self._removed
-        self._added, self._removed = {}, []
+        changes = self._copies.since(self._stored), self._removed
+        self._stored, self._removed = self._next_copy, []
         return changes
 
     def _cause_of_reading(self, deliver: Deliver, mark: bytes) -> tuple[Match, Reference | None]:
         """The cause of a delivery from a stream: of the place that was read, or of its first."""
         queue, place = deliver.queue, (deliver.queue, handover_of(mark))
         # A place that the publish had itself: the queue is another, which hands it out once.
-        if not deliver.redelivered and place in self._in_streams:
+        if not deliver.redelivered and place in self._copies:
             return Match.routed, self._take_copy(place)
         if cause := self._handed_over_before(place):
             if deliver.redelivered:  # which no stream says
@@ -286,7 +216,7 @@ class Matcher:
             return Match.dead_lettered if dead else Match.routed, cause
         keys = [(queue, each) for each in of_stream(deliver, mark)]
         # What the stream made equal comes out in the order in which it went in.
-        waiting = [(number, key) for key in keys if (number := self._first_of(key)) is not None]
+        waiting = [(number, key) for key in keys if (number := self._copies.first(key)) is not None]
         if waiting and (cause := self._take_copy(min(waiting)[1])):
             return Match.routed, cause
         # What was read by a version that did not note places.
@@ -296,43 +226,29 @@ class Matcher:
             return Match.dead_lettered, cause
         return Match.unmatched, None
 
-    def _first_of(self, key: Key) -> int | None:
-        """The number of the oldest copy of a key, be it of the first half or of the second."""
-        if key in self._in_streams:
-            return next(iter(self._in_streams[key]))
-        return self._copies.first(key)
-
     def _take_copy(self, key: Key) -> Reference | None:
-        taken = self._copies.take(key)
-        if taken is None and (number := self._first_of(key)) is not None:
-            first = self._copies.get(number)
-            if first is not None:
-                taken = self._copies.take((first.queue, first.fingerprint[:BYTES]))
-        if taken is None:
+        """Take the oldest copy that is equal to the oldest one of a key, a first or second half."""
+        number = self._copies.first(key)
+        first = None if number is None else self._copies.get(number)
+        if first is None:
             return None
-        self._left(taken[1])
-        return taken[1].cause
+        copy = self._copies.take((first.queue, first.fingerprint[:BYTES]))
+        return None if copy is None else self._left(copy)
 
     def _wait(self, copy: Copy) -> None:
-        mark, *others = halves(copy.fingerprint)
-        self._copies.add(copy.number, (copy.queue, mark), copy)
-        for other in others:
-            self._in_streams.setdefault((copy.queue, other), {})[copy.number] = None
-        copy.cause.waiting += 1
+        keys = tuple((copy.queue, each) for each in halves(copy.fingerprint))
+        self._copies.add_under(copy.number, keys, copy)
 
-    def _left(self, copy: Copy) -> None:
-        copy.cause.waiting -= 1
-        for other in halves(copy.fingerprint)[1:]:
-            numbers = self._in_streams[copy.queue, other]
-            del numbers[copy.number]
-            if not numbers:
-                del self._in_streams[copy.queue, other]
-        if self._added.pop(copy.number, None) is None:
+    def _left(self, copy: Copy) -> Reference:
+        """Note that a copy was taken; return the publish that it is of."""
+        cause = copy.cause
+        cause.waiting -= 1
+        if copy.number < self._stored:
             self._removed.append(copy.number)
+        return cause
 
     def _drop_excess(self, now: int) -> None:
-        while held := self._copies.oldest():
-            _, copy = held
+        while copy := self._copies.oldest():
             if len(self._copies) <= self._most_copies and now - copy.recorded_at <= self._copy_age:
                 return
             self._copies.take_oldest()

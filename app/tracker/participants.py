@@ -9,7 +9,7 @@ registered alone orders nothing.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -17,7 +17,7 @@ from app.tracker.events import ChannelState, ParticipantState, Reference
 from app.tracker.identity import Identities, Identity, Places, Policy
 from app.tracker.lasts import LastEvents
 from app.tracker.records import Channel
-from itc import IdPool, Stamp, pack
+from itc import IdPool, Stamp, pack, receive
 from model.words import Way
 
 
@@ -60,26 +60,29 @@ class Participant:
 
     def stand_on(self, ground: Stamp) -> None:
         """Level the clock wherever no owner is left whose events it could tell apart."""
-        if self.ground is not ground:
-            self.stamp, self.ground = self.stamp.join(ground), ground
+        self.stamp, self.ground = self.stamp.join(ground), ground
 
-    def advance(self, cause: Reference | None, named: Iterable[Reference] = ()) -> Reference:
+    def advance(self, cause: Reference | None, named: Sequence[Reference] = ()) -> Reference:
         """Stamp the participant's next event, and return the reference to it.
 
         It comes after its cause and after what it names.
         """
-        before, lamport = self.stamp, self.lamport
-        if cause is not None:
-            before, lamport = before.join(cause.clock), max(lamport, cause.lamport)
-        for each in named:
-            before, lamport = before.join(each.clock), max(lamport, each.lamport)
-        self.stamp = before.event()
+        # One of both at most, as a rule. Packed here, while the tree is in the processor's cache.
+        lamport = self.lamport
+        if named:
+            heard = [*named] if cause is None else [cause, *named]
+            stamp, self.height, packed = receive(self.stamp, *[each.stamp for each in heard])
+            lamport = max(lamport, *[each.lamport for each in heard])
+        elif cause is not None:
+            stamp, self.height, packed = receive(self.stamp, cause.stamp)
+            lamport = max(lamport, cause.lamport)
+        else:
+            stamp, self.height, packed = receive(self.stamp)
+        self.stamp = stamp
         self.seq += 1
-        self.lamport = 1 + lamport
-        self.height = self.stamp.height_at(self.interval)
-        # Packed here, while the tree is in the processor's cache.
-        self.last = Reference(self.stamp.peek(), pack(self.stamp), self.lamport)
-        return self.last
+        self.lamport = lamport = lamport + 1
+        self.last = reference = Reference(stamp, packed, lamport)
+        return reference
 
     @property
     def reacts(self) -> bool:
@@ -135,7 +138,7 @@ class Participant:
         self.lamport, self.height = state.lamport, state.height
         self.reactions, self.explained = state.reactions, state.explained
         self.known, self.missed, self.hidden = state.known, state.missed, state.hidden
-        self.last = Reference(stamp.peek(), pack(stamp), state.lamport, last_event_id)
+        self.last = Reference(stamp, pack(stamp), state.lamport, last_event_id)
         return self
 
 
@@ -309,7 +312,8 @@ class Participants:
         if known is None:
             known = self._introduce(channel)
         participant = known[1]
-        participant.stand_on(self._ground)
+        if participant.ground is not self._ground:
+            participant.stand_on(self._ground)
         self._touched[participant.number] = participant
         return known
 
@@ -318,7 +322,7 @@ class Participants:
         channel_key: int,
         participant: Participant,
         cause: Reference | None,
-        named: Iterable[Reference] = (),
+        named: Sequence[Reference] = (),
     ) -> Reference:
         """Stamp a participant's next event, on one of its channels; return the reference to it."""
         reference = participant.advance(cause, named)

@@ -8,7 +8,7 @@ these have no cycles (``gc=False``), so the collector need not look at them.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias, final
 
 import msgspec
 
@@ -69,6 +69,7 @@ class Deliver(msgspec.Struct, frozen=True, tag=True, gc=False):
 Record: TypeAlias = Publish | Deliver
 
 
+@final
 class Unreadable(msgspec.Struct, frozen=True):
     """A trace message that cannot be read: kept with the reason, never fatal.
 

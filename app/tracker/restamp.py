@@ -285,7 +285,8 @@ class Restamper:
         joined = [] if quiet else [self._reference(each, known) for each in event.joins]
         joined += [edge.cause for edge in edges]
         links = () if quiet else self._links(event, participant, known)
-        reference = self._participants.advance(key, participant, None, filter(None, joined))
+        heard = [each for each in joined if each is not None]
+        reference = self._participants.advance(key, participant, None, heard)
         reference.id = event.id
         if self._linker is not None and names.ids:
             self._linker.note(names, participant, reference, record, event.cause)

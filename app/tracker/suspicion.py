@@ -13,6 +13,7 @@ nothing.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -56,7 +57,8 @@ class Suspicion:
     """Follows the queues of one trace. Times in µs."""
 
     def __init__(self) -> None:
-        self._queues: dict[str, _Queue] = {}
+        # Not a dict, which would walk over all that made room to find the oldest.
+        self._queues: OrderedDict[str, _Queue] = OrderedDict()
         self._suspects: list[Suspect] = []
 
     def restore(self, handovers: Iterable[Handover]) -> None:
@@ -71,7 +73,7 @@ class Suspicion:
         queue = self._queues.get(deliver.queue)
         if queue is None:
             if len(self._queues) >= MOST_QUEUES:
-                del self._queues[next(iter(self._queues))]
+                self._queues.popitem(last=False)
             self._queues[deliver.queue] = _Queue(now, cause)
             return
         queue.matched += 1

@@ -9,7 +9,8 @@ from drills.fuzz import fuzz, survives
 
 
 def test_damaged_trace_messages_are_records_or_quarantined() -> None:
-    outcomes = fuzz(40 * settings().max_examples, repeatable=True)
+    # What Hypothesis makes depends on what else is imported: so many have a delivery among them.
+    outcomes = fuzz(150 * settings().max_examples, repeatable=True)
     assert {"publish", "deliver", "quarantined", "deliveries", "no delivery"} <= outcomes.keys()
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from itc import Stamp, events, packed
+from itc import Stamp, events, messages, packed, receive
 from itc.core import core
 from tests.properties.clock_strategies import EVENT_TREES, PATHS, RUNS
 
@@ -25,6 +25,10 @@ SMALL_TREES = st.recursive(
     lambda part: st.tuples(st.integers(0, 2), part, part),
     max_leaves=12,
 )
+
+
+def owner(tree, path):
+    return Stamp(path, events_of(tree))
 
 
 def events_of(tree):
@@ -75,11 +79,19 @@ def test_what_is_too_high_for_it_is_done_in_python(a, b, path):
 
 
 def test_nothing_is_leaked():
+    one, other = (owner((n, (0, 1, (2, 0, n)), (0, n, 4)), "0110") for n in (3, 5))
+    broken = Stamp(None, (0, 99, other._event, None))
     a, b = (Stamp.from_trees(0, (n, (0, 1, (2, 0, n)), (0, n, 4)))._event for n in (3, 5))
 
     def bytes_held_after(rounds):
         for _ in range(rounds):
             core.pack(core.raise_interval(core.join(a, b), "0110"))
+            core.receive(one)
+            core.receive(one, other)
+            core.receive(one, *[other, one] * 5)
+            for stamps in ((one, broken), (one, other, broken), (one, broken, other)):
+                with suppress(TypeError):
+                    core.receive(*stamps)
             with suppress(TypeError):
                 core.join((0, 99, a, None), b)  # fails with one half done
         gc.collect()
@@ -91,3 +103,26 @@ def test_nothing_is_leaked():
         assert bytes_held_after(1_000) - before < 1_000
     finally:
         tracemalloc.stop()
+
+
+@given(SMALL_TREES, PATHS, st.lists(SMALL_TREES, max_size=10))
+def test_what_is_received_is_the_same(tree, path, others):
+    stamp, others = owner(tree, path), [Stamp.from_trees(0, other) for other in others]
+    assert core.receive(stamp, *others) == messages._receive(stamp, *others)
+
+
+@given(RUNS)
+def test_it_is_the_same_on_real_runs_whoever_owns_what(run):
+    ever, _ = run
+    stamps = [known.stamp for known in ever]
+    for stamp, *others in zip(stamps, stamps[1:], stamps[2:], strict=False):
+        if stamp.interval is not None:
+            got, expected = core.receive(stamp, *others), messages._receive(stamp, *others)
+            assert got == expected
+            assert got[0].interval == stamp.interval
+
+
+@given(EVENT_TREES, EVENT_TREES, PATHS)
+def test_what_is_too_high_to_receive_is_done_in_python(a, b, path):
+    stamp, other = owner(a, path), Stamp.from_trees(0, b)
+    assert receive(stamp, other) == messages._receive(stamp, other)

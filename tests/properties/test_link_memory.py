@@ -10,6 +10,8 @@ from app.tracker.events import NamedEvent, Reference
 from app.tracker.links import memory
 from app.tracker.links.memory import LinkMemory
 
+pytestmark = pytest.mark.usefixtures("each_memory")
+
 MOST = 12
 FEW = 3
 KEYS = (b"a" * 16, b"b" * 16)

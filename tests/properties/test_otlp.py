@@ -285,7 +285,9 @@ def test_a_body_of_countless_empty_gzips_is_refused_at_once() -> None:
     assert unpacked(b"", "gzip", 1_000) == b""
 
 
-@pytest.mark.parametrize("body", [b"no gzip", gzip.compress(b"abc" * 100)[:-9], zlib.compress(b"")])
+@pytest.mark.parametrize(
+    "body", [b"no gzip", gzip.compress(b"abc" * 100, mtime=0)[:-9], zlib.compress(b"")]
+)
 def test_a_broken_gzip_is_refused(body: bytes) -> None:
     with pytest.raises(BadRequestError, match="gzip"):
         unpacked(body, "gzip", 1_000)

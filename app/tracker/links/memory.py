@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from app.tracker.events import NamedEvent, Reference
+from app.tracker.fifo import KeyedFifo, keyed_fifo
 from app.tracker.links.names import Key
 from model.sound import share
 
@@ -66,18 +67,18 @@ class _Crowd:
     __slots__ = ("own", "published")
 
     def __init__(self) -> None:
-        self.own: dict[int, int] = {}
-        self.published: int | None = None
+        self.own: dict[int, NamedEvent] = {}
+        self.published: NamedEvent | None = None
 
-    def add(self, number: int, event: NamedEvent) -> None:
-        self.own[event.participant] = number
+    def add(self, event: NamedEvent) -> None:
+        self.own[event.participant] = event
         if not event.is_delivery:
-            self.published = number
+            self.published = event
 
-    def remove(self, number: int, event: NamedEvent) -> None:
-        if self.own[event.participant] == number:
+    def remove(self, event: NamedEvent) -> None:
+        if self.own[event.participant] is event:
             del self.own[event.participant]
-        if self.published == number:
+        if self.published is event:
             self.published = None
 
 
@@ -91,8 +92,7 @@ class LinkMemory:
     def __init__(self, most: int) -> None:
         self._most = most
         self._next = 1
-        self._events: dict[int, NamedEvent] = {}  # in order of number
-        self._numbers: dict[Key, list[int]] = {}
+        self._events: KeyedFifo[Key, NamedEvent] = keyed_fifo()
         self._crowds: dict[Key, _Crowd] = {}
         self.has_forgotten = False
 
@@ -103,19 +103,13 @@ class LinkMemory:
 
     def note(self, event: NamedEvent) -> None:
         """Remember an event that has keys; the oldest one makes room."""
-        number, self._next = self._next, self._next + 1
-        self._events[number] = event
-        for key in event.keys:
-            numbers = self._numbers.get(key)
-            if numbers is None:
-                self._numbers[key] = [number]
-                continue
-            numbers.append(number)
-            if len(numbers) > LOOK_BACK:
-                self._crowd(key, numbers)
-        if len(self._events) > self._most:
-            self._forget(next(iter(self._events)))
-        aged = self._events.get(number - RECENT)
+        events, number = self._events, self._next
+        self._next = number + 1
+        if events.add_under(number, event.keys, event) > LOOK_BACK:
+            self._crowd(event)
+        if len(events) > self._most:
+            self._forget_oldest()
+        aged = events.get(number - RECENT)
         if aged is not None and not aged.reference.waiting:
             aged.reference.rest()
 
@@ -126,80 +120,75 @@ class LinkMemory:
 
         And whether it is near: of the same participant or place.
         """
-        numbers = self._numbers.get(key)
-        if numbers is None:
+        newest = self._events.newest(key, LOOK_BACK)
+        if not newest:
             return None, False
-        own, published = self._newest(key, numbers, number)
+        own, published = self._newest(key, newest, number)
         if own is not None:
-            return self._events[own], True
+            return own, True
         near: NamedEvent | None = None
-        for each in reversed(numbers[-LOOK_BACK:]) if place is not None else ():
-            event = self._events[each]
+        for event in newest if place is not None else ():
             if place_of(event.participant) == place:
                 if event.is_delivery:
                     return event, True
                 near = near or event
         if near is not None:
             return near, True
-        return self._events[numbers[-1] if published is None else published], False
+        return published or newest[0], False
 
     def is_ambiguous(self, key: Key) -> bool:
         """Whether several messages are named by a key."""
-        numbers = self._numbers.get(key, ())
-        if len(numbers) > MOST_ALIKE:
+        if self._events.count(key) > MOST_ALIKE:
             return True
         # Of a delivery whose publish was not seen nobody knows whether it is the same message.
-        events = map(self._events.__getitem__, numbers)
+        events = self._events.newest(key, MOST_ALIKE)
         messages = {_identity(event.message or event.reference) for event in events}
         return len(messages) > 1
 
     def forget_before(self, event_id: int) -> None:
         """Drop what retention has removed: events with smaller ids."""
-        for number, event in list(self._events.items()):
+        while (event := self._events.oldest()) is not None:
             if event.reference.id is None or event.reference.id >= event_id:
                 return
-            self._forget(number)
+            self._forget_oldest()
 
     def _newest(
-        self, key: Key, numbers: list[int], participant: int
-    ) -> tuple[int | None, int | None]:
+        self, key: Key, newest: list[NamedEvent], participant: int
+    ) -> tuple[NamedEvent | None, NamedEvent | None]:
         """The participant's newest event with a key, and the newest publish, if not its own."""
         crowd = self._crowds.get(key)
         if crowd is not None:
             return crowd.own.get(participant), crowd.published
-        published: int | None = None
-        for each in reversed(numbers):
-            event = self._events[each]
+        published: NamedEvent | None = None
+        for event in newest:  # which are all
             if event.participant == participant:
-                return each, None
+                return event, None
             if published is None and not event.is_delivery:
-                published = each
+                published = event
         return None, published
 
-    def _crowd(self, key: Key, numbers: list[int]) -> None:
-        """Take note of a key's newest event, and of all others if they were few before."""
-        crowd = self._crowds.get(key)
-        if crowd is None:
-            crowd = self._crowds[key] = _Crowd()
-            new = numbers
-        else:
-            new = numbers[-1:]
-        for each in new:
-            crowd.add(each, self._events[each])
-
-    def _forget(self, number: int) -> None:
-        event = self._events.pop(number)
-        self.has_forgotten = True
-        for key in event.keys:
-            numbers = self._numbers[key]
-            numbers.remove(number)
+    def _crowd(self, newest: NamedEvent) -> None:
+        """Take note of the newest event of keys that many have; of all if they were few before."""
+        for key in newest.keys:
             crowd = self._crowds.get(key)
             if crowd is not None:
-                crowd.remove(number, event)
-                if len(numbers) <= LOOK_BACK:
+                crowd.add(newest)
+            elif self._events.count(key) > LOOK_BACK:
+                crowd = self._crowds[key] = _Crowd()
+                for event in reversed(self._events.newest(key, LOOK_BACK + 1)):
+                    crowd.add(event)
+
+    def _forget_oldest(self) -> None:
+        event = self._events.take_oldest()
+        self.has_forgotten = True
+        if event is None or not self._crowds:
+            return
+        for key in event.keys:
+            crowd = self._crowds.get(key)
+            if crowd is not None:
+                crowd.remove(event)
+                if self._events.count(key) <= LOOK_BACK:
                     del self._crowds[key]
-            if not numbers:
-                del self._numbers[key]
 
 
 def _identity(message: Reference | int) -> int:
