@@ -15,7 +15,7 @@ import msgspec
 from model.words import EventType
 
 
-class Channel(msgspec.Struct, frozen=True, gc=False):
+class Channel(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
     """Where on the broker something happened, and as whom.
 
     ``connection`` is the broker's ``ip:port -> ip:port`` (or a management session's

@@ -101,6 +101,8 @@ def read_state(state: bytes) -> State:
         raise UnreadableCheckpointError(str(error)) from error
 
 
+# An enum's member by its name takes three times as long as a global.
+_NONE, _ROUTED = Match.none, Match.routed
 _COUNTED = {
     Match.unmatched: "unmatched",
     Match.redelivered: "redelivered",
@@ -425,11 +427,11 @@ class Tracker:
     def _stamp(self, record: Record, now: int, mark: bytes, names: Names | None) -> StampedEvent:
         channel_key, participant = self._participants.acting(record.channel)
         cause = None
-        match = Match.none
+        match = _NONE
         quiet = self._quiet.covers(record)
         if type(record) is Deliver:
             match, cause = self._matcher.cause_of(record, mark)
-            if match is Match.routed and self._replies.are_awaited and is_reply(record.queue):
+            if match is _ROUTED and self._replies.are_awaited and is_reply(record.queue):
                 match = Match.untraced
         if names is None:
             names = self._linker.names_of(record, cause)
@@ -463,7 +465,7 @@ class Tracker:
             self._count(match)
             if cause is not None:
                 self._matcher.handed_over(record.queue, mark, cause)
-                if match is Match.routed:
+                if match is _ROUTED:
                     self._suspicion.matched(record, cause, now)
             elif match is Match.unmatched:
                 forgotten = self._matcher.has_forgotten(record.queue)
@@ -494,7 +496,7 @@ class Tracker:
 
     def _count(self, match: Match) -> None:
         self.counters.received += 1
-        if match is not Match.routed and (name := _COUNTED.get(match)):
+        if match is not _ROUTED and (name := _COUNTED.get(match)):
             setattr(self.counters, name, getattr(self.counters, name) + 1)
 
 

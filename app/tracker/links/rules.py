@@ -226,13 +226,14 @@ class Rules:
         if found is None:
             return NO_NAMES
         ids, conversations, found_by, causes, called = found
-        ids = self._bounded(ids, MOST_IDS)
+        if len(ids) > MOST_IDS:
+            ids = self._refused()
         return Names(
             ids,
             self._meant(causes, ids) if causes and type(record) is Publish else (),
-            self._bounded(conversations),
-            self._bounded(found_by),
-            self._bounded(called),
+            conversations if len(conversations) <= MOST_KEYS else self._refused(),
+            found_by if len(found_by) <= MOST_KEYS else self._refused(),
+            called if len(called) <= MOST_KEYS else self._refused(),
         )
 
     def _names(
@@ -265,14 +266,13 @@ class Rules:
     def _unique(self, found: list[tuple[int, Key]], most: int = MOST_KEYS) -> tuple[Key, ...]:
         if len(found) < 2:
             return (found[0][1],) if found else ()
-        return self._bounded(tuple(dict.fromkeys([key for _, key in found])), most)
+        keys = tuple(dict.fromkeys([key for _, key in found]))
+        return keys if len(keys) <= most else self._refused()
 
-    def _bounded(self, keys: tuple[Key, ...], most: int = MOST_KEYS) -> tuple[Key, ...]:
-        """The keys, or none if there are more than a message may have."""
-        if len(keys) > most:
-            self.refused[TOO_MANY_KEYS] += 1
-            return ()
-        return keys
+    def _refused(self) -> tuple[Key, ...]:
+        """No keys, where there are more than a message may have."""
+        self.refused[TOO_MANY_KEYS] += 1
+        return ()
 
     def _meant(
         self, found: list[tuple[int, Key]], ids: tuple[Key, ...]
@@ -294,7 +294,7 @@ class Rules:
                 continue
             named.setdefault(key, number)
         if len(named) > MOST_KEYS:
-            self.refused[TOO_MANY_KEYS] += 1
+            self._refused()
             return ()
         return tuple(
             (number, key)
