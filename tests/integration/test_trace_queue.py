@@ -77,6 +77,14 @@ async def test_so_is_one_that_was_unbound_while_nobody_looked(
     await again.close()
 
 
+def arguments_of_ours(rabbit: Broker, vhost: str) -> dict[str, object]:
+    """The arguments of the trace queue, which is durable, without the type that 4.x shows."""
+    queue = rabbit.api("GET", "queues", vhost, TRACE_QUEUE)
+    assert queue["durable"]
+    assert queue["arguments"].pop("x-queue-type", "classic") == "classic"
+    return queue["arguments"]
+
+
 @pytest.mark.parametrize(
     ("durable", "arguments", "words"),
     [
@@ -107,11 +115,11 @@ async def test_a_queue_that_somebody_declared_before_us_is_made_anew_with_a_gap(
     events = await service.stored(vhost, 400)
     assert [event.payload for event in events] == [b"%d" % number for number in range(400)]
     assert words in await gap_with(service, vhost, "somebody else")
-    queue = rabbit.api("GET", "queues", vhost, TRACE_QUEUE)
-    assert (queue["durable"], queue["arguments"]) == (
-        True,
-        {"x-max-length": QueueBounds().messages, "x-max-length-bytes": QueueBounds().bytes},
-    )
+    bounds = QueueBounds()
+    assert arguments_of_ours(rabbit, vhost) == {
+        "x-max-length": bounds.messages,
+        "x-max-length-bytes": bounds.bytes,
+    }
 
 
 async def test_a_queue_that_was_deleted_and_made_again_just_like_it_is_a_gap(
@@ -143,7 +151,7 @@ async def test_an_older_queue_which_has_no_bound_in_messages_goes_on(
     await publish(rabbit, vhost, 3)
     await service.stored(vhost, 3)
     assert (await service.registry.status(vhost)).gaps == []
-    assert rabbit.api("GET", "queues", vhost, TRACE_QUEUE)["arguments"] == older
+    assert arguments_of_ours(rabbit, vhost) == older
 
 
 async def test_a_policy_that_removes_what_waits_is_an_open_gap(
