@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable
 
 _IN_A_PASS = 2  # requests; the costliest take some 20 ms, so a newcomer waits only briefly
@@ -18,7 +18,8 @@ class Turns:
     """
 
     def __init__(self) -> None:
-        self._waiting: dict[str, deque[Callable[[], None]]] = {}  # the next address comes first
+        # The next address comes first. Not a dict, which would walk over all that were before it.
+        self._waiting: OrderedDict[str, deque[Callable[[], None]]] = OrderedDict()
         self._scheduled = False
 
     def ask(self, address: str, begin: Callable[[], None]) -> None:
@@ -34,8 +35,7 @@ class Turns:
     def _pass(self) -> None:
         self._scheduled = False
         for _ in range(min(_IN_A_PASS, len(self._waiting))):
-            address = next(iter(self._waiting))
-            queue = self._waiting.pop(address)
+            address, queue = self._waiting.popitem(last=False)
             begin = queue.popleft()
             if queue:
                 self._waiting[address] = queue  # behind the others

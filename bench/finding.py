@@ -26,12 +26,11 @@ from hashlib import blake2b
 from pathlib import Path
 
 from app.garbage import tune_garbage_collection
-from app.store import Store, migrate
-from app.stored.batches import Batch
+from app.store import Store
 from app.stored.filters import EventFilter
-from app.tracker import Bounds, Channel, Deliver, Policy, Publish, Record, Tracker
+from app.tracker import Channel, Deliver, Publish, Record
 from app.tracker.links import BUILT_IN, Rules
-from bench.stores import BATCH, FIRST_TIME, STEP, VHOST
+from bench.stores import FIRST_TIME, STEP, VHOST, fill
 from model.blocks import BLOCK
 from model.words import EventType
 
@@ -90,22 +89,6 @@ def traffic(events: int) -> Iterator[tuple[int, int, Record]]:
         yield message, request, Deliver(receiver, "", (queue,), queue, False, properties, b"{}")
         if hops + 1 < HOPS:
             under_way.append((request, message, receiver, hops + 1))
-
-
-async def build(database_url: str, events: int) -> None:
-    """Fill a fresh database."""
-    await migrate(database_url)
-    store = await Store.open(database_url, indexed_headers=RULES.indexed)
-    trace = await store.traces.create(VHOST, Policy.channel)
-    tracker = Tracker(Policy.channel, Bounds(), rules=RULES)
-    stamped = []
-    for number, (_, _, record) in enumerate(traffic(events)):
-        stamped += tracker.apply(record, FIRST_TIME + number * STEP)
-        if len(stamped) >= BATCH:
-            await store.batches.append(trace.id, Batch(stamped, tracker.checkpoint(), b""))
-            stamped = []
-    await store.batches.append(trace.id, Batch(stamped, tracker.checkpoint(), b""))
-    await store.close()
 
 
 # What differs between an event of the small store and its copies, number 0 to :times - 1, of which
@@ -200,7 +183,7 @@ def stored(folder: Path, events: int) -> Path:
     if path.exists():
         return path
     if events <= SMALL:
-        asyncio.run(build(f"sqlite:///{part}", events))
+        asyncio.run(fill(f"sqlite:///{part}", (record for _, _, record in traffic(events)), RULES))
     else:
         multiply(stored(folder, SMALL), part, events // SMALL)
     for leftover in folder.glob(f"{part.name}-*"):

@@ -18,11 +18,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
-from app.store import Store, migrate
-from app.stored.batches import Batch
-from app.tracker import Bounds, Channel, Deliver, Policy, Publish, Record, Tracker
+from app.tracker import Channel, Deliver, Publish, Record
 from app.tracker.links import BUILT_IN, Rules
-from bench.stores import BATCH, FIRST_TIME, STEP, VHOST
+from bench.stores import fill
 from model.words import Via
 from spark_jobs.database import Connection, Database
 from spark_jobs.following import chain_of
@@ -63,27 +61,13 @@ def traffic(events: int) -> Iterator[Record]:
             under_way.append((message, receiver, hops + 1))
 
 
-async def build(database_url: str, events: int) -> None:
-    """Fill a fresh database."""
-    await migrate(database_url)
-    store = await Store.open(database_url)
-    trace = await store.traces.create(VHOST, Policy.channel)
-    tracker = Tracker(Policy.channel, Bounds(), rules=Rules(BUILT_IN))
-    stamped = []
-    for number, record in enumerate(traffic(events)):
-        stamped += tracker.apply(record, FIRST_TIME + number * STEP)
-        if len(stamped) >= BATCH:
-            await store.batches.append(trace.id, Batch(stamped, tracker.checkpoint(), b""))
-            stamped = []
-    await store.batches.append(trace.id, Batch(stamped, tracker.checkpoint(), b""))
-    await store.close()
-
-
 def stored(folder: Path, events: int) -> Database:
     """The store of this many events, made if it is missing."""
     path = folder / f"links-{events}.db"
     if not path.exists():
-        asyncio.run(build(f"sqlite:///{path.with_suffix('.part')}", events))
+        asyncio.run(
+            fill(f"sqlite:///{path.with_suffix('.part')}", traffic(events), Rules(BUILT_IN))
+        )
         path.with_suffix(".part").rename(path)
     return Database.from_url(f"sqlite:///{path}")
 

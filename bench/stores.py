@@ -12,12 +12,13 @@ import asyncio
 import random
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from app.garbage import tune_garbage_collection
 from app.store import Store, migrate
 from app.stored.batches import Batch
 from app.tracker import Bounds, Channel, Deliver, Policy, Publish, Record, Tracker
+from app.tracker.links import Rules
 
 BATCH = 5_000
 VHOST = "bench"
@@ -49,18 +50,26 @@ async def build(
     database_url: str, events: int, participants: int = 64, messages_each: int | None = None
 ) -> float:
     """Fill a fresh database with events; return the events stored per second."""
+    return await fill(database_url, traffic(events, participants, messages_each))
+
+
+async def fill(database_url: str, records: Iterable[Record], rules: Rules | None = None) -> float:
+    """Store records in a fresh database; return the events stored per second."""
     await migrate(database_url)
-    store = await Store.open(database_url)
+    store = await Store.open(database_url, indexed_headers=rules.indexed if rules else ())
     trace = await store.traces.create(VHOST, Policy.channel)
-    tracker = Tracker(Policy.channel, Bounds())
+    tracker = Tracker(Policy.channel, Bounds(), rules=rules)
     begin = time.perf_counter()
+    events = 0
     stamped = []
-    for number, record in enumerate(traffic(events, participants, messages_each)):
+    for number, record in enumerate(records):
         stamped += tracker.apply(record, FIRST_TIME + number * STEP)
-        if len(stamped) == BATCH:
+        if len(stamped) >= BATCH:
+            events += len(stamped)
             await store.batches.append(trace.id, Batch(stamped, tracker.checkpoint(), b""))
             stamped = []
     if stamped:
+        events += len(stamped)
         await store.batches.append(trace.id, Batch(stamped, tracker.checkpoint(), b""))
     await store.close()
     return events / (time.perf_counter() - begin)

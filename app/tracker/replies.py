@@ -7,6 +7,7 @@ RabbitMQ 4.2 the delivery is not traced, but to whom it goes is known all the sa
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterable
 
 import msgspec
@@ -34,7 +35,8 @@ class Replies:
     def __init__(self) -> None:
         self.are_awaited = False
         self._are_traced = True
-        self._waiting: dict[str, Channel] = {}
+        # Not a dict, which would walk over all that made room to find the oldest.
+        self._waiting: OrderedDict[str, Channel] = OrderedDict()
         self._new: list[tuple[int, str]] = []
 
     def trace(self, on: bool) -> None:
@@ -99,12 +101,13 @@ class Replies:
 
     def keep(self, waits: Callable[[Channel], bool]) -> None:
         """Forget the channels of which this is not true."""
-        self._waiting = {name: each for name, each in self._waiting.items() if waits(each)}
+        kept = ((name, each) for name, each in self._waiting.items() if waits(each))
+        self._waiting = OrderedDict(kept)
         self._look()
 
     def _remember(self, name: str, channel: Channel) -> None:
         if len(self._waiting) >= MOST:
-            del self._waiting[next(iter(self._waiting))]
+            self._waiting.popitem(last=False)
         self._waiting[name] = channel
         self._look()
 

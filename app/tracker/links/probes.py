@@ -133,14 +133,7 @@ class Probe:
     def is_plain(self) -> bool:
         """Whether its keys are of nothing but one header's or property's whole value."""
         (first, *more) = self.parts
-        return (
-            not more
-            and first.source is not Source.payload
-            and len(first.tokens) == 1
-            and first.tokens[0] not in (ENVELOPE if first.source is Source.property else ())
-            and self.take is None
-            and not self.body_begins
-        )
+        return not more and _is_whole(first) and self.take is None and not self.body_begins
 
     @property
     def looks_into_bodies(self) -> bool:
@@ -291,7 +284,7 @@ def _asks_for_one_header(condition: Condition) -> bool:
         and not condition.begins
         and len(condition.of) == 1
         and place.source is Source.header
-        and len(place.tokens) == 1
+        and _is_whole(place)
     )
 
 
