@@ -34,7 +34,7 @@ def conversation_view(
         "counts": _counts(one.counts),
         "keys": one.keys,
         "participants": [{"number": number, "name": name} for number, name in one.participants],
-        "messages": [_message(each, one) for each in one.messages],
+        "messages": [_message(each, found) for each in one.messages],
         "critical_path": one.critical_path,
         "amplification": {"most": most, "event": message},
         "loops": [loop._asdict() for loop in one.loops],
@@ -71,9 +71,13 @@ def _listed(listed: ListedConversation) -> dict[str, Any]:
     }
 
 
-def _message(message: Message, one: Conversation) -> dict[str, Any]:
-    it, cause, failure = message.it, message.cause, message.failure
-    how = None if cause is None else {"rule": cause.rule, "kind": cause.kind}
+def _message(message: Message, found: FoundConversation) -> dict[str, Any]:
+    one, it, cause, failure = found.conversation, message.it, message.cause, message.failure
+    how = None
+    if cause is not None:
+        how = {"rule": cause.rule, "kind": cause.kind}
+    elif message.is_elsewhere:
+        how = {"rule": None, "kind": found.via.value}
     return {
         "event": it.id,
         "unseen": message.unseen,
