@@ -132,10 +132,8 @@ async def measure(store: Store, events: int) -> None:
         print(f"| {events:,} | {name} | {size:,} | {ms:.0f} |", flush=True)
 
 
-async def main() -> None:
+async def main(folder: Path) -> None:
     """Print the table."""
-    folder = Path(sys.argv[1])
-    folder.mkdir(parents=True, exist_ok=True)
     print("| events | what | messages or conversations | ms (p50) |")
     print("|---|---|---|---|")
     for events in [int(each) for each in sys.argv[2:]] or SIZES:
@@ -145,4 +143,6 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    stores = Path(sys.argv[1])
+    stores.mkdir(parents=True, exist_ok=True)
+    asyncio.run(main(stores))

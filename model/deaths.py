@@ -9,6 +9,7 @@ message into an error queue themselves say why in headers of their own.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 # So many characters of an exception are kept, of its type and message together.
@@ -18,7 +19,8 @@ LONGEST_EXCEPTION = 300
 HANDED_OVER_BEFORE = frozenset({"rejected", "delivery_limit"})
 
 
-class Death(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Death:
     """A death: in which queue, why, and how many times by then in that queue for that reason."""
 
     queue: str

@@ -19,6 +19,7 @@ from app.errors import BadRequestError
 from app.store import tables
 from app.store.chunks import chunks
 from app.store.conversing import Conversing
+from app.store.engine import Dialect
 from app.store.events import by_id
 from app.store.queries import ids_of
 from app.store.roots import Roots
@@ -56,7 +57,10 @@ class Conversations(Subject):
         `BadRequestError` if it takes too long.
         """
         return await self.database.search(
-            Lane.search, lambda connection: _of_event(connection, event_id, via, limit, after)
+            Lane.search,
+            lambda connection: _of_event(
+                connection, self.database.dialect, event_id, via, limit, after
+            ),
         )
 
     async def list(
@@ -95,7 +99,7 @@ class Conversations(Subject):
                 limit=size,
                 only=_begins(via),
             )
-            return [*ids], await _evaluated(connection, ids, via)
+            return [*ids], await _evaluated(connection, self.database.dialect, ids, via)
 
         listing, at = _Listing(wanted, limit), before
         while True:
@@ -125,7 +129,9 @@ class Conversations(Subject):
             ids = await ids_of(
                 connection, self.database.dialect, asked, before=None, limit=MOST_FITTING, only=[]
             )
-            return await _roots_of(connection, ids, via), len(ids) == MOST_FITTING
+            return await _roots_of(connection, self.database.dialect, ids, via), len(
+                ids
+            ) == MOST_FITTING
 
         roots, is_cut = await self.database.search(Lane.search, fitting)
         left = [root for root in roots if before is None or root < before]
@@ -136,7 +142,7 @@ class Conversations(Subject):
             async def work(
                 connection: AsyncConnection, some: Sequence[int] = some
             ) -> list[ListedConversation]:
-                return await _evaluated(connection, some, via)
+                return await _evaluated(connection, self.database.dialect, some, via)
 
             evaluated = await self._patiently(work, listing)
             if evaluated is None:
@@ -234,10 +240,15 @@ def _begins(via: Via) -> list[ColumnElement[bool]]:
 
 
 async def _of_event(
-    connection: AsyncConnection, event_id: int, via: Via, limit: int, after: int | None
+    connection: AsyncConnection,
+    dialect: Dialect,
+    event_id: int,
+    via: Via,
+    limit: int,
+    after: int | None,
 ) -> FoundConversation:
     start = await by_id(connection, event_id, NOTHING_LARGE)
-    roots = await Roots.of(connection, start.trace_id)
+    roots = await Roots.of(connection, dialect, start.trace_id)
     origin = await roots.origin_of(event_id, start.cause, via)
     trace = Conversing(roots)
     page, following = await trace.reached(origin, via, limit, after)
@@ -255,11 +266,13 @@ async def _of_event(
     )
 
 
-async def _roots_of(connection: AsyncConnection, ids: Sequence[int], via: Via) -> list[int]:
+async def _roots_of(
+    connection: AsyncConnection, dialect: Dialect, ids: Sequence[int], via: Via
+) -> list[int]:
     """The roots of some events' conversations, the newest first."""
     found: set[int] = set()
     for trace_id, some in (await _by_trace(connection, ids)).items():
-        roots = await Roots.of(connection, trace_id)
+        roots = await Roots.of(connection, dialect, trace_id)
         ends = set((await roots.ends_of(some)).values())
         if via is Via.conversation:
             ends = {(await roots.origin_of(each, None, via)).root for each in sorted(ends)}
@@ -268,14 +281,14 @@ async def _roots_of(connection: AsyncConnection, ids: Sequence[int], via: Via) -
 
 
 async def _evaluated(
-    connection: AsyncConnection, roots: Sequence[int], via: Via
+    connection: AsyncConnection, dialect: Dialect, roots: Sequence[int], via: Via
 ) -> list[ListedConversation]:
     """The conversations of roots, in any order; without what began elsewhere after all."""
     found = []
     by_trace = await _by_trace(connection, roots)
     names = await _vhosts(connection, by_trace)
     for trace_id, some in by_trace.items():
-        trace = Conversing(await Roots.of(connection, trace_id))
+        trace = Conversing(await Roots.of(connection, dialect, trace_id))
         if via is Via.links:
             evaluated = await trace.told_together(some)
         else:

@@ -57,12 +57,39 @@ class Conversing:
         self, origin: Origin, via: Via, limit: int, after: int | None
     ) -> tuple[Page, int | None]:
         """The nearest events that a conversation leads to, and where the page goes on."""
-        far = await neighbours_along(
-            self._connection, self._id, MOST_A_STEP if after is None else EVERY_ONE, via, 1
-        )
+        if after is None and via is not Via.any:
+            whole = await self._whole(origin, via, limit)
+            if whole is not None:
+                return Page(sorted(whole), frozenset(origin.roots), whole), None
+        most = MOST_A_STEP if after is None else EVERY_ONE
+        far = await neighbours_along(self._connection, self._id, most, via, 1)
         members = set(origin.roots)
         ids, truncated = await nearest(0, limit, _from_roots(far, origin.roots, members), 1, after)
         return Page(ids, frozenset(origin.roots), members), ids[-1] if truncated else None
+
+    async def _whole(self, origin: Origin, via: Via, limit: int) -> set[int] | None:
+        """All that a conversation leads to, found by few queries; None if that is too much."""
+        by_keys = links.Conversations(self._connection, self._id, None, 1)
+        reached: set[int] = set()
+        fresh = set(origin.roots)
+        while fresh:
+            found: set[int] = set()
+            for some in chunks(sorted(fresh)):
+                asked = {"ids": some, "trace": self._id, "most": limit + 1}
+                found.update(
+                    (await self._connection.execute(self._roots.dialect.led_to, asked)).scalars()
+                )
+                if len(reached | found) > limit:
+                    return None
+            found -= reached
+            reached |= found
+            fresh = set()
+            if via is Via.conversation:
+                for some in chunks(sorted(found)):
+                    for of_one in (await by_keys.neighbours([*some])).values():
+                        fresh.update(of_one)
+                fresh -= reached
+        return reached
 
     async def told(
         self, origin: Origin, page: Page, via: Via, *, truncated: bool

@@ -11,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store import links, tables
 from app.store.chunks import chunks
+from app.store.engine import Dialect
 from model.words import IS_CONVERSATION, EventType, LinkKind, Via
 
 # A way back to a root has at most this many steps.
@@ -42,16 +43,19 @@ class Origin(NamedTuple):
 class Roots:
     """Ways back within a trace, whose events are stored from ``first`` on."""
 
-    def __init__(self, connection: AsyncConnection, trace_id: int, first: int) -> None:
+    def __init__(
+        self, connection: AsyncConnection, dialect: Dialect, trace_id: int, first: int
+    ) -> None:
         self.connection = connection
+        self.dialect = dialect
         self.trace_id = trace_id
         self.first = first
 
     @classmethod
-    async def of(cls, connection: AsyncConnection, trace_id: int) -> Roots:
+    async def of(cls, connection: AsyncConnection, dialect: Dialect, trace_id: int) -> Roots:
         """Those of a trace. Retention removes a prefix of ids: what is smaller is no cause."""
         oldest = select(func.min(tables.events.c.id)).where(tables.events.c.trace_id == trace_id)
-        return cls(connection, trace_id, (await connection.execute(oldest)).scalar_one())
+        return cls(connection, dialect, trace_id, (await connection.execute(oldest)).scalar_one())
 
     async def origin_of(self, event_id: int, message: int | None, via: Via) -> Origin:
         """Where the conversation of an event began; ``message`` is its publish, if it has one."""
