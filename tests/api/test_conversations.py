@@ -10,6 +10,7 @@ import pytest
 from app.api.schemas.conversations import Conversation, Conversations
 from tests.api.conftest import World, connected
 from tests.api.story import ALONE, AUDITED, BILLED, BINARY, INVOICED, ORDERED, STRAY
+from tests.api.test_cli import Command, run, url  # noqa: F401  fixtures
 from tests.api.test_links import ASKED, GOT, NOTED, REPLIED, SERVED, tell_links
 
 PATH = "/itc_db/conversations"
@@ -161,3 +162,32 @@ async def test_what_cannot_be_asked_is_refused(client: httpx.AsyncClient, query:
     assert (await client.get(f"{PATH}/{ASKED}?{query}")).status_code == 400
     if query != "limit=5001":
         assert (await client.get(f"{PATH}?{query}")).status_code == 400
+
+
+async def test_the_command_line_tells_a_conversation_as_a_tree(world: World, run: Command) -> None:  # noqa: F811
+    await tell_links(world)
+    told = await run("conversation", GOT)
+    assert told.code == 0, told.err
+    first, *lines = told.out.splitlines()
+    assert first == "rpc led to 1 more message in under 1 ms"
+    assert [line.rpartition("(")[2] for line in lines] == [
+        f"{event})" for event in (ASKED, SERVED, REPLIED, GOT)
+    ]
+    assert all(len(line) <= 80 and line[10] == "*" for line in lines)
+    assert "published after 0 ms" in lines[1]
+    assert (await run("conversation", GOT, "--json")).json["root"] == ASKED  # type: ignore[index]
+    waiting = await run("conversation", INVOICED)
+    assert "mail: not handed over: it waits" in waiting.out
+    assert (await run("conversation", "999")).code == 4
+
+
+async def test_the_command_line_lists_conversations(world: World, run: Command) -> None:  # noqa: F811
+    await tell_links(world)
+    table = await run("conversations", "/", "--outcome", "waiting")
+    assert table.code == 0, table.err
+    assert [line.split()[0] for line in table.out.splitlines()] == ["ROOT", str(INVOICED)]
+    few = await run("conversations", "/", "-n", "2", "--json")
+    assert len(few.out.splitlines()) == 2
+    assert "there may be more" in few.err
+    named = await run("conversations", "shop", "--header", "tenant=a", "--participant", "1")
+    assert [line.split()[0] for line in named.out.splitlines()] == ["ROOT", str(ASKED)]
