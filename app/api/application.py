@@ -21,6 +21,7 @@ from app.api.parameters import single_parameters
 from app.api.routes import (
     archive,
     chains,
+    conversations,
     events,
     health,
     hidden,
@@ -42,6 +43,7 @@ ROUTERS = (
     links.router,
     events.router,
     live.router,
+    conversations.router,
     chains.router,
     jobs.router,
     topology.router,

@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from app.stored.causality import EventLinks, Link, Path, Walk
+from app.stored.conversations import ConversationFilter, ConversationPage, FoundConversation
 from app.stored.deliveries import Fate
 from app.stored.filters import EventFilter
 from app.stored.hidden import HiddenLink, HiddenWays
@@ -106,6 +107,23 @@ class Causality(Protocol):
     async def links_of(self, trace_id: int, event_id: int) -> EventLinks: ...
 
 
+class Conversations(Protocol):
+    """What began with each stored message (`app.store.conversations`)."""
+
+    async def of_event(
+        self, event_id: int, via: Via, *, limit: int, after: int | None
+    ) -> FoundConversation: ...
+    async def list(
+        self,
+        asked: EventFilter,
+        wanted: ConversationFilter,
+        via: Via,
+        *,
+        before: int | None,
+        limit: int,
+    ) -> ConversationPage: ...
+
+
 class Deliveries(Protocol):
     """What became of each stored publish (`app.store.deliveries`)."""
 
@@ -191,6 +209,8 @@ class Store(Protocol):
     def events(self) -> Events: ...
     @property
     def causality(self) -> Causality: ...
+    @property
+    def conversations(self) -> Conversations: ...
     @property
     def deliveries(self) -> Deliveries: ...
     @property

@@ -13,6 +13,7 @@ import typer
 
 from app.cli import (
     chains,
+    conversations,
     events,
     hidden,
     jobs,
@@ -51,6 +52,7 @@ for module in (
     events,
     hidden,
     walks,
+    conversations,
     chains,
     jobs,
     retention,

@@ -17,6 +17,7 @@ from sqlalchemy import (
     Table,
     TableValuedAlias,
     Text,
+    bindparam,
     case,
     cast,
     event,
@@ -24,6 +25,7 @@ from sqlalchemy import (
     func,
     literal,
     select,
+    text,
 )
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.dialects.sqlite import Insert
@@ -34,6 +36,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 from app.errors import SettingsError
 from app.store import regex
 from app.stored.lanes import Lane
+from model.words import LinkKind
 
 NAME = "sqlite"
 
@@ -94,12 +97,27 @@ _OUTAGES = {
 }
 
 
+# From some events along messages and links, each event once. SQLite has no lateral joins.
+_LED_TO = text(
+    "WITH RECURSIVE reached(id) AS ("
+    "SELECT id FROM events WHERE id IN :ids"
+    " UNION SELECT events.id FROM reached CROSS JOIN events"
+    " WHERE events.cause_id = reached.id AND NOT events.quiet"
+    " UNION SELECT edges.effect_id FROM reached CROSS JOIN edges"
+    " WHERE edges.trace_id = :trace AND edges.cause_id = reached.id AND edges.kind <> :groups"
+    " AND NOT EXISTS (SELECT 1 FROM events WHERE id = edges.effect_id AND quiet)"
+    ") SELECT id FROM reached LIMIT :most"
+).bindparams(bindparam("ids", expanding=True), groups=int(LinkKind.conversation))
+
+
 class Sqlite:
     """What differs on SQLite."""
 
     name = NAME
     readers = READERS
     is_alone = True  # whether no other service can use the database
+
+    led_to = _LED_TO
 
     def __init__(self, url: URL, service: str | None = None) -> None:
         """Refuses a database in memory: readers and the writer have separate connections."""

@@ -13,6 +13,7 @@ from app.store.batches import Batches, Bounds
 from app.store.causality import Causality
 from app.store.checkpoints import Checkpoints
 from app.store.connections import Connections
+from app.store.conversations import Conversations
 from app.store.deliveries import Deliveries
 from app.store.doubts import Doubts
 from app.store.engine import Database
@@ -59,6 +60,7 @@ class Store:
         self.quarantine = Quarantine(database)
         self.events = Events(database)
         self.causality = Causality(database)
+        self.conversations = Conversations(database)
         self.deliveries = Deliveries(database)
         self.participants = Participants(database)
         self.aliases = Aliases(database)
