@@ -71,8 +71,7 @@ class Linker:
         """Go on after a restart."""
         self.counts = counts
         self._since = young
-        self._memory.restore(named)
-        self._memory.has_forgotten |= has_forgotten
+        self._memory.restore(named, has_forgotten=has_forgotten)
 
     def names_of(self, record: Record, message: Reference | None) -> Names:
         """What a record's message says; ``message`` is the publish behind a delivery, if known.
@@ -133,7 +132,7 @@ class Linker:
 
         ``cause`` is the publish behind a delivery, or its id.
         """
-        is_delivery = isinstance(record, Deliver)
+        is_delivery = type(record) is Deliver
         message = cause if is_delivery else reference
         self._memory.note(
             NamedEvent(names.ids, is_delivery, who.number, who.height, reference, message)
