@@ -89,8 +89,9 @@ class Linker:
         """
         place = publisher.identity.place
         found: dict[tuple[int, str], Edge] = {}
+        rules = self._rules.rules
         for number, key in names.causes:
-            rule = self._rules[number]
+            rule = rules[number]
             event, _ = self._memory.find(key, publisher.number, place, self._place_of)
             is_ambiguous = rule.alone and self._memory.is_ambiguous(key)
             if event is None or is_ambiguous:
@@ -147,7 +148,10 @@ class Linker:
         return None if participant is None else participant.identity.place
 
     def _count(self, rule: str) -> LinkCount:
-        return self.counts.setdefault(rule, LinkCount())
+        count = self.counts.get(rule)
+        if count is None:
+            count = self.counts[rule] = LinkCount()
+        return count
 
     def _is_young(self, rule: str) -> bool:
         """Whether what a rule's messages name may have come before it held.
