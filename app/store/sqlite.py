@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import itertools
+import operator
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -55,6 +56,18 @@ POOL_SECONDS = 60
 # with 32 rows in each, capture is a tenth slower. So a whole batch goes in a few statements, each
 # with as many rows as fit.
 ROWS_A_STATEMENT = (250, 25, 1)
+
+# Of every value that is no number and no text Python's driver asks whether it is to be stored as
+# something else: of its type, and if nothing is registered for that, of its class and itself, which
+# formats and drops two exceptions. An event's row has nine such values, and a third of the time to
+# store it went there (17 µs to 11 with these). They stay what they are.
+_UNCHANGED: dict[type, Callable[[Any], Any]] = {
+    bytes: bytes.__bytes__,
+    bool: operator.index,
+    type(None): dict[None, None]().get,
+}
+for _type, _same in _UNCHANGED.items():
+    sqlite3.register_adapter(_type, _same)
 
 # SQLite calls Python's handler after this many instructions: about every millisecond.
 INSTRUCTIONS_BETWEEN_LOOKS = 20_000
