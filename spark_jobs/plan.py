@@ -20,9 +20,10 @@ import numpy as np
 
 from itc import Relation, packed_height_at
 from model.jobs import Problem
+from model.ranges import first_reached
 from spark_jobs.errors import JobError
 from spark_jobs.history import Event, History
-from spark_jobs.ranges import Range, Ranges, compare, first_reached, merge
+from spark_jobs.ranges import Range, Ranges, compare, merge
 
 Form: TypeAlias = Literal["ranges", "scan", "walk"]
 
@@ -160,7 +161,11 @@ def look_up(history: History, plan: Plan) -> list[Range]:
         for participant, mark in history.last_at_or_below(trace, bounds).items()
         if mark.id >= plan.start.id and start.reached_by(mark.clock)
     }
-    firsts = first_reached(tops, start, lambda wanted: history.first_at_or_above(trace, wanted))
+    firsts = first_reached(
+        tops,
+        lambda mark: start.reached_by(mark.clock),
+        lambda wanted: history.first_at_or_above(trace, wanted),
+    )
     return [
         Range(p, firsts[p].height, top.height, firsts[p].id, top.id, firsts[p].seq, top.seq)
         for p, top in sorted(tops.items())

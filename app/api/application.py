@@ -20,6 +20,7 @@ from app.api.layers.security import LoopbackHosts, SameOriginWrites, SecurityHea
 from app.api.parameters import single_parameters
 from app.api.routes import (
     archive,
+    chain,
     chains,
     events,
     health,
@@ -41,6 +42,7 @@ ROUTERS = (
     traces.router,
     links.router,
     events.router,
+    chain.router,
     live.router,
     chains.router,
     jobs.router,
