@@ -117,7 +117,7 @@ def find_stored(
         form=chain.form,
         reason=chain.reason,
         gaps=history.gaps(start.trace, start.id, end.id),
-        soundness=_soundness(history, start.trace, start.id, end.id),
+        soundness=soundness_of(history, start.trace, start.id, end.id),
         caused=chain.caused,
         ranges=chain.ranges,
         slices=cut(history, start.trace, chain.ranges, tasks) if chain.ranges else [],
@@ -192,7 +192,8 @@ def numbers_of(ranges: Iterable[Range]) -> list[int]:
     return sorted({each.participant for each in ranges})
 
 
-def _soundness(history: History, trace: int, first_id: int, last_id: int) -> Soundness:
+def soundness_of(history: History, trace: int, first_id: int, last_id: int) -> Soundness:
+    """What there is to say of the span of an answer beside its gaps."""
     missing = history.missing(trace, first_id, last_id)
     doubts = doubts_of(
         history.assumed(trace, first_id, last_id),

@@ -32,6 +32,7 @@ from app.api.routes import (
     restamp,
     spans,
     topology,
+    touched,
     traces,
     whoami,
 )
@@ -43,6 +44,7 @@ ROUTERS = (
     links.router,
     events.router,
     chain.router,
+    touched.router,
     live.router,
     chains.router,
     jobs.router,

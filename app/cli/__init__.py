@@ -23,6 +23,7 @@ from app.cli import (
     retention,
     topology,
     traces,
+    verify,
     walks,
 )
 from app.cli.exits import CommandError, Exit
@@ -52,6 +53,7 @@ for module in (
     hidden,
     walks,
     chains,
+    verify,
     jobs,
     retention,
     topology,

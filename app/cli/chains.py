@@ -94,7 +94,7 @@ def chain(
     else:
         _say_summary(summary, say)
     if output is not None and summary["file"]:
-        _download(client, path, output)
+        download(client, path, output)
     end_by_relation(summary, require_complete, require_sound)
     if not summary["file"]:
         raise typer.Exit(Exit.concurrent)
@@ -180,7 +180,7 @@ def get(
 ) -> None:
     """Download an export."""
     client = Client.from_environment(url, user)
-    _download(client, export_path(from_, to, file), output or Path(file))
+    download(client, export_path(from_, to, file), output or Path(file))
 
 
 @export.command()
@@ -196,7 +196,8 @@ def delete(
     say(f"{file}: removed")
 
 
-def _download(client: Client, path: str, target: Path) -> None:
+def download(client: Client, path: str, target: Path) -> None:
+    """Save what is there to a file, or write it to stdout."""
     with client.stream(path) as response:
         if target == STDOUT:
             return _write(response, sys.stdout.buffer)
