@@ -85,6 +85,7 @@ class _Check:
         self._caused = {each.id: each for each in self._starts}
         self._beside: set[int] = set()
         self._last = {each.participant: each for each in self._starts}
+        self._owners = {each.interval: each.participant for each in self._starts}
         self._last_id = min(each.id for each in self._starts)
 
     def of_manifest(self) -> Iterator[str]:
@@ -133,6 +134,9 @@ class _Check:
             yield f"event {place.id} is newer than the manifest says that any is"
         if place.stamp.height_at(place.interval) != place.height:
             yield f"event {place.id} has another height in its clock than it says"
+        # As long as any of a participant's events is stored, its interval is nobody else's.
+        if self._owners.setdefault(place.interval, place.participant) != place.participant:
+            yield f"event {place.id} has the interval of another participant"
         before = self._last.get(place.participant)
         self._last[place.participant] = place
         if before is not None:

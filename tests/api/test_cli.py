@@ -451,6 +451,23 @@ async def test_a_chain_without_a_file_is_shown_at_once_to_every_reader(
     assert world.spark.runs == 0
 
 
+async def test_what_events_touched_is_said_listed_and_written(run: Command, tmp_path: Path) -> None:
+    said = await run("touched", ORDERED)
+    listed = await run("touched", ORDERED, INVOICED, "--verdict", "cannot_have")
+    written = await run("touched", ORDERED, "-o", "all.jsonl")
+    several = await run("touched", ORDERED, INVOICED, "-o", "all.jsonl")
+
+    assert (said.code, said.out) == (
+        0,
+        "of 6 events since, 2 were caused by it, 3 more may have been, 1 cannot have been\n",
+    )
+    assert [line.split()[0] for line in listed.out.splitlines()[2:]] == [str(ALONE)]
+    assert written.code == 0
+    assert (tmp_path / "all.jsonl").read_text() == '{"id": 1}\n'
+    assert (tmp_path / "all.jsonl.manifest.json").is_file()
+    assert several.code == Exit.usage
+
+
 async def test_a_chain_need_not_be_waited_for(run: Command, world: World) -> None:
     world.spark.go.clear()
     asked = await run("chain", ORDERED, INVOICED, "--no-wait")
