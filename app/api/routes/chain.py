@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Response
-from pydantic import BeforeValidator, Field
+from pydantic import Field, field_validator
 
 from app.api.answers import Heavy, events_answer
 from app.api.causality import CLOCK_ALONE, certainty, comparison, of_one_trace, step_view
@@ -85,29 +85,19 @@ async def get_chain(
     return events_answer(view, heavy, parts.store.events, parts.budget)
 
 
-def _listed(value: Any) -> Any:
-    """``events=1,2`` as well as ``events=1&events=2``."""
-    given = value if isinstance(value, list) else [value]
-    return [part for each in given for part in str(each).split(",")][: MOST_EVENTS + 1]
-
-
-Ids = Annotated[
-    list[Annotated[int, Field(ge=1, le=2**63 - 1)]],
-    BeforeValidator(_listed),
-    Field(min_length=1, max_length=MOST_EVENTS),
-]
+EventNumber = Annotated[int, Field(ge=1, le=2**63 - 1)]
 
 
 class TouchedQuery(Form):
     """Whose future, and which part of it as a list."""
 
-    events: Annotated[
-        Ids,
-        Query(
-            description="The ids of 1 to 100 events of one virtual host, comma separated.",
-            openapi_examples=example(1),
-        ),
-    ]
+    # By assignment: in an annotation the example would be lost.
+    events: list[EventNumber] = Query(
+        min_length=1,
+        max_length=MOST_EVENTS,
+        description="The ids of 1 to 100 events of one virtual host, comma separated.",
+        openapi_examples=example(1),
+    )
     verdict: VerdictWord | None = Field(
         None, description="List these events: those that were caused, may have been, or not."
     )
@@ -115,6 +105,13 @@ class TouchedQuery(Form):
     after: Number | None = Field(
         None, description="Only events after this one: the `next` of the answer before."
     )
+
+    @field_validator("events", mode="before")
+    @classmethod
+    def _listed(cls, value: Any) -> Any:
+        """``events=1,2`` as well as ``events=1&events=2``."""
+        given = value if isinstance(value, list) else [value]
+        return [part for each in given for part in str(each).split(",")][: MOST_EVENTS + 1]
 
 
 @router.get("/itc_db/touched", response_model=Touched, responses=READING_ONE)
