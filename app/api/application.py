@@ -20,6 +20,7 @@ from app.api.layers.security import LoopbackHosts, SameOriginWrites, SecurityHea
 from app.api.parameters import single_parameters
 from app.api.routes import (
     archive,
+    chain,
     chains,
     conversations,
     events,
@@ -32,6 +33,7 @@ from app.api.routes import (
     restamp,
     spans,
     topology,
+    touched,
     traces,
     whoami,
 )
@@ -42,6 +44,8 @@ ROUTERS = (
     traces.router,
     links.router,
     events.router,
+    chain.router,
+    touched.router,
     live.router,
     conversations.router,
     chains.router,

@@ -24,6 +24,7 @@ from app.cli import (
     retention,
     topology,
     traces,
+    verify,
     walks,
 )
 from app.cli.exits import CommandError, Exit
@@ -54,6 +55,7 @@ for module in (
     walks,
     conversations,
     chains,
+    verify,
     jobs,
     retention,
     topology,

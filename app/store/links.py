@@ -119,7 +119,7 @@ class Evident:
         """What they lead to, or what leads to them."""
         found: dict[int, list[int]] = {event_id: [] for event_id in ids}
         if self._towards == -1:
-            for step in await _steps_to(self._connection, ids, self._first):
+            for step in await steps_to(self._connection, ids, self._first):
                 found[step.effect].append(step.cause)
             return found
         for cause, event in await received_from(self._connection, ids, self._most):
@@ -130,7 +130,7 @@ class Evident:
         return found
 
 
-async def _steps_to(connection: AsyncConnection, ids: Sequence[int], first: int) -> list[Step]:
+async def steps_to(connection: AsyncConnection, ids: Sequence[int], first: int) -> list[Step]:
     """What leads to these events."""
     rows = await connection.execute(_CAUSES, {"ids": ids, "first": first})
     return [
@@ -235,7 +235,7 @@ async def path(connection: AsyncConnection, a: int, b: int) -> Path:
     for _ in range(MOST_STEPS):
         found: list[Step] = []
         for ids in chunks(level):
-            found += await _steps_to(connection, ids, a)
+            found += await steps_to(connection, ids, a)
         found.sort(key=lambda step: (step.cause, step.effect, step.how, step.rule or ""))
         level = []
         for step in found:

@@ -11,6 +11,7 @@ from app.store import keys, tables
 from app.store.aliases import Aliases
 from app.store.batches import Batches, Bounds
 from app.store.causality import Causality
+from app.store.chains import Chains
 from app.store.checkpoints import Checkpoints
 from app.store.connections import Connections
 from app.store.conversations import Conversations
@@ -30,6 +31,7 @@ from app.store.restamps import Restamps
 from app.store.retention import Retention
 from app.store.services import Services
 from app.store.spans import Spans
+from app.store.touched import Touched
 from app.store.traces import Traces
 from app.stored.lanes import Lane
 from model.times import now
@@ -61,6 +63,8 @@ class Store:
         self.events = Events(database)
         self.causality = Causality(database)
         self.conversations = Conversations(database)
+        self.chains = Chains(database)
+        self.touched = Touched(database)
         self.deliveries = Deliveries(database)
         self.participants = Participants(database)
         self.aliases = Aliases(database)
