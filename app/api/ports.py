@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from app.stored.causality import Chain, EventLinks, Link, Path, Walk
+from app.stored.conversations import ConversationFilter, ConversationPage, FoundConversation
 from app.stored.deliveries import Fate
 from app.stored.filters import EventFilter
 from app.stored.hidden import HiddenLink, HiddenWays
@@ -130,6 +131,23 @@ class TouchedEvents(Protocol):
     ) -> Touched: ...
 
 
+class Conversations(Protocol):
+    """What began with each stored message (`app.store.conversations`)."""
+
+    async def of_event(
+        self, event_id: int, via: Via, *, limit: int, after: int | None
+    ) -> FoundConversation: ...
+    async def list(
+        self,
+        asked: EventFilter,
+        wanted: ConversationFilter,
+        via: Via,
+        *,
+        before: int | None,
+        limit: int,
+    ) -> ConversationPage: ...
+
+
 class Deliveries(Protocol):
     """What became of each stored publish (`app.store.deliveries`)."""
 
@@ -219,6 +237,8 @@ class Store(Protocol):
     def chains(self) -> Chains: ...
     @property
     def touched(self) -> TouchedEvents: ...
+    @property
+    def conversations(self) -> Conversations: ...
     @property
     def deliveries(self) -> Deliveries: ...
     @property

@@ -13,6 +13,7 @@ import typer
 
 from app.cli import (
     chains,
+    conversations,
     events,
     hidden,
     jobs,
@@ -52,6 +53,7 @@ for module in (
     events,
     hidden,
     walks,
+    conversations,
     chains,
     verify,
     jobs,

@@ -154,7 +154,7 @@ class Causality(Subject):
                 return Walk([], False)
             # What a step leads to may be cut off only where the answer is what is nearest.
             most = EVERY_ONE if is_far else limit + 1
-            neighbours = await neighbours_of(connection, start.trace_id, most, via, towards)
+            neighbours = await neighbours_along(connection, start.trace_id, most, via, towards)
             meant = None
             if not asked.names_traces_alone:
                 meant = partial(ids_that_fit, connection, self.database.dialect, asked)
@@ -168,10 +168,13 @@ class Causality(Subject):
         return await self.database.read(work)
 
 
-async def neighbours_of(
+async def neighbours_along(
     connection: AsyncConnection, trace_id: int, most: int, via: Via, towards: Direction
 ) -> Neighbours:
-    """What leads from one event to the next, along ``via``; at most ``most`` of one step."""
+    """From some events to their neighbours, along what ``via`` says.
+
+    ``most`` is the most that are wanted of one step.
+    """
     oldest = select(func.min(tables.events.c.id)).where(tables.events.c.trace_id == trace_id)
     # Retention removes a prefix of ids: smaller ones are no longer stored.
     first = (await connection.execute(oldest)).scalar_one()

@@ -10,7 +10,7 @@ from sqlalchemy import select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store import ranges, tables, ways
-from app.store.causality import EVERY_ONE, nearest, neighbours_of
+from app.store.causality import EVERY_ONE, nearest, neighbours_along
 from app.store.chunks import chunks
 from app.store.events import by_id, found_by_ids
 from app.store.links import Neighbours, steps_to
@@ -95,7 +95,7 @@ async def _by_clocks(
 ) -> Chain:
     if compare(start.stamp, end.stamp) is not Relation.before:
         return Chain()
-    onwards = await neighbours_of(connection, start.trace_id, EVERY_ONE, Via.any, 1)
+    onwards = await neighbours_along(connection, start.trace_id, EVERY_ONE, Via.any, 1)
     inside = await _within(connection, onwards, start, end)
     begins = after is None or after < start.id
     ids, truncated = await nearest(start.id, limit - begins, inside, 1, after)

@@ -149,8 +149,13 @@ class Conversations:
     """
 
     def __init__(
-        self, connection: AsyncConnection, trace_id: int, evident: Evident, towards: Direction
+        self,
+        connection: AsyncConnection,
+        trace_id: int,
+        evident: Evident | None,
+        towards: Direction,
     ) -> None:
+        """``evident`` is None for whoever follows that by itself."""
         self._connection = connection
         self._trace_id = trace_id
         self._evident = evident
@@ -166,7 +171,9 @@ class Conversations:
     async def neighbours(self, ids: list[int]) -> dict[int, list[int]]:
         """What they lead to, or what leads to them."""
         self._asked.update(ids)
-        found = await self._evident.neighbours(ids)
+        found: dict[int, list[int]] = {event_id: [] for event_id in ids}
+        if self._evident is not None:
+            found = await self._evident.neighbours(ids)
         for event_id, participant, key in await self._sharing(ids):
             begun = self._begun.get((participant, key))
             if begun is None or self._towards * event_id < self._towards * begun:

@@ -14,6 +14,7 @@ from app.store.causality import Causality
 from app.store.chains import Chains
 from app.store.checkpoints import Checkpoints
 from app.store.connections import Connections
+from app.store.conversations import Conversations
 from app.store.deliveries import Deliveries
 from app.store.doubts import Doubts
 from app.store.engine import Database
@@ -63,6 +64,7 @@ class Store:
         self.causality = Causality(database)
         self.chains = Chains(database)
         self.touched = Touched(database)
+        self.conversations = Conversations(database)
         self.deliveries = Deliveries(database)
         self.participants = Participants(database)
         self.aliases = Aliases(database)

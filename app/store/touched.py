@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import BadRequestError
 from app.store import ranges, tables
-from app.store.causality import nearest, neighbours_of
+from app.store.causality import nearest, neighbours_along
 from app.store.chunks import chunks
 from app.store.events import MAX_ID, by_id, found_by_ids
 from app.store.subject import Subject
@@ -133,7 +133,7 @@ async def _caused(connection: AsyncConnection, starts: Sequence[Event]) -> tuple
     """What messages and links lead to, by id, and whether there is more of it."""
     ids = [each.id for each in starts]
     most = MOST_CAUSED + len(ids)
-    onwards = await neighbours_of(connection, starts[0].trace_id, most + 1, Via.links, 1)
+    onwards = await neighbours_along(connection, starts[0].trace_id, most + 1, Via.links, 1)
 
     async def from_all(asked: list[int]) -> dict[int, list[int]]:
         found = await onwards([each for each in asked if each != _BEFORE_ALL])
