@@ -91,6 +91,10 @@ export const api = {
   /** `side`: causes or effects; `filters`: via, limit, columns, payload. */
   relatives: (id, side, filters, signal) => getJson(path("events", id, side) + query(filters), signal),
   deliveries: (id, signal) => getJson(path("events", id, "deliveries"), signal),
+  /** The events between two, page by page; `filters`: via, limit, after, columns, payload. */
+  chain: (a, b, filters, signal) => getJson(path("chain", a, b) + query(filters), signal),
+  /** The conversation of an event, page by page; `filters`: via, limit, after. */
+  conversation: (id, filters, signal) => getJson(path("conversations", id) + query(filters), signal),
   compare: (a, b, signal) => getJson(path("compare", a, b), signal),
   fields: (signal) => getJson(path("fields"), signal),
   formats: (signal) => getJson(path("formats"), signal),

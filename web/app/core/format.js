@@ -56,6 +56,14 @@ export function seconds(n) {
     : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
 }
 
+const RESOLUTION = 0.01; // s: how far apart the service reads its socket, as a rule
+
+/** A time between two trace messages, which is known no better than when they were read. */
+export function passed(n) {
+  if (n == null) return "–";
+  return n < RESOLUTION ? "under 10 ms" : seconds(n);
+}
+
 const pad = (n, width = 2) => String(n).padStart(width, "0");
 
 function fields(iso) {
