@@ -560,7 +560,8 @@ def test_who_comes_into_view_has_a_lane_at_once(demo: Server, open_page: OpenPag
           if (top % 3 === 0) scene.foldLanes();
           folded += scene.foldedAway;
           paint(context, scene, colours);
-          for (const i of scene.inView(500)) wrong += scene.laneOf[scene.model.participant[i]] === NONE;
+          const lanes = scene.inView(500).map((i) => scene.laneOf[scene.model.participant[i]]);
+          wrong += lanes.filter((lane) => lane === NONE).length;
         }
         return [wrong, folded > 0];
         """,
