@@ -170,9 +170,12 @@ class Handler(BaseHTTPRequestHandler):
             case ("GET", "live"):
                 self.live(query)
             case ("GET", "topology"):
-                if query["vhost"] not in world.topologies:
+                counted = world.topologies.get(query["vhost"])
+                if counted is None or any(
+                    counted[name] != query.get(name, counted[name]) for name in ("since", "until")
+                ):
                     raise not_found()
-                self.json(world.topologies[query["vhost"]])
+                self.json(counted)
             case ("PUT", "topology"):
                 self.json(world.start_count(query["vhost"]), 202)
             case ("GET", "events", number):

@@ -100,10 +100,11 @@ export const api = {
   formats: (signal) => getJson(path("formats"), signal),
   exports: (signal) => getJson(path("exports"), signal),
   deleteExport: (location) => request(relative(location), { method: "DELETE" }),
-  topology: (vhost, signal) => getJson(path("topology") + query({ vhost }), signal),
-  /** Starts a job that counts the last hour of a virtual host; returns its number. */
-  countTopology: async (vhost) => {
-    const url = path("topology") + query({ vhost });
+  /** `period`: since and until; without them what was counted last. */
+  topology: (vhost, period, signal) => getJson(path("topology") + query({ vhost, ...period }), signal),
+  /** Starts a job that counts a period of a virtual host, or the last hour; returns its number. */
+  countTopology: async (vhost, period) => {
+    const url = path("topology") + query({ vhost, ...period });
     const headers = { prefer: "respond-async" };
     return (await (await request(url, { method: "PUT", headers })).json()).id;
   },

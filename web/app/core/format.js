@@ -99,6 +99,12 @@ export function dateTime(iso) {
   return at ? `${at.day} ${at.time}` : "–";
 }
 
+/** A time of the API as the value of an input: 2026-01-02T12:03:04, in the chosen clock. */
+export const inClock = (iso) => dateTime(iso).replace(" ", "T");
+
+/** What `inClock` gave, or a person typed there, as the API writes times. */
+export const ofClock = (text) => new Date(clock.peek() === "utc" ? `${text}Z` : text).toISOString();
+
 /** A time of the API in microseconds since the epoch; Date would keep milliseconds only. */
 export function toMicros(iso) {
   const digits = /\.(\d+)/.exec(iso)?.[1] ?? "";
