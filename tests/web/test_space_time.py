@@ -740,3 +740,28 @@ def test_what_is_in_view_is_saved_as_a_picture(
     if kind == "SVG":
         texts = [element.text for element in ElementTree.fromstring(body).iter() if element.text]
         assert any("shop@" in text for text in texts)
+
+
+def test_what_is_left_behind_is_as_if_it_had_never_been_loaded(
+    demo: Server, open_page: OpenPage
+) -> None:
+    page = open_page(demo)
+    different = run(
+        page,
+        """
+        const long = new Model(), short = new Model();
+        for (const after of [0, 500, 1000]) long.append(await page(`after=${after}&links=true`));
+        for (const after of [700, 1200]) short.append(await page(`after=${after}&links=true`));
+        long.keepNewest(short.length);
+        const columns = ["id", "cause", "before", "participant", "lamport", "at", "received"];
+        const links = ["effect", "cause", "causeId"];
+        return [
+          ...columns.filter((c) => String(long[c].slice(0, long.length)) !==
+            String(short[c].slice(0, short.length))),
+          ...links.filter((c) => String(long.links[c]) !== String(short.links[c])),
+          ...[...short.lastOf].filter(([who, index]) => long.lastOf.get(who) !== index),
+          long.lastOf.size - short.lastOf.size, short.links.length > 0,
+        ];
+        """,
+    )
+    assert different == [0, True]

@@ -89,6 +89,26 @@ export class Model {
     return added;
   }
 
+  /** Lets go of all but the newest `most` events. */
+  keepNewest(most) {
+    const gone = this.length - most;
+    if (gone <= 0) return;
+    for (const id of this.id.subarray(0, gone)) this.types.delete(id);
+    for (const name of Object.keys(COLUMNS)) this[name].copyWithin(0, gone, this.length);
+    this.length = most;
+    this.prepended -= gone;
+    const moved = (index) => (index < gone ? NONE : index - gone);
+    for (let i = 0; i < most; i += 1) {
+      this.cause[i] = moved(this.cause[i]);
+      this.before[i] = moved(this.before[i]);
+    }
+    for (const [participant, index] of this.lastOf) {
+      if (index < gone) this.lastOf.delete(participant);
+      else this.lastOf.set(participant, index - gone);
+    }
+    this.links.letGo(gone);
+  }
+
   /** Renews what messages and participants join, after `added` events were put in front. */
   join(added) {
     this.lastOf.clear();
@@ -242,6 +262,15 @@ class Links {
       this.rule.push(rule[k]);
       this.cause.push(cause[k] === NONE ? this.model.indexOf(causeId[k]) : cause[k] + added);
     }
+  }
+
+  /** After the first `gone` events went. */
+  letGo(gone) {
+    const from = this.firstOf(gone);
+    this.effect = this.effect.slice(from).map((index) => index - gone);
+    this.cause = this.cause.slice(from).map((index) => (index < gone ? NONE : index - gone));
+    this.causeId = this.causeId.slice(from);
+    this.rule = this.rule.slice(from);
   }
 
   /** The rule by which one event names another, by their indexes. */

@@ -21,6 +21,9 @@ const EDGE_SCREENS = 1; // how near to the end of what is loaded more is fetched
 const REST_MS = 400;
 const ASK_TYPE_MS = 120;
 const NEARBY_EVENTS = 20_000;
+// While the newest are followed no more than these are kept, or each new event would cost more than the last.
+const FOLLOWED = 20_000;
+const SPARE = 2_000;
 
 const light = param("light");
 const folded = param("folded");
@@ -188,11 +191,15 @@ export class Stage {
     this.scene.foldLanes();
   }
 
-  /** Adds new events from the live tail; a view at the end stays at the end. */
+  /** Adds new events from the live tail; a view at the end stays there, and leaves old events behind. */
   append(events) {
     const { scene } = this;
     const atEnd = scene.view.bottom >= scene.rows.height - 1;
     if (!this.model.append(events)) return;
+    if (atEnd && this.model.length > FOLLOWED + SPARE) {
+      this.model.keepNewest(FOLLOWED);
+      this.loader.atOldest.value = false;
+    }
     this.renew();
     if (atEnd) scene.view.top = Infinity;
     scene.view.clamp();
