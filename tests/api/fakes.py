@@ -340,6 +340,8 @@ class FakeSpark:
                 {**flow, "seconds": {"p50": 1.0, "p95": 1.0, "p99": 1.0}},
                 {**flow, "publisher": None, "unmatched": 1, "seconds": None},
             ],
+            "deaths": [],
+            "programs": [],
         }
         path = Path(work["output"])
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -25,6 +25,7 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from app.api.headers import SECURITY_HEADERS
+from tests.web import chains
 from tests.web.history import Event
 from tests.web.world import FIELDS, FORMATS, Problem, World, bad_request, demo_world, not_found, now
 
@@ -169,9 +170,12 @@ class Handler(BaseHTTPRequestHandler):
             case ("GET", "live"):
                 self.live(query)
             case ("GET", "topology"):
-                if query["vhost"] not in world.topologies:
+                counted = world.topologies.get(query["vhost"])
+                if counted is None or any(
+                    counted[name] != query.get(name, counted[name]) for name in ("since", "until")
+                ):
                     raise not_found()
-                self.json(world.topologies[query["vhost"]])
+                self.json(counted)
             case ("PUT", "topology"):
                 self.json(world.start_count(query["vhost"]), 202)
             case ("GET", "events", number):
@@ -185,6 +189,8 @@ class Handler(BaseHTTPRequestHandler):
             case ("GET", "compare", a, b):
                 one, other = world.event(a), world.event(b)
                 self.json(world.compare_json(one, other) | world.answer_json(one, other))
+            case ("GET", "chain", a, b):
+                self.json(chains.between(world, world.event(a), world.event(b), query))
             case ("GET", "jobs"):
                 self.json(list(reversed(world.jobs.values())))
             case (_, "jobs", number, *rest):

@@ -10,7 +10,8 @@ import pytest
 
 from tests.web.fake_server import WEB
 
-IMPORT = re.compile(r"""(?:import|export)\s*[\w*{}\s,$]+\s*from\s*["']([^"']+)["']""")
+AT_ONCE = re.compile(r"""(?:import|export)\s*[\w*{}\s,$]+\s*from\s*["']([^"']+)["']""")
+LATER = re.compile(r"""\bimport\(["']([^"']+)["']\)""")
 TRANSFERRED = [
     path
     for path in sorted(WEB.rglob("*"))
@@ -43,17 +44,22 @@ def test_no_file_names_another_host() -> None:
         assert not found, path
 
 
+def imports(path: Path, *patterns: re.Pattern[str]) -> list[Path]:
+    """The scripts that a script imports, at once or when they are needed."""
+    text = path.read_text()
+    return [(path.parent / target).resolve() for each in patterns for target in each.findall(text)]
+
+
 def test_every_import_is_a_file_of_ours() -> None:
     for path in [*SCRIPTS, *(WEB / "vendor").glob("*.js")]:
-        for target in IMPORT.findall(path.read_text()):
-            assert (path.parent / target).is_file(), f"{path} imports {target}"
+        for target in imports(path, AT_ONCE, LATER):
+            assert target.is_file(), f"{path} imports {target}"
 
 
 def test_every_script_is_imported_by_another() -> None:
     imported = {WEB / "app" / "main.js"}
     for path in [*SCRIPTS, *(WEB / "vendor").glob("*.js")]:
-        for target in IMPORT.findall(path.read_text()):
-            imported.add((path.parent / target).resolve())
+        imported.update(imports(path, AT_ONCE, LATER))
     assert {path for path in SCRIPTS if path not in imported} == set()
 
 
@@ -69,12 +75,29 @@ def test_the_vendored_libraries_versions_are_those_of_the_update_script() -> Non
     assert all((WEB / "vendor" / name).is_file() for name in licences)
 
 
-def test_every_script_is_asked_for_at_once_and_not_import_by_import() -> None:
+def needed_at_once() -> set[Path]:
+    """The scripts without which the page does not begin."""
+    found: set[Path] = set()
+    todo = [WEB / "app" / "main.js"]
+    while todo:
+        path = todo.pop()
+        if path not in found:
+            found.add(path)
+            todo.extend(imports(path, AT_ONCE))
+    return found
+
+
+def test_every_script_of_the_first_page_is_asked_for_at_once_and_not_import_by_import() -> None:
     page = (WEB / "index.html").read_text()
     preloaded = re.findall(r'<link rel="modulepreload" href="([^"]+)">', page)
-    needed = [*SCRIPTS, *(WEB / "vendor").glob("*.js")]
-    names = sorted(path.relative_to(WEB).as_posix() for path in needed)
+    names = sorted(path.relative_to(WEB).as_posix() for path in needed_at_once())
     assert preloaded == [name for name in names if name != "app/main.js"]
+
+
+@pytest.mark.parametrize("drawing", ["spacetime/painter.js", "topology/map.js"])
+def test_a_drawing_is_loaded_when_it_is_looked_at(drawing: str) -> None:
+    assert WEB / "app" / drawing in SCRIPTS
+    assert WEB / "app" / drawing not in needed_at_once()
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: str(path.relative_to(WEB)))

@@ -91,15 +91,20 @@ export const api = {
   /** `side`: causes or effects; `filters`: via, limit, columns, payload. */
   relatives: (id, side, filters, signal) => getJson(path("events", id, side) + query(filters), signal),
   deliveries: (id, signal) => getJson(path("events", id, "deliveries"), signal),
+  /** The events between two, page by page; `filters`: via, limit, after, columns, payload. */
+  chain: (a, b, filters, signal) => getJson(path("chain", a, b) + query(filters), signal),
+  /** The conversation of an event, page by page; `filters`: via, limit, after. */
+  conversation: (id, filters, signal) => getJson(path("conversations", id) + query(filters), signal),
   compare: (a, b, signal) => getJson(path("compare", a, b), signal),
   fields: (signal) => getJson(path("fields"), signal),
   formats: (signal) => getJson(path("formats"), signal),
   exports: (signal) => getJson(path("exports"), signal),
   deleteExport: (location) => request(relative(location), { method: "DELETE" }),
-  topology: (vhost, signal) => getJson(path("topology") + query({ vhost }), signal),
-  /** Starts a job that counts the last hour of a virtual host; returns its number. */
-  countTopology: async (vhost) => {
-    const url = path("topology") + query({ vhost });
+  /** `period`: since and until; without them what was counted last. */
+  topology: (vhost, period, signal) => getJson(path("topology") + query({ vhost, ...period }), signal),
+  /** Starts a job that counts a period of a virtual host, or the last hour; returns its number. */
+  countTopology: async (vhost, period) => {
+    const url = path("topology") + query({ vhost, ...period });
     const headers = { prefer: "respond-async" };
     return (await (await request(url, { method: "PUT", headers })).json()).id;
   },

@@ -5,7 +5,7 @@ import { html } from "../core/html.js";
 import { hrefHere } from "../core/route.js";
 import { Cell, widthOf } from "./columns.js";
 
-const SPARE_ROWS = 12;
+const SPARE_ROWS = 8;
 const LOAD_AHEAD_ROWS = 60;
 
 /**
@@ -20,7 +20,7 @@ export function RowsTable({ feed, columns, openId, active, onActivate, onTop, ga
 
   useLayoutEffect(() => {
     const element = box.current;
-    const atTop = element.scrollTop < rowHeight / 2;
+    const atTop = view.top < rowHeight / 2; // to ask the element would lay out the whole page first
     if (moved && !(atTop && moved > 0 && atNewest)) element.scrollTop += moved * rowHeight;
     const anchor = feed.anchor ? rows.findIndex((event) => event.id <= feed.anchor) : -1;
     if (anchor < 0) return;
@@ -52,6 +52,7 @@ export function RowsTable({ feed, columns, openId, active, onActivate, onTop, ga
 
   useLayoutEffect(() => keepInSight(box.current, active, rowHeight), [active]);
 
+  const slotOf = useSlots(moved, version, last - first);
   const widths = columns.map((column) => widthOf(column, rows.at(-1)));
   const width = widths.reduce((sum, one) => sum + one, 0);
   return html`<div class="rows" ref=${box}>
@@ -65,7 +66,7 @@ export function RowsTable({ feed, columns, openId, active, onActivate, onTop, ga
         <${Spacer} height=${first * rowHeight} />
         ${rows.slice(first, last).map((event, i) => {
           const index = first + i;
-          return html`<${Row} key=${event.id} event=${event} index=${index} columns=${columns}
+          return html`<${Row} key=${slotOf(index)} event=${event} index=${index} columns=${columns}
             open=${String(event.id) === openId} active=${index === active}
             pin=${pins[event.id]} gap=${gapAfter.has(event.id)} onActivate=${onActivate} />`;
         })}
@@ -98,7 +99,7 @@ function Row({ event, index, columns, open, active, pin, gap, onActivate }) {
     onClick=${(e) => !e.target.closest("a") && onActivate(index, true)}>
     ${columns.map((column) =>
       column.name === "id"
-        ? html`<td key="id" class="tabular">
+        ? html`<td class="tabular">
             <a ref=${link} data-focus=${`event ${event.id}`} href=${hrefHere({ event: String(event.id) })}
               tabindex=${active || (index === 0 && !active) ? 0 : -1}
               onClick=${(e) => (e.preventDefault(), onActivate(index, true))}
@@ -106,17 +107,41 @@ function Row({ event, index, columns, open, active, pin, gap, onActivate }) {
             ${pin && html` <span class="pin ${pin.toLowerCase()}">${pin}</span>`}
             ${gap && html`<span class="gap-mark" title="Trace messages may have been lost right after this event">gap</span>`}
           </td>`
-        : html`<${Cell} key=${column.name} column=${column} event=${event} />`,
+        : Cell({ column, event }), // called: a component for each cell would cost as much as the cell
     )}
   </tr>`;
 }
 
+/**
+ * The slot of each row in view: a row keeps its own, also when others come before it, and what goes out
+ * of view leaves its slot to what comes in. To change a row costs a fifth of making one.
+ */
+function useSlots(moved, version, count) {
+  const before = useRef({ version, moved: 0 });
+  if (before.current.version !== version) {
+    before.current = { version, moved: before.current.moved + moved };
+  }
+  const from = before.current.moved;
+  return (index) => (((index - from) % count) + count) % count;
+}
+
+/** The height of a row: measured when there is a first one, and when the size of text may have changed. */
 function useRowHeight(box) {
   const [height, setHeight] = useState(28);
+  const measured = useRef(false);
+  const measure = () => {
+    const found = box.current?.querySelector("tr.row")?.getBoundingClientRect().height;
+    measured.current ||= Boolean(found);
+    if (found && Math.abs(found - height) > 0.1) setHeight(found);
+  };
   useLayoutEffect(() => {
-    const measured = box.current?.querySelector("tr.row")?.getBoundingClientRect().height;
-    if (measured && Math.abs(measured - height) > 0.1) setHeight(measured);
+    if (!measured.current) measure();
   });
+  useEffect(() => {
+    const watcher = new ResizeObserver(measure);
+    watcher.observe(box.current);
+    return () => watcher.disconnect();
+  }, [height]);
   return height;
 }
 

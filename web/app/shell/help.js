@@ -48,6 +48,7 @@ const GROUPS = [
       [["PgDn", "PgUp"], "a page down, up"],
       [["Home", "End"], "oldest, newest loaded event"],
       [["L"], "list the events in view"],
+      [["G"], "legend of every sign"],
       [["Space"], "follow new events, or stop"],
     ],
   ],
