@@ -25,6 +25,7 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from app.api.headers import SECURITY_HEADERS
+from tests.web import fake_chain, fake_failures
 from tests.web.history import Event
 from tests.web.world import FIELDS, FORMATS, Problem, World, bad_request, demo_world, not_found, now
 
@@ -190,7 +191,17 @@ class Handler(BaseHTTPRequestHandler):
             case (_, "jobs", number, *rest):
                 self.job(int(number), rest)
             case (_, "undefined", first, last, file):
-                self.chain(first, last, file)
+                self.chain(first, last, file, query.get("via", "any"))
+            case ("GET", "chain", first, last):
+                self.json(fake_chain.chain_json(world, first, last, query))
+            case ("GET", "touched"):
+                self.json(fake_chain.touched_json(world, query))
+            case ("PUT", "touched", number, file):
+                self.json(fake_chain.start_touched(world, number, file), 202)
+            case ("GET", "touched", _, _) if self.path in world.touched_files:
+                self.send(200, world.touched_files[self.path])
+            case ("GET", "failures"):
+                self.json(fake_failures.failures_json(world, query))
             case (_, vhost, "undefined", "undefined", "undefined"):
                 self.trace(vhost)
             case _:
@@ -245,10 +256,10 @@ class Handler(BaseHTTPRequestHandler):
             with self.world.changed:
                 self.world.changed.wait(0.5)
 
-    def chain(self, first: str, last: str, file: str) -> None:
+    def chain(self, first: str, last: str, file: str, via: str) -> None:
         world = self.world
         if self.command == "PUT":
-            job = world.start_chain(first, last, file)
+            job = world.start_chain(first, last, file, via)
             return self.json(job, 202, {"location": f"/itc_db/jobs/{job['id']}"})
         key = (int(first), int(last), file)
         if key not in world.exports:
