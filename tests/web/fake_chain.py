@@ -120,12 +120,9 @@ def _run(world: World, job: dict[str, Any], event: Event, file: str) -> None:
     world.update(job, state="running", started_at=now(), stage="reading", percent=40.0)
     if world.closing.wait(world.job_seconds) or job["state"] == "cancelled":
         return
-    rows = [
-        {"id": number, "verdict": name}
-        for name, ids in verdicts(world, [event]).items()
-        for number in ids
-    ]
-    body = "".join(json.dumps(row) + "\n" for row in sorted(rows, key=lambda row: row["id"]))
+    by_verdict = verdicts(world, [event]).items()
+    rows = sorted((number, name) for name, ids in by_verdict for number in ids)
+    body = "".join(json.dumps({"id": number, "verdict": name}) + "\n" for number, name in rows)
     location = f"/itc_db/touched/{event.id}/{file}"
     world.touched_files[location] = body.encode()
     result = {"job": job["id"], "event": event.id, "file": file, "location": location}

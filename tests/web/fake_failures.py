@@ -6,6 +6,7 @@ to tell.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -92,16 +93,19 @@ def _failure(
 def _tests(query: Mapping[str, str]) -> Iterator[Callable[[dict[str, Any]], bool]]:
     for name in ("vhost", "kind", "queue", "reason", "type"):
         if name in query:
-            yield lambda each, name=name: each[name] == query[name]
+            yield functools.partial(_has, name, query[name])
     if "exception" in query:
-        said = query["exception"]
-        yield lambda each: said in {each["exception"], _type(each["exception"])}
+        yield lambda each: query["exception"] in {each["exception"], _type(each["exception"])}
     if "participant" in query:
         yield lambda each: str((each["by"] or {}).get("number")) == query["participant"]
     if "since" in query:
         yield lambda each: micros(each["at"]) >= micros(query["since"])
     if "until" in query:
         yield lambda each: micros(each["at"]) < micros(query["until"])
+
+
+def _has(name: str, value: str, failure: Mapping[str, Any]) -> bool:
+    return bool(failure[name] == value)
 
 
 def _type(exception: str | None) -> str | None:

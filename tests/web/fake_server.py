@@ -25,7 +25,7 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from app.api.headers import SECURITY_HEADERS
-from tests.web import fake_chain, fake_failures
+from tests.web import fake_chain, fake_failures, fake_reports
 from tests.web.history import Event
 from tests.web.world import FIELDS, FORMATS, Problem, World, bad_request, demo_world, not_found, now
 
@@ -202,6 +202,12 @@ class Handler(BaseHTTPRequestHandler):
                 self.send(200, world.touched_files[self.path])
             case ("GET", "failures"):
                 self.json(fake_failures.failures_json(world, query))
+            case ("GET", "reports"):
+                self.json(fake_reports.listed(world, query))
+            case ("GET", "reports", number):
+                self.json(fake_reports.report(world, number))
+            case ("PUT", "reports", kind):
+                self.json(fake_reports.start(world, kind, query), 202)
             case (_, vhost, "undefined", "undefined", "undefined"):
                 self.trace(vhost)
             case _:

@@ -126,6 +126,7 @@ class World:
         self.exports: dict[tuple[int, int, str], tuple[bytes, dict[str, Any]]] = {}
         self.quarantine: list[dict[str, Any]] = []
         self.topologies: dict[str, dict[str, Any]] = {}
+        self.reports: dict[str, dict[str, Any]] = {}  # by id
         self.touched_files: dict[str, bytes] = {}  # by location
         self.most_failures = 1000  # are counted
         self.next_topology: dict[str, Any] = {}  # what the next counting job will find

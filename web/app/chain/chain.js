@@ -3,6 +3,7 @@ import { useRef, useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
 import { api } from "../core/api.js";
 import { count, plural, seconds, time, toMicros } from "../core/format.js";
+import { saidType } from "../core/message-type.js";
 import { useResource } from "../core/resource.js";
 import { href, hrefHere, openEvent, patch, route } from "../core/route.js";
 import { Icon } from "../ui/icons.js";
@@ -16,7 +17,7 @@ const Drawing = lazy(() => import("./drawing.js"), "the drawing");
 const PAGE = 200;
 const MOST = 1000; // that the API gives at once, with the steps among them
 const FINEST = 0.01; // seconds that the times of two events tell apart
-const COLUMNS = "id,type,match,exchange,queue,routing_keys,participant,participant_name,recorded_at";
+const COLUMNS = "id,type,match,exchange,queue,routing_keys,properties,participant,participant_name,recorded_at";
 const WAYS = [
   ["links", "Links", "Messages, and links to what they name as their cause"],
   ["conversation", "Conversation", "By these, and by what a participant did later in a conversation"],
@@ -112,6 +113,7 @@ function waysTo({ events, steps }) {
 }
 
 function Step({ event, index, end, way = [], after, marked, open }) {
+  const type = saidType(event);
   const kinds = ["chain-step", end && "end-of-chain", marked && "on-the-way", open && "open"];
   return html`<li>
     <a class=${kinds.filter(Boolean).join(" ")} href=${hrefHere({ event: String(event.id) })} aria-current=${open ? "true" : undefined}>
@@ -119,7 +121,7 @@ function Step({ event, index, end, way = [], after, marked, open }) {
       <span class="number">#${event.id}</span>
       <${TypeMark} type=${event.type} />
       <span class="chain-what">
-        <span class="cut"><bdi>${about(event)}</bdi></span>
+        <span class="cut">${type && html`<b class="strong"><${Value}>${type}<//></b> `}<bdi class=${type ? "soft" : ""}>${about(event)}</bdi></span>
         <span class="cut small soft">${marked && html`<span class="unseen">on the shortest way; </span>`}${way.join("; ") || (index ? "" : "the chain begins here")}<span class="narrow-only"> · <${Value}>${event.participant_name}<//></span></span>
       </span>
       <span class="cut wide soft"><${Value}>${event.participant_name}<//></span>

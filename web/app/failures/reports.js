@@ -1,5 +1,5 @@
 // Where the order of messages mattered, found by jobs: races and inversions over a period.
-import { useState } from "../../vendor/hooks.js";
+import { useEffect, useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
 import { api, startReport } from "../core/api.js";
 import { count, dateTime } from "../core/format.js";
@@ -18,14 +18,18 @@ import { Report } from "./report.js";
 
 const KINDS = [
   ["races", "Races", "Publishes into one queue of which neither knew of the other"],
-  ["inversions", "Inversions", "A caused B, and B was handed over first"],
+  ["inversions", "Inversions", "Messages of which one came of the other and was handed over before it"],
 ];
 
 export function Reports() {
   const { report, job: number } = route.value.params;
   const loaded = useResource((signal) => api.reports({ vhost: vhost.value }, signal), [vhost.value]);
   const job = useJob(number);
-  const done = job?.state === "succeeded" && job.result;
+  const done = job?.state === "succeeded" ? job.result : null;
+  const shown = report ?? done?.id;
+  useEffect(() => {
+    if (done) loaded.reload();
+  }, [done?.id]);
   return html`<${Panel} title="Does order matter?" id="reports-panel" flush
       note="races and inversions over a period, found by jobs"
       tools=${mayWrite.value && html`<${NewReport} busy=${job && !hasEnded(job)} />`}>
@@ -34,16 +38,16 @@ export function Reports() {
       ? pending(loaded, "reports")
       : loaded.data.length === 0
         ? html`<${NoReports} />`
-        : html`<${List} reports=${loaded.data} open=${report} />`}
+        : html`<${List} reports=${loaded.data} open=${shown && String(shown)} />`}
   <//>
-  ${(report ?? (done && String(job.id))) && html`<${Report} id=${report ?? String(job.id)} key=${report ?? job.id} />`}`;
+  ${shown && html`<${Report} id=${shown} key=${shown} />`}`;
 }
 
 function NoReports() {
   return html`<${Empty} title="No report yet"
       actions=${!mayWrite.value && html`<span class="soft small">Only an administrator may start one.</span>`}>
-    A job on Spark looks through a period for messages that raced into one queue, and for effects that were
-    handed over before their causes.<//>`;
+    A report says which messages raced into one queue, so that they might as well have come in the other order, and
+    which were handed over before the one that they came of.<//>`;
 }
 
 const wordOf = (kind) => KINDS.find(([key]) => key === kind)?.[1] ?? kind;
@@ -51,14 +55,14 @@ const wordOf = (kind) => KINDS.find(([key]) => key === kind)?.[1] ?? kind;
 function List({ reports, open }) {
   return html`<${Table} label="Reports" heads="Report|Virtual host|Period|Key|#Found|Made|">
     ${reports.map((one) => html`<tr key=${one.id} class=${String(one.id) === open ? "open" : ""}>
-      <td><a href=${hrefHere({ report: String(one.id), job: null })} aria-current=${String(one.id) === open ? "true" : undefined}>${wordOf(one.kind)}</a></td>
+      <td>${wordOf(one.report)}</td>
       <td><${Value}>${one.vhost}<//></td>
       <td class="tabular">${dateTime(one.since)} to ${dateTime(one.until)}</td>
       <td class="name">${one.key ? html`<${Value}>${one.key}<//>` : html`<span class="faint">–</span>`}</td>
-      <td class="number">${count(one.found)}</td>
-      <td class="tabular">${dateTime(one.created_at)}</td>
+      <td class="number">${one.counted_all ? "" : "over "}${count(one.count)}</td>
+      <td class="tabular">${dateTime(one.made_at)}</td>
       <td class="end"><a class="button small" href=${hrefHere({ report: String(one.id), job: null })}
-        aria-label=${`Open report ${one.id}`}>Open</a></td>
+        aria-label=${`Open the ${one.report} of ${one.vhost}, ${dateTime(one.since)}`} aria-current=${String(one.id) === open ? "true" : undefined}>Open</a></td>
     </tr>`)}
   <//>`;
 }
@@ -76,7 +80,7 @@ function NewReport({ busy }) {
     const period = back ? { since: new Date(now - back * 1000).toISOString(), until: new Date(now).toISOString() } : { since, until };
     await attempt(async () => {
       const { job, summary } = await startReport(kind, { vhost: name, ...period, key: key.trim() });
-      patch({ job: String(job?.id ?? summary.job), report: null }, { replace: true });
+      patch(job ? { job: String(job.id), report: null } : { report: String(summary.id), job: null }, { replace: true });
     });
   };
   return html`<${Menu} label="New report" icon="plus" small>
@@ -89,7 +93,7 @@ function NewReport({ busy }) {
           ${(since || until) && html`<option value="0" selected=${back === 0}>that of the filters above</option>`}
         </select></label>
       <label class="field"><span>Only for the same key (optional)</span>
-        <input class="input" value=${key} placeholder="correlation_id, header.order …" spellcheck=${false}
+        <input class="input" value=${key} placeholder="correlation_id, header.NAME, body.NAME" spellcheck=${false}
           onInput=${(e) => setKey(e.currentTarget.value)} /></label>
       <button class="button main" disabled=${busy || name == null}>${busy ? "Running …" : "Start"}</button>
     </form>`}
