@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
+import json
 import threading
 from collections.abc import Mapping
 from typing import Any
@@ -17,15 +19,18 @@ LOOKED_AT = 60  # publishes; each pair of them is compared
 
 def start(world: World, kind: str, query: Mapping[str, str]) -> dict[str, Any]:
     """The job of `PUT /itc_db/reports/{report}`."""
-    if kind not in KINDS or query.get("vhost") not in world.traces:
-        raise bad_request("a report is races or inversions, of a traced virtual host")
-    request = {"report": kind, "id": f"{kind}-{len(world.reports) + 1}", "key": None, **query}
+    if kind not in KINDS:
+        raise bad_request("a report is races or inversions")
+    if query.get("vhost") not in world.traces:
+        raise not_found()
+    number = hashlib.sha256(json.dumps([kind, query]).encode()).hexdigest()[:16]
+    request = {"report": kind, "id": number, "key": None, **query}
     job = world.new_job("report", query["vhost"], request)
     threading.Thread(target=_run, args=(world, job), daemon=True).start()
     return job
 
 
-def listed(world: World, query: Mapping[str, str]) -> list[dict[str, Any]]:
+def listed(world: World) -> list[dict[str, Any]]:
     """What `GET /itc_db/reports` answers: without what they hold, newest first."""
     return [
         {
@@ -34,7 +39,6 @@ def listed(world: World, query: Mapping[str, str]) -> list[dict[str, Any]]:
             if name not in {"items", "groups", "truncated"}
         }
         for each in reversed(world.reports.values())
-        if each["vhost"] == query.get("vhost", each["vhost"])
     ]
 
 
@@ -50,7 +54,7 @@ def _run(world: World, job: dict[str, Any]) -> None:
         return
     made = made_of(world, job["request"])
     world.reports[made["id"]] = made
-    facts = listed(world, {})[0]
+    facts = listed(world)[0]
     world.update(job, state="succeeded", percent=100.0, finished_at=now(), result=facts)
 
 

@@ -203,7 +203,7 @@ class Handler(BaseHTTPRequestHandler):
             case ("GET", "failures"):
                 self.json(fake_failures.failures_json(world, query))
             case ("GET", "reports"):
-                self.json(fake_reports.listed(world, query))
+                self.json(fake_reports.listed(world))
             case ("GET", "reports", number):
                 self.json(fake_reports.report(world, number))
             case ("PUT", "reports", kind):

@@ -225,12 +225,17 @@ def test_inversions_name_both_hand_overs_and_who_may_only_look_reads_them(
     found = {"queue": "billing", "key": "order-1", "a": 1, "b": 9, "a_by": who, "b_by": who}
     found |= {"handed_a": 12, "handed_b": 11, "handed_a_by": who, "handed_b_by": who}
     found |= {"participants": ["billing"], "at": early(world)}
-    facts = {"id": "i-1", "report": "inversions", "vhost": "/", "key": "correlation_id"}
+    facts = {
+        "id": "00000000000000a1",
+        "report": "inversions",
+        "vhost": "/",
+        "key": "correlation_id",
+    }
     facts |= {"since": early(world), "until": early(world), "made_at": early(world)}
     facts |= {"count": 1, "counted_all": False, "truncated": False, "items": [found]}
     facts["groups"] = [{"queue": "billing", "count": 1, "counted_all": False}]
-    world.reports["i-1"] = facts | world.certainty_json("/", 1, 600)
-    page = open_page(serve(world), "#/failures?report=i-1", user="watch")
+    world.reports["00000000000000a1"] = facts | world.certainty_json("/", 1, 600)
+    page = open_page(serve(world), "#/failures?report=00000000000000a1", user="watch")
     row = page.get_by_role("group", name="Inversions").locator("tbody tr")
     expect(row.locator("a.tabular")).to_have_text(["#1", "#9", "#11", "#12"])
     expect(row).to_contain_text("order-1")

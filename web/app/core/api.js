@@ -98,7 +98,7 @@ export const api = {
   touched: (ids, filters, signal) =>
     getJson(path("touched") + query({ events: ids.join(","), ...filters }), signal),
   failures: (filters, signal) => getJson(path("failures") + query(filters), signal),
-  reports: (filters, signal) => getJson(path("reports") + query(filters), signal),
+  reports: (signal) => getJson(path("reports"), signal),
   report: (id, signal) => getJson(path("reports", id), signal),
   fields: (signal) => getJson(path("fields"), signal),
   formats: (signal) => getJson(path("formats"), signal),

@@ -23,7 +23,8 @@ const KINDS = [
 
 export function Reports() {
   const { report, job: number } = route.value.params;
-  const loaded = useResource((signal) => api.reports({ vhost: vhost.value }, signal), [vhost.value]);
+  const loaded = useResource(api.reports, []);
+  const list = loaded.data?.filter((one) => !vhost.value || one.vhost === vhost.value);
   const job = useJob(number);
   const done = job?.state === "succeeded" ? job.result : null;
   const shown = report ?? done?.id;
@@ -34,11 +35,11 @@ export function Reports() {
       note="races and inversions over a period, found by jobs"
       tools=${mayWrite.value && html`<${NewReport} busy=${job && !hasEnded(job)} />`}>
     ${job && !done && html`<div class="panel-body"><${JobProgress} job=${job}>Job ${job.id}: ${job.stage ?? job.state}<//></div>`}
-    ${!loaded.data
+    ${!list
       ? pending(loaded, "reports")
-      : loaded.data.length === 0
+      : list.length === 0
         ? html`<${NoReports} />`
-        : html`<${List} reports=${loaded.data} open=${shown && String(shown)} />`}
+        : html`<${List} reports=${list} open=${shown && String(shown)} />`}
   <//>
   ${shown && html`<${Report} id=${shown} key=${shown} />`}`;
 }
