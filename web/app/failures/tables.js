@@ -42,7 +42,7 @@ function Group({ group, several }) {
 
 export function ItemsTable({ items, several }) {
   return html`<${Table} label="Each failure"
-      heads=${`When|Message|What happened|Queue|Had it last|Exception|${several ? "Virtual host|" : ""}Event`}>
+      heads=${`When|Message|What happened|Queue|Had it last|Exception|${several ? "Virtual host|" : ""}#Event`}>
     ${items.map((item) => html`<${Item} key=${`${item.event} ${item.kind} ${item.queue}`} item=${item} several=${several} />`)}
   <//>`;
 }
