@@ -25,7 +25,7 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from app.api.headers import SECURITY_HEADERS
-from tests.web import chains
+from tests.web import fake_chain, fake_failures, fake_reports
 from tests.web.history import Event
 from tests.web.world import FIELDS, FORMATS, Problem, World, bad_request, demo_world, not_found, now
 
@@ -189,14 +189,28 @@ class Handler(BaseHTTPRequestHandler):
             case ("GET", "compare", a, b):
                 one, other = world.event(a), world.event(b)
                 self.json(world.compare_json(one, other) | world.answer_json(one, other))
-            case ("GET", "chain", a, b):
-                self.json(chains.between(world, world.event(a), world.event(b), query))
             case ("GET", "jobs"):
                 self.json(list(reversed(world.jobs.values())))
             case (_, "jobs", number, *rest):
                 self.job(int(number), rest)
             case (_, "undefined", first, last, file):
-                self.chain(first, last, file)
+                self.chain(first, last, file, query.get("via", "any"))
+            case ("GET", "chain", first, last):
+                self.json(fake_chain.chain_json(world, first, last, query))
+            case ("GET", "touched"):
+                self.json(fake_chain.touched_json(world, query))
+            case ("PUT", "touched", number, file):
+                self.json(fake_chain.start_touched(world, number, file), 202)
+            case ("GET", "touched", _, _) if self.path in world.touched_files:
+                self.send(200, world.touched_files[self.path])
+            case ("GET", "failures"):
+                self.json(fake_failures.failures_json(world, query))
+            case ("GET", "reports"):
+                self.json(fake_reports.listed(world))
+            case ("GET", "reports", number):
+                self.json(fake_reports.report(world, number))
+            case ("PUT", "reports", kind):
+                self.json(fake_reports.start(world, kind, query), 202)
             case (_, vhost, "undefined", "undefined", "undefined"):
                 self.trace(vhost)
             case _:
@@ -251,10 +265,10 @@ class Handler(BaseHTTPRequestHandler):
             with self.world.changed:
                 self.world.changed.wait(0.5)
 
-    def chain(self, first: str, last: str, file: str) -> None:
+    def chain(self, first: str, last: str, file: str, via: str) -> None:
         world = self.world
         if self.command == "PUT":
-            job = world.start_chain(first, last, file)
+            job = world.start_chain(first, last, file, via)
             return self.json(job, 202, {"location": f"/itc_db/jobs/{job['id']}"})
         key = (int(first), int(last), file)
         if key not in world.exports:

@@ -335,6 +335,17 @@ def evident_future(events: list[Event], start: Event, conversation: bool = False
     return seen - {start.id}
 
 
+def chain(events: list[Event], first: Event, last: Event, via: str) -> list[int]:
+    """The ids of a chain, whose first event happened before the last."""
+    if via == "any":
+        return sorted(past(events, last) & future(events[: last.id], first))
+    wide = via == "conversation"
+    before = evident_past(events, last, wide)
+    if first.id not in before:
+        return []
+    return sorted({first.id, last.id} | before & evident_future(events[: last.id], first, wide))
+
+
 def way(events: list[Event], first: Event, last: Event) -> list[tuple[int, int]] | None:
     """A shortest way of messages and links, as pairs of ids; None if there is none."""
     ways: dict[int, list[tuple[int, int]]] = {last.id: []}

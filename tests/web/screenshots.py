@@ -34,6 +34,7 @@ SPARK_MS = 240_000
 VIEWS = {
     "overview": "#/overview",
     "events": "#/events?a={a}&b={b}&event={b}",
+    "failures": "#/failures",
     "chain": "#/chain?a={a}&b={b}",
     "space-time": "#/space-time?a={a}&b={b}",
     "topology": "#/topology?a={a}&b={b}",
@@ -45,7 +46,8 @@ VIEWS = {
 SHOWN = {
     "overview": "running",
     "events": "dead-lettered",
-    "chain": "Events of the chain",
+    "failures": "rejected",
+    "chain": "In the order in which they were stamped",
     "space-time": "auditor (auditor@",
     "topology": "from all ",
     "jobs": "demo.jsonl",

@@ -15,6 +15,7 @@ VIEWS = {
     "overview": "#/overview",
     "events": "#/events?live=off&vhost=%2F",
     "event": "#/events?live=off&vhost=%2F&event=500",
+    "failures": "#/failures?vhost=%2F",
     "chain": "#/chain?a=3&b=1400",
     "space-time": "#/space-time?vhost=%2F&event=500&list=on",
     "topology": "#/topology?vhost=%2F",

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
-from playwright.sync_api import expect
+from playwright.sync_api import Locator, Page, expect
 
 from tests.web import history
 from tests.web.conftest import OpenPage
@@ -29,6 +30,20 @@ def concurrent_pair(world: World) -> tuple[int, int]:
     raise AssertionError("the history has no concurrent neighbours")
 
 
+def listed(page: Page) -> list[int]:
+    return [int(t.removeprefix("#")) for t in page.locator(".chain-step .number").all_inner_texts()]
+
+
+def menu(page: Page) -> Locator:
+    chain = page.get_by_role("region", name="Chain", exact=True)
+    return chain.get_by_role("button", name="Export", exact=True)
+
+
+def export(page: Page) -> None:
+    menu(page).click()
+    page.get_by_role("button", name="Restore and export").click()
+
+
 def test_from_two_pins_to_the_downloaded_chain(
     demo: Server, open_page: OpenPage, tmp_path: Path
 ) -> None:
@@ -42,16 +57,13 @@ def test_from_two_pins_to_the_downloaded_chain(
     page.get_by_role("link", name="Compare and chain").click()
     expect(page.locator(".pair-word")).to_have_text("happened before")
 
-    page.get_by_role("button", name="Restore and export").click()
     between = history.past(world.events, world.events[b - 1]) & history.future(
         world.events[:b], world.events[a - 1]
     )
     expect(page.locator(".chain-step")).to_have_count(len(between))
-    shown = [
-        int(t.removeprefix("#")) for t in page.locator(".chain-step .number").all_inner_texts()
-    ]
-    assert shown == sorted(between)
+    assert listed(page) == sorted(between)
 
+    export(page)
     with page.expect_download() as download:
         page.get_by_role("button", name="Download", exact=True).first.click()
     assert download.value.suggested_filename == f"chain-{a}-{b}.jsonl"
@@ -65,6 +77,7 @@ def test_the_job_is_in_the_address_and_a_reload_comes_back_to_it(
 ) -> None:
     a, b = cause_and_effect(demo.world)
     page = open_page(demo, f"#/chain?a={a}&b={b}")
+    menu(page).click()
     page.get_by_label("Format").select_option(".csv")
     page.get_by_role("button", name="Restore and export").click()
     expect(page.get_by_text(f"chain-{a}-{b}.csv,")).to_be_visible()
@@ -80,7 +93,7 @@ def test_progress_shows_and_a_job_can_be_cancelled(
     world.job_seconds = 600
     a, b = cause_and_effect(world)
     page = open_page(serve(world), f"#/chain?a={a}&b={b}")
-    page.get_by_role("button", name="Restore and export").click()
+    export(page)
     expect(page.get_by_role("progressbar")).to_be_visible()
     page.get_by_role("button", name="Cancel").click()
     expect(page.get_by_text("The job was cancelled")).to_be_visible()
@@ -137,13 +150,14 @@ def test_an_exports_result_has_its_own_caveats(
     world.traces["/"].doubts.append("2 participants are connections that give no name")
     a, b = cause_and_effect(world)
     page = open_page(serve(world), f"#/chain?a={a}&b={b}")
-    page.get_by_role("button", name="Restore and export").click()
+    export(page)
     expect(page.locator(".chain-result").get_by_role("status")).to_contain_text("Not sound. 2")
 
 
 def test_an_invalid_file_name_cannot_be_sent(demo: Server, open_page: OpenPage) -> None:
     a, b = cause_and_effect(demo.world)
     page = open_page(demo, f"#/chain?a={a}&b={b}")
+    menu(page).click()
     page.get_by_label("File name").fill("../../etc/passwd")
     expect(page.get_by_role("button", name="Restore and export")).to_be_disabled()
     expect(page.get_by_text("A plain name")).to_be_visible()
@@ -154,6 +168,7 @@ def test_who_may_only_look_is_told_why_there_is_no_export(
 ) -> None:
     a, b = cause_and_effect(demo.world)
     page = open_page(demo, f"#/chain?a={a}&b={b}", user="watch")
+    menu(page).click()
     expect(page.get_by_text("Only an administrator may export")).to_be_visible()
     expect(page.get_by_role("button", name="Restore and export")).to_be_disabled()
 
@@ -162,7 +177,7 @@ def test_an_export_can_be_removed(serve: Callable[[World], Server], open_page: O
     world = demo_world(800)
     a, b = cause_and_effect(world)
     page = open_page(serve(world), f"#/chain?a={a}&b={b}")
-    page.get_by_role("button", name="Restore and export").click()
+    export(page)
     page.get_by_role("button", name=f"Remove chain-{a}-{b}.jsonl").click()
     expect(page.get_by_text("None yet.")).to_be_visible()
     assert world.exports == {}
@@ -202,3 +217,124 @@ def test_the_answer_is_no_more_than_is_evident(demo: Server, open_page: OpenPage
     a, b = concurrent_pair(world)
     page.goto(f"{demo.url}/#/chain?a={a}&b={b}")
     expect(middle.get_by_text("cannot have", exact=True)).to_be_visible()
+
+
+def test_the_chain_is_there_at_once_for_whoever_may_only_look(
+    demo: Server, open_page: OpenPage
+) -> None:
+    world = demo.world
+    end = next(e for e in world.events[400:] if e.named)
+    start = world.events[min(history.evident_past(world.events, end)) - 1]
+    page = open_page(demo, f"#/chain?a={start.id}&b={end.id}", user="watch")
+    ids = history.chain(world.events, start, end, "links")
+    steps = page.locator(".chain-step")
+    expect(steps).to_have_count(len(ids))
+    assert listed(page) == ids
+    expect(steps.first).to_contain_text(world.who(start).name)
+    expect(steps.first).to_contain_text("the chain begins here")
+    expect(steps.nth(1)).to_contain_text(f"message from #{start.id}, ")
+    expect(steps.last).to_contain_text(f"parent causation_id from #{end.prompt}, ")
+
+
+def test_how_wide_the_chain_is_is_chosen_and_stands_in_the_address(
+    demo: Server, open_page: OpenPage
+) -> None:
+    world = demo.world
+    end = next(e for e in world.events[400:] if e.named)
+    start = world.events[min(history.evident_past(world.events, end)) - 1]
+    page = open_page(demo, f"#/chain?a={start.id}&b={end.id}")
+    by = page.get_by_role("group", name="Chain by")
+    expect(by.get_by_role("button", name="Links")).to_have_attribute("aria-pressed", "true")
+    by.get_by_role("button", name="Any").click()
+    ids = history.chain(world.events, start, end, "any")
+    expect(page.locator(".chain-step")).to_have_count(len(ids))
+    assert "via=any" in page.url
+    page.reload()
+    expect(by.get_by_role("button", name="Any")).to_have_attribute("aria-pressed", "true")
+    with page.expect_request(f"**/undefined/{start.id}/{end.id}/*?via=any"):
+        export(page)
+
+
+def test_where_nothing_evident_leads_there_the_list_says_so(
+    demo: Server, open_page: OpenPage
+) -> None:
+    end = next(e for e in demo.world.events[400:] if e.prompt and not e.named)
+    page = open_page(demo, f"#/chain?a={end.prompt}&b={end.id}&via=links")
+    expect(page.get_by_text("Nothing evident leads from one to the other")).to_be_visible()
+    page.get_by_role("link", name="what a participant did later").click()
+    assert "via=conversation" in page.url
+
+
+def test_a_long_chain_is_cut_and_goes_on_when_asked(
+    serve: Callable[[World], Server], open_page: OpenPage
+) -> None:
+    world = demo_world(1500)
+    end = next(e for e in reversed(world.events[:1500]) if e.match == "routed")
+    start = world.events[min(history.past(world.events, end)) - 1]
+    ids = history.chain(world.events, start, end, "any")
+    assert 200 < len(ids) < 1000
+    page = open_page(serve(world), f"#/chain?a={start.id}&b={end.id}&via=any")
+    expect(page.get_by_text(f"The first 200 of {len(ids)} are shown.")).to_be_visible()
+    expect(page.locator(".chain-step")).to_have_count(200)
+    page.get_by_role("button", name="Show up to 1,000").click()
+    expect(page.locator(".chain-step")).to_have_count(len(ids))
+    expect(page.get_by_text("are shown.")).to_have_count(0)
+
+
+def test_it_is_drawn_with_a_lane_for_each_participant_and_the_shortest_way_marked(
+    demo: Server, open_page: OpenPage
+) -> None:
+    world = demo.world
+    end = next(e for e in world.events[400:] if e.named)
+    start = world.events[min(history.evident_past(world.events, end)) - 1]
+    ids = history.chain(world.events, start, end, "links")
+    names = dict.fromkeys(world.who(world.events[number - 1]).name for number in ids)
+    page = open_page(demo, f"#/chain?a={start.id}&b={end.id}")
+    drawing = page.get_by_role("group", name="The chain, drawn")
+    expect(drawing.locator("li")).to_have_text([*names])
+    expect(drawing.locator(".dot")).to_have_count(len(ids))
+    expect(drawing.locator(".arrow.on-the-way")).to_have_count(2)
+    expect(page.locator(".chain-step.on-the-way")).to_have_count(3)
+    drawing.locator(f"[data-event='{end.prompt}'] .sign").click()
+    expect(page.locator(".drawer h2")).to_have_text(f"#{end.prompt}")
+    expect(page.locator(".chain-step[aria-current]")).to_contain_text(f"#{end.prompt}")
+
+
+def test_an_event_of_the_chain_opens_beside_it_by_keyboard(
+    demo: Server, open_page: OpenPage
+) -> None:
+    a, b = cause_and_effect(demo.world)
+    page = open_page(demo, f"#/chain?a={a}&b={b}")
+    page.locator(".chain-step").nth(2).focus()
+    page.keyboard.press("Enter")
+    drawer, list_ = page.locator(".drawer"), page.locator(".chain-list")
+    expect(drawer).to_be_visible()
+    left, right = list_.bounding_box(), drawer.bounding_box()
+    assert left
+    assert right
+    assert left["x"] + left["width"] <= right["x"], "the event covers the list"
+    page.keyboard.press("Escape")
+    expect(drawer).to_have_count(0)
+
+
+def test_the_link_to_space_time_names_the_chain_first_event_first(
+    demo: Server, open_page: OpenPage
+) -> None:
+    a, b = cause_and_effect(demo.world)
+    page = open_page(demo, f"#/chain?a={b}&b={a}")
+    chain = page.get_by_role("region", name="Chain", exact=True)
+    link = chain.get_by_role("link", name="Space-time")
+    expect(link).to_have_attribute("href", re.compile(rf"#/space-time\?.*chain={a}%2C{b}"))
+
+
+def test_the_menu_closes_by_escape_and_gives_the_focus_back(
+    demo: Server, open_page: OpenPage
+) -> None:
+    a, b = cause_and_effect(demo.world)
+    page = open_page(demo, f"#/chain?a={a}&b={b}")
+    menu(page).focus()
+    page.keyboard.press("Enter")
+    page.get_by_label("File name").focus()
+    page.keyboard.press("Escape")
+    expect(page.get_by_label("File name")).to_have_count(0)
+    expect(menu(page)).to_be_focused()

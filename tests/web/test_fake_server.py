@@ -19,6 +19,7 @@ import pytest
 from jsonschema import Draft202012Validator, FormatChecker
 
 from tests.api.conftest import make_world
+from tests.web import fake_reports
 from tests.web.fake_server import Server, running
 from tests.web.topologies import counted
 from tests.web.world import demo_world
@@ -33,6 +34,7 @@ NOT_FAKED = {
     "PUT /itc_db/participants/{vhost}/{participant}",
     "DELETE /itc_db/participants/{vhost}/{participant}",
     "PUT /itc_db/archive",
+    "DELETE /itc_db/touched/{event_id}/{file}",
     "GET /itc_db/links",
     "PUT /itc_db/links",
     "PUT /itc_db/links/{vhost}/{name}",
@@ -93,6 +95,25 @@ ASKED: list[tuple[str, str, int, Any]] = [
     ("GET", "/itc_db/compare/{a}/{a}", 200, None),
     ("GET", "/itc_db/compare/1/300", 200, None),
     ("GET", "/itc_db/compare/1/9999", 404, None),
+    ("GET", "/itc_db/chain/{a}/{b}", 200, None),
+    ("GET", "/itc_db/chain/{b}/{a}?via=links&columns=id,type&payload=none", 200, None),
+    ("GET", "/itc_db/chain/1/300?via=conversation&limit=1", 200, None),
+    ("GET", "/itc_db/chain/{a}/{a}", 400, None),
+    ("GET", "/itc_db/chain/1/9999", 404, None),
+    ("GET", "/itc_db/touched?events={a}", 200, None),
+    ("GET", "/itc_db/touched?events={a},{b}&verdict=may_have&limit=2", 200, None),
+    ("GET", "/itc_db/touched?events=9999", 404, None),
+    ("PUT", "/itc_db/touched/{a}/late.jsonl", 202, None),
+    ("PUT", "/itc_db/touched/{a}/late.docx", 400, None),
+    ("GET", "/itc_db/touched/{a}/made.jsonl", 200, None),
+    ("PUT", "/itc_db/reports/races?vhost=%2F", 202, None),
+    ("PUT", "/itc_db/reports/races?vhost=nowhere", 404, None),
+    ("GET", "/itc_db/reports", 200, None),
+    ("GET", "/itc_db/reports/{report}", 200, None),
+    ("GET", "/itc_db/reports/0123456789abcdef", 404, None),
+    ("GET", "/itc_db/failures", 200, None),
+    ("GET", "/itc_db/failures?vhost=%2F&kind=died&limit=1", 200, None),
+    ("GET", "/itc_db/failures?vhost=nowhere", 404, None),
     ("GET", "/itc_db/topology?vhost=%2F", 200, None),
     ("GET", "/itc_db/topology?vhost=empty", 404, None),
     ("PUT", "/itc_db/topology?vhost=%2F", 202, None),
@@ -184,6 +205,10 @@ class Stage:
         a, b = str(delivery.cause), str(delivery.id)
         self.pair = a, b
         world.job_seconds = 0.0
+        world.touched_files[f"/itc_db/touched/{a}/made.jsonl"] = b"{}\n"
+        fake_reports.start(world, "races", {"vhost": "/"})
+        with world.changed:
+            assert world.changed.wait_for(lambda: world.reports, 60)
         self.ended = self.job("chain.jsonl", "succeeded")
         self.job("spare.jsonl", "succeeded")
         world.job_seconds = 600.0
@@ -193,6 +218,7 @@ class Stage:
             "b": b,
             "received": b,
             "unmatched": next(e.id for e in world.events if e.match == "unmatched"),
+            "report": next(iter(world.reports)),
             "ended": self.ended["id"],
             "running": self.running["id"],
             "spare": self.job("never.jsonl", "running")["id"],

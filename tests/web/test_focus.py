@@ -8,7 +8,7 @@ from playwright.sync_api import Page, expect
 
 from tests.web.conftest import OpenPage
 from tests.web.fake_server import Server
-from tests.web.test_chain import cause_and_effect
+from tests.web.test_chain import cause_and_effect, menu
 from tests.web.world import World, demo_world
 
 
@@ -63,6 +63,7 @@ def test_the_focus_stays_at_a_chain_that_is_being_exported(
     world = demo_world(800)
     a, b = cause_and_effect(world)
     page = open_page(serve(world), f"#/chain?a={a}&b={b}")
+    menu(page).press("Enter")
     press(page, "Restore and export")
     expect(page.locator(".chain-result")).to_be_visible()
-    expect(page.get_by_role("button", name="Restore and export")).to_be_focused()
+    expect(menu(page)).to_be_focused()

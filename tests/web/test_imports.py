@@ -14,7 +14,7 @@ from tests.web.test_files import SCRIPTS, WEB
 
 APP = WEB / "app"
 BELOW = {"core": {"vendor"}, "ui": {"vendor", "core"}}
-TABS = {"overview", "events", "chain", "spacetime", "topology", "jobs", "admin"}
+TABS = {"overview", "events", "failures", "chain", "spacetime", "topology", "jobs", "admin"}
 TARGET = re.compile(r"""(?:\bfrom|\bimport)[\s(]*["']([^"']+)["']""")
 EXPORT = re.compile(r"^export (?:async )?(?:const|let|class|function\*?) (\w+)", re.MULTILINE)
 

@@ -17,6 +17,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.web.browser import watch
 from tests.web.conftest import PATIENCE_MS, sign_in
+from tests.web.test_chain import menu
 from tools.demo.pipeline import Outcome, Pipeline
 from tools.demo.stage import Stage, raised
 from tools.servers import Broker, free_port
@@ -25,6 +26,7 @@ SPARK_MS = 240_000
 VIEWS = {
     "overview": "#/overview",
     "events": "#/events?event={last}",
+    "failures": "#/failures",
     "chain": "#/chain?a={first}&b={last}",
     "space-time": "#/space-time?event={first}",
     "space-time-chain": "#/space-time?a={first}&b={last}",
@@ -78,6 +80,7 @@ def opened(browser: Browser, stage: Stage, complaints: list[str], theme: str) ->
 
 def exported(page: Page, folder: Path, extension: str) -> Path:
     """The chain between the pinned events in one more format, downloaded from the page."""
+    menu(page).click()
     page.get_by_label("Format").select_option(extension)
     file = page.get_by_label("File name").input_value() + extension
     page.get_by_role("button", name="Restore and export").click()
@@ -127,6 +130,8 @@ def test_the_story_from_sign_in_to_the_downloaded_chain(
     page.get_by_role("link", name="Compare and chain").click()
     expect(page.locator(".pair-word")).to_have_text("happened before")
 
+    page.get_by_role("group", name="Chain by").get_by_role("button", name="Any").click()
+    expect(page.locator(".chain-step")).to_have_count(20)
     lines = exported(page, tmp_path, ".jsonl").read_text().splitlines()
     expect(page.locator(".chain-step")).to_have_count(20)
     expect(page.locator(".chain-step .number").first).to_have_text(first)

@@ -126,6 +126,9 @@ class World:
         self.exports: dict[tuple[int, int, str], tuple[bytes, dict[str, Any]]] = {}
         self.quarantine: list[dict[str, Any]] = []
         self.topologies: dict[str, dict[str, Any]] = {}
+        self.reports: dict[str, dict[str, Any]] = {}  # by id
+        self.touched_files: dict[str, bytes] = {}  # by location
+        self.most_failures = 1000  # are counted
         self.next_topology: dict[str, Any] = {}  # what the next counting job will find
         self.changed = threading.Condition()
         self.closing = threading.Event()
@@ -539,7 +542,7 @@ class World:
 
     # -- chains ------------------------------------------------------------------------------
 
-    def start_chain(self, first: str, last: str, file: str) -> dict[str, Any]:
+    def start_chain(self, first: str, last: str, file: str, via: str = "any") -> dict[str, Any]:
         a, b = self.event(first), self.event(last)
         if a.id == b.id:
             raise bad_request("from and to are the same event")
@@ -549,7 +552,7 @@ class World:
         if extension is None:
             raise bad_request(f"no format has the extension of {file}")
         relation = self.relation(a, b)
-        job = self.new_job("chain", a.vhost, {"from": a.id, "to": b.id, "file": file})
+        job = self.new_job("chain", a.vhost, {"from": a.id, "to": b.id, "file": file, "via": via})
         worker = threading.Thread(
             target=self.run_chain, args=(job, a, b, file, extension, relation), daemon=True
         )
@@ -600,14 +603,13 @@ class World:
         low, high = (a, b) if relation == "before" else (b, a)
         ids: list[int] = []
         if relation in {"before", "after"}:
-            between = history.past(self.events, high)
-            ids = sorted(between & history.future(self.events[: high.id], low))
+            ids = history.chain(self.events, low, high, job["request"]["via"])
         chain = [self.events[i - 1] for i in ids]
         summary = self.compare_json(a, b) | {
             "job": job["id"],
             "from": a.id,
             "to": b.id,
-            "via": "any",
+            "via": job["request"]["via"],
             "answer": self.answer_json(a, b)["answer"],
             "file": file if chain else None,
             "location": f"/itc_db/undefined/{a.id}/{b.id}/{quote(file)}" if chain else None,

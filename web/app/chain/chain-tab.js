@@ -1,27 +1,31 @@
 import { html } from "../core/html.js";
 import { api } from "../core/api.js";
 import { useResource } from "../core/resource.js";
-import { href, openEvent, pinnedA, pinnedB } from "../core/route.js";
+import { href, openEvent, patch, pinnedA, pinnedB, route } from "../core/route.js";
 import { Caveats, isSure } from "../ui/caveats.js";
 import { EventDrawer } from "../ui/event/drawer.js";
-import { Empty, Failure, Panel, pending } from "../ui/panel.js";
+import { Touched } from "../ui/event/touched.js";
+import { Choice, Empty, Failure, Panel, pending } from "../ui/panel.js";
 import { ExportsTable } from "../ui/exports-table.js";
 import { Icon } from "../ui/icons.js";
-import { ChainJob } from "./chain-job.js";
+import { Chain } from "./chain.js";
 import { Pair, Way } from "./pair.js";
 
 export function ChainTab() {
   const a = pinnedA.value;
   const b = pinnedB.value;
-  return html`<div class="page-inner">
-      <div class="page-title">
-        <h1>Compare and chain</h1>
-        <p>Could one event have caused the other, and through which events?</p>
-      </div>
-      ${a && b ? html`<${Compared} a=${a} b=${b} />` : html`<${Pair} a=${a} b=${b} /><${Missing} a=${a} b=${b} />`}
-      <${ExportsTable} />
-    </div>
-    ${openEvent.value && html`<${EventDrawer} id=${openEvent.value} key=${openEvent.value} />`}`;
+  return html`<div class="beside">
+      <div class="scrolled"><div class="page-inner">
+        <div class="page-title">
+          <h1>Compare and chain</h1>
+          <p>Could one event have caused the other, and through which events?</p>
+        </div>
+        ${a && b ? html`<${Compared} a=${a} b=${b} />` : html`<${Pair} a=${a} b=${b} /><${Missing} a=${a} b=${b} />`}
+        ${(a || b) && html`<${WhatTheyTouched} a=${a} b=${b} />`}
+        <${ExportsTable} />
+      </div></div>
+      ${openEvent.value && html`<${EventDrawer} id=${openEvent.value} key=${openEvent.value} />`}
+    </div>`;
 }
 
 function Missing({ a, b }) {
@@ -31,7 +35,7 @@ function Missing({ a, b }) {
       actions=${html`<a class="button main" href=${href("events")}>Choose events</a>`}>
       Type a number above, or open an event and press A or B. The answer says whether one
       caused the other, may have had a part in it, or cannot have. Where one happened before the other, the chain between
-      them can be restored and exported.
+      them is listed and drawn.
     <//>
   <//>`;
 }
@@ -61,7 +65,20 @@ function ChainPanel({ a, b, answer }) {
   }
   if (answer.relation === "equal") {
     return html`<${Panel} title="Chain"><${Empty} title="A and B are the same event">
-      Pin another event to restore the chain between the two.<//><//>`;
+      Pin another event to see the chain between the two.<//><//>`;
   }
-  return html`<${ChainJob} a=${a} b=${b} />`;
+  return html`<${Chain} a=${a} b=${b} answer=${answer} key=${`${a} ${b}`} />`;
+}
+
+/** Of one of the pinned events, or of both. */
+function WhatTheyTouched({ a, b }) {
+  const ways = { a: [a], b: [b], both: [a, b] };
+  const options = [["a", "A"], ["b", "B"], ["both", "A and B"]].filter(([key]) => ways[key].every(Boolean));
+  const { by } = route.value.params;
+  const chosen = options.some(([key]) => key === by) ? by : options[0][0];
+  return html`<${Panel} title="What it touched" note="and what it cannot have"
+      tools=${options.length > 1 && html`<${Choice} label="What it touched: by which event" options=${options} value=${chosen} small
+        onChange=${(value) => patch({ by: value }, { replace: true })} />`}>
+    <${Touched} ids=${ways[chosen]} key=${chosen} />
+  <//>`;
 }

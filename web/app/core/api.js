@@ -96,6 +96,14 @@ export const api = {
   /** The conversation of an event, page by page; `filters`: via, limit, after. */
   conversation: (id, filters, signal) => getJson(path("conversations", id) + query(filters), signal),
   compare: (a, b, signal) => getJson(path("compare", a, b), signal),
+  /** `filters`: via, limit, after, columns, payload. */
+  chain: (a, b, filters, signal) => getJson(path("chain", a, b) + query(filters), signal),
+  /** `filters`: verdict, limit, after, columns, payload. */
+  touched: (ids, filters, signal) =>
+    getJson(path("touched") + query({ events: ids.join(","), ...filters }), signal),
+  failures: (filters, signal) => getJson(path("failures") + query(filters), signal),
+  reports: (signal) => getJson(path("reports"), signal),
+  report: (id, signal) => getJson(path("reports", id), signal),
   fields: (signal) => getJson(path("fields"), signal),
   formats: (signal) => getJson(path("formats"), signal),
   exports: (signal) => getJson(path("exports"), signal),
@@ -116,15 +124,18 @@ export const api = {
   jobProgressUrl: (id) => path("jobs", id, "progress"),
 };
 
-/** Starts a chain job; returns the finished summary, or the job to follow. */
-export async function startChain(from, to, file) {
-  const response = await request(path("undefined", from, to, file), {
-    method: "PUT",
-    headers: { prefer: "respond-async" },
-  });
+/** Starts a job, as these do; returns the summary if it has ended already, or the job to follow. */
+async function submit(url) {
+  const response = await request(url, { method: "PUT", headers: { prefer: "respond-async" } });
   const answer = await response.json();
   return response.status === 202 ? { job: answer } : { summary: answer };
 }
+
+export const startChain = (from, to, file, via) =>
+  submit(path("undefined", from, to, file) + query({ via }));
+export const startTouched = (id, file) => submit(path("touched", id, file));
+/** `kind`: races or inversions; `filters`: vhost, since, until, key. */
+export const startReport = (kind, filters) => submit(path("reports", kind) + query(filters));
 
 /** Locations in answers are absolute paths; the page may be served below a prefix. */
 export function relative(location) {

@@ -5,6 +5,7 @@ import { computed, signal } from "../../vendor/signals.js";
 export const TABS = [
   ["overview", "Overview"],
   ["events", "Events"],
+  ["failures", "Failures"],
   ["chain", "Chain"],
   ["space-time", "Space-time"],
   ["topology", "Topology"],
@@ -15,7 +16,7 @@ export const TABS = [
 // Kept when another tab is opened: the virtual host and the pins.
 const GLOBAL = ["vhost", "a", "b"];
 // The tabs that can show an event at their side; it stays open from one to another.
-const EVENT_TABS = new Set(["events", "chain", "space-time"]);
+const EVENT_TABS = new Set(["events", "failures", "chain", "space-time"]);
 
 export const route = signal(parse(location.hash));
 

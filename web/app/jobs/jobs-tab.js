@@ -61,6 +61,8 @@ function Request({ job }) {
     return html`<a href=${href("chain", pins)}>#${request.from} – #${request.to}</a>${" "}
       <span class="soft"><${Value}>${request.file}<//></span>`;
   }
+  if (kind === "report") return html`<a href=${href("failures", { vhost: name, job: String(job.id) })}><${Value}>${request.report}<//></a>`;
+  if (kind === "touched") return html`<a href=${href("events", { event: String(request.event) })}>since #${request.event}</a>`;
   if (kind === "topology") {
     const [since, until] = [request.since, request.until].map((micros) => dateTime(micros / 1000));
     return html`<a href=${href("topology", { vhost: name })}>${since} to ${until}</a>`;

@@ -5,6 +5,7 @@ import { useTracesPolling } from "../core/traces.js";
 import { AdminTab } from "../admin/admin-tab.js";
 import { ChainTab } from "../chain/chain-tab.js";
 import { EventsTab } from "../events/events-tab.js";
+import { FailuresTab } from "../failures/failures-tab.js";
 import { JobsTab } from "../jobs/jobs-tab.js";
 import { OverviewTab } from "../overview/overview-tab.js";
 import { SpaceTimeTab } from "../spacetime/space-time-tab.js";
@@ -19,6 +20,7 @@ import { SignIn } from "./sign-in.js";
 const PAGES = {
   overview: OverviewTab,
   events: EventsTab,
+  failures: FailuresTab,
   chain: ChainTab,
   "space-time": SpaceTimeTab,
   topology: TopologyTab,

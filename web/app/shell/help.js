@@ -28,6 +28,7 @@ const GROUPS = [
       [["Tab"], "complete, in the filter box"],
     ],
   ],
+  ["Failures", [[["↓", "↑"], "next, previous failure (also J, K)"], [["←", "→"], "on the plot: next, previous bar"]]],
   [
     "The open event",
     [

@@ -16,7 +16,7 @@ const turn = signal(0);
 
 export const reloadExports = () => (turn.value = turn.peek() + 1);
 
-export const useExports = () => useResource(api.exports, [turn.value]);
+const useExports = () => useResource(api.exports, [turn.value]);
 
 /** The files written by chain jobs, newest first, of the chosen virtual host or of all. */
 export function ExportsTable() {

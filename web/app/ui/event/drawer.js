@@ -16,6 +16,7 @@ import { Links } from "./links.js";
 import { Payload } from "./payload.js";
 import { Properties } from "./properties.js";
 import { Relatives } from "./relatives.js";
+import { TouchedSection } from "./touched.js";
 
 export function EventDrawer({ id }) {
   const loaded = useResource((signal) => api.event(id, signal), [id], { every: 0 });
@@ -78,6 +79,7 @@ function Details({ event }) {
     <${Links} event=${event} />
     <${Relatives} event=${event} side="causes" />
     <${Relatives} event=${event} side="effects" />
+    <${TouchedSection} id=${String(event.id)} />
     <${Payload} event=${event} />
     <${Properties} event=${event} />
     <${Clocks} event=${event} />`;

@@ -83,7 +83,7 @@ function bounds(side, links, any, evident) {
 const amount = (n, { truncated }) => (truncated ? "more than " : "") + count(n);
 
 /** `evident`: the ids of those that are marked as caused. */
-function List({ items, evident, none }) {
+export function List({ items, evident, none }) {
   if (!items.length) return html`<p class="soft">${none}</p>`;
   return html`<ul class="relatives">
     ${items.map(

@@ -1,0 +1,132 @@
+"""Reports on order, as the fake service answers: their job, and what it found."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from tests.web import history
+from tests.web.history import Event
+from tests.web.world import World, bad_request, iso, micros, not_found, now
+
+KINDS = ("races", "inversions")
+LOOKED_AT = 60  # publishes; each pair of them is compared
+
+
+def start(world: World, kind: str, query: Mapping[str, str]) -> dict[str, Any]:
+    """The job of `PUT /itc_db/reports/{report}`."""
+    if kind not in KINDS:
+        raise bad_request("a report is races or inversions")
+    if query.get("vhost") not in world.traces:
+        raise not_found()
+    number = hashlib.sha256(json.dumps([kind, query]).encode()).hexdigest()[:16]
+    request = {"report": kind, "id": number, "key": None, **query}
+    job = world.new_job("report", query["vhost"], request)
+    threading.Thread(target=_run, args=(world, job), daemon=True).start()
+    return job
+
+
+def listed(world: World) -> list[dict[str, Any]]:
+    """What `GET /itc_db/reports` answers: without what they hold, newest first."""
+    return [
+        {
+            name: value
+            for name, value in each.items()
+            if name not in {"items", "groups", "truncated"}
+        }
+        for each in reversed(world.reports.values())
+    ]
+
+
+def report(world: World, number: str) -> dict[str, Any]:
+    if number not in world.reports:
+        raise not_found()
+    return world.reports[number]
+
+
+def _run(world: World, job: dict[str, Any]) -> None:
+    world.update(job, state="running", started_at=now(), stage="counting", percent=40.0)
+    if world.closing.wait(world.job_seconds) or job["state"] == "cancelled":
+        return
+    made = made_of(world, job["request"])
+    world.reports[made["id"]] = made
+    facts = listed(world)[0]
+    world.update(job, state="succeeded", percent=100.0, finished_at=now(), result=facts)
+
+
+def made_of(world: World, request: Mapping[str, Any]) -> dict[str, Any]:
+    """A report on a period, shaped as the service's."""
+    events = [e for e in world.events if e.vhost == request["vhost"]]
+    since, until = (micros(request.get(name, iso(end))) for name, end in _ends(events))
+    publishes = [e for e in events if not e.received and since <= e.at < until][:LOOKED_AT]
+    find = _race if request["report"] == "races" else _inversion
+    found = (find(world, *pair) for pair in itertools.combinations(publishes, 2))
+    items = [item for items in found for item in items][::-1]
+    queues = {item["queue"]: sum(i["queue"] == item["queue"] for i in items) for item in items}
+    return {
+        "id": request["id"],
+        "report": request["report"],
+        "vhost": request["vhost"],
+        "since": iso(since),
+        "until": iso(until),
+        "key": request["key"],
+        "made_at": now(),
+        "count": len(items),
+        "counted_all": True,
+        "items": items[:1000],
+        "groups": [{"queue": q, "count": n, "counted_all": True} for q, n in queues.items()],
+        "truncated": len(items) > 1000,
+        **world.certainty_json(request["vhost"], 1, len(world.events)),
+    }
+
+
+def _ends(events: list[Event]) -> tuple[tuple[str, int], tuple[str, int]]:
+    return ("since", events[0].at), ("until", events[-1].at + 1)
+
+
+def _race(world: World, a: Event, b: Event) -> list[dict[str, Any]]:
+    shared = set(a.routed or ()) & set(b.routed or ())
+    if not shared or a.id in history.past(world.events, b):
+        return []
+    return [_item(world, queue, a, b) for queue in sorted(shared)]
+
+
+def _inversion(world: World, a: Event, b: Event) -> list[dict[str, Any]]:
+    shared = set(a.routed or ()) & set(b.routed or ())
+    if not shared or a.id not in history.past(world.events, b):
+        return []
+    items = [_item(world, queue, a, b) for queue in sorted(shared)]
+    return [i for i in items if i["handed_a"] and i["handed_b"] and i["handed_b"] < i["handed_a"]]
+
+
+def _item(world: World, queue: str, a: Event, b: Event) -> dict[str, Any]:
+    handed = [_handed(world, queue, each) for each in (a, b)]
+    who = [_who(world, each) for each in (a, b, *handed)]
+    return {
+        "queue": queue,
+        "key": None,
+        "a": a.id,
+        "b": b.id,
+        "a_by": who[0],
+        "b_by": who[1],
+        "handed_a": handed[0].id if handed[0] else None,
+        "handed_b": handed[1].id if handed[1] else None,
+        "handed_a_by": who[2],
+        "handed_b_by": who[3],
+        "participants": list(dict.fromkeys(each["name"] for each in who[2:] if each)),
+        "at": iso(b.at),
+    }
+
+
+def _handed(world: World, queue: str, publish: Event) -> Event | None:
+    after = world.events[publish.id : publish.id + 500]
+    return next((e for e in after if e.cause == publish.id and e.queue == queue), None)
+
+
+def _who(world: World, event: Event | None) -> dict[str, Any] | None:
+    who = world.who(event) if event else None
+    return {"number": who.number, "name": who.name} if who else None

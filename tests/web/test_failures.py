@@ -1,0 +1,269 @@
+"""The failures: in groups, over time, each with its conversation; and the reports on order."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.web.conftest import OpenPage
+from tests.web.fake_failures import failures
+from tests.web.fake_server import Server
+from tests.web.test_accessibility import settled, violations
+from tests.web.world import World, demo_world
+
+
+def of(world: World, **wanted: Any) -> list[dict[str, Any]]:
+    return [f for f in failures(world) if all(f[name] == value for name, value in wanted.items())]
+
+
+def each(page: Page) -> Locator:
+    return page.get_by_role("group", name="Each failure").locator("tbody tr")
+
+
+def groups(page: Page) -> Locator:
+    return page.get_by_role("group", name="Groups of failures").locator("tbody tr")
+
+
+def test_they_are_listed_newest_first_with_who_rejected_them(
+    demo: Server, open_page: OpenPage
+) -> None:
+    page = open_page(demo, "#/failures?vhost=%2F", user="watch")
+    known = of(demo.world, vhost="/")
+    expect(each(page)).to_have_count(len(known))
+    numbers = page.locator("[aria-label='Each failure'] td:last-child").all_inner_texts()
+    assert numbers == [f"#{f['event']}" for f in known]
+    place, died = next((i, f) for i, f in enumerate(known) if f["reason"] == "rejected")
+    row = each(page).nth(place)
+    expect(row).to_contain_text("Died rejected")
+    expect(row).to_contain_text("stock → dead.orders")
+    by = row.get_by_role("link", name=died["by"]["name"])
+    expect(by).to_have_attribute("title", f"Handed over by event {died['handed_over']}")
+    by.click()
+    expect(page.locator(".drawer h2")).to_have_text(f"#{died['handed_over']}")
+
+
+def test_each_leads_to_its_conversation(demo: Server, open_page: OpenPage) -> None:
+    page = open_page(demo, "#/failures")
+    first = failures(demo.world)[0]
+    link = each(page).first.get_by_role("link", name=first["type"])
+    vhost = re.escape(first["vhost"]).replace("/", "%2F")
+    address = re.compile(rf"#/conversations\?event={first['event']}&vhost={vhost}$")
+    expect(link).to_have_attribute("href", address)
+    expect(groups(page).first.get_by_role("link", name="Conversation of")).to_have_attribute(
+        "href", address
+    )
+
+
+def test_groups_count_them_and_lead_to_their_own(demo: Server, open_page: OpenPage) -> None:
+    page = open_page(demo, "#/failures?vhost=%2F")
+    known = of(demo.world, vhost="/", kind="error_queue", queue="mail.out")
+    group = groups(page).filter(has_text="System.TimeoutException")
+    expect(group).to_have_count(1)
+    expect(group).to_contain_text("mail.out")
+    group.get_by_role("link", name=f"Only these {len(known)} failures").click()
+    expect(each(page)).to_have_count(len(known))
+    for said in ("kind=error_queue", "queue=mail.out", "exception=System.TimeoutException"):
+        assert said in page.url
+    page.get_by_role("button", name="Remove the filter queue").click()
+    expect(page).not_to_have_url(re.compile("queue=mail"))
+
+
+def test_filters_are_in_the_address_and_a_reload_keeps_them(
+    demo: Server, open_page: OpenPage
+) -> None:
+    page = open_page(demo, "#/failures?vhost=%2F")
+    page.get_by_role("group", name="Kind").get_by_role("button", name="Came back").click()
+    known = of(demo.world, vhost="/", kind="came_back")
+    expect(each(page)).to_have_count(len(known))
+    assert "kind=came_back" in page.url
+    page.reload()
+    expect(each(page)).to_have_count(len(known))
+    page.get_by_label("Period").select_option("3600")
+    expect(page.get_by_text("No failure fits these filters")).to_be_visible()
+    page.get_by_role("link", name="Show all").click()
+    expect(each(page)).to_have_count(len(of(demo.world, vhost="/")))
+
+
+def test_the_plot_has_a_bar_for_each_span_and_goes_by_keyboard(
+    demo: Server, open_page: OpenPage
+) -> None:
+    page = open_page(demo, "#/failures?vhost=%2F")
+    bars = page.get_by_role("group", name="Failures over time").get_by_role("link")
+    expect(bars.first).to_be_visible()
+    by_second = Counter(f["at"][:19] for f in of(demo.world, vhost="/"))
+    counts = [int(label.split()[0]) for label in labels(bars)]
+    assert [n for n in counts if n] == [by_second[at] for at in sorted(by_second)]
+    bars.last.focus()
+    page.keyboard.press("Home")
+    expect(bars.first).to_be_focused()
+    page.keyboard.press("ArrowRight")
+    expect(bars.nth(1)).to_be_focused()
+    page.keyboard.press("Home")
+    page.keyboard.press("Enter")
+    expect(each(page)).to_have_count(counts[0])
+    assert "since=" in page.url
+    expect(page.get_by_label("Period")).to_have_value("other")
+
+
+def labels(bars: Locator) -> list[str]:
+    return [bar.get_attribute("aria-label") or "" for bar in bars.all()]
+
+
+def test_the_arrow_keys_step_through_the_failures(demo: Server, open_page: OpenPage) -> None:
+    page = open_page(demo, "#/failures?vhost=%2F")
+    links = page.locator("a.failure")
+    expect(links.first).to_be_visible()
+    page.keyboard.press("ArrowDown")
+    expect(links.nth(0)).to_be_focused()
+    page.keyboard.press("j")
+    expect(links.nth(1)).to_be_focused()
+    page.keyboard.press("ArrowUp")
+    expect(links.nth(0)).to_be_focused()
+
+
+def test_more_are_shown_when_asked_for(
+    serve: Callable[[World], Server], open_page: OpenPage
+) -> None:
+    world = demo_world(6000)
+    known = of(world, vhost="/")
+    assert len(known) > 150
+    page = open_page(serve(world), "#/failures?vhost=%2F")
+    expect(each(page)).to_have_count(100)
+    page.get_by_role("button", name="Show 100 more").click()
+    expect(each(page)).to_have_count(min(200, len(known)))
+
+
+def test_that_not_all_were_counted_is_said(
+    serve: Callable[[World], Server], open_page: OpenPage
+) -> None:
+    world = demo_world(1500)
+    world.most_failures = 10
+    page = open_page(serve(world), "#/failures")
+    expect(page.get_by_text("count the newest 10 failures only")).to_be_visible()
+
+
+def test_what_makes_the_record_uncertain_is_said(
+    serve: Callable[[World], Server], open_page: OpenPage
+) -> None:
+    world = demo_world(800)
+    server = serve(world)
+    page = open_page(server, "#/failures?vhost=%2F")
+    expect(page.get_by_text("Not complete.")).to_be_visible()
+    page.goto(f"{server.url}/#/failures")
+    expect(page.get_by_text("The record of 1 virtual host has gaps or doubts")).to_be_visible()
+    world.traces["/"].gaps.clear()
+    page.reload()
+    expect(each(page).first).to_be_visible()
+    expect(page.get_by_text("Not certain.")).to_have_count(0)
+
+
+def test_that_there_are_none_is_said_with_what_it_rests_on(
+    serve: Callable[[World], Server], open_page: OpenPage
+) -> None:
+    world = World()
+    world.start_trace("/", 12)
+    server = serve(world)
+    page = open_page(server, "#/failures?vhost=%2F")
+    expect(page.get_by_role("heading", name="No failures")).to_be_visible()
+    world.traces["/"].doubts.append("2 participants are connections that give no name")
+    page.reload()
+    expect(page.get_by_role("heading", name="No failure is known")).to_be_visible()
+    page.goto(f"{server.url}/#/failures?vhost=empty")
+    expect(page.get_by_text("This virtual host is not traced")).to_be_visible()
+
+
+def test_an_error_is_shown_and_can_be_tried_again(demo: Server, open_page: OpenPage) -> None:
+    page = open_page(demo, "#/overview")
+    refused = {"error": "bad_request", "reason": "the search took too long"}
+    page.route("**/itc_db/failures*", lambda route: route.fulfill(status=400, json=refused))
+    page.goto(f"{demo.url}/#/failures")
+    expect(page.get_by_role("alert")).to_contain_text("The search took too long.")
+    page.unroute("**/itc_db/failures*")
+    page.get_by_role("button", name="Try again").click()
+    expect(each(page).first).to_be_visible()
+
+
+def test_a_report_is_started_by_an_administrator_and_links_to_the_events(
+    serve: Callable[[World], Server], open_page: OpenPage
+) -> None:
+    world = demo_world(600)
+    page = open_page(serve(world), f"#/failures?vhost=%2F&since={early(world)}")
+    expect(page.get_by_text("No report yet")).to_be_visible()
+    page.get_by_role("button", name="New report").press("Enter")
+    page.get_by_role("group", name="New report").get_by_label("Period").select_option("0")
+    page.get_by_role("button", name="Start").click()
+    table = page.get_by_role("group", name="Races")
+    expect(table.locator("tbody tr").first).to_be_visible()
+    [made] = world.reports.values()
+    [first, *_] = made["items"]
+    row = table.locator("tbody tr").first
+    expect(row).to_contain_text(first["a_by"]["name"])
+    row.get_by_role("link", name=f"#{first['b']}", exact=True).click()
+    expect(page.locator(".drawer h2")).to_have_text(f"#{first['b']}")
+    reports = page.get_by_role("group", name="Reports")
+    expect(reports.locator("tbody tr")).to_have_count(1)
+    reports.get_by_role("link", name="Open the races").click()
+    assert f"report={made['id']}" in page.url
+    page.reload()
+    expect(table.locator("tbody tr")).to_have_count(len(made["items"]))
+
+
+def early(world: World) -> str:
+    return str(world.event_json(world.events[0])["recorded_at"])
+
+
+def test_inversions_name_both_hand_overs_and_who_may_only_look_reads_them(
+    serve: Callable[[World], Server], open_page: OpenPage
+) -> None:
+    world = demo_world(600)
+    who = {"number": 2, "name": "billing"}
+    found = {"queue": "billing", "key": "order-1", "a": 1, "b": 9, "a_by": who, "b_by": who}
+    found |= {"handed_a": 12, "handed_b": 11, "handed_a_by": who, "handed_b_by": who}
+    found |= {"participants": ["billing"], "at": early(world)}
+    facts = {
+        "id": "00000000000000a1",
+        "report": "inversions",
+        "vhost": "/",
+        "key": "correlation_id",
+    }
+    facts |= {"since": early(world), "until": early(world), "made_at": early(world)}
+    facts |= {"count": 1, "counted_all": False, "truncated": False, "items": [found]}
+    facts["groups"] = [{"queue": "billing", "count": 1, "counted_all": False}]
+    world.reports["00000000000000a1"] = facts | world.certainty_json("/", 1, 600)
+    page = open_page(serve(world), "#/failures?report=00000000000000a1", user="watch")
+    row = page.get_by_role("group", name="Inversions").locator("tbody tr")
+    expect(row.locator("a.tabular")).to_have_text(["#1", "#9", "#11", "#12"])
+    expect(row).to_contain_text("order-1")
+    expect(page.get_by_text("only the newest were compared")).to_be_visible()
+    expect(page.get_by_role("button", name="New report")).to_have_count(0)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_axe_finds_nothing(demo: Server, open_page: OpenPage, theme: str) -> None:
+    page = open_page(demo, "#/failures?vhost=%2F&kind=died", theme=theme, policy=False)
+    settled(page)
+    page.get_by_role("button", name="New report").click()
+    assert violations(page) == []
+    page.goto(f"{demo.url}/#/chain?a=883&b=900&event=900")
+    settled(page)
+    page.get_by_role("region", name="Chain", exact=True).get_by_role(
+        "button", name="Export", exact=True
+    ).click()
+    assert violations(page) == []
+
+
+@pytest.mark.parametrize("width", [800, 400])
+def test_it_is_no_wider_than_the_window(demo: Server, open_page: OpenPage, width: int) -> None:
+    page = open_page(demo, "#/failures?vhost=%2F&queue=stock", width=width)
+    settled(page)
+    expect(each(page).first).to_be_visible()
+    over = page.evaluate(
+        """() => [document.documentElement, ...document.querySelectorAll("#page, .scrolled")]
+             .map((e) => Math.max(0, e.scrollWidth - e.clientWidth))"""
+    )
+    assert over == [0, 0, 0]

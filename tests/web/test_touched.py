@@ -1,0 +1,130 @@
+"""What an event touched, and what it cannot have: in the drawer, and of the pinned events."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from playwright.sync_api import Locator, Page, expect
+
+from tests.web import history
+from tests.web.conftest import OpenPage
+from tests.web.fake_chain import verdicts
+from tests.web.fake_server import Server
+from tests.web.history import Event
+from tests.web.test_accessibility import settled, violations
+from tests.web.world import World, demo_world
+
+
+def with_effects(world: World) -> Event:
+    """A late publish, behind the gap, that caused something."""
+    late = (e for e in world.events[800:1500] if not e.received)
+    return next(e for e in late if len(history.evident_future(world.events, e)) > 3)
+
+
+def touched(page: Page) -> Locator:
+    heading = page.get_by_role("heading", name="What it touched")
+    return page.locator(".drawer .section").filter(has=heading)
+
+
+def listed(part: Locator) -> list[int]:
+    return [int(text.removeprefix("#")) for text in part.locator("li .number").all_inner_texts()]
+
+
+def test_the_drawer_says_what_it_caused_may_have_and_cannot_have(
+    demo: Server, open_page: OpenPage
+) -> None:
+    event = with_effects(demo.world)
+    counts = {name: len(ids) for name, ids in verdicts(demo.world, [event]).items()}
+    page = open_page(demo, f"#/events?event={event.id}&live=off", user="watch")
+    part = touched(page)
+    expect(part).to_contain_text(
+        f"Of {sum(counts.values()):,} events since, {counts['caused']} were caused by it, "
+        f"{counts['may_have']} more may have been, {counts['cannot_have']} cannot have been."
+    )
+    expect(part.get_by_text("complete", exact=True)).to_be_visible()
+    expect(part.get_by_text("sound", exact=True)).to_be_visible()
+
+
+def test_each_number_opens_its_list_and_stands_in_the_address(
+    demo: Server, open_page: OpenPage
+) -> None:
+    event = with_effects(demo.world)
+    ids = verdicts(demo.world, [event])
+    page = open_page(demo, f"#/events?event={event.id}&live=off")
+    part = touched(page)
+    part.get_by_role("button", name="caused").click()
+    expect(part.locator("li")).to_have_count(len(ids["caused"]))
+    assert listed(part) == ids["caused"]
+    part.get_by_role("button", name="cannot have been").click()
+    expect(part.locator("li")).to_have_count(20)
+    part.get_by_role("button", name="Show 20 more").click()
+    expect(part.locator("li")).to_have_count(40)
+    assert listed(part) == ids["cannot_have"][:40]
+    assert "touched=cannot_have" in page.url
+    page.reload()
+    expect(part.locator("li")).to_have_count(20)
+    part.get_by_role("button", name="cannot have been").click()
+    expect(part.locator("li")).to_have_count(0)
+
+
+def test_nothing_is_impossible_where_messages_may_be_missing(
+    serve: Callable[[World], Server], open_page: OpenPage
+) -> None:
+    world = demo_world(800)
+    page = open_page(serve(world), "#/events?event=3&live=off")
+    part = touched(page)
+    expect(part).to_contain_text("As far as is known, of ")
+    expect(part.get_by_text("not complete", exact=True)).to_be_visible()
+    expect(part.get_by_role("button", name="not known to have been")).to_be_visible()
+    expect(part).not_to_contain_text("cannot")
+    world.traces["/"].gaps.clear()
+    world.traces["/"].doubts.append("2 participants are connections that give no name")
+    page.reload()
+    expect(part.get_by_text("not sound", exact=True)).to_be_visible()
+    expect(part).not_to_contain_text("cannot")
+
+
+def test_it_is_exported_by_an_administrator_as_a_job(
+    demo: Server, open_page: OpenPage, tmp_path: Path
+) -> None:
+    event = with_effects(demo.world)
+    page = open_page(demo, f"#/events?event={event.id}&live=off")
+    part = touched(page)
+    part.get_by_role("button", name="Export", exact=True).press("Enter")
+    expect(part.get_by_label("File name")).to_have_value(f"touched-{event.id}")
+    part.get_by_role("group", name="Export").get_by_role("button", name="Export").click()
+    with page.expect_download() as download:
+        part.get_by_role("button", name=f"Download touched-{event.id}.jsonl").click()
+    download.value.save_as(tmp_path / "touched.jsonl")
+    rows = [json.loads(line) for line in (tmp_path / "touched.jsonl").read_text().splitlines()]
+    assert len(rows) == sum(len(ids) for ids in verdicts(demo.world, [event]).values())
+    page = open_page(demo, f"#/events?event={event.id}&live=off", user="watch")
+    expect(touched(page).get_by_role("button", name="caused")).to_be_visible()
+    expect(touched(page).get_by_role("button", name="Export", exact=True)).to_have_count(0)
+
+
+def test_of_the_pinned_events_by_each_or_by_both(demo: Server, open_page: OpenPage) -> None:
+    world = demo.world
+    a = with_effects(world)
+    b = next(e for e in world.events[a.id + 20 : 1500] if not e.received)
+    page = open_page(demo, f"#/chain?a={a.id}&b={b.id}")
+    panel = page.get_by_role("region", name="What it touched")
+    expect(panel).to_contain_text("were caused by it")
+    panel.get_by_role("button", name="A and B").click()
+    both = verdicts(world, [a, b])
+    expect(panel.get_by_role("button", name=f"{len(both['caused'])} caused")).to_be_visible()
+    expect(panel).to_contain_text("caused by them")
+    assert "by=both" in page.url
+
+
+def test_axe_finds_nothing_with_a_list_and_the_menu_open(demo: Server, open_page: OpenPage) -> None:
+    event = with_effects(demo.world)
+    address = f"#/events?event={event.id}&live=off&touched=caused"
+    for theme in ("light", "dark"):
+        page = open_page(demo, address, theme=theme, policy=False)
+        settled(page)
+        touched(page).get_by_role("button", name="Export", exact=True).click()
+        expect(touched(page).get_by_label("Format")).to_be_visible()
+        assert violations(page) == []

@@ -1,0 +1,131 @@
+// The chain between the two pinned events, at once: as a list and drawn, along what `via` says.
+import { useRef, useState } from "../../vendor/hooks.js";
+import { html } from "../core/html.js";
+import { api } from "../core/api.js";
+import { count, plural, seconds, time, toMicros } from "../core/format.js";
+import { saidType } from "../core/message-type.js";
+import { useResource } from "../core/resource.js";
+import { href, hrefHere, openEvent, patch, route } from "../core/route.js";
+import { Icon } from "../ui/icons.js";
+import { lazy } from "../ui/lazy.js";
+import { about, Pin, TypeMark, Value } from "../ui/marks.js";
+import { Choice, Empty, Failure, Panel, pending } from "../ui/panel.js";
+import { ExportMenu, ExportResult, useExport } from "./export.js";
+
+const Drawing = lazy(() => import("./drawing.js"), "the drawing");
+
+const PAGE = 200;
+const MOST = 1000; // that the API gives at once, with the steps among them
+const FINEST = 0.01; // seconds that the times of two events tell apart
+const COLUMNS = "id,type,match,exchange,queue,routing_keys,properties,participant,participant_name,recorded_at";
+const WAYS = [
+  ["links", "Links", "Messages, and links to what they name as their cause"],
+  ["conversation", "Conversation", "By these, and by what a participant did later in a conversation"],
+  ["any", "Any", "All that lies between the two in causal order"],
+];
+
+/** By links where these lead from one to the other, unless the address says otherwise. */
+export function Chain({ a, b, answer }) {
+  const via = route.value.params.via ?? (answer.answer === "caused" ? "links" : "any");
+  const [most, setMost] = useState(PAGE);
+  const load = (signal) => api.chain(a, b, { via, limit: most, columns: COLUMNS, payload: "none" }, signal);
+  const loaded = useResource(load, [a, b, via, most], { every: 0 });
+  const before = useRef({});
+  if (loaded.data) before.current = { via, data: loaded.data };
+  const work = useExport(a, b, via);
+  // While more of it is on its way, what there is stays.
+  const chain = loaded.data ?? (before.current.via === via ? before.current.data : undefined);
+  const ends = answer.relation === "after" ? `${b},${a}` : `${a},${b}`;
+  return html`<${Panel} title="Chain" note=${chain && amount(chain)} id="chain-panel" flush
+      tools=${html`
+        <${Choice} label="Chain by" options=${WAYS} value=${via} small onChange=${(value) => patch({ via: value }, { replace: true })} />
+        <a class="button small" href=${href("space-time", { chain: ends })}><${Icon} name="diagram" />Space-time</a>
+        <${ExportMenu} a=${a} b=${b} via=${via} work=${work} />`}
+      foot=${chain && html`<${Foot} chain=${chain} most=${most} onMore=${() => setMost(MOST)} />`}>
+    <${ExportResult} work=${work} />
+    ${chain && loaded.error && html`<${Failure} error=${loaded.error} onRetry=${loaded.reload} />`}
+    ${!chain
+      ? pending(loaded, "the chain")
+      : chain.events.length
+        ? html`<${Shown} chain=${chain} path=${answer.path} ends=${{ [a]: "A", [b]: "B" }} />`
+        : html`<${NoWay} via=${via} />`}
+  <//>`;
+}
+
+function Shown({ chain, path, ends }) {
+  const open = openEvent.value && Number(openEvent.value);
+  const marked = new Set((path ?? []).flatMap(({ cause, effect }) => [cause, effect]));
+  return html`<div class="panel-body"><${Drawing} chain=${chain} way=${path ?? []} ends=${ends} open=${open}
+      onOpen=${(id) => patch({ event: String(id) })} /></div>
+    <${List} chain=${chain} marked=${marked} ends=${ends} open=${open} />`;
+}
+
+function NoWay({ via }) {
+  const wider = WAYS[WAYS.findIndex(([key]) => key === via) + 1];
+  return html`<${Empty} title="Nothing evident leads from one to the other"
+    actions=${wider && html`<a class="button" href=${hrefHere({ via: wider[0] })}>${wider[2]}</a>`}>
+    One happened before the other, but no such steps lead there. What leads there in another way is shown by the choice above.<//>`;
+}
+
+function amount({ events, count: total, participants }) {
+  const all = total == null ? `more than ${plural(events.length, "event")}` : plural(total, "event");
+  return participants == null ? all : `${all} of ${plural(participants, "participant")}`;
+}
+
+function Foot({ chain: { events, count: total, truncated }, most, onMore }) {
+  return html`<div class="drawer-line">
+    <span>In the order in which they were stamped: neighbours may be concurrent.
+      ${truncated && ` The first ${count(events.length)}${total == null ? "" : ` of ${count(total)}`} are shown.`}
+      ${truncated && most === MOST && " An export has all of them."}</span>
+    ${truncated && most < MOST && html`<button class="button small" onClick=${onMore}>Show up to ${count(MOST)}</button>`}
+  </div>`;
+}
+
+function List({ chain, marked, ends, open }) {
+  const ways = waysTo(chain);
+  const began = toMicros(chain.events[0].recorded_at);
+  return html`<ol class="chain-list">
+    ${chain.events.map((event, i) => html`<${Step} key=${event.id} event=${event} index=${i} end=${ends[event.id]}
+      way=${ways.get(event.id)} after=${(toMicros(event.recorded_at) - began) / 1e6}
+      marked=${marked.has(event.id)} open=${event.id === open} />`)}
+  </ol>`;
+}
+
+/** Seconds; times are those of reading the broker's socket, so the shortest mean nothing. */
+const span = (n) => (n < FINEST ? `under ${seconds(FINEST)}` : seconds(n));
+
+/** How each event came about: by id, the steps that lead to it, or the event before it on its lane. */
+function waysTo({ events, steps }) {
+  const at = new Map(events.map((event) => [event.id, toMicros(event.recorded_at)]));
+  const ways = new Map();
+  for (const { cause, effect, how, rule, kind } of steps) {
+    const later = at.has(cause) && at.has(effect) ? `, ${span((at.get(effect) - at.get(cause)) / 1e6)} later` : "";
+    const by = how === "message" ? "message" : [kind, rule].filter(Boolean).join(" ") || how;
+    const word = `${by} from #${cause}${later}`;
+    ways.set(effect, [...(ways.get(effect) ?? []), word]);
+  }
+  const last = new Map();
+  for (const { id, participant } of events) {
+    if (!ways.has(id) && last.has(participant)) ways.set(id, [`same participant, after #${last.get(participant)}`]);
+    last.set(participant, id);
+  }
+  return ways;
+}
+
+function Step({ event, index, end, way = [], after, marked, open }) {
+  const type = saidType(event);
+  const kinds = ["chain-step", end && "end-of-chain", marked && "on-the-way", open && "open"];
+  return html`<li>
+    <a class=${kinds.filter(Boolean).join(" ")} href=${hrefHere({ event: String(event.id) })} aria-current=${open ? "true" : undefined}>
+      <span class="faint">${end ? html`<${Pin} letter=${end} />` : index + 1}</span>
+      <span class="number">#${event.id}</span>
+      <${TypeMark} type=${event.type} />
+      <span class="chain-what">
+        <span class="cut">${type && html`<b class="strong"><${Value}>${type}<//></b> `}<bdi class=${type ? "soft" : ""}>${about(event)}</bdi></span>
+        <span class="cut small soft">${marked && html`<span class="unseen">on the shortest way; </span>`}${way.join("; ") || (index ? "" : "the chain begins here")}<span class="narrow-only"> · <${Value}>${event.participant_name}<//></span></span>
+      </span>
+      <span class="cut wide soft"><${Value}>${event.participant_name}<//></span>
+      <span class="faint end">${event.recorded_at ? time(event.recorded_at) : ""}${index > 0 && html`<br /><span class="small">${after < FINEST ? "" : "+"}${span(after)}</span>`}</span>
+    </a>
+  </li>`;
+}

@@ -1,0 +1,29 @@
+// A list that is asked for page by page, as far as somebody wants to see it.
+import { useRef } from "../../vendor/hooks.js";
+import { useResource } from "./resource.js";
+
+/**
+ * `load(next, signal)` returns a page with `next`, or null at the end; `next` is undefined for the first.
+ * Returns what `useResource` does, with the pages so far as `data`, whether there are `further` ones, and
+ * `more()`, which takes one more. A refresh loads all of them again, so that no item falls between two.
+ */
+export function usePages(load, inputs, options) {
+  const key = JSON.stringify(inputs);
+  const wanted = useRef({ key, pages: 1 });
+  if (wanted.current.key !== key) wanted.current = { key, pages: 1 };
+  const loaded = useResource((signal) => some(load, wanted.current.pages, signal), [key], options);
+  const more = () => {
+    wanted.current.pages += 1;
+    loaded.reload();
+  };
+  const further = loaded.data != null && loaded.data.at(-1).next != null;
+  return { ...loaded, further, more };
+}
+
+async function some(load, most, signal) {
+  const pages = [await load(undefined, signal)];
+  while (pages.length < most && pages.at(-1).next != null) {
+    pages.push(await load(pages.at(-1).next, signal));
+  }
+  return pages;
+}

@@ -1,0 +1,3 @@
+import { lazy } from "../ui/lazy.js";
+
+export const FailuresTab = lazy(() => import("./page.js"), "the failures");

@@ -1,0 +1,62 @@
+// The filters of the failures: all of them are in the address.
+import { html } from "../core/html.js";
+import { dateTime, toMicros } from "../core/format.js";
+import { hrefHere, patch, route } from "../core/route.js";
+import { Icon } from "../ui/icons.js";
+import { Value } from "../ui/marks.js";
+import { Choice } from "../ui/panel.js";
+import { KINDS, reasonWord } from "./words.js";
+
+const NAMES = {
+  kind: "kind", queue: "queue", reason: "reason", type: "type", exception: "exception",
+  participant: "participant", since: "since", until: "until",
+};
+const PERIODS = [["", "any time"], ["3600", "the last hour"], ["86400", "the last day"], ["604800", "the last 7 days"]];
+const KIND_OPTIONS = [["", "All"], ...Object.entries(KINDS).map(([key, [, word]]) => [key, word])];
+
+/** The set ones, by the names of the API. */
+export function filtersOf(params) {
+  return Object.fromEntries(Object.keys(NAMES).filter((name) => params[name]).map((name) => [name, params[name]]));
+}
+
+export function Filters() {
+  const { params } = route.value;
+  const period = (event) => {
+    const back = Number(event.currentTarget.value);
+    patch({ since: back ? new Date(Date.now() - back * 1000).toISOString() : null, until: null });
+  };
+  return html`<div class="failure-filters">
+    <${Choice} label="Kind" options=${KIND_OPTIONS} value=${params.kind ?? ""} onChange=${(value) => patch({ kind: value || null })} />
+    <select class="select" aria-label="Period" value=${periodOf(params)} onChange=${period}>
+      ${PERIODS.map(([key, word]) => html`<option key=${key} value=${key} selected=${key === periodOf(params)}>${word}</option>`)}
+      ${periodOf(params) === "other" && html`<option value="other" selected>as chosen</option>`}
+    </select>
+  </div>`;
+}
+
+/** Which of the periods `since` means; it was set a while ago when it comes out of a link. */
+function periodOf({ since, until }) {
+  if (!since && !until) return "";
+  if (until || !since) return "other";
+  const ago = (Date.now() - toMicros(since) / 1000) / 1000;
+  return PERIODS.find(([key]) => key && ago >= Number(key) && ago < Number(key) * 1.1)?.[0] ?? "other";
+}
+
+/** The filters in force that have no control of their own, each with a way to take it off. */
+export function Chips() {
+  const { params } = route.value;
+  const set = Object.keys(NAMES).filter((name) => name !== "kind" && params[name]);
+  if (!set.length) return null;
+  return html`<div class="failure-filters" role="group" aria-label="Filters">
+    ${set.map((name) => html`<span class="filter" key=${name}>
+      <span class="name">${name}</span><span class="text"><${Value}>${shown(name, params[name])}<//></span>
+      <button aria-label=${`Remove the filter ${name}`} onClick=${() => patch({ [name]: null })}><${Icon} name="close" /></button>
+    </span>`)}
+    ${set.length > 1 && html`<a class="button small quiet" href=${hrefHere(Object.fromEntries(Object.keys(NAMES).map((name) => [name, null])))}>Clear</a>`}
+  </div>`;
+}
+
+function shown(name, value) {
+  if (name === "since" || name === "until") return dateTime(value);
+  return name === "reason" ? reasonWord(value) : value;
+}

@@ -1,0 +1,73 @@
+// Failures as tables: by group, and each by itself.
+import { html } from "../core/html.js";
+import { count, dateTime, exchangeName, plural, recent } from "../core/format.js";
+import { href, hrefHere } from "../core/route.js";
+import { Value } from "../ui/marks.js";
+import { Table } from "../ui/table.js";
+import { KindMark } from "./words.js";
+
+const conversation = (vhost, event) => href("conversations", { vhost, event: String(event) });
+
+const Maybe = ({ children }) => (children == null || children === "" ? html`<span class="faint">–</span>` : html`<${Value}>${children}<//>`);
+
+const brief = (iso) => recent(iso).split(".")[0];
+const someOf = ([first, ...others]) => (others.length ? `${first} and ${plural(others.length, "other")}` : first);
+
+/** `several`: whether the failures of several virtual hosts are shown. */
+export function GroupsTable({ groups, several }) {
+  return html`<${Table} label="Groups of failures"
+      heads=${`#Failures|What happened|Queue|Message type|Exception|Had it last|${several ? "Virtual host|" : ""}First|Newest|`}>
+    ${groups.map((group) => html`<${Group} key=${JSON.stringify([group.vhost, group.kind, group.queue, group.reason, group.type, group.exception])}
+      group=${group} several=${several} />`)}
+  <//>`;
+}
+
+function Group({ group, several }) {
+  const { kind, queue, reason, type, exception, vhost } = group;
+  const only = { kind, queue, reason, type, exception, ...(several ? { vhost } : {}) };
+  return html`<tr>
+    <td class="number"><a href=${hrefHere(only)} title="Only these" aria-label=${`Only these ${plural(group.count, "failure")}`}>${count(group.count)}</a></td>
+    <td><${KindMark} kind=${kind} reason=${reason} /></td>
+    <td class="name"><${Maybe}>${queue}<//></td>
+    <td class="name"><${Maybe}>${type}<//></td>
+    <td class="name"><${Maybe}>${exception}<//></td>
+    <td class="name"><${Maybe}>${someOf(group.by)}<//></td>
+    ${several && html`<td><${Value}>${vhost}<//></td>`}
+    <td class="tabular" title=${dateTime(group.first_at)}>${brief(group.first_at)}</td>
+    <td class="tabular" title=${dateTime(group.last_at)}>${brief(group.last_at)}</td>
+    <td class="end"><a class="button small" href=${conversation(vhost, group.newest)}
+      aria-label=${`Conversation of the newest, #${group.newest}`}>Newest</a></td>
+  </tr>`;
+}
+
+export function ItemsTable({ items, several }) {
+  return html`<${Table} label="Each failure"
+      heads=${`When|Message|What happened|Queue|Had it last|Exception|${several ? "Virtual host|" : ""}#Event`}>
+    ${items.map((item) => html`<${Item} key=${`${item.event} ${item.kind} ${item.queue}`} item=${item} several=${several} />`)}
+  <//>`;
+}
+
+function Item({ item, several }) {
+  const { event, by, handed_over: handed, times, to } = item;
+  return html`<tr>
+    <td class="tabular" title=${dateTime(item.at)}>${recent(item.at)}</td>
+    <td class="name"><a class="failure" href=${conversation(item.vhost, event)} title="Open its conversation">
+      <${Value}>${item.type}<//></a></td>
+    <td><${KindMark} kind=${item.kind} reason=${item.reason} />${times > 1 && html` <span class="soft small">${plural(times, "time")}</span>`}</td>
+    <td class="name">${item.queue == null
+      ? html`<span class="soft">sent to</span> ${exchangeName(item.exchange)}`
+      : html`<${Value}>${item.queue}<//>`}${to && html`<span class="soft"> → <${Value}>${to}<//></span>`}</td>
+    <td class="name">${by
+      ? html`<${By} by=${by} handed=${handed} />`
+      : html`<span class="soft">nobody; published by ${item.publisher ? html`<${Value}>${item.publisher.name}<//>` : "an unknown"}</span>`}</td>
+    <td class="name"><${Maybe}>${item.exception}<//></td>
+    ${several && html`<td><${Value}>${item.vhost}<//></td>`}
+    <td class="number"><a href=${hrefHere({ event: String(event) })}>#${event}</a></td>
+  </tr>`;
+}
+
+/** Who was handed the message last, and by which delivery. */
+function By({ by, handed }) {
+  const name = html`<${Value}>${by.name}<//>`;
+  return handed ? html`<a href=${hrefHere({ event: String(handed) })} title=${`Handed over by event ${handed}`}>${name}</a>` : name;
+}

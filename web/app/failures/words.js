@@ -1,0 +1,22 @@
+// What kinds of failure are called, and how each looks.
+import { html } from "../core/html.js";
+import { Value } from "../ui/marks.js";
+
+/** By the API's word: tone, name, meaning. */
+export const KINDS = {
+  died: ["bad", "Died", "The broker dead-lettered or dropped it"],
+  error_queue: ["bad", "Error queue", "A consumer gave up and sent it to an error queue"],
+  unroutable: ["warn", "Unroutable", "No queue was bound for it"],
+  came_back: ["warn", "Came back", "It was handed over again three times or more"],
+  overdue: ["warn", "Overdue", "It never led to what such messages usually lead to"],
+};
+
+const REASONS = { rejected: "rejected", expired: "expired", maxlen: "queue full", delivery_limit: "delivery limit" };
+
+export const reasonWord = (reason) => REASONS[reason] ?? reason;
+
+export function KindMark({ kind, reason }) {
+  const [tone, word, meaning] = KINDS[kind] ?? ["", kind.replaceAll("_", " ")];
+  return html`<span class="badge ${tone}" title=${meaning}><span class="dot"></span>${word}</span>
+    ${reason && html` <span class="soft"><${Value}>${reasonWord(reason)}<//></span>`}`;
+}

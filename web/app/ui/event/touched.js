@@ -1,0 +1,103 @@
+// What events touched of all that came since: what they caused, what they may have, and the rest, which
+// they cannot have. Each number opens its list; which one is open is in the address.
+import { useState } from "../../../vendor/hooks.js";
+import { html } from "../../core/html.js";
+import { api, startTouched } from "../../core/api.js";
+import { count, sentence } from "../../core/format.js";
+import { hasEnded, useJob } from "../../core/jobs.js";
+import { attempt } from "../../core/notices.js";
+import { download } from "../../core/download.js";
+import { usePages } from "../../core/pages.js";
+import { useResource } from "../../core/resource.js";
+import { hrefHere, patch, route } from "../../core/route.js";
+import { mayWrite } from "../../core/session.js";
+import { isSure } from "../caveats.js";
+import { FileForm } from "../file-form.js";
+import { Icon } from "../icons.js";
+import { JobProgress } from "../job-progress.js";
+import { Menu } from "../menu.js";
+import { Choice, Failure, pending } from "../panel.js";
+import { List } from "./relatives.js";
+
+const PAGE = 20;
+const COLUMNS = "id,type,exchange,queue,routing_keys,recorded_at";
+const FORMATS = [
+  { extension: ".jsonl", title: "JSON, one event a line" },
+  { extension: ".parquet", title: "Parquet" },
+];
+
+/** In an event's drawer, with the export behind a menu. */
+export function TouchedSection({ id }) {
+  const [number, setNumber] = useState(null);
+  const job = useJob(number);
+  return html`<section class="section">
+    <h3>What it touched <${ExportMenu} id=${id} busy=${job && !hasEnded(job)} onJob=${setNumber} /></h3>
+    ${job && html`<${Export} job=${job} />`}
+    <${Touched} ids=${[id]} />
+  </section>`;
+}
+
+export function Touched({ ids }) {
+  const loaded = useResource((signal) => api.touched(ids, {}, signal), [ids.join()], { every: 0 });
+  const { data } = loaded;
+  const { touched } = route.value.params;
+  if (!data) return pending(loaded, "what it touched");
+  const press = (verdict) => patch({ touched: verdict === touched ? null : verdict }, { replace: true });
+  return html`<div class="touched">
+    <p>${sentence(data.sentence)}</p>
+    <p class="touched-sure">
+      <${Sure} yes=${data.complete} word="complete" />${" "}<${Sure} yes=${data.sound} word="sound" />${" "}
+      <span class="small soft"> as of <a href=${hrefHere({ event: String(data.as_of) })}>#${data.as_of}</a></span>
+    </p>
+    ${data.since > 0 && html`<${Choice} label="List what it touched" options=${verdicts(data)} value=${touched} small onChange=${press} />
+      ${touched && html`<${Items} ids=${ids} verdict=${touched} key=${touched} />`}`}
+  </div>`;
+}
+
+const Sure = ({ yes, word }) => html`<span class="badge ${yes ? "good" : "warn"}">${yes ? "" : "not "}${word}</span>`;
+
+/** Each number with its word; what is not certain is never said to be impossible. */
+function verdicts(data) {
+  const caused = `${data.caused_truncated ? "more than " : ""}${count(data.caused)} caused`;
+  return [
+    ["caused", caused, "What it led to by messages and links"],
+    ["may_have", `${count(data.may_have)} may have been`, "What came after it in causal order, with no such way known"],
+    ["cannot_have", isSure(data)
+      ? `${count(data.cannot_have)} cannot have been`
+      : `${count(data.cannot_have)} not known to have been`, "What nothing carries anything to"],
+  ];
+}
+
+function Items({ ids, verdict }) {
+  const load = (after, signal) =>
+    api.touched(ids, { verdict, limit: PAGE, after, columns: COLUMNS, payload: "none" }, signal);
+  const loaded = usePages(load, [ids.join(), verdict], { every: 0 });
+  if (!loaded.data) return pending(loaded, "events");
+  const items = loaded.data.flatMap((page) => page.items);
+  return html`<${List} items=${items} none="None." />
+    ${loaded.error && html`<${Failure} error=${loaded.error} onRetry=${loaded.reload} />`}
+    ${loaded.further && html`<button class="button small quiet flush-start" onClick=${loaded.more}>Show ${PAGE} more</button>`}`;
+}
+
+function ExportMenu({ id, busy, onJob }) {
+  if (!mayWrite.value) return null;
+  const start = (file) =>
+    attempt(async () => {
+      const { job, summary } = await startTouched(id, file);
+      onJob(String(job?.id ?? summary.job));
+    });
+  return html`<${Menu} label="Export" icon="download" small>
+    ${(close) => html`<p class="small soft">A job on Spark writes every event since, each with its verdict and the evidence.
+        <code>rabbitmq-itc verify</code> checks the file again.</p>
+      <${FileForm} name=${`touched-${id}`} formats=${FORMATS} busy=${busy} button="Export" onSubmit=${(file) => (close(), start(file))} />`}
+  <//>`;
+}
+
+function Export({ job }) {
+  if (!hasEnded(job) || !job.result?.location) {
+    return html`<${JobProgress} job=${job}>Job ${job.id}: ${job.stage ?? job.state}<//>`;
+  }
+  const { location, file } = job.result;
+  return html`<p class="job-line"><button class="button small" onClick=${() => attempt(() => download(location, file))}>
+    <${Icon} name="download" />Download ${file}</button></p>`;
+}
