@@ -15,6 +15,7 @@ from app.stored.hidden import HiddenLink, HiddenWays
 from app.stored.link_rules import HeldRule
 from app.stored.pages import EventPage, Found, Sort
 from app.stored.participants import Participant, VectorEntry
+from app.stored.periods import Histogram, Period
 from app.stored.quarantine import Quarantined
 from app.stored.spans import Handled, Span
 from app.stored.traces import Trace
@@ -76,6 +77,7 @@ class Events(Protocol):
         descending: bool = True,
         large: Large = EVERYTHING,
     ) -> EventPage: ...
+    async def over_time(self, asked: EventFilter, buckets: int) -> Histogram | None: ...
 
 
 class Causality(Protocol):
@@ -131,6 +133,12 @@ class Hidden(Protocol):
         self, trace_id: int, *, before: int | None, limit: int
     ) -> Sequence[HiddenLink]: ...
     async def ways(self, trace_id: int) -> HiddenWays: ...
+
+
+class Periods(Protocol):
+    """What the traces have of periods of time (`app.store.periods`)."""
+
+    async def of(self, trace_id: int, since: int | None, until: int | None) -> Period: ...
 
 
 class Traces(Protocol):
@@ -199,6 +207,8 @@ class Store(Protocol):
     def doubts(self) -> Doubts: ...
     @property
     def hidden(self) -> Hidden: ...
+    @property
+    def periods(self) -> Periods: ...
     @property
     def traces(self) -> Traces: ...
     @property

@@ -12,12 +12,14 @@ const list = (values) => (values ?? []).map((value) => visible(value)).join(", "
 // In the table's order; a field that is not here comes behind, drawn by its kind.
 // width: in rem; with grow, the least width, and the column gets a share of what is left
 // wider: another width, and when the oldest row needs it
+// room: what else the rows need, in rem, given the newest row and whether there are gaps and pins
 // needs: fields of the API besides its own name
 const LAYOUT = {
-  id: { width: 5.6, fixed: true },
+  id: { width: 5.6, fixed: true, room: idRoom },
   recorded_at: { width: 7.6, wider: [10.6, (e) => !isToday(e.recorded_at)], tabular: true, cell: (e) => recent(e.recorded_at), title: (e) => `${dateTime(e.recorded_at)}, stored ${e.recorded_at}` },
   vhost: { width: 7 },
   type: { width: 7, cell: (e) => html`<${TypeMark} type=${e.type} />` },
+  match: { width: 7.5, cell: (e) => html`<${MatchMark} match=${e.match} />` },
   exchange: { width: 8, grow: true, text: (e) => exchangeName(e.exchange) },
   routing_keys: { width: 9, grow: true },
   queue: { width: 8, grow: true, text: queueText, needs: ["routed_queues"] },
@@ -27,7 +29,6 @@ const LAYOUT = {
   seq: { width: 5 },
   lamport: { width: 5.5 },
   cause: { width: 5.5, cell: (e) => (e.cause ? `#${e.cause}` : "–") },
-  match: { width: 7.5, cell: (e) => html`<${MatchMark} match=${e.match} />` },
   payload_bytes: { width: 5, cell: (e) => bytes(e.payload_bytes) },
   connection: { width: 17 },
   channel: { width: 5 },
@@ -96,9 +97,16 @@ export function requestFor(columns) {
   };
 }
 
-/** The width of a column in rem, given the oldest of the rows. */
-export function widthOf({ width, wider }, oldest) {
+/** The width of a column in rem, given the rows and what is marked in them. */
+export function widthOf({ width, wider, room }, rows, marked) {
+  const oldest = rows.at(-1);
+  if (room && oldest) return Math.max(width, room(rows[0], marked));
   return wider && oldest && wider[1](oldest) ? wider[0] : width;
+}
+
+/** A number with its sign, and the marks beside it: a mark that is cut off says nothing. */
+function idRoom({ id }, { gaps, pins }) {
+  return 1.6 + 0.55 * (String(id).length + 1) + (gaps ? 2.2 : 0) + (pins ? 1.5 : 0);
 }
 
 function textOf({ name, kind, text, cell }, event) {

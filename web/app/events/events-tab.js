@@ -1,6 +1,7 @@
 import { useEffect, useMemo, useRef, useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
 import { count } from "../core/format.js";
+import { outage } from "../core/health.js";
 import { useKeys } from "../core/keys.js";
 import { useRetry } from "../core/resource.js";
 import { href, openEvent, patch, pinnedA, pinnedB, route, vhost } from "../core/route.js";
@@ -84,7 +85,7 @@ function Events({ all }) {
           ? html`<${NoRows} loading=${loading} filtered=${isFiltered(params)} />`
           : html`<${RowsTable} feed=${feed} columns=${columns} openId=${openEvent.value}
               active=${active} onActivate=${activate} onTop=${setAtTop} gapAfter=${gapIds()}
-              pins=${{ [pinnedA.value]: "A", [pinnedB.value]: "B" }} />`}
+              pins=${{ [pinnedA.value]: "A", [pinnedB.value]: "B" }} pinned=${Boolean(pinnedA.value || pinnedB.value)} />`}
       </div>
       <${Foot} state=${feed.state.value} />
     </div>
@@ -94,13 +95,20 @@ function Events({ all }) {
 /** A feed for these filters, opened around `at`, closed when they change. */
 function useFeed(filters, at) {
   const key = JSON.stringify([filters, at ?? null]);
-  const feed = useMemo(() => new Feed(filters), [key]);
+  const feed = useMemo(() => (left?.key === key ? left.feed : new Feed(filters)), [key]);
+  const latest = useRef(null);
+  latest.current = { key, feed };
   useEffect(() => {
-    feed.open(at ? Number(at) : null);
+    if (left?.feed === feed) feed.resume();
+    else feed.open(at ? Number(at) : null);
+    left = null;
     return () => feed.close();
   }, [feed]);
+  useEffect(() => () => (left = latest.current), []);
   return feed;
 }
+
+let left = null; // the feed when the tab was left, so that one comes back to the same rows
 
 /** The cursor is kept by event, not by row, so that new rows do not move it. */
 function useActive(feed, openId) {
@@ -133,7 +141,7 @@ function LiveButton({ live, state }) {
   const label = live ? "Pause the live tail" : "Resume the live tail";
   return html`<button class="button" aria-pressed=${String(live)} title=${`${label} (Space)`}
     onClick=${() => patch({ live: live ? "off" : null }, { replace: true })}>
-    <span class="live-dot ${state === "on" ? "on" : ""}"></span>
+    <span class="live-dot ${state === "on" && !outage.value ? "on" : ""}"></span>
     ${words[state]}<${Icon} name=${live ? "pause" : "play"} />
   </button>`;
 }

@@ -12,11 +12,15 @@ const LOAD_AHEAD_ROWS = 60;
  * Shows `feed.state.value`. `active` is the index of the row with the cursor, `gapAfter` the ids that
  * a gap follows. `onTop(atTop)` says whether the newest row is in view.
  */
-export function RowsTable({ feed, columns, openId, active, onActivate, onTop, gapAfter, pins }) {
+export function RowsTable({ feed, columns, openId, active, onActivate, onTop, gapAfter, pins, pinned }) {
   const { rows, moved, version, atNewest, atOldest } = feed.state.value;
   const box = useRef(null);
   const [view, setView] = useState({ top: 0, height: 800 });
   const rowHeight = useRowHeight(box);
+
+  useLayoutEffect(() => {
+    box.current.scrollTop = feed.top;
+  }, [feed]);
 
   useLayoutEffect(() => {
     const element = box.current;
@@ -30,7 +34,11 @@ export function RowsTable({ feed, columns, openId, active, onActivate, onTop, ga
 
   useEffect(() => {
     const element = box.current;
-    const look = () => setView({ top: element.scrollTop, height: element.clientHeight });
+    const look = () => {
+      if (!element.isConnected) return; // it is no longer where one looks
+      feed.top = element.scrollTop;
+      setView({ top: element.scrollTop, height: element.clientHeight });
+    };
     const watcher = new ResizeObserver(look);
     watcher.observe(element);
     element.addEventListener("scroll", look, { passive: true });
@@ -38,7 +46,7 @@ export function RowsTable({ feed, columns, openId, active, onActivate, onTop, ga
       watcher.disconnect();
       element.removeEventListener("scroll", look);
     };
-  }, []);
+  }, [feed]);
 
   const first = Math.max(0, Math.floor(view.top / rowHeight) - SPARE_ROWS);
   const last = Math.min(rows.length, Math.ceil((view.top + view.height) / rowHeight) + SPARE_ROWS);
@@ -52,7 +60,8 @@ export function RowsTable({ feed, columns, openId, active, onActivate, onTop, ga
 
   useLayoutEffect(() => keepInSight(box.current, active, rowHeight), [active]);
 
-  const widths = columns.map((column) => widthOf(column, rows.at(-1)));
+  const marked = { gaps: gapAfter.size > 0, pins: pinned };
+  const widths = columns.map((column) => widthOf(column, rows, marked));
   const width = widths.reduce((sum, one) => sum + one, 0);
   return html`<div class="rows" ref=${box}>
     <table aria-rowcount=${atOldest && atNewest ? rows.length + 1 : -1}

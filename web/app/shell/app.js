@@ -1,4 +1,5 @@
 import { html } from "../core/html.js";
+import { useHealthPolling } from "../core/health.js";
 import { tab, TABS, vhost } from "../core/route.js";
 import { signInError, user } from "../core/session.js";
 import { useTracesPolling } from "../core/traces.js";
@@ -14,6 +15,7 @@ import { Header } from "./header.js";
 import { Help, useGlobalKeys } from "./help.js";
 import { Notices } from "./notices.js";
 import { Pins } from "./pins.js";
+import { Question } from "./question.js";
 import { SignIn } from "./sign-in.js";
 
 const PAGES = {
@@ -39,6 +41,7 @@ function Shell() {
   useGlobalKeys();
   useKeptFocus();
   useTracesPolling();
+  useHealthPolling();
   const name = tab.value;
   const Page = PAGES[name];
   document.title = `${TABS.find(([known]) => known === name)[1]} · rabbitmq-itc`;
@@ -51,7 +54,7 @@ function Shell() {
     <main class="page ${FILLED.has(name) ? "filled" : ""}" id="page" tabindex="-1">
       <${Page} key=${name + (vhost.value ?? "")} />
     </main>
-    <${Help} /><${Notices} />
+    <${Help} /><${Question} /><${Notices} />
   </div>`;
 }
 

@@ -7,7 +7,7 @@ import {
   THEMES,
 } from "../core/preferences.js";
 import { useResource } from "../core/resource.js";
-import { href, hrefHere, patch, tab, TABS, vhost } from "../core/route.js";
+import { href, hrefBack, hrefHere, patch, tab, TABS, vhost } from "../core/route.js";
 import { reloadUser, signOut, user, usesPassword } from "../core/session.js";
 import { visible } from "../core/format.js";
 import { Icon } from "../ui/icons.js";
@@ -22,7 +22,7 @@ export function Header() {
     <a class="brand" href=${href("overview")}><img src="icon.svg" alt="" />rabbitmq-itc</a>
     <nav class="tabs" aria-label="Tabs">
       ${TABS.map(
-        ([name, label]) => html`<a href=${href(name)} key=${name}
+        ([name, label]) => html`<a href=${hrefBack(name)} key=${name}
           aria-current=${tab.value === name ? "page" : undefined}>${label}</a>`,
       )}
     </nav>

@@ -4,7 +4,7 @@ import { useEffect, useRef } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
 import { Icon } from "../ui/icons.js";
 import { useKeys } from "../core/keys.js";
-import { go, openEvent, patch, TABS } from "../core/route.js";
+import { go, goBack, openEvent, patch, TABS } from "../core/route.js";
 
 export const helpOpen = signal(false);
 
@@ -101,6 +101,6 @@ export function useGlobalKeys() {
     a: () => openEvent.value && patch({ a: openEvent.value }),
     b: () => openEvent.value && patch({ b: openEvent.value }),
   };
-  TABS.forEach(([name], i) => (keys[i + 1] = () => go(name)));
+  TABS.forEach(([name], i) => (keys[i + 1] = () => goBack(name)));
   useKeys(keys);
 }
