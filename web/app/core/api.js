@@ -117,6 +117,8 @@ export const api = {
       throw error;
     }
   },
+  /** How far answers about a period are to be relied on; `filters`: vhost, since, until. */
+  certainty: (filters, signal) => getJson(path("certainty") + query(filters), signal),
   histogram: (filters, signal) => getJson(path("histogram") + query(filters), signal),
   liveUrl: (filters) => path("live") + query(filters),
   jobProgressUrl: (id) => path("jobs", id, "progress"),

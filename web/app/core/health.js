@@ -28,3 +28,6 @@ export const outage = computed(() => {
   const names = away.map(([name]) => NOUNS[name] ?? name).join(" and ");
   return sentence(`${names} ${away.length > 1 ? "do" : "does"} not answer`);
 });
+
+/** Whether figures are to look old: what is shown is as it was. */
+export const isStale = computed(() => outage.value !== null);

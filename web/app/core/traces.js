@@ -11,8 +11,8 @@ const SEED_SECONDS = 600;
 const BIN_SECONDS = 5;
 const MOST_SEEDED = 12;
 
-/** `{data: [traces] | undefined, error}` */
-export const traces = signal({ data: undefined, error: null });
+/** `{data: [traces] | undefined, error, at}`; `at`: when the data was asked for, in ms. */
+export const traces = signal({ data: undefined, error: null, at: null });
 
 /** `[{vhost, at (s), seconds, published, received, unmatched}]`: counts over the `seconds` to `at`. */
 export const rateSamples = signal([]);
@@ -31,9 +31,9 @@ export async function reloadTraces(abort) {
   try {
     const data = await api.traces(abort);
     sample(data);
-    traces.value = { data, error: null };
+    traces.value = { data, error: null, at: Date.now() };
   } catch (error) {
-    if (!abort?.aborted) traces.value = { data: traces.peek().data, error };
+    if (!abort?.aborted) traces.value = { ...traces.peek(), error };
   }
 }
 

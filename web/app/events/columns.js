@@ -89,7 +89,7 @@ export const resetColumns = () => (eventColumns.value = null);
 
 /** What to ask the API for: only the fields of these columns. */
 export function requestFor(columns) {
-  const fields = new Set(["id", "vhost", "type", "quiet"]);
+  const fields = new Set(["id", "vhost", "type", "quiet", "recorded_at"]);
   for (const { name, needs = [] } of columns) [name, ...needs].forEach((f) => fields.add(f));
   return {
     columns: [...fields].join(","),

@@ -7,6 +7,7 @@ import { useRetry } from "../core/resource.js";
 import { href, openEvent, patch, pinnedA, pinnedB, route, vhost } from "../core/route.js";
 import { useTail } from "../core/tail.js";
 import { traces } from "../core/traces.js";
+import { useViewed } from "../core/viewed.js";
 import { EventDrawer } from "../ui/event/drawer.js";
 import { Icon } from "../ui/icons.js";
 import { Empty, Failure } from "../ui/panel.js";
@@ -33,6 +34,8 @@ function Events({ all }) {
   const [atTop, setAtTop] = useState(true);
   const [active, setActive] = useActive(feed, openEvent.value);
   const live = params.live !== "off";
+  const [[newestSeen, oldestSeen], setSeen] = useState([]);
+  useViewed(vhost.value, oldestSeen, live && atTop ? null : newestSeen && justAfter(newestSeen), "the rows in view");
   useRetry(error, () => feed.retry());
 
   const tail = useTail({
@@ -42,6 +45,10 @@ function Events({ all }) {
     onEvents: (events) => feed.take(events, atTop),
   });
 
+  const see = (newest, oldest) =>
+    setSeen((seen) =>
+      seen[0] === newest?.recorded_at && seen[1] === oldest?.recorded_at ? seen : [newest?.recorded_at, oldest?.recorded_at],
+    );
   const activate = (index, open) => {
     setActive(rows[index]?.id);
     if (open && rows[index]) patch({ event: String(rows[index].id) });
@@ -84,7 +91,7 @@ function Events({ all }) {
         ${!rows.length && !error
           ? html`<${NoRows} loading=${loading} filtered=${isFiltered(params)} />`
           : html`<${RowsTable} feed=${feed} columns=${columns} openId=${openEvent.value}
-              active=${active} onActivate=${activate} onTop=${setAtTop} gapAfter=${gapIds()}
+              active=${active} onActivate=${activate} onTop=${setAtTop} onView=${see} gapAfter=${gapIds()}
               pins=${{ [pinnedA.value]: "A", [pinnedB.value]: "B" }} pinned=${Boolean(pinnedA.value || pinnedB.value)} />`}
       </div>
       <${Foot} state=${feed.state.value} />
@@ -120,6 +127,9 @@ function useActive(feed, openId) {
   }
   return [cache.current.index, setId];
 }
+
+/** A time that is after another, and hardly: "until" leaves out what is at its own time. */
+const justAfter = (iso) => new Date(Date.parse(iso) + 1).toISOString();
 
 const isFiltered = (params) =>
   Object.values({ ...filtersOf(params), vhost: undefined, use_regex: undefined }).some((value) => value != null);

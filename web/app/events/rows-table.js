@@ -10,9 +10,10 @@ const LOAD_AHEAD_ROWS = 60;
 
 /**
  * Shows `feed.state.value`. `active` is the index of the row with the cursor, `gapAfter` the ids that
- * a gap follows. `onTop(atTop)` says whether the newest row is in view.
+ * a gap follows. `onTop(atTop)` says whether the newest row is in view, `onView(newest, oldest)` which
+ * events are.
  */
-export function RowsTable({ feed, columns, openId, active, onActivate, onTop, gapAfter, pins, pinned }) {
+export function RowsTable({ feed, columns, openId, active, onActivate, onTop, onView, gapAfter, pins, pinned }) {
   const { rows, moved, version, atNewest, atOldest } = feed.state.value;
   const box = useRef(null);
   const [view, setView] = useState({ top: 0, height: 800 });
@@ -50,6 +51,11 @@ export function RowsTable({ feed, columns, openId, active, onActivate, onTop, ga
 
   const first = Math.max(0, Math.floor(view.top / rowHeight) - SPARE_ROWS);
   const last = Math.min(rows.length, Math.ceil((view.top + view.height) / rowHeight) + SPARE_ROWS);
+
+  useEffect(() => {
+    const place = (y) => rows[Math.min(rows.length - 1, Math.max(0, Math.floor(y / rowHeight)))];
+    onView(place(view.top), place(view.top + view.height - 2 * rowHeight));
+  }, [view, version]);
 
   useEffect(() => {
     onTop(view.top < rowHeight / 2 && atNewest);
