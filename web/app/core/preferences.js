@@ -27,6 +27,12 @@ export const refreshSeconds = preference("refresh", 5, REFRESH_CHOICES);
 const CLOCKS = ["local", "utc"];
 export const clock = preference("clock", "local", CLOCKS);
 
+/** Whether what is for experts only is shown. */
+export const expertOpen = preference("expert", false, [true, false]);
+
+/** Whether the help was read once. */
+export const helpRead = preference("help-read", false, [true, false]);
+
 export const eventColumns = preference("columns", null);
 
 const dark = matchMedia("(prefers-color-scheme: dark)");

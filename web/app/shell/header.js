@@ -14,6 +14,7 @@ import { Icon } from "../ui/icons.js";
 import { Value } from "../ui/marks.js";
 import { Alert } from "../ui/panel.js";
 import { helpOpen } from "./help.js";
+import { JobTray } from "./job-tray.js";
 
 const THEME_ICONS = { system: "screen", light: "sun", dark: "moon" };
 
@@ -29,8 +30,9 @@ export function Header() {
     <div class="top-tools">
       <${VhostSelect} />
       <${RefreshSelect} />
+      <${JobTray} />
       <${ThemeButton} />
-      <button class="button quiet icon" aria-label="Keys and help" title="Keys and help (?)"
+      <button class="button quiet icon" aria-label="Keys and help" title="Help: an example, words, keys (?)"
         onClick=${() => (helpOpen.value = true)}><${Icon} name="help" /></button>
       <${Who} />
     </div>

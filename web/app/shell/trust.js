@@ -5,12 +5,14 @@ import { html } from "../core/html.js";
 import { api } from "../core/api.js";
 import { clockTime, count, dateTime, isToday, plural, sentence, visible } from "../core/format.js";
 import { isStale, outage } from "../core/health.js";
+import { helpRead } from "../core/preferences.js";
 import { useResource } from "../core/resource.js";
 import { href, tab, vhost } from "../core/route.js";
 import { traces } from "../core/traces.js";
 import { viewed } from "../core/viewed.js";
 import { Value } from "../ui/marks.js";
 import { Term } from "../ui/term.js";
+import { helpOpen } from "./help.js";
 
 const SETTLED_MS = 400;
 const MOST_GAPS = 5;
@@ -34,6 +36,7 @@ export function Trust() {
     ${missed && html`<span class="warn-text">${missed}</span>`}
     <${Why} known=${known} />
     <${Age} at=${at} />
+    ${!helpRead.value && html`<button class="button small quiet" onClick=${() => (helpOpen.value = true)}>New here?</button>`}
   </section>`;
 }
 

@@ -2,7 +2,7 @@
 import { signal } from "../../vendor/signals.js";
 import { useEffect } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
-import { GLOSSARY } from "./glossary.js";
+import { GLOSSARY, termOf } from "./glossary.js";
 
 const shown = signal(null); // {text, left, top}
 
@@ -16,6 +16,12 @@ export function Term({ name, children }) {
   useEffect(() => hide, []);
   return html`<span class="term" tabindex="0" aria-description=${text} onPointerEnter=${show} onPointerLeave=${hide}
     onFocus=${show} onBlur=${hide} onKeyDown=${(event) => event.key === "Escape" && hide()}>${children ?? name}</span>`;
+}
+
+/** A heading, with its meaning if the glossary has it. */
+export function Word({ children }) {
+  const name = termOf(children);
+  return name ? html`<${Term} name=${name}>${children}<//>` : html`${children}`;
 }
 
 /** The meaning of the word that is pointed at; there is one on the page. */
