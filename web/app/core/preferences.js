@@ -35,6 +35,14 @@ export const helpRead = preference("help-read", false, [true, false]);
 
 export const eventColumns = preference("columns", null);
 
+/** In rem, by column, where somebody has drawn it wider or narrower. */
+export const columnWidths = preference("widths", {});
+
+/** `[{name, address}]`: filters and times of Events under a name. */
+export const savedViews = preference("views", []);
+
+export const wrapPayload = preference("wrap", true, [true, false]);
+
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const systemDark = signal(dark.matches);
 dark.addEventListener("change", () => (systemDark.value = dark.matches));

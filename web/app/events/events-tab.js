@@ -11,12 +11,15 @@ import { useViewed } from "../core/viewed.js";
 import { EventDrawer } from "../ui/event/drawer.js";
 import { Icon } from "../ui/icons.js";
 import { Empty, Failure } from "../ui/panel.js";
-import { chosenOf, columnsOf, requestFor, useFields } from "./columns.js";
+import { chosenOf, columnsOf, requestFor, sortValue, useFields } from "./columns.js";
+import { sortOf } from "./column-heads.js";
 import { ColumnSheet } from "./column-sheet.js";
 import { Feed, MOST_FRESH } from "./feed.js";
 import { FilterBox, FilterChips } from "./filter-box.js";
 import { filtersOf } from "./filter-text.js";
+import { Histogram } from "./histogram.js";
 import { RowsTable } from "./rows-table.js";
+import { SavedViews } from "./saved-views.js";
 
 export function EventsTab() {
   const { data, error, reload } = useFields();
@@ -30,9 +33,11 @@ function Events({ all }) {
   const columns = chosenOf(all, vhost.value);
   const filters = { ...filtersOf(params), ...requestFor(columns) };
   const feed = useFeed(filters, params.at);
-  const { rows, fresh, loading, error, atNewest } = feed.state.value;
+  const { rows: loaded, fresh, loading, error, atNewest } = feed.state.value;
+  const sort = sortOf(params);
+  const rows = useSorted(loaded, sort, all);
   const [atTop, setAtTop] = useState(true);
-  const [active, setActive] = useActive(feed, openEvent.value);
+  const [active, setActive] = useActive(rows, openEvent.value);
   const live = params.live !== "off";
   const [[newestSeen, oldestSeen], setSeen] = useState([]);
   useViewed(vhost.value, oldestSeen, live && atTop ? null : newestSeen && justAfter(newestSeen), "the rows in view");
@@ -45,10 +50,10 @@ function Events({ all }) {
     onEvents: (events) => feed.take(events, atTop),
   });
 
-  const see = (newest, oldest) =>
-    setSeen((seen) =>
-      seen[0] === newest?.recorded_at && seen[1] === oldest?.recorded_at ? seen : [newest?.recorded_at, oldest?.recorded_at],
-    );
+  const see = (top, bottom) => {
+    const [newest, oldest] = (sort ? [loaded[0], loaded.at(-1)] : [top, bottom]).map((row) => row?.recorded_at);
+    setSeen((seen) => (seen[0] === newest && seen[1] === oldest ? seen : [newest, oldest]));
+  };
   const activate = (index, open) => {
     setActive(rows[index]?.id);
     if (open && rows[index]) patch({ event: String(rows[index].id) });
@@ -81,20 +86,22 @@ function Events({ all }) {
         <div class="right">
           <${GoTo} />
           <${LiveButton} live=${live} state=${tail} />
+          <${SavedViews} />
           <${ColumnSheet} all=${all} shown=${columns} />
         </div>
       </div>
       <${FilterChips} />
+      <${Histogram} filters=${filtersOf(params)} />
       <div class="rows-wrap">
         ${fresh > 0 && html`<${NewEvents} fresh=${fresh} onShow=${newest} />`}
         ${error && html`<div class="panel-body"><${Failure} error=${error} onRetry=${() => feed.retry()} /></div>`}
         ${!rows.length && !error
           ? html`<${NoRows} loading=${loading} filtered=${isFiltered(params)} />`
-          : html`<${RowsTable} feed=${feed} columns=${columns} openId=${openEvent.value}
+          : html`<${RowsTable} feed=${feed} rows=${rows} sorted=${sort !== null} found=${filtersOf(params)} columns=${columns} openId=${openEvent.value}
               active=${active} onActivate=${activate} onTop=${setAtTop} onView=${see} gapAfter=${gapIds()}
               pins=${{ [pinnedA.value]: "A", [pinnedB.value]: "B" }} pinned=${Boolean(pinnedA.value || pinnedB.value)} />`}
       </div>
-      <${Foot} state=${feed.state.value} />
+      <${Foot} state=${feed.state.value} sorted=${sort && all.find((column) => column.name === sort.name)} onOlder=${() => feed.older()} />
     </div>
     ${openEvent.value && html`<${EventDrawer} id=${openEvent.value} key=${openEvent.value} />`}`;
 }
@@ -118,9 +125,8 @@ function useFeed(filters, at) {
 let left = null; // the feed when the tab was left, so that one comes back to the same rows
 
 /** The cursor is kept by event, not by row, so that new rows do not move it. */
-function useActive(feed, openId) {
+function useActive(rows, openId) {
   const [id, setId] = useState(openId ? Number(openId) : null);
-  const rows = feed.state.value.rows;
   const cache = useRef({ rows: null, id: null, index: -1 });
   if (cache.current.rows !== rows || cache.current.id !== id) {
     cache.current = { rows, id, index: id == null ? -1 : rows.findIndex((e) => e.id === id) };
@@ -179,9 +185,30 @@ function NoRows({ loading, filtered }) {
     Events appear as soon as a trace runs and a message is published or delivered.<//>`;
 }
 
-function Foot({ state }) {
+/** The loaded rows in another order; those to come are not known. */
+function useSorted(rows, sort, all) {
+  const name = sort?.name;
+  const falling = sort?.falling;
+  return useMemo(() => {
+    const column = all.find((one) => one.name === name);
+    if (!column) return rows;
+    const keyed = rows.map((row) => [sortValue(column, row), row]);
+    const order = ([a], [b]) => (a < b ? -1 : a > b ? 1 : 0);
+    keyed.sort(falling ? (a, b) => order(b, a) : order);
+    return keyed.map(([, row]) => row);
+  }, [rows, name, falling]);
+}
+
+function Foot({ state, sorted, onOlder }) {
   const { rows, atNewest, atOldest } = state;
   if (!rows.length) return null;
+  if (sorted) {
+    return html`<div class="rows-foot">
+      <span>the ${count(rows.length)} loaded rows, by ${sorted.label}${" "}
+        <button class="button small quiet" onClick=${() => patch({ sort: null }, { replace: true })}>newest first</button></span>
+      ${atOldest ? html`<span>the oldest is loaded</span>` : html`<button class="button small quiet" onClick=${onOlder}>Load older</button>`}
+    </div>`;
+  }
   const span = `#${rows.at(-1).id} to #${rows[0].id}`;
   return html`<div class="rows-foot">
     <span>${count(rows.length)} loaded, ${span}</span>

@@ -2,19 +2,21 @@
 // positions need no measuring.
 import { useEffect, useLayoutEffect, useRef, useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
+import { columnWidths } from "../core/preferences.js";
 import { hrefHere } from "../core/route.js";
+import { ColumnHeads } from "./column-heads.js";
 import { Cell, widthOf } from "./columns.js";
 
 const SPARE_ROWS = 12;
 const LOAD_AHEAD_ROWS = 60;
 
 /**
- * Shows `feed.state.value`. `active` is the index of the row with the cursor, `gapAfter` the ids that
+ * Shows `rows`, those of the feed as they come or `sorted`; `found` are the filters in force. `active` is the index of the row with the cursor, `gapAfter` the ids that
  * a gap follows. `onTop(atTop)` says whether the newest row is in view, `onView(newest, oldest)` which
  * events are.
  */
-export function RowsTable({ feed, columns, openId, active, onActivate, onTop, onView, gapAfter, pins, pinned }) {
-  const { rows, moved, version, atNewest, atOldest } = feed.state.value;
+export function RowsTable({ feed, rows, sorted, found, columns, openId, active, onActivate, onTop, onView, gapAfter, pins, pinned }) {
+  const { moved, version, atNewest, atOldest } = feed.state.value;
   const box = useRef(null);
   const [view, setView] = useState({ top: 0, height: 800 });
   const rowHeight = useRowHeight(box);
@@ -26,7 +28,7 @@ export function RowsTable({ feed, columns, openId, active, onActivate, onTop, on
   useLayoutEffect(() => {
     const element = box.current;
     const atTop = element.scrollTop < rowHeight / 2;
-    if (moved && !(atTop && moved > 0 && atNewest)) element.scrollTop += moved * rowHeight;
+    if (moved && !sorted && !(atTop && moved > 0 && atNewest)) element.scrollTop += moved * rowHeight;
     const anchor = feed.anchor ? rows.findIndex((event) => event.id <= feed.anchor) : -1;
     if (anchor < 0) return;
     feed.anchor = null;
@@ -60,6 +62,7 @@ export function RowsTable({ feed, columns, openId, active, onActivate, onTop, on
   useEffect(() => {
     onTop(view.top < rowHeight / 2 && atNewest);
     if (!rows.length) return;
+    if (sorted) return; // what comes would be anywhere among them
     if (!atOldest && last > rows.length - LOAD_AHEAD_ROWS) feed.older();
     if (!atNewest && first < LOAD_AHEAD_ROWS) feed.newer();
   }, [view, version]);
@@ -73,14 +76,12 @@ export function RowsTable({ feed, columns, openId, active, onActivate, onTop, on
     <table aria-rowcount=${atOldest && atNewest ? rows.length + 1 : -1}
       style=${{ width: `max(100%, ${width}rem)` }} aria-label="Events, newest first">
       <${Columns} columns=${columns} widths=${widths} />
-      <thead><tr aria-rowindex="1">
-        ${columns.map((c) => html`<th key=${c.name} class=${c.number ? "number" : ""}>${c.label}</th>`)}
-      </tr></thead>
+      <thead><${ColumnHeads} columns=${columns} widths=${widths} /></thead>
       <tbody>
         <${Spacer} height=${first * rowHeight} />
         ${rows.slice(first, last).map((event, i) => {
           const index = first + i;
-          return html`<${Row} key=${event.id} event=${event} index=${index} columns=${columns}
+          return html`<${Row} key=${event.id} event=${event} index=${index} columns=${columns} found=${found}
             open=${String(event.id) === openId} active=${index === active}
             pin=${pins[event.id]} gap=${gapAfter.has(event.id)} onActivate=${onActivate} />`;
         })}
@@ -93,7 +94,7 @@ export function RowsTable({ feed, columns, openId, active, onActivate, onTop, on
 function Columns({ columns, widths }) {
   return html`<colgroup>
     ${columns.map(
-      (c, i) => html`<col key=${c.name} style=${{ width: c.grow ? undefined : `${widths[i]}rem` }} />`,
+      (c, i) => html`<col key=${c.name} style=${{ width: c.grow && !columnWidths.value[c.name] ? undefined : `${widths[i]}rem` }} />`,
     )}
   </colgroup>`;
 }
@@ -103,7 +104,7 @@ function Spacer({ height }) {
   return html`<tr class="spacer" aria-hidden="true"><td style=${{ height: `${height}px` }}></td></tr>`;
 }
 
-function Row({ event, index, columns, open, active, pin, gap, onActivate }) {
+function Row({ event, index, columns, found, open, active, pin, gap, onActivate }) {
   const link = useRef(null);
   useEffect(() => {
     if (active && document.activeElement?.closest(".rows")) link.current?.focus({ preventScroll: true });
@@ -121,7 +122,7 @@ function Row({ event, index, columns, open, active, pin, gap, onActivate }) {
             ${pin && html` <span class="pin ${pin.toLowerCase()}">${pin}</span>`}
             ${gap && html`<span class="gap-mark" title="Trace messages may have been lost right after this event">gap</span>`}
           </td>`
-        : html`<${Cell} key=${column.name} column=${column} event=${event} />`,
+        : html`<${Cell} key=${column.name} column=${column} event=${event} found=${found} />`,
     )}
   </tr>`;
 }
