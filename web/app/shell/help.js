@@ -85,7 +85,7 @@ export function Help() {
         </section>`,
       )}
     </div>
-    <${Words} />
+    ${helpOpen.value && html`<${Words} />`}
     </div>
   </dialog>`;
 }
