@@ -20,7 +20,9 @@ from app.api.layers.security import LoopbackHosts, SameOriginWrites, SecurityHea
 from app.api.parameters import single_parameters
 from app.api.routes import (
     archive,
+    chain,
     chains,
+    conversations,
     events,
     health,
     hidden,
@@ -32,6 +34,7 @@ from app.api.routes import (
     restamp,
     spans,
     topology,
+    touched,
     traces,
     whoami,
 )
@@ -43,7 +46,10 @@ ROUTERS = (
     links.router,
     events.router,
     periods.router,
+    chain.router,
+    touched.router,
     live.router,
+    conversations.router,
     chains.router,
     jobs.router,
     topology.router,
