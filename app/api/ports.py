@@ -16,6 +16,7 @@ from app.stored.hidden import HiddenLink, HiddenWays
 from app.stored.link_rules import HeldRule
 from app.stored.pages import EventPage, Found, Sort
 from app.stored.participants import Participant, VectorEntry
+from app.stored.periods import Histogram, Period
 from app.stored.quarantine import Quarantined
 from app.stored.spans import Handled, Span
 from app.stored.touched import Touched
@@ -79,6 +80,7 @@ class Events(Protocol):
         descending: bool = True,
         large: Large = EVERYTHING,
     ) -> EventPage: ...
+    async def over_time(self, asked: EventFilter, buckets: int) -> Histogram | None: ...
 
 
 class Causality(Protocol):
@@ -175,6 +177,12 @@ class Hidden(Protocol):
     async def ways(self, trace_id: int) -> HiddenWays: ...
 
 
+class Periods(Protocol):
+    """What the traces have of periods of time (`app.store.periods`)."""
+
+    async def of(self, trace_id: int, since: int | None, until: int | None) -> Period: ...
+
+
 class Traces(Protocol):
     """The stored traces, including those that are not running (`app.store.traces`)."""
 
@@ -247,6 +255,8 @@ class Store(Protocol):
     def doubts(self) -> Doubts: ...
     @property
     def hidden(self) -> Hidden: ...
+    @property
+    def periods(self) -> Periods: ...
     @property
     def traces(self) -> Traces: ...
     @property

@@ -25,6 +25,7 @@ from app.store.leases import Leases
 from app.store.link_rules import LinkRules
 from app.store.migrate import check_schema
 from app.store.participants import Participants
+from app.store.periods import Periods
 from app.store.quarantine import Quarantine
 from app.store.queries import Events
 from app.store.restamps import Restamps
@@ -59,6 +60,7 @@ class Store:
         self.gaps = Gaps(database)
         self.doubts = Doubts(database)
         self.hidden = Hidden(database)
+        self.periods = Periods(database)
         self.quarantine = Quarantine(database)
         self.events = Events(database)
         self.causality = Causality(database)

@@ -3,10 +3,11 @@ import { authorization } from "./credentials.js";
 
 const ROOT = "itc_db";
 
-/** An error answer: `status`, and the `error` word and `reason` sentence of the API. */
+/** An error answer: `status`, the `error` word and `reason` sentence of the API, and its whole `body`. */
 class ApiError extends Error {
-  constructor(status, error, reason) {
+  constructor(status, error, reason, body = {}) {
     super(reason);
+    this.body = body;
     this.status = status;
     this.error = error;
     this.reason = reason;
@@ -62,8 +63,9 @@ export function onRefused(action) {
 
 async function refusal(response) {
   try {
-    const { error, reason } = await response.json();
-    return new ApiError(response.status, error ?? "error", String(reason ?? response.statusText));
+    const body = await response.json();
+    const { error, reason } = body;
+    return new ApiError(response.status, error ?? "error", String(reason ?? response.statusText), body);
   } catch {
     return new ApiError(response.status, "error", response.statusText || `HTTP ${response.status}`);
   }
@@ -119,7 +121,18 @@ export const api = {
   jobs: (signal) => getJson(path("jobs"), signal),
   job: (id, signal) => getJson(path("jobs", id), signal),
   cancelJob: (id) => request(path("jobs", id), { method: "DELETE" }),
-  ready: (signal) => getJson("health/ready", signal),
+  /** Also where it is not ready. */
+  ready: async (signal) => {
+    try {
+      return await getJson("health/ready", signal);
+    } catch (error) {
+      if (error.body?.checks) return error.body;
+      throw error;
+    }
+  },
+  /** How far answers about a period are to be relied on; `filters`: vhost, since, until. */
+  certainty: (filters, signal) => getJson(path("certainty") + query(filters), signal),
+  histogram: (filters, signal) => getJson(path("histogram") + query(filters), signal),
   liveUrl: (filters) => path("live") + query(filters),
   jobProgressUrl: (id) => path("jobs", id, "progress"),
 };

@@ -84,6 +84,9 @@ export function time(iso) {
   return at ? `${at.time}.${at.millis}` : "–";
 }
 
+/** 12:03:04. */
+export const clockTime = (iso) => fields(iso)?.time ?? "–";
+
 /** 12:03:04.678, with the month and day before it unless that is today. */
 export function recent(iso) {
   const at = fields(iso);
