@@ -36,6 +36,7 @@ ROUTES: dict[tuple[str, str], tuple[str, str, int | str]] = {
     ("PUT", "/itc_db/links"): ("/itc_db/links?vhost=/", WRITE, 404),
     ("PUT", LINK_RULE): ("/itc_db/links/%2F/mine", WRITE, 404),
     ("DELETE", LINK_RULE): ("/itc_db/links/%2F/mine", WRITE, 404),
+    ("GET", "/itc_db/failures"): ("/itc_db/failures?vhost=/", READ, 404),
     ("GET", "/itc_db/hidden"): ("/itc_db/hidden?vhost=/", READ, 404),
     ("GET", "/itc_db/hidden/ways"): ("/itc_db/hidden/ways?vhost=/", READ, 404),
     ("GET", "/itc_db/quarantine"): ("/itc_db/quarantine", READ, LISTS),
