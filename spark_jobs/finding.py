@@ -116,7 +116,7 @@ def find_stored(
         form=chain.form,
         reason=chain.reason,
         gaps=history.gaps(start.trace, start.id, end.id),
-        soundness=_soundness(history, start.trace, start.id, end.id),
+        soundness=soundness_of(history, start.trace, start.id, end.id),
         caused=chain.caused,
         ranges=chain.ranges,
         slices=cut(history, start.trace, chain.ranges, tasks) if chain.ranges else [],
@@ -191,7 +191,8 @@ def numbers_of(ranges: Iterable[Range]) -> list[int]:
     return sorted({each.participant for each in ranges})
 
 
-def _soundness(history: History, trace: int, first_id: int, last_id: int) -> Soundness:
+def soundness_of(history: History, trace: int, first_id: int, last_id: int) -> Soundness:
+    """That of an answer about the events from one to the other."""
     missing = history.missing(trace, first_id, last_id)
     doubts = doubts_of(
         history.assumed(trace, first_id, last_id),

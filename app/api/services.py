@@ -20,6 +20,7 @@ from app.api.tail import Tail
 from app.jobs.archives import Archives
 from app.jobs.exports import Exports
 from app.jobs.manager import JobManager
+from app.jobs.reports import Reports
 from app.jobs.topologies import Topologies
 from app.settings import Settings
 from app.traces.connectionwatch import WatchState
@@ -53,6 +54,7 @@ class Services:
     jobs: JobManager
     exports: Exports
     topologies: Topologies
+    reports: Reports
     archives: Archives
     readiness: Readiness
     link_rules: Sequence[TraceRule] = of_all(BUILT_IN)

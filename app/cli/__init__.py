@@ -19,6 +19,7 @@ from app.cli import (
     links,
     local,
     participants,
+    reports,
     restamp,
     retention,
     topology,
@@ -54,6 +55,7 @@ for module in (
     chains,
     jobs,
     retention,
+    reports,
     topology,
     restamp,
 ):

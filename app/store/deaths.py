@@ -98,7 +98,7 @@ async def _stories(connection: AsyncConnection, ids: list[int]) -> Mapping[int, 
         return stories
     for row in await connection.execute(_STORY, {"ids": ids}):
         *plain, match, mark, properties = row
-        each = Delivery(*plain, Match(match), mark)
+        each = Delivery._make([*plain, Match(match), mark])
         told = [] if properties is None else deaths_of(table_of(properties))
         stories[row.cause_id].append((each, told))
     return stories

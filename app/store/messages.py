@@ -71,12 +71,7 @@ async def read(connection: AsyncConnection, ids: Collection[int]) -> dict[int, M
     for some in chunks(sorted(ids)):
         for row in await connection.execute(_QUERY.where(_its.id.in_(some))):
             *plain, keys, queues, mark, properties, payload = row
-            found[row.id] = Message(
-                *plain,
-                _words(keys),
-                () if queues is None else _words(queues),
-                mark,
-                {} if properties is None else table_of(properties),
-                payload,
-            )
+            routed = () if queues is None else _words(queues)
+            said = {} if properties is None else table_of(properties)
+            found[row.id] = Message._make([*plain, _words(keys), routed, mark, said, payload])
     return found

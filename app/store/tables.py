@@ -473,7 +473,7 @@ jobs = Table(
     "jobs",
     metadata,
     Column("id", Integer, primary_key=True),
-    Column("kind", Text, nullable=False),  # chain | archive | topology | restamp
+    Column("kind", Text, nullable=False),  # chain | archive | topology | report | restamp
     Column("state", Text, nullable=False),  # queued | running | succeeded | failed | cancelled
     Column("vhost", Text, nullable=False),
     Column("request", Text, nullable=False),  # JSON
