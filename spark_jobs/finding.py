@@ -13,6 +13,7 @@ from typing import NamedTuple
 from pyspark.sql import SparkSession
 
 from itc import Relation
+from model.exports import CONCURRENT
 from model.gaps import Gap
 from model.jobs import Problem
 from model.sound import Soundness, doubts_of
@@ -22,7 +23,7 @@ from spark_jobs.errors import JobError
 from spark_jobs.executors import scan, tasks_at_a_time
 from spark_jobs.following import Span, chain_of, leads, ranges_of
 from spark_jobs.history import Event, History
-from spark_jobs.plan import NO_CHAIN, Form, ends_of, make_plan
+from spark_jobs.plan import Form, ends_of, make_plan
 from spark_jobs.progress import Meter
 from spark_jobs.ranges import Longs, Range, Ranges
 from spark_jobs.slices import Slice, cut
@@ -153,7 +154,7 @@ def _evident(database: Database, history: History, wanted: Wanted, meter: Meter)
     if relation is Relation.concurrent:
         # A link that was found after its effect had been stamped is in no clock.
         start, end = sorted((start, end), key=lambda event: event.id)
-        form, reason, span = "walk", NO_CHAIN, None
+        form, reason, span = "walk", CONCURRENT, None
         with suppress(TooFarError):
             span = _ways(history, start, end, wanted.via).between()
     else:
@@ -192,7 +193,7 @@ def numbers_of(ranges: Iterable[Range]) -> list[int]:
 
 
 def soundness_of(history: History, trace: int, first_id: int, last_id: int) -> Soundness:
-    """That of an answer about the events from one to the other."""
+    """What there is to say of the span of an answer beside its gaps."""
     missing = history.missing(trace, first_id, last_id)
     doubts = doubts_of(
         history.assumed(trace, first_id, last_id),

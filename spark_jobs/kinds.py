@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from model.exports import FORMATS, Quota
 from model.jobs import Problem
 from model.words import Via
-from spark_jobs import archive, chain, report, topology
+from spark_jobs import archive, chain, report, topology, touched
 from spark_jobs.database import Database
 from spark_jobs.errors import JobError
 from spark_jobs.progress import Report
@@ -77,7 +77,20 @@ def _report(spark: SparkSession, database: Database, request: Json, progress: Re
     return report.run(spark, wanted, progress)
 
 
+def _touched(spark: SparkSession, database: Database, request: Json, report: Report) -> Json:
+    wanted = touched.TouchedRequest(
+        database=database,
+        event_id=request["event"],
+        output=Path(request["output"]),
+        format=FORMATS[request["format"]],
+        quota=Quota(**request["quota"]) if request.get("quota") else None,
+        key_file=Path(request["key_file"]) if request.get("key_file") else None,
+    )
+    return touched.run(spark, wanted, report)
+
+
 KINDS: dict[str, Kind] = {
+    "touched": _touched,
     "chain": _chain,
     "topology": _topology,
     "archive": _archive,

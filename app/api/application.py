@@ -20,7 +20,9 @@ from app.api.layers.security import LoopbackHosts, SameOriginWrites, SecurityHea
 from app.api.parameters import single_parameters
 from app.api.routes import (
     archive,
+    chain,
     chains,
+    conversations,
     events,
     failures,
     health,
@@ -33,6 +35,7 @@ from app.api.routes import (
     restamp,
     spans,
     topology,
+    touched,
     traces,
     whoami,
 )
@@ -43,7 +46,10 @@ ROUTERS = (
     traces.router,
     links.router,
     events.router,
+    chain.router,
+    touched.router,
     live.router,
+    conversations.router,
     chains.router,
     jobs.router,
     topology.router,

@@ -22,6 +22,7 @@ from app.jobs.exports import Exports
 from app.jobs.manager import JobManager
 from app.jobs.reports import Reports
 from app.jobs.topologies import Topologies
+from app.jobs.touched import TouchedFiles
 from app.settings import Settings
 from app.traces.connectionwatch import WatchState
 from app.traces.registry import TraceRegistry
@@ -53,6 +54,7 @@ class Services:
     subscribers: Subscribers
     jobs: JobManager
     exports: Exports
+    touched: TouchedFiles
     topologies: Topologies
     reports: Reports
     archives: Archives

@@ -13,6 +13,7 @@ import typer
 
 from app.cli import (
     chains,
+    conversations,
     events,
     hidden,
     jobs,
@@ -24,6 +25,7 @@ from app.cli import (
     retention,
     topology,
     traces,
+    verify,
     walks,
 )
 from app.cli.exits import CommandError, Exit
@@ -52,7 +54,9 @@ for module in (
     events,
     hidden,
     walks,
+    conversations,
     chains,
+    verify,
     jobs,
     retention,
     reports,
