@@ -11,6 +11,7 @@ from typing import Protocol
 from app.stored.causality import Chain, EventLinks, Link, Path, Walk
 from app.stored.conversations import ConversationFilter, ConversationPage, FoundConversation
 from app.stored.deliveries import Fate
+from app.stored.failures import FailureFilter, FoundFailures
 from app.stored.filters import EventFilter
 from app.stored.hidden import HiddenLink, HiddenWays
 from app.stored.link_rules import HeldRule
@@ -168,6 +169,15 @@ class Doubts(Protocol):
     async def between(self, trace_id: int, a: int, b: int) -> Soundness: ...
 
 
+class Failures(Protocol):
+    """What failed, of all traces (`app.store.failures`)."""
+
+    async def find(
+        self, asked: FailureFilter, *, before: int | None, limit: int
+    ) -> FoundFailures: ...
+    async def span(self, asked: FailureFilter) -> tuple[int, int]: ...
+
+
 class Hidden(Protocol):
     """Links whose cause came by no way through the broker (`app.store.hidden`)."""
 
@@ -253,6 +263,8 @@ class Store(Protocol):
     def gaps(self) -> Gaps: ...
     @property
     def doubts(self) -> Doubts: ...
+    @property
+    def failures(self) -> Failures: ...
     @property
     def hidden(self) -> Hidden: ...
     @property

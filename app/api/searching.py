@@ -90,6 +90,10 @@ class Searches:
         is_quick = limit <= SHORT_WALK and via is not Via.conversation and not is_far
         return self._turn_for(owner, is_quick)
 
+    def turn(self, owner: str) -> AbstractAsyncContextManager[None]:
+        """A turn for any other search."""
+        return self._turn_for(owner, quick=False)
+
     def for_conversation(self, owner: str) -> AbstractAsyncContextManager[None]:
         """A turn for a conversation, or a list of them."""
         return self._turn_for(owner, quick=False)

@@ -18,6 +18,7 @@ from app.store.conversations import Conversations
 from app.store.deliveries import Deliveries
 from app.store.doubts import Doubts
 from app.store.engine import Database
+from app.store.failures import Failures
 from app.store.gaps import Gaps
 from app.store.hidden import Hidden
 from app.store.jobs import Jobs
@@ -59,6 +60,7 @@ class Store:
         self.checkpoints = Checkpoints(database)
         self.gaps = Gaps(database)
         self.doubts = Doubts(database)
+        self.failures = Failures(database)
         self.hidden = Hidden(database)
         self.periods = Periods(database)
         self.quarantine = Quarantine(database)
