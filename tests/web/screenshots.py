@@ -34,6 +34,7 @@ SPARK_MS = 240_000
 VIEWS = {
     "overview": "#/overview",
     "events": "#/events?a={a}&b={b}&event={b}",
+    "conversations": "#/conversations?event={b}",
     "chain": "#/chain?a={a}&b={b}",
     "space-time": "#/space-time?a={a}&b={b}",
     "topology": "#/topology?a={a}&b={b}",
@@ -45,6 +46,7 @@ VIEWS = {
 SHOWN = {
     "overview": "running",
     "events": "dead-lettered",
+    "conversations": "Where the time went",
     "chain": "Events of the chain",
     "space-time": "auditor (auditor@",
     "topology": "from all ",

@@ -25,6 +25,8 @@ SPARK_MS = 240_000
 VIEWS = {
     "overview": "#/overview",
     "events": "#/events?event={last}",
+    "conversations": "#/conversations",
+    "conversation": "#/conversations?event={last}",
     "chain": "#/chain?a={first}&b={last}",
     "space-time": "#/space-time?event={first}",
     "space-time-chain": "#/space-time?a={first}&b={last}",

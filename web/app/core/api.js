@@ -91,6 +91,9 @@ export const api = {
   /** `side`: causes or effects; `filters`: via, limit, columns, payload. */
   relatives: (id, side, filters, signal) => getJson(path("events", id, side) + query(filters), signal),
   deliveries: (id, signal) => getJson(path("events", id, "deliveries"), signal),
+  /** `filters`: via, limit, after. */
+  conversation: (event, filters, signal) => getJson(path("conversations", event) + query(filters), signal),
+  conversations: (filters, signal) => getJson(path("conversations") + query(filters), signal),
   compare: (a, b, signal) => getJson(path("compare", a, b), signal),
   fields: (signal) => getJson(path("fields"), signal),
   formats: (signal) => getJson(path("formats"), signal),

@@ -4,6 +4,7 @@ import { signInError, user } from "../core/session.js";
 import { useTracesPolling } from "../core/traces.js";
 import { AdminTab } from "../admin/admin-tab.js";
 import { ChainTab } from "../chain/chain-tab.js";
+import { ConversationsTab } from "../conversations/conversations-tab.js";
 import { EventsTab } from "../events/events-tab.js";
 import { JobsTab } from "../jobs/jobs-tab.js";
 import { OverviewTab } from "../overview/overview-tab.js";
@@ -19,6 +20,7 @@ import { SignIn } from "./sign-in.js";
 const PAGES = {
   overview: OverviewTab,
   events: EventsTab,
+  conversations: ConversationsTab,
   chain: ChainTab,
   "space-time": SpaceTimeTab,
   topology: TopologyTab,
@@ -26,7 +28,7 @@ const PAGES = {
   admin: AdminTab,
 };
 // These fill the window and have scroll bars of their own.
-const FILLED = new Set(["events", "space-time"]);
+const FILLED = new Set(["events", "conversations", "space-time"]);
 
 export function App() {
   if (user.value === undefined) {

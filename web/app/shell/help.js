@@ -4,7 +4,7 @@ import { useEffect, useRef } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
 import { Icon } from "../ui/icons.js";
 import { useKeys } from "../core/keys.js";
-import { go, openEvent, patch, TABS } from "../core/route.js";
+import { closeEvent, go, openEvent, patch, TABS } from "../core/route.js";
 
 export const helpOpen = signal(false);
 
@@ -26,6 +26,15 @@ const GROUPS = [
       [["Home"], "go to the newest"],
       [["Space"], "pause or resume the live tail"],
       [["Tab"], "complete, in the filter box"],
+    ],
+  ],
+  [
+    "A conversation",
+    [
+      [["↓", "↑"], "next, previous message"],
+      [["→", "←"], "unfold, fold what it led to"],
+      [["Enter"], "open the event at the side"],
+      [["+", "−", "F"], "zoom in, out, all of it"],
     ],
   ],
   [
@@ -97,7 +106,7 @@ export function useGlobalKeys() {
       requestAnimationFrame(focusFilter);
     },
     x: () => patch({ a: null, b: null }),
-    Escape: () => patch({ event: null }),
+    Escape: closeEvent,
     a: () => openEvent.value && patch({ a: openEvent.value }),
     b: () => openEvent.value && patch({ b: openEvent.value }),
   };
