@@ -37,6 +37,7 @@ from app.jobs.restamps import KIND as RESTAMP
 from app.jobs.restamps import RestampProcess
 from app.jobs.runners import Runners
 from app.jobs.topologies import Topologies
+from app.jobs.touched import TouchedFiles
 from app.link_rules import link_rules
 from app.settings import Settings
 from app.store import Store, migrate
@@ -142,10 +143,11 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         )
         await claims.register()
         stack.push_async_callback(claims.leave)
-        exports = _exports(settings, claims)
+        exports, touched = _exports(settings, claims), _touched(settings)
         if not await registry.others():  # what a killed one left
             await store.restamps.clear()
             await asyncio.to_thread(exports.sweep)
+            await asyncio.to_thread(touched.sweep)
         await registry.resume()
         stack.push_async_callback(lambda: registry.shutdown(closing.left()))
         if not store.is_alone:
@@ -175,6 +177,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             subscribers=Subscribers(settings.live_subscribers),
             jobs=jobs,
             exports=exports,
+            touched=touched,
             topologies=Topologies(settings.data_dir.absolute() / "topologies"),
             archives=archives,
             readiness=Readiness(database=store.ping, broker=management.vhosts),
@@ -403,6 +406,11 @@ def _pipeline(settings: Settings, rules: tuple[Rule, ...] | None = None) -> Pipe
 def _exports(settings: Settings, claims: Claims) -> Exports:
     quota = Quota(files=settings.exports_max_files, bytes=settings.exports_max_bytes)
     return Exports(settings.exports, settings.archives, quota, lambda: claims.apart)
+
+
+def _touched(settings: Settings) -> TouchedFiles:
+    quota = Quota(files=settings.exports_max_files, bytes=settings.exports_max_bytes)
+    return TouchedFiles(settings.exports, quota, settings.signing_key_file)
 
 
 def _searches(settings: Settings, store: Store) -> Searches:

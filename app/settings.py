@@ -329,6 +329,11 @@ class Settings(BaseSettings):
     exports_max_files: Count = Field(
         default=10_000, description="Number of exports that are kept; beyond it, 507."
     )
+    signing_key_file: Path | None = Field(
+        default=None,
+        description="A file with an Ed25519 private key (PEM), which signs the manifests of what "
+        "events touched.",
+    )
 
     # Bounds of the interface
     page_size: Count = Field(default=100, description="Events on a page by default.")

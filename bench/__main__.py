@@ -21,6 +21,7 @@ FULL: tuple[tuple[str, ...], ...] = (
     ("bench.chain", "{folder}"),
     ("bench.links", "{folder}"),
     ("bench.finding", "{folder}"),
+    ("bench.conversations", "{folder}"),
 )
 QUICK: tuple[tuple[str, ...], ...] = (
     ("bench.growth", "20000"),

@@ -5,12 +5,22 @@ The service says it of two events, Spark of the chain between them.
 
 from __future__ import annotations
 
+import enum
 from typing import Literal, NamedTuple, TypeAlias
 
 from itc import Relation
 from model.words import Via
 
 Answer: TypeAlias = Literal["caused", "may have", "cannot have", "unknown"]
+
+
+class Verdict(enum.StrEnum):
+    """What an event, or any of several, had to do with a later one."""
+
+    caused = "caused"  # messages and links lead to it
+    may_have = "may_have"  # it happened after one of them
+    cannot_have = "cannot_have"  # it happened after none; certain where all is complete and sound
+
 
 ORDERED = frozenset({Relation.before, Relation.after})
 
@@ -29,6 +39,7 @@ _AS_KNOWN = (
     " so there may be a path that was not recorded"
 )
 _MISSING = "messages may be missing between them"
+_MISSING_HERE = "messages may be missing"
 _DOUBTFUL = "some participants may be parts of one program"
 
 _NOT_EVIDENT = {
@@ -69,3 +80,27 @@ def said_of(
 def not_evident(a: int, b: int, relation: Relation, via: Via) -> str:
     """What is said of two ordered events where nothing evident leads from one to the other."""
     return _NOT_EVIDENT[relation].format(a=a, b=b, what=_EVIDENCE[via])
+
+
+def touched_sentence(
+    events: int, since: int, caused: int, may_have: int, *, cut: bool, complete: bool, sound: bool
+) -> str:
+    """What is said of the events since some, of which they caused some and may have others.
+
+    ``cut``: there are more that were caused than are counted. "Cannot" is only said where the
+    record is complete and sound.
+    """
+    by = "it" if events == 1 else "them"
+    were = "was" if caused == 1 else "were"
+    least, most = ("at least ", "up to ") if cut else ("", "")
+    begin = f"of {_plural(since)} since, {least}{caused:,} {were} caused by {by},"
+    more = f"{most}{may_have:,} more may have been"
+    rest = since - caused - may_have
+    if complete and sound:
+        return f"{begin} {more}, {rest:,} cannot have been"
+    why = " and ".join([_MISSING_HERE] * (not complete) + [_DOUBTFUL] * (not sound))
+    return f"as far as is known, {begin} {more}, and nothing known leads to {rest:,}; but {why}"
+
+
+def _plural(events: int) -> str:
+    return "1 event" if events == 1 else f"{events:,} events"

@@ -16,6 +16,7 @@ from model.gaps import Gap
 from model.sound import Soundness
 
 DEFAULT = "jsonl"
+CONCURRENT = "Neither event happened before the other, so there is no chain between them."
 
 MANIFEST = ".manifest.json"
 # The suffix of a file that is being written; it also begins with a dot, as no export's name does.

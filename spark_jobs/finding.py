@@ -13,6 +13,7 @@ from typing import NamedTuple
 from pyspark.sql import SparkSession
 
 from itc import Relation
+from model.exports import CONCURRENT
 from model.gaps import Gap
 from model.jobs import Problem
 from model.sound import Soundness, doubts_of
@@ -22,7 +23,7 @@ from spark_jobs.errors import JobError
 from spark_jobs.executors import scan, tasks_at_a_time
 from spark_jobs.following import Span, chain_of, leads, ranges_of
 from spark_jobs.history import Event, History
-from spark_jobs.plan import NO_CHAIN, Form, ends_of, make_plan
+from spark_jobs.plan import Form, ends_of, make_plan
 from spark_jobs.progress import Meter
 from spark_jobs.ranges import Longs, Range, Ranges
 from spark_jobs.slices import Slice, cut
@@ -116,7 +117,7 @@ def find_stored(
         form=chain.form,
         reason=chain.reason,
         gaps=history.gaps(start.trace, start.id, end.id),
-        soundness=_soundness(history, start.trace, start.id, end.id),
+        soundness=soundness_of(history, start.trace, start.id, end.id),
         caused=chain.caused,
         ranges=chain.ranges,
         slices=cut(history, start.trace, chain.ranges, tasks) if chain.ranges else [],
@@ -153,7 +154,7 @@ def _evident(database: Database, history: History, wanted: Wanted, meter: Meter)
     if relation is Relation.concurrent:
         # A link that was found after its effect had been stamped is in no clock.
         start, end = sorted((start, end), key=lambda event: event.id)
-        form, reason, span = "walk", NO_CHAIN, None
+        form, reason, span = "walk", CONCURRENT, None
         with suppress(TooFarError):
             span = _ways(history, start, end, wanted.via).between()
     else:
@@ -191,7 +192,8 @@ def numbers_of(ranges: Iterable[Range]) -> list[int]:
     return sorted({each.participant for each in ranges})
 
 
-def _soundness(history: History, trace: int, first_id: int, last_id: int) -> Soundness:
+def soundness_of(history: History, trace: int, first_id: int, last_id: int) -> Soundness:
+    """What there is to say of the span of an answer beside its gaps."""
     missing = history.missing(trace, first_id, last_id)
     doubts = doubts_of(
         history.assumed(trace, first_id, last_id),

@@ -18,6 +18,7 @@ import pyarrow as pa
 from model.blocks import ids_of
 from model.gaps import Gap, spanned_sql
 from model.jobs import Problem
+from model.ranges import Dot, Mark
 from model.sound import (
     Assumed,
     Client,
@@ -36,7 +37,7 @@ from model.sound import (
 )
 from spark_jobs.database import Connection
 from spark_jobs.errors import JobError
-from spark_jobs.ranges import Dot, Longs, Mark, Ranges
+from spark_jobs.ranges import Longs, Ranges
 
 # Participants per statement: SQLite takes a million characters, one participant takes up to 45.
 STATEMENT_ROWS = 4000

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from model.exports import FORMATS, Quota
 from model.jobs import Problem
 from model.words import Via
-from spark_jobs import archive, chain, topology
+from spark_jobs import archive, chain, topology, touched
 from spark_jobs.database import Database
 from spark_jobs.errors import JobError
 from spark_jobs.progress import Report
@@ -65,4 +65,21 @@ def _topology(spark: SparkSession, database: Database, request: Json, report: Re
     return topology.run(spark, wanted, report)
 
 
-KINDS: dict[str, Kind] = {"chain": _chain, "topology": _topology, "archive": _archive}
+def _touched(spark: SparkSession, database: Database, request: Json, report: Report) -> Json:
+    wanted = touched.TouchedRequest(
+        database=database,
+        event_id=request["event"],
+        output=Path(request["output"]),
+        format=FORMATS[request["format"]],
+        quota=Quota(**request["quota"]) if request.get("quota") else None,
+        key_file=Path(request["key_file"]) if request.get("key_file") else None,
+    )
+    return touched.run(spark, wanted, report)
+
+
+KINDS: dict[str, Kind] = {
+    "touched": _touched,
+    "chain": _chain,
+    "topology": _topology,
+    "archive": _archive,
+}

@@ -19,14 +19,15 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from itc import Relation, packed_height_at
+from model.exports import CONCURRENT
 from model.jobs import Problem
+from model.ranges import first_reached
 from spark_jobs.errors import JobError
 from spark_jobs.history import Event, History
-from spark_jobs.ranges import Range, Ranges, compare, first_reached, merge
+from spark_jobs.ranges import Range, Ranges, compare, merge
 
 Form: TypeAlias = Literal["ranges", "scan", "walk"]
 
-NO_CHAIN = "Neither event happened before the other, so there is no chain between them."
 # What a participant's look-ups cost, in rows that could be compared in the same time. Measured on
 # SQLite, on two busy cores: with 64 participants 25 to 650 µs (it grows with the logarithm of the
 # answer) against 1 to 3 µs per row, so 10 to 400 rows; with up to 4,000 short-lived ones, whose
@@ -67,7 +68,7 @@ def make_plan(history: History, from_id: int, to_id: int, form: Form | None = No
     """
     relation, start, end = ends_of(history, from_id, to_id)
     if relation is Relation.concurrent:
-        return Plan(relation, start, end, "ranges", NO_CHAIN, Ranges.of([]))
+        return Plan(relation, start, end, "ranges", CONCURRENT, Ranges.of([]))
     bounds = upper_bounds(history, start, end)
     form, reason = choose(len(bounds), end.id - start.id + 1, form)
     plan = Plan(relation, start, end, form, reason, bounds)
@@ -160,7 +161,11 @@ def look_up(history: History, plan: Plan) -> list[Range]:
         for participant, mark in history.last_at_or_below(trace, bounds).items()
         if mark.id >= plan.start.id and start.reached_by(mark.clock)
     }
-    firsts = first_reached(tops, start, lambda wanted: history.first_at_or_above(trace, wanted))
+    firsts = first_reached(
+        tops,
+        lambda mark: start.reached_by(mark.clock),
+        lambda wanted: history.first_at_or_above(trace, wanted),
+    )
     return [
         Range(p, firsts[p].height, top.height, firsts[p].id, top.id, firsts[p].seq, top.seq)
         for p, top in sorted(tops.items())

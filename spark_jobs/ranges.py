@@ -3,47 +3,23 @@
 A participant's events are totally ordered, so those at or after ``from`` are a suffix of them and
 those at or before ``to`` a prefix: the chain is one range of heights per participant. An evident
 chain, of messages and links alone, has a range for each run of a participant's events.
-`first_reached` finds the lower ends by bisection over whatever `probe` looks up; `compare` finds
-the ranges of a batch of rows by looking at their clocks. Nothing here does I/O itself.
+`model.ranges` finds the lower ends by bisection over whatever is looked up; `compare` finds the
+ranges of a batch of rows by looking at their clocks. Nothing here does I/O itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from itc import packed_height_at
+from model.ranges import Dot
 
 Longs: TypeAlias = npt.NDArray[np.int64]
 Flags: TypeAlias = npt.NDArray[np.bool_]
-
-
-class Dot(NamedTuple):
-    """An event's place: a clock with at least ``height`` on ``interval`` is at or after it."""
-
-    interval: str
-    height: int
-
-    def reached_by(self, clock: bytes) -> bool:
-        """Whether an event with this packed clock is the dot's event or happened after it."""
-        return packed_height_at(clock, self.interval) >= self.height
-
-
-class Mark(NamedTuple):
-    """One event of a participant, as a lookup finds it."""
-
-    height: int
-    seq: int
-    id: int
-    clock: bytes
-
-
-Probe: TypeAlias = Callable[[Sequence[tuple[int, int]]], Mapping[int, Mark]]
-"""For (participant, height) pairs, the first event of each at or above that height."""
 
 
 class Range(NamedTuple):
@@ -126,50 +102,6 @@ class Ranges:
     def columns(self) -> tuple[Longs, Longs, Longs, Longs, Longs]:
         """The arrays in the order of `Range`'s fields."""
         return self.participants, self.low, self.high, self.first_id, self.last_id
-
-
-def first_reached(tops: Mapping[int, Mark], start: Dot, probe: Probe) -> dict[int, Mark]:
-    """The first event of each participant at or after ``start``.
-
-    ``tops`` holds an event of each participant that is itself at or after it. Steps down from
-    there double until one is too far and are then halved, so that the cost depends on the answer's
-    length and not on the participant's; all participants take a step in the same probe.
-    """
-    searches = {participant: _Search(top) for participant, top in tops.items()}
-    while pending := [(p, s.next) for p, s in searches.items() if not s.done]:
-        found = probe(pending)
-        for participant, height in pending:
-            mark = found[participant]
-            searches[participant].learn(height, mark, start.reached_by(mark.clock))
-    return {participant: search.best for participant, search in searches.items()}
-
-
-class _Search:
-    """Bisection in one participant: below ``low`` nothing is reached, ``best`` is."""
-
-    def __init__(self, top: Mark) -> None:
-        self.best = top
-        self.low = 0
-        self.high = top.height  # no reached event stands in [high, best.height)
-        self.step = 1
-        self.galloping = True
-
-    @property
-    def done(self) -> bool:
-        return self.low >= self.high
-
-    @property
-    def next(self) -> int:
-        if self.galloping:
-            return max(self.low, self.high - self.step)
-        return (self.low + self.high) // 2
-
-    def learn(self, height: int, mark: Mark, reached: bool) -> None:
-        self.step *= 2
-        if reached:
-            self.best, self.high = mark, height
-        else:
-            self.low, self.galloping = mark.height + 1, False
 
 
 def compare(

@@ -20,7 +20,9 @@ from app.api.layers.security import LoopbackHosts, SameOriginWrites, SecurityHea
 from app.api.parameters import single_parameters
 from app.api.routes import (
     archive,
+    chain,
     chains,
+    conversations,
     events,
     health,
     hidden,
@@ -31,6 +33,7 @@ from app.api.routes import (
     restamp,
     spans,
     topology,
+    touched,
     traces,
     whoami,
 )
@@ -41,7 +44,10 @@ ROUTERS = (
     traces.router,
     links.router,
     events.router,
+    chain.router,
+    touched.router,
     live.router,
+    conversations.router,
     chains.router,
     jobs.router,
     topology.router,

@@ -51,7 +51,7 @@ def comparison(
         "relation": relation.value,
         "sentence": said.sentence,
         "answer": said.answer,
-        "path": None if steps is None else [_step_view(step) for step in steps],
+        "path": None if steps is None else [step_view(step) for step in steps],
         **certainty(gaps, soundness),
     }
 
@@ -62,7 +62,8 @@ def _through(events: int) -> str:
     return f"through {events} event{'s' * (events > 1)}"
 
 
-def _step_view(step: Step) -> dict[str, Any]:
+def step_view(step: Step) -> dict[str, Any]:
+    """A message, or a link and its rule."""
     kind = None if step.kind is None else step.kind.name
     return {
         "cause": step.cause,

@@ -20,6 +20,7 @@ def unescape(segment: str) -> str:
 WITHOUT_NUL = r"^[^\x00]*$"
 
 Name = Annotated[str, Field(pattern=WITHOUT_NUL), AfterValidator(unescape)]
+LISTS = ("columns", "events")
 LONGEST_TEXT = 4_096
 Text = Annotated[str, Field(max_length=LONGEST_TEXT, pattern=WITHOUT_NUL)]
 
@@ -27,9 +28,9 @@ Text = Annotated[str, Field(max_length=LONGEST_TEXT, pattern=WITHOUT_NUL)]
 async def single_parameters(request: Request) -> None:
     """Refuse a parameter that appears twice: one of the two would be silently ignored.
 
-    A list of columns may be repeated or separated by commas.
+    A list of columns or events may be repeated or separated by commas.
     """
-    counts = Counter(name for name, _ in request.query_params.multi_items() if name != "columns")
+    counts = Counter(name for name, _ in request.query_params.multi_items() if name not in LISTS)
     twice = sorted(name for name, count in counts.items() if count > 1)
     if twice:
         raise BadRequestError(f"more than once in the query: {', '.join(twice)}")

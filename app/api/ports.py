@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
-from app.stored.causality import EventLinks, Link, Path, Walk
+from app.stored.causality import Chain, EventLinks, Link, Path, Walk
+from app.stored.conversations import ConversationFilter, ConversationPage, FoundConversation
 from app.stored.deliveries import Fate
 from app.stored.filters import EventFilter
 from app.stored.hidden import HiddenLink, HiddenWays
@@ -17,8 +18,10 @@ from app.stored.pages import EventPage, Found, Sort
 from app.stored.participants import Participant, VectorEntry
 from app.stored.quarantine import Quarantined
 from app.stored.spans import Handled, Span
+from app.stored.touched import Touched
 from app.stored.traces import Trace
 from app.tracker.links import Rule, TraceRule
+from model.answers import Verdict
 from model.event import EVERYTHING, Event, Large
 from model.gaps import Gap
 from model.sound import Soundness
@@ -106,6 +109,45 @@ class Causality(Protocol):
     async def links_of(self, trace_id: int, event_id: int) -> EventLinks: ...
 
 
+class Conversations(Protocol):
+    """What began with each stored message (`app.store.conversations`)."""
+
+    async def of_event(
+        self, event_id: int, via: Via, *, limit: int, after: int | None
+    ) -> FoundConversation: ...
+    async def list(
+        self,
+        asked: EventFilter,
+        wanted: ConversationFilter,
+        via: Via,
+        *,
+        before: int | None,
+        limit: int,
+    ) -> ConversationPage: ...
+
+
+class Chains(Protocol):
+    """The chains between stored events (`app.store.chains`)."""
+
+    async def between(
+        self, a: int, b: int, limit: int, large: Large, via: Via, *, after: int | None
+    ) -> Chain: ...
+
+
+class TouchedEvents(Protocol):
+    """What stored events touched (`app.store.touched`)."""
+
+    async def by(
+        self,
+        ids: Sequence[int],
+        *,
+        verdict: Verdict | None,
+        limit: int,
+        large: Large,
+        after: int | None,
+    ) -> Touched: ...
+
+
 class Deliveries(Protocol):
     """What became of each stored publish (`app.store.deliveries`)."""
 
@@ -191,6 +233,12 @@ class Store(Protocol):
     def events(self) -> Events: ...
     @property
     def causality(self) -> Causality: ...
+    @property
+    def conversations(self) -> Conversations: ...
+    @property
+    def chains(self) -> Chains: ...
+    @property
+    def touched(self) -> TouchedEvents: ...
     @property
     def deliveries(self) -> Deliveries: ...
     @property

@@ -84,6 +84,10 @@ class Searches:
         is_quick = limit <= SHORT_WALK and via is not Via.conversation and not is_far
         return self._turn_for(owner, is_quick)
 
+    def for_conversation(self, owner: str) -> AbstractAsyncContextManager[None]:
+        """A turn for a conversation, or a list of them."""
+        return self._turn_for(owner, quick=False)
+
     @asynccontextmanager
     async def _turn_for(self, owner: str, quick: bool, follow: bool = False) -> AsyncIterator[None]:
         if quick:

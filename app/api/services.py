@@ -21,6 +21,7 @@ from app.jobs.archives import Archives
 from app.jobs.exports import Exports
 from app.jobs.manager import JobManager
 from app.jobs.topologies import Topologies
+from app.jobs.touched import TouchedFiles
 from app.settings import Settings
 from app.traces.connectionwatch import WatchState
 from app.traces.registry import TraceRegistry
@@ -52,6 +53,7 @@ class Services:
     subscribers: Subscribers
     jobs: JobManager
     exports: Exports
+    touched: TouchedFiles
     topologies: Topologies
     archives: Archives
     readiness: Readiness

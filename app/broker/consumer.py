@@ -57,16 +57,13 @@ REPLIES_TRACED = (4, 2)
 install_tolerant_names()
 
 
-class TraceMessage:
+class TraceMessage(msgspec.Struct, eq=False, gc=False):
     """One trace message as it arrived: when (µs), under which delivery tag, and what it says."""
 
-    __slots__ = ("at", "message", "redelivered", "tag")
-
-    def __init__(self, tag: int, at: int, redelivered: bool, message: Record | Unreadable) -> None:
-        self.tag = tag
-        self.at = at
-        self.redelivered = redelivered
-        self.message = message
+    tag: int
+    at: int
+    redelivered: bool
+    message: Record | Unreadable
 
 
 class Reading(msgspec.Struct, frozen=True):

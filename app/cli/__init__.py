@@ -13,6 +13,7 @@ import typer
 
 from app.cli import (
     chains,
+    conversations,
     events,
     hidden,
     jobs,
@@ -23,6 +24,7 @@ from app.cli import (
     retention,
     topology,
     traces,
+    verify,
     walks,
 )
 from app.cli.exits import CommandError, Exit
@@ -51,7 +53,9 @@ for module in (
     events,
     hidden,
     walks,
+    conversations,
     chains,
+    verify,
     jobs,
     retention,
     topology,

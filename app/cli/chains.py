@@ -12,7 +12,7 @@ import httpx
 import typer
 
 from app.cli.client import Client, segment
-from app.cli.events import end_by_relation, say_caveats
+from app.cli.events import end_by_relation, say_caveats, show_events
 from app.cli.exits import CommandError, Exit
 from app.cli.following import followed, say_job, submit
 from app.cli.options import Json, RequireComplete, RequireSound, Url, User, Wait
@@ -38,7 +38,12 @@ Output = Annotated[
     Path | None, typer.Option("-o", "--output", help="Where to save it; - for stdout.")
 ]
 
+Limit = Annotated[
+    int, typer.Option("-n", "--limit", min=1, help="How many events to show, the first ones.")
+]
+
 STDOUT = Path("-")
+_PAGE = 500  # events in an answer
 
 
 def add_to(app: typer.Typer) -> None:
@@ -57,6 +62,7 @@ def chain(
     to: To,
     file: FileName = None,
     via: Along = Via.any,
+    limit: Limit = 200,
     wait: Wait = True,
     output: Output = None,
     require_complete: RequireComplete = False,
@@ -65,11 +71,17 @@ def chain(
     url: Url = None,
     user: User = None,
 ) -> None:
-    """Find the chain between two events and write the export.
+    """Show the chain between two events, or with --file or -o have the service export it.
 
     Exits with 0 if there is one, with 3 if there is none and nothing was written.
     """
     client = Client.from_environment(url, user)
+    if file is None and output is None and wait:
+        answer = _at_once(client, from_, to, via, limit, json)
+        end_by_relation(answer, require_complete, require_sound)
+        if not answer["count"] and not answer["events"] and not answer["truncated"]:
+            raise typer.Exit(Exit.concurrent)
+        return None
     path = export_path(from_, to, file or f"chain{_extension(output)}")
     job = submit(client, path, via=None if via is Via.any else via.value)
     if not wait:
@@ -82,11 +94,40 @@ def chain(
     else:
         _say_summary(summary, say)
     if output is not None and summary["file"]:
-        _download(client, path, output)
+        download(client, path, output)
     end_by_relation(summary, require_complete, require_sound)
     if not summary["file"]:
         raise typer.Exit(Exit.concurrent)
     return None
+
+
+def _at_once(
+    client: Client, from_: int, to: int, via: Via, limit: int, json: bool
+) -> dict[str, Any]:
+    """What the service finds by its index alone; what is shown is in one answer."""
+    asked = {"via": via.value, "payload": None if json else "none"}
+    path = f"/itc_db/chain/{from_}/{to}"
+    answer: dict[str, Any] = client.get(path, limit=min(limit, _PAGE), **asked)
+    while answer["next"] is not None and (left := limit - len(answer["events"])) > 0:
+        more = client.get(path, limit=min(left, _PAGE), after=answer["next"], **asked)
+        more["events"] = answer["events"] + more["events"]
+        more["steps"] = answer["steps"] + more["steps"]
+        answer = more
+    if json:
+        as_json(answer)
+        return answer
+    say(printable(answer["sentence"]))
+    if answer["events"]:
+        if answer["count"] is not None:
+            complete = ", complete" if answer["complete"] else ""
+            say(f"{answer['count']} events of {answer['participants']} participants{complete}")
+        show_events(answer["events"])
+    elif answer["truncated"]:
+        complain("it is too long to be shown at once: -o FILE writes it")
+    say_caveats(answer)
+    if answer["next"] is not None:
+        complain("there are more: -n says how many to show, -o FILE writes them all")
+    return answer
 
 
 def _extension(output: Path | None) -> str:
@@ -139,7 +180,7 @@ def get(
 ) -> None:
     """Download an export."""
     client = Client.from_environment(url, user)
-    _download(client, export_path(from_, to, file), output or Path(file))
+    download(client, export_path(from_, to, file), output or Path(file))
 
 
 @export.command()
@@ -155,7 +196,8 @@ def delete(
     say(f"{file}: removed")
 
 
-def _download(client: Client, path: str, target: Path) -> None:
+def download(client: Client, path: str, target: Path) -> None:
+    """Save what is there to a file, or write it to stdout."""
     with client.stream(path) as response:
         if target == STDOUT:
             return _write(response, sys.stdout.buffer)

@@ -145,6 +145,16 @@ class JobManager:
             self._arrived.set()
             return job
 
+    async def settle(self, request: JobRequest, result: Json) -> Job:
+        """A job whose result is known already: it has ended, without a turn and without a runner.
+
+        Raises `OutageError`.
+        """
+        job = await self._store.create(request.kind, request.vhost, request.shown)
+        result = request.finish({"job": job.id, **result})
+        await self._store.move(job.id, JobState.running)
+        return await self._store.move(job.id, JobState.succeeded, result=result)
+
     def doing(self, request: JobRequest) -> Job | None:
         """The unfinished job for the same request."""
         for live in self._live.values():

@@ -12,6 +12,7 @@ import os
 import shutil
 import sys
 import tempfile
+import time
 from collections import deque
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -129,15 +130,17 @@ class SparkProcess:
         """Run one job to its end, and return its result; a second call waits for the first.
 
         Cancelling the call stops the job, and returns when it has stopped. Raises an `ItcError`
-        whose text says why the job failed.
+        whose text says why the job failed. The seconds that a result says have Spark's ``start``.
         """
         async with self._using:
             if self.pid is None:
                 report(STARTING)
+            began = time.monotonic()
             await self._ensure_started()
+            start = time.monotonic() - began
             await self._send({"do": "run", "id": job_id, "kind": kind, "request": work})
             try:
-                return await self._until_done(job_id, report)
+                return _with_start(await self._until_done(job_id, report), start)
             except asyncio.CancelledError:
                 await self._cancel(job_id)
                 raise
@@ -252,6 +255,16 @@ class SparkProcess:
         self._last_words.extend(line for line in lines if line.strip())
         for line in lines:
             log.debug("spark: %s", line)
+
+
+def _with_start(result: Json, start: float) -> Json:
+    """A result whose seconds begin when Spark was asked for, where it says how long it took."""
+    if "seconds" not in result:
+        return result
+    seconds = {"start": round(start, 3), **result["seconds"]}
+    if "total" in seconds:
+        seconds["total"] = round(start + seconds["total"], 3)
+    return {**result, "seconds": seconds}
 
 
 def error_of(answer: Answer) -> ItcError:

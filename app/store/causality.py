@@ -154,11 +154,11 @@ class Causality(Subject):
                 return Walk([], False)
             # What a step leads to may be cut off only where the answer is what is nearest.
             most = EVERY_ONE if is_far else limit + 1
-            neighbours = await _neighbours(connection, start.trace_id, most, via, towards)
+            neighbours = await neighbours_along(connection, start.trace_id, most, via, towards)
             meant = None
             if not asked.names_traces_alone:
                 meant = partial(ids_that_fit, connection, self.database.dialect, asked)
-            ids, truncated = await _nearest(event_id, limit, neighbours, towards, beyond, meant)
+            ids, truncated = await nearest(event_id, limit, neighbours, towards, beyond, meant)
             found = await found_by_ids(connection, ids, large)
             return Walk(found.items, truncated, found.heavy)
 
@@ -168,9 +168,13 @@ class Causality(Subject):
         return await self.database.read(work)
 
 
-async def _neighbours(
+async def neighbours_along(
     connection: AsyncConnection, trace_id: int, most: int, via: Via, towards: Direction
 ) -> Neighbours:
+    """From some events to their neighbours, along what ``via`` says.
+
+    ``most`` is the most that are wanted of one step.
+    """
     oldest = select(func.min(tables.events.c.id)).where(tables.events.c.trace_id == trace_id)
     # Retention removes a prefix of ids: smaller ones are no longer stored.
     first = (await connection.execute(oldest)).scalar_one()
@@ -191,7 +195,7 @@ async def _neighbours(
     return all_that_may_be
 
 
-async def _nearest(
+async def nearest(
     start: int,
     limit: int,
     neighbours: Neighbours,

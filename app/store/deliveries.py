@@ -44,7 +44,7 @@ class Deliveries(Subject):
         # A dead letter's headers say where it came from.
         found = await found_by_ids(connection, ids, large | {"properties"})
         died = {event.id: _died_in(event) for event in found.items}
-        for some in _shares(found.heavy):
+        for some in shares_of(found.heavy):
             for event in await by_ids(connection, some, frozenset({"properties"})):
                 died[event.id] = _died_in(event)
         fates = {queue: QueueFate(queue, [], []) for queue in publish.routed_queues}
@@ -54,7 +54,7 @@ class Deliveries(Subject):
         return Fate(publish, len(publish.routed_queues), queues, found.heavy)
 
 
-def _shares(heavy: Mapping[int, int]) -> Iterator[list[int]]:
+def shares_of(heavy: Mapping[int, int]) -> Iterator[list[int]]:
     """Ids in groups whose bytes may be in memory together."""
     share: list[int] = []
     held = 0

@@ -119,7 +119,7 @@ class Evident:
         """What they lead to, or what leads to them."""
         found: dict[int, list[int]] = {event_id: [] for event_id in ids}
         if self._towards == -1:
-            for step in await _steps_to(self._connection, ids, self._first):
+            for step in await steps_to(self._connection, ids, self._first):
                 found[step.effect].append(step.cause)
             return found
         for cause, event in await received_from(self._connection, ids, self._most):
@@ -130,7 +130,7 @@ class Evident:
         return found
 
 
-async def _steps_to(connection: AsyncConnection, ids: Sequence[int], first: int) -> list[Step]:
+async def steps_to(connection: AsyncConnection, ids: Sequence[int], first: int) -> list[Step]:
     """What leads to these events."""
     rows = await connection.execute(_CAUSES, {"ids": ids, "first": first})
     return [
@@ -149,8 +149,13 @@ class Conversations:
     """
 
     def __init__(
-        self, connection: AsyncConnection, trace_id: int, evident: Evident, towards: Direction
+        self,
+        connection: AsyncConnection,
+        trace_id: int,
+        evident: Evident | None,
+        towards: Direction,
     ) -> None:
+        """``evident`` is None for whoever follows that by itself."""
         self._connection = connection
         self._trace_id = trace_id
         self._evident = evident
@@ -166,7 +171,9 @@ class Conversations:
     async def neighbours(self, ids: list[int]) -> dict[int, list[int]]:
         """What they lead to, or what leads to them."""
         self._asked.update(ids)
-        found = await self._evident.neighbours(ids)
+        found: dict[int, list[int]] = {event_id: [] for event_id in ids}
+        if self._evident is not None:
+            found = await self._evident.neighbours(ids)
         for event_id, participant, key in await self._sharing(ids):
             begun = self._begun.get((participant, key))
             if begun is None or self._towards * event_id < self._towards * begun:
@@ -228,7 +235,7 @@ async def path(connection: AsyncConnection, a: int, b: int) -> Path:
     for _ in range(MOST_STEPS):
         found: list[Step] = []
         for ids in chunks(level):
-            found += await _steps_to(connection, ids, a)
+            found += await steps_to(connection, ids, a)
         found.sort(key=lambda step: (step.cause, step.effect, step.how, step.rule or ""))
         level = []
         for step in found:

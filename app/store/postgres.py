@@ -15,6 +15,7 @@ from sqlalchemy import (
     Table,
     TableValuedAlias,
     Text,
+    bindparam,
     cast,
     column,
     event,
@@ -30,6 +31,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 from sqlalchemy.pool import NullPool
 
 from app.stored.lanes import Lane
+from model.words import LinkKind
 
 NAME = "postgresql"
 
@@ -84,12 +86,27 @@ WHERE traces.id = :trace AND other.usename = current_user AND other.pid <> pg_ba
 """
 
 
+# From some events along messages and links, each event once. PostgreSQL takes one recursive term.
+_LED_TO = text(
+    "WITH RECURSIVE reached(id) AS ("
+    "SELECT id FROM events WHERE id IN :ids"
+    " UNION SELECT following.id FROM reached CROSS JOIN LATERAL ("
+    "SELECT events.id FROM events WHERE events.cause_id = reached.id AND NOT events.quiet"
+    " UNION ALL SELECT edges.effect_id FROM edges"
+    " WHERE edges.trace_id = :trace AND edges.cause_id = reached.id AND edges.kind <> :groups"
+    " AND NOT EXISTS (SELECT 1 FROM events WHERE id = edges.effect_id AND quiet)"
+    ") AS following) SELECT id FROM reached LIMIT :most"
+).bindparams(bindparam("ids", expanding=True), groups=int(LinkKind.conversation))
+
+
 class Postgres:
     """What differs on PostgreSQL."""
 
     name = NAME
     readers = READERS
     is_alone = False  # whether no other service can use the database
+
+    led_to = _LED_TO
 
     def __init__(self, url: URL, service: str | None = None) -> None:
         """Accepts libpq's ``sslmode`` too, since Spark's driver needs it in the same address.

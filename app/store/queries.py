@@ -270,6 +270,23 @@ async def _scope(
     return scope
 
 
+async def ids_of(
+    connection: AsyncConnection,
+    dialect: Dialect,
+    asked: EventFilter,
+    *,
+    before: int | None,
+    limit: int,
+    only: Sequence[ColumnElement[bool]],
+) -> Sequence[int]:
+    """The ids of the newest events before one that are asked for, and for which ``only`` holds."""
+    scope = await _scope(connection, dialect, asked)
+    scope.conditions.extend(only)
+    if before is not None:
+        scope.bounds.append(lambda event_id: event_id < within(before))
+    return await _ids(connection, scope, Sort.id, True, limit, 0)
+
+
 async def ids_that_fit(
     connection: AsyncConnection, dialect: Dialect, asked: EventFilter, ids: Sequence[int]
 ) -> set[int]:

@@ -9,7 +9,7 @@ little: whoever stores events meanwhile hardly waits.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import (
@@ -142,20 +142,8 @@ class Spans(Subject):
         if found.cause_id is not None:
             others = select(its.id).where(its.cause_id == message).limit(2)
             alone = len((await connection.execute(others)).all()) == 1
-        spans: dict[bytes, Span | None] = {}
-        await read_spans(connection, spans, {context})
-        handled = []
-        for row in await connection.execute(_consumers_of(context)):
-            if alone or row.delivery_id == event_id:
-                linked, is_remote = bool(row.linked), row.link_is_remote
-                if has_sent(
-                    spans[context],
-                    row.service,
-                    is_remote=is_remote if linked else row.is_remote,
-                    linked=linked,
-                ):
-                    handled.append(Handled(row.started_at, row.ended_at, row.service))
-        return [*dict.fromkeys(handled)]
+        consumed = (await _consumed(connection, [context])).get(context, [])
+        return [*dict.fromkeys(one for one, whose in consumed if alone or whose == event_id)]
 
     async def resolve(self) -> Resolved:
         """A round: the publishes and the spans that are new, the oldest first."""
@@ -336,23 +324,77 @@ class Spans(Subject):
         return pairs[-1], len(late)
 
 
-def _consumers_of(context: bytes) -> Select[Any]:
-    """The consumers' spans with a context as their parent, or with a link to it."""
+async def handled_by(
+    connection: AsyncConnection, trace_id: int, deliveries: Mapping[int, Sequence[int]]
+) -> dict[int, list[Handled]]:
+    """When consumers handled deliveries, as `Spans.handled`; without those nothing tells of.
+
+    ``deliveries`` are all those of each message.
+    """
+    messages: dict[bytes, int] = {}
+    copied: set[bytes] = set()
+    for some in chunks([*deliveries]):
+        query = select(_contexts.context, _contexts.event_id).where(
+            _contexts.trace_id == trace_id, _contexts.event_id.in_(some)
+        )
+        for context, event in await connection.execute(query):
+            if messages.setdefault(context, event) != event:
+                copied.add(context)
+    for context in copied:  # nothing says which of several messages was handled
+        del messages[context]
+    handled: dict[int, list[Handled]] = {}
+    for some_contexts in chunks([*messages]):
+        for context, consumed in (await _consumed(connection, some_contexts)).items():
+            its_own = deliveries[messages[context]]
+            for one, whose in consumed:
+                delivery = its_own[0] if len(its_own) == 1 else whose
+                if delivery is not None and delivery in its_own:
+                    handled.setdefault(delivery, []).append(one)
+    return handled
+
+
+async def _consumed(
+    connection: AsyncConnection, contexts: Sequence[bytes]
+) -> dict[bytes, list[tuple[Handled, int | None]]]:
+    """The spans of consumers that handled what was sent in these contexts, the earliest first.
+
+    Each with the delivery that it handled, where a link has told of it.
+    """
+    spans: dict[bytes, Span | None] = {}
+    await read_spans(connection, spans, {*contexts})
+    found: dict[bytes, list[tuple[Handled, int | None]]] = {}
+    for row in await connection.execute(_consumers_of(contexts)):
+        linked, is_remote = bool(row.linked), row.link_is_remote
+        if has_sent(
+            spans[row.sent],
+            row.service,
+            is_remote=is_remote if linked else row.is_remote,
+            linked=linked,
+        ):
+            one = Handled(row.started_at, row.ended_at, row.service)
+            found.setdefault(row.sent, []).append((one, row.delivery_id))
+    return found
+
+
+def _consumers_of(contexts: Sequence[bytes]) -> Select[Any]:
+    """The consumers' spans with one of these contexts as their parent, or with a link to it."""
     columns = (_spans.started_at, _spans.ended_at, _spans.service, _spans.delivery_id)
     is_consumer = _spans.kind == int(SpanKind.consumer)
     children = select(
         *columns,
         _spans.is_remote,
+        _spans.parent.label("sent"),
         literal(0).label("linked"),
         cast(null(), Boolean).label("link_is_remote"),
-    ).where(_spans.parent == context, is_consumer)
+    ).where(_spans.parent.in_(contexts), is_consumer)
     linked = (
-        select(*columns, _spans.is_remote, literal(1), _links.is_remote)
+        select(*columns, _spans.is_remote, _links.linked, literal(1), _links.is_remote)
         .join_from(tables.span_links, tables.spans, _spans.context == _links.context)
-        .where(_links.linked == context, is_consumer)
+        .where(_links.linked.in_(contexts), is_consumer)
     )
     both = union_all(children, linked).subquery()
-    return select(both).order_by(both.c.started_at, both.c.ended_at).limit(MOST_HANDLED)
+    most = MOST_HANDLED * len(contexts)
+    return select(both).order_by(both.c.started_at, both.c.ended_at).limit(most)
 
 
 async def _still_there(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import itertools
+import operator
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -17,6 +18,7 @@ from sqlalchemy import (
     Table,
     TableValuedAlias,
     Text,
+    bindparam,
     case,
     cast,
     event,
@@ -24,6 +26,7 @@ from sqlalchemy import (
     func,
     literal,
     select,
+    text,
 )
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.dialects.sqlite import Insert
@@ -34,6 +37,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 from app.errors import SettingsError
 from app.store import regex
 from app.stored.lanes import Lane
+from model.words import LinkKind
 
 NAME = "sqlite"
 
@@ -52,6 +56,18 @@ POOL_SECONDS = 60
 # with 32 rows in each, capture is a tenth slower. So a whole batch goes in a few statements, each
 # with as many rows as fit.
 ROWS_A_STATEMENT = (250, 25, 1)
+
+# Of every value that is no number and no text Python's driver asks whether it is to be stored as
+# something else: of its type, and if nothing is registered for that, of its class and itself, which
+# formats and drops two exceptions. An event's row has nine such values, and a third of the time to
+# store it went there (17 µs to 11 with these). They stay what they are.
+_UNCHANGED: dict[type, Callable[[Any], Any]] = {
+    bytes: bytes.__bytes__,
+    bool: operator.index,
+    type(None): dict[None, None]().get,
+}
+for _type, _same in _UNCHANGED.items():
+    sqlite3.register_adapter(_type, _same)
 
 # SQLite calls Python's handler after this many instructions: about every millisecond.
 INSTRUCTIONS_BETWEEN_LOOKS = 20_000
@@ -94,12 +110,27 @@ _OUTAGES = {
 }
 
 
+# From some events along messages and links, each event once. SQLite has no lateral joins.
+_LED_TO = text(
+    "WITH RECURSIVE reached(id) AS ("
+    "SELECT id FROM events WHERE id IN :ids"
+    " UNION SELECT events.id FROM reached CROSS JOIN events"
+    " WHERE events.cause_id = reached.id AND NOT events.quiet"
+    " UNION SELECT edges.effect_id FROM reached CROSS JOIN edges"
+    " WHERE edges.trace_id = :trace AND edges.cause_id = reached.id AND edges.kind <> :groups"
+    " AND NOT EXISTS (SELECT 1 FROM events WHERE id = edges.effect_id AND quiet)"
+    ") SELECT id FROM reached LIMIT :most"
+).bindparams(bindparam("ids", expanding=True), groups=int(LinkKind.conversation))
+
+
 class Sqlite:
     """What differs on SQLite."""
 
     name = NAME
     readers = READERS
     is_alone = True  # whether no other service can use the database
+
+    led_to = _LED_TO
 
     def __init__(self, url: URL, service: str | None = None) -> None:
         """Refuses a database in memory: readers and the writer have separate connections."""

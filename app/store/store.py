@@ -11,8 +11,10 @@ from app.store import keys, tables
 from app.store.aliases import Aliases
 from app.store.batches import Batches, Bounds
 from app.store.causality import Causality
+from app.store.chains import Chains
 from app.store.checkpoints import Checkpoints
 from app.store.connections import Connections
+from app.store.conversations import Conversations
 from app.store.deliveries import Deliveries
 from app.store.doubts import Doubts
 from app.store.engine import Database
@@ -29,6 +31,7 @@ from app.store.restamps import Restamps
 from app.store.retention import Retention
 from app.store.services import Services
 from app.store.spans import Spans
+from app.store.touched import Touched
 from app.store.traces import Traces
 from app.stored.lanes import Lane
 from model.times import now
@@ -59,6 +62,9 @@ class Store:
         self.quarantine = Quarantine(database)
         self.events = Events(database)
         self.causality = Causality(database)
+        self.conversations = Conversations(database)
+        self.chains = Chains(database)
+        self.touched = Touched(database)
         self.deliveries = Deliveries(database)
         self.participants = Participants(database)
         self.aliases = Aliases(database)

@@ -56,3 +56,20 @@ class Walk(msgspec.Struct, frozen=True):
     items: list[Event]
     truncated: bool
     heavy: dict[int, int] = {}
+
+
+class Chain(msgspec.Struct, frozen=True):
+    """A part of the chain between two events, by id; ``truncated`` where there is more.
+
+    ``steps`` are the messages and links among its ``items``, ``heavy`` is that of
+    `app.stored.pages.Found`. Of the whole chain ``count`` is the number of events, and
+    ``participants`` of how many; both None where that would take too long. A chain that is too
+    long to follow is ``truncated``, and has no items.
+    """
+
+    items: list[Event] = []
+    truncated: bool = False
+    heavy: dict[int, int] = {}
+    steps: list[Step] = []
+    count: int | None = 0
+    participants: int | None = 0

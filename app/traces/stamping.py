@@ -104,11 +104,11 @@ class Stamper:
         self, messages: Sequence[TraceMessage], silent: bool
     ) -> list[tuple[TraceMessage, bytes, bool]]:
         """(message, digest, is new) for those that are known to be stored or not."""
-        marked = [(arrival, digest(arrival.message)) for arrival in messages]
         if self._resume.settled:
-            return [(arrival, mark, True) for arrival, mark in marked]
+            return [(arrival, digest(arrival.message), True) for arrival in messages]
         decided: list[tuple[TraceMessage, bytes, bool]] = []
-        for arrival, mark in marked:
+        for arrival in messages:
+            mark = digest(arrival.message)
             # The sentinel is before everything, and was never stored: it says nothing of the rest.
             if not self._resume.is_holding and self._stream.about(arrival.message).sentinel:
                 decided.append((arrival, mark, True))

@@ -50,9 +50,13 @@ static inline uint64_t
 little(const unsigned char *at)
 {
     uint64_t word = 0;
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    memcpy(&word, at, sizeof word); /* no compiler makes one load of the loop below */
+#else
     int i;
     for (i = 7; i >= 0; i--)
         word = word << 8 | at[i];
+#endif
     return word;
 }
 
@@ -81,6 +85,8 @@ compress(Blake *blake, const unsigned char *block, int is_last)
         v[c] += v[d];                                                                              \
         v[b] = rotated(v[b] ^ v[c], 63);                                                           \
     } while (0)
+    /* Unrolled, the compiler knows each round's order of words. */
+#pragma GCC unroll 12
     for (round = 0; round < 12; round++) {
         const unsigned char *s = SIGMA[round];
         MIX(0, 4, 8, 12, m[s[0]], m[s[1]]);

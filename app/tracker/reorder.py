@@ -81,7 +81,7 @@ class ReorderWindow:
         self.span = span
         self._most = most
         self._queues: dict[str, deque[Held]] = {}
-        self._count = 0
+        self.count = 0  # of all that wait: asked for each record, it is no call
         self._entries = 0
         # Of each head: since when it waits, or what it waits for does; the how manieth head it is;
         # and its participant. Those of heads that are gone are dropped when they come up.
@@ -94,7 +94,7 @@ class ReorderWindow:
         self._bringing: dict[Place, dict[str, int]] = {}
 
     def __len__(self) -> int:
-        return self._count
+        return self.count
 
     def blocks(self, name: str) -> bool:
         """Whether this participant waits, so that its next record must wait behind."""
@@ -112,7 +112,7 @@ class ReorderWindow:
         """Let a record wait behind what its participant has waiting."""
         queue = self._queues.setdefault(name, deque())
         queue.append(held)
-        self._count += 1
+        self.count += 1
         for place in held.brings():
             names = self._bringing.setdefault(place, {})
             names[name] = names.get(name, 0) + 1
@@ -136,7 +136,7 @@ class ReorderWindow:
         """Take a participant's head out; its next record now waits as head, at the end."""
         queue = self._queues.pop(name)
         held = queue.popleft()
-        self._count -= 1
+        self.count -= 1
         self._no_longer_brings(name, held)
         del self._heads[name]
         for place in self._awaited.pop(name, ()):
@@ -156,7 +156,7 @@ class ReorderWindow:
             is_due = now - since >= self.span
             if self._heads.get(name) != entry:
                 heappop(self._ages)
-            elif not is_due and self._count <= self._most:
+            elif not is_due and self.count <= self._most:
                 return None
             else:
                 first = self._first_of_those_that_hold(name)

@@ -28,6 +28,7 @@ from app.jobs.manager import JobManager
 from app.jobs.restamps import RestampProcess
 from app.jobs.runners import Runners
 from app.jobs.topologies import Topologies
+from app.jobs.touched import TouchedFiles
 from app.server import Server, bind, configuration
 from app.settings import Settings
 from app.store import Store
@@ -115,6 +116,11 @@ class World:
                     self.settings.exports,
                     self.settings.archives,
                     Quota(self.settings.exports_max_files, self.settings.exports_max_bytes),
+                ),
+                touched=TouchedFiles(
+                    self.settings.exports,
+                    Quota(self.settings.exports_max_files, self.settings.exports_max_bytes),
+                    self.settings.signing_key_file,
                 ),
                 topologies=Topologies(self.settings.data_dir / "topologies"),
                 archives=Archives(self.settings.archives),

@@ -275,6 +275,8 @@ class FakeSpark:
             return await asyncio.to_thread(self._count, work)
         if kind == "archive":
             return await asyncio.to_thread(self._archive, work)
+        if kind == "touched":
+            return await asyncio.to_thread(self._touch, work)
         ordered = self.relation != "concurrent"
         summary = {
             "from": work["from"],
@@ -345,6 +347,33 @@ class FakeSpark:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps({**facts, **lists}))
         return {**facts, "file": path.name, **{name: len(rows) for name, rows in lists.items()}}
+
+    @classmethod
+    def _touch(cls, work: Json) -> Json:
+        """As if one event had come since, and been caused."""
+        written = cls._write(Path(work["output"]))
+        counts = {"caused": 1, "may_have": 0, "cannot_have": 0, "unknown": 0}
+        place = {"interval": "", "seq": 1, "height": 1, "clock": "AAA="}
+        return {
+            "event": work["event"],
+            "vhost": "/",
+            "as_of": work["event"] + 1,
+            "events": written["events"],
+            **counts,
+            "sentence": "of 1 event since, 1 was caused by it, 0 more may have been",
+            "starts": [{"id": work["event"], "participant": 1, **place}],
+            "complete": True,
+            "gaps": [],
+            "sound": True,
+            "doubts": [],
+            "quiet": 0,
+            "format": work["format"],
+            "file": written["file"],
+            "bytes": written["bytes"],
+            "sha256": written["sha256"],
+            "seconds": {"plan": 0.1, "spark": 0.2, "total": 0.3},
+            "versions": {"rabbitmq-itc": "0.1.0"},
+        }
 
     @staticmethod
     def _write(path: Path) -> Json:

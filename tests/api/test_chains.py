@@ -138,14 +138,24 @@ async def test_an_exports_tag_and_time_can_be_conditions(
 
 
 async def test_concurrent_events_are_an_answer(world: World, client: httpx.AsyncClient) -> None:
-    world.spark.relation = "concurrent"
-    answer = await client.put(f"/itc_db/undefined/{INVOICED}/{AUDITED}/x.jsonl")
+    url = f"/itc_db/undefined/{INVOICED}/{AUDITED}/x.jsonl"
+    answer = await client.put(url)
 
     assert answer.status_code == 200
     assert "location" not in answer.headers
     assert (answer.json()["relation"], answer.json()["file"]) == ("concurrent", None)
     assert (answer.json()["events"], answer.json()["location"]) == (0, None)
+    assert ChainSummary.model_validate(answer.json()).answer == "cannot have"
+    assert answer.json()["seconds"].keys() == {"queued", "start", "plan", "total"}
     assert files(world) == []
+    assert world.spark.runs == 0
+
+    waited = await client.put(url, headers=ASYNC)
+    job = Job.model_validate(waited.json())
+    assert (waited.status_code, job.state) == (202, "succeeded")
+    assert job.result is not None
+    assert (job.result["job"], job.result["relation"]) == (job.id, "concurrent")
+    assert (await ended(client, job.id))["result"] == job.result
 
 
 @pytest.mark.parametrize(

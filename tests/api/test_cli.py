@@ -314,7 +314,7 @@ async def test_the_events_of_a_trace_without_any_are_an_empty_table(
         (("-o", "day/out.EXACT.csv"), "chain.exact.csv"),
         (("-o", "/dev/null"), "chain.jsonl"),
         (("-o", "out.csv", "--file", "x.txt"), "x.txt"),
-        ((), "chain.jsonl"),
+        (("--file", "y"), "y"),
     ],
 )
 async def test_a_chains_format_is_that_of_the_file_to_save_it_in(
@@ -402,7 +402,7 @@ async def test_a_chain_shows_a_bar_on_a_terminal(world: World, tmp_path: Path) -
     ours, theirs = pty.openpty()
     async with served(world.app(), world.settings) as url:
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "app.cli", "chain", str(ORDERED), str(INVOICED)),
+            *(sys.executable, "-m", "app.cli", "chain", str(ORDERED), str(INVOICED), "-o", "a.csv"),
             env={
                 **environment(url),
                 "PYTHONPATH": str(Path(__file__).parents[2]),
@@ -425,6 +425,49 @@ async def test_a_chain_shows_a_bar_on_a_terminal(world: World, tmp_path: Path) -
     assert "━" in shown
 
 
+async def test_a_chain_without_a_file_is_shown_at_once_to_every_reader(
+    run: Command, world: World
+) -> None:
+    reader = {"ITC_USER": "watcher"}
+    ended = await run("chain", ORDERED, INVOICED, **reader)
+    first = await run("chain", ORDERED, INVOICED, "-n", "2")
+    nothing = await run("chain", INVOICED, ALONE)
+    evident = await run("chain", ORDERED, INVOICED, "--via", "links")
+    as_json = await run("chain", INVOICED, ORDERED, "--json")
+
+    sentence, counted, heads, *rows = ended.out.splitlines()
+    assert (ended.code, ended.err) == (0, "")
+    assert sentence == "event 1 happened before event 3, and may have influenced it"
+    assert counted == "3 events of 2 participants, complete"
+    assert heads.split()[0] == "ID"
+    assert [row.split()[0] for row in rows] == ["1", "2", "3"]
+    assert first.err == "there are more: -n says how many to show, -o FILE writes them all\n"
+    assert len(first.out.splitlines()) == 5
+    assert nothing.code == evident.code == Exit.concurrent
+    assert nothing.out.splitlines() == [
+        "events 3 and 4 are concurrent: neither can have influenced the other"
+    ]
+    assert (as_json.json["relation"], len(as_json.json["events"])) == ("after", 3)
+    assert world.spark.runs == 0
+
+
+async def test_what_events_touched_is_said_listed_and_written(run: Command, tmp_path: Path) -> None:
+    said = await run("touched", ORDERED)
+    listed = await run("touched", ORDERED, INVOICED, "--verdict", "cannot_have")
+    written = await run("touched", ORDERED, "-o", "all.jsonl")
+    several = await run("touched", ORDERED, INVOICED, "-o", "all.jsonl")
+
+    assert (said.code, said.out) == (
+        0,
+        "of 6 events since, 2 were caused by it, 3 more may have been, 1 cannot have been\n",
+    )
+    assert [line.split()[0] for line in listed.out.splitlines()[2:]] == [str(ALONE)]
+    assert written.code == 0
+    assert (tmp_path / "all.jsonl").read_text() == '{"id": 1}\n'
+    assert (tmp_path / "all.jsonl.manifest.json").is_file()
+    assert several.code == Exit.usage
+
+
 async def test_a_chain_need_not_be_waited_for(run: Command, world: World) -> None:
     world.spark.go.clear()
     asked = await run("chain", ORDERED, INVOICED, "--no-wait")
@@ -439,18 +482,18 @@ async def test_a_chain_need_not_be_waited_for(run: Command, world: World) -> Non
 
 
 async def test_a_chain_of_concurrent_events_ends_with_3(run: Command, world: World) -> None:
-    world.spark.relation = "concurrent"
     ended = await run("chain", INVOICED, ALONE, "-o", "nothing.jsonl")
     piped = await run("chain", INVOICED, ALONE, "-o", "-")
 
     assert (ended.code, ended.out) == (3, "events 3 and 4 are concurrent: no chain\n")
     assert (piped.code, piped.out) == (3, "")
     assert piped.err.splitlines()[-1] == "events 3 and 4 are concurrent: no chain"
+    assert world.spark.runs == 0
 
 
 async def test_a_chain_along_links_says_what_caused_what(run: Command, world: World) -> None:
     world.spark.sentence = "event 1 caused event 3, by messages and links"
-    ended = await run("chain", ORDERED, INVOICED, "--via", "links")
+    ended = await run("chain", ORDERED, INVOICED, "--via", "links", "--file", "chain.jsonl")
 
     location = f"/itc_db/undefined/{ORDERED}/{INVOICED}/chain.jsonl"
     assert ended.code == 0
@@ -472,7 +515,7 @@ async def test_where_nothing_evident_leads_a_chain_ends_with_3(run: Command, wor
 
 async def test_a_chain_that_fails_ends_with_1_and_the_reason(run: Command, world: World) -> None:
     world.spark.fail = OutageError("no Java was found")
-    ended = await run("chain", ORDERED, INVOICED)
+    ended = await run("chain", ORDERED, INVOICED, "-o", "a.jsonl")
 
     assert ended.code == Exit.failure
     assert ended.err.splitlines()[-1] == "job 1 failed: no Java was found"
@@ -491,29 +534,31 @@ async def test_an_incomplete_answer_ends_with_7_on_request(run: Command, world: 
 
 
 @pytest.mark.parametrize(
-    ("relation", "said"),
+    ("to", "said"),
     [
-        ("concurrent", ["events 3 and 4 are concurrent as far as is known: no chain"]),
+        (ALONE, ["events 3 and 4 are concurrent as far as is known: no chain"]),
         (
-            "before",
+            ORDERED,
             [
                 "1 events of 1 participants",
-                "10 bytes in /itc_db/undefined/3/4/chain.jsonl",
+                "10 bytes in /itc_db/undefined/3/1/chain.jsonl",
             ],
         ),
     ],
 )
 async def test_a_chain_across_a_gap_says_so(
-    run: Command, world: World, monkeypatch: pytest.MonkeyPatch, relation: str, said: list[str]
+    run: Command, world: World, monkeypatch: pytest.MonkeyPatch, to: int, said: list[str]
 ) -> None:
-    world.spark.relation = relation
+    trace = await world.store.traces.find("/")
+    assert trace is not None
+    await world.store.gaps.open(trace.id, after_event_id=2, since=5, reason="tracing was off")
     whole = world.spark.run
 
     async def across_a_gap(*args: Any) -> dict[str, Any]:
         return {**await whole(*args), "complete": False}
 
     monkeypatch.setattr(world.spark, "run", across_a_gap)
-    ended = await run("chain", INVOICED, ALONE)
+    ended = await run("chain", INVOICED, to, "-o", "a.jsonl")
 
     assert ended.out.splitlines() == [*said, "NOT COMPLETE: it spans a gap"]
 

@@ -448,11 +448,23 @@ async def test_of_several_deliveries_only_what_a_link_tells_is_said(trace: Trace
     )
     other = consumer("auditing", "sent", at=START + 9)
     await trace.store.spans.add([*SPANS, other])
+    assert await _told(trace) == {2: None, 3: None}
     assert await trace.store.spans.handled(2) == []
     await trace.resolve()
     assert await trace.store.spans.handled(2) == [Handled(START, START + 5_000, "svc")]
     assert await trace.store.spans.handled(3) == []
+    assert await _told(trace) == {2: 5_000, 3: None}
     assert len(await trace.store.spans.handled(1)) == 2
+
+
+async def _told(trace: Trace) -> dict[int, int | None]:
+    """How long the deliveries of the first message were handled, as its conversation says (µs)."""
+    found = await trace.store.conversations.of_event(1, Via.links)
+    return {
+        each.it.id: each.handled if each.handled_until == "span" else None
+        for copy in found.conversation.messages[0].copies
+        for each in copy.deliveries
+    }
 
 
 async def test_what_retention_removes_is_no_cause(trace: Trace) -> None:

@@ -55,7 +55,33 @@ def test_the_event_that_is_meant_is_the_same_among_few_and_among_many(
             event = NamedEvent(keys, is_delivery, participant, event_id, reference, None)
             remembered.note(event)
             known = [*known, event][-MOST:]
-            for key in KEYS:
-                for number, place in PLACES.items():
-                    found, _ = remembered.find(key, number, place, PLACES.get)
-                    assert found is _meant(known, key, number, place)
+            _compare(remembered, known)
+
+
+def _compare(remembered: LinkMemory, known: list[NamedEvent]) -> None:
+    for key in KEYS:
+        for number, place in PLACES.items():
+            found, _ = remembered.find(key, number, place, PLACES.get)
+            assert found is _meant(known, key, number, place)
+
+
+@given(
+    st.lists(st.tuples(_event, st.booleans(), st.booleans()), max_size=60), st.integers(1, 2 * MOST)
+)
+@settings(deadline=None)
+def test_the_event_that_is_meant_is_the_same_however_many_were_noted_since_somebody_asked(
+    steps: list[tuple[tuple[tuple[bytes, ...], int], bool, bool]], at_once: int
+) -> None:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(memory, "LOOK_BACK", FEW)
+        patched.setattr(memory, "AT_ONCE", at_once)
+        remembered, known = LinkMemory(MOST), list[NamedEvent]()
+        for event_id, ((keys, participant), is_delivery, is_asked) in enumerate(steps, 1):
+            reference = Reference(None, b"\0\0", event_id, event_id)
+            event = NamedEvent(keys, is_delivery, participant, event_id, reference, None)
+            remembered.note(event)
+            known = [*known, event][-MOST:]
+            if is_asked:
+                _compare(remembered, known)
+        assert remembered.has_forgotten == (len(steps) > MOST)
+        _compare(remembered, known)

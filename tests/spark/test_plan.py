@@ -10,11 +10,12 @@ import pytest
 
 from itc import Relation
 from model.jobs import Problem
+from model.ranges import Asked, Dot, Mark, first_reached
 from spark_jobs.database import Database
 from spark_jobs.errors import JobError
 from spark_jobs.history import History as Lookups
 from spark_jobs.plan import Plan, choose, look_up, make_plan, read_span
-from spark_jobs.ranges import Dot, Mark, Range, Ranges, compare, first_reached, merge
+from spark_jobs.ranges import Range, Ranges, compare, merge
 from tests.spark.histories import History, random_history
 
 
@@ -130,18 +131,18 @@ def test_bisection_looks_at_few_events_near_a_short_answer() -> None:
     # One participant of a million events, the last 100 of which reached the start.
     interval, size, answer = "", 1_000_000, 100
     dot = Dot(interval, size - answer + 1)
-    asked = []
+    asked: list[Asked] = []
 
     def mark(height: int) -> Mark:
         from itc import Stamp, pack
 
         return Mark(height, height, height, pack(Stamp.of_interval(interval, height)))
 
-    def probe(wanted: list[tuple[int, int]]) -> dict[int, Mark]:
+    def probe(wanted: Asked) -> dict[int, Mark]:
         asked.append(wanted)
         return {participant: mark(height) for participant, height in wanted}
 
-    firsts = first_reached({1: mark(size)}, dot, probe)  # type: ignore[arg-type]
+    firsts = first_reached({1: mark(size)}, lambda each: dot.reached_by(each.clock), probe)
     assert firsts[1].height == size - answer + 1
     assert len(asked) < 20
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Response
 from pydantic import WithJsonSchema
 
+from app.api.causality import CLOCK_ALONE
 from app.api.openapi import LOCATION, READING, READING_ONE, WRITING, answers, example, link
 from app.api.parameters import Name
 from app.api.routes.downloads import Download
-from app.api.routes.events import OtherId, visible_event
-from app.api.routes.submitting import ACCEPTED, Prefer, submitted
+from app.api.routes.events import OtherId, spanned, visible_event
+from app.api.routes.submitting import ACCEPTED, Prefer, settled, submitted
 from app.api.schemas.causality import ViaWord
 from app.api.schemas.chains import ChainSummary, Format
 from app.api.schemas.chains import Export as ExportModel
@@ -24,7 +26,11 @@ from app.errors import BadRequestError, ConflictError, NotFoundError
 from app.jobs.exports import Export, checked_name, format_rows
 from app.jobs.requests import JobRequest
 from app.stored.jobs import Json
+from itc import Relation, compare
+from model.answers import said_of
 from model.event import NOTHING_LARGE
+from model.exports import CONCURRENT
+from model.exports import ChainSummary as ChainFacts
 from model.times import iso_time
 from model.words import Via
 
@@ -90,12 +96,52 @@ async def make_export(
 ) -> Response:
     """Run the chain job and write the export.
 
-    The same request while one runs joins it. If the client goes away the job keeps running.
+    The same request while one runs joins it. If the client goes away the job keeps running. Where
+    the events are concurrent there is no chain to look for, and Spark is not started.
     """
     request = await _chain_request(from_, to, file, user, parts, Via[via])
+    known = await _known_at_once(from_, to, file, Via[via], parts)
+    if known is not None:
+        return await settled(request, known.to_json(), prefer, parts, _chain_answer)
     if parts.jobs.doing(request) is None:
         await asyncio.to_thread(parts.exports.check_room, from_, to, file)
     return await submitted(request, prefer, parts, _chain_answer)
+
+
+async def _known_at_once(
+    from_: int, to: int, file: str, via: Via, parts: Services
+) -> ChainFacts | None:
+    """What the job would find for concurrent events that are stored; None for any others."""
+    began = time.monotonic()
+    try:
+        one = await parts.store.events.get(from_, CLOCK_ALONE)
+        other = await parts.store.events.get(to, CLOCK_ALONE)
+    except NotFoundError:  # archived
+        return None
+    if compare(one.stamp, other.stamp) is not Relation.concurrent:
+        return None
+    trace_id = one.trace_id
+    if via is not Via.any and await parts.store.spans.late_between(trace_id, from_, to):
+        return None  # a link that no clock has may lead from one to the other
+    gaps, soundness = await spanned(trace_id, from_, to, parts)
+    said = said_of(
+        from_, to, Relation.concurrent, None, complete=not gaps, sound=not soundness.doubts
+    )
+    seconds = round(time.monotonic() - began, 3)
+    return ChainFacts(
+        vhost=one.vhost,
+        from_id=from_,
+        to_id=to,
+        via=via.value,
+        relation=Relation.concurrent.value,
+        answer=said.answer,
+        sentence=said.sentence,
+        format=checked_name(file).name,
+        plan={"form": "none", "reason": CONCURRENT},
+        gaps=gaps,
+        soundness=soundness,
+        seconds={"queued": 0.0, "start": 0.0, "plan": seconds, "total": seconds},
+    )
 
 
 async def _chain_request(

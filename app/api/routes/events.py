@@ -195,7 +195,7 @@ async def _walk_answer(
         "items": items,
         "truncated": found.truncated,
         "next": found.items[-1].id if found.truncated else None,
-        **certainty(*await _spanned(event.trace_id, event.id, towards, parts)),
+        **certainty(*await spanned(event.trace_id, event.id, towards, parts)),
     }
     return _events_answer(view, heavy, parts)
 
@@ -218,21 +218,26 @@ async def compare_events(a: EventId, b: OtherId, user: Reader, parts: Parts) -> 
     """How two events are related, in a word and in a sentence."""
     one = await visible_event(parts.store.events, a, user, CLOCK_ALONE)
     other = await visible_event(parts.store.events, b, user, CLOCK_ALONE)
-    spanned = await _spanned(of_one_trace(one, other), a, b, parts)
+    certain = await spanned(of_one_trace(one, other), a, b, parts)
     relation = compare(one.stamp, other.stamp)
     path = None
     # A link that was found later than its events were stamped is in no clock.
     if relation in ORDERED or await parts.store.spans.late_between(one.trace_id, a, b):
         path = await parts.store.causality.path(min(a, b), max(a, b))
-    return json_answer(comparison(one, other, relation, path, *spanned))
+    return json_answer(comparison(one, other, relation, path, *certain))
 
 
-async def _spanned(
+async def spanned(
     trace_id: int, a: int, b: int, parts: Services
 ) -> tuple[Sequence[Gap], Soundness]:
     """What there is to say of the span of an answer."""
     gaps = await parts.store.gaps.between(trace_id, a, b)
     return gaps, await parts.store.doubts.between(trace_id, a, b)
+
+
+async def to_the_end(event: Event, parts: Services) -> tuple[Sequence[Gap], Soundness]:
+    """What there is to say of everything after an event."""
+    return await spanned(event.trace_id, event.id, _LAST, parts)
 
 
 async def visible_event(

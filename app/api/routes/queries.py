@@ -114,11 +114,27 @@ HEADERS: dict[str, Any] = {
 """What `Filter` takes besides its fields, for a route's ``openapi_extra``."""
 
 
-class Filter(BaseModel):
-    """Which events. Unknown parameters are refused: a misspelt filter would let everything pass."""
+class WithHeaders(BaseModel):
+    """Parameters that may ask for headers of a message.
+
+    Unknown parameters are refused: a misspelt filter would let everything pass.
+    """
 
     model_config = ConfigDict(extra="forbid")
     _headers: tuple[tuple[str, str], ...] = PrivateAttr(())
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _with_headers(cls, parameters: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        asked = {name: value for name, value in parameters.items() if name.startswith(HEADER)}
+        query = handler({name: each for name, each in parameters.items() if name not in asked})
+        # In their order: readers who ask for the same share an answer.
+        query._headers = tuple(_header(name, asked[name]) for name in sorted(asked))
+        return query
+
+
+class Filter(WithHeaders):
+    """Which events."""
 
     vhost: Text | None = Field(None, description="Of this virtual host.")
     type: TypeWord | None = Field(None, description="Published or received.")
@@ -149,15 +165,6 @@ class Filter(BaseModel):
         description="Treat exchange, queue, connection, user, participant_name and routing_key "
         "as regular expressions (RE2) that match anywhere in the name.",
     )
-
-    @model_validator(mode="wrap")
-    @classmethod
-    def _with_headers(cls, parameters: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
-        asked = {name: value for name, value in parameters.items() if name.startswith(HEADER)}
-        query = handler({name: each for name, each in parameters.items() if name not in asked})
-        # In their order: readers who ask for the same share an answer.
-        query._headers = tuple(_header(name, asked[name]) for name in sorted(asked))
-        return query
 
     def filter_for(self, user: User) -> EventFilter:
         """What the store is asked: never more than the user may see."""

@@ -88,6 +88,23 @@ async def submitted(
     return response
 
 
+async def settled(
+    request: JobRequest,
+    result: Json,
+    patience: Patience,
+    parts: Services,
+    answer: Callable[[Json], Awaitable[Response]],
+) -> Response:
+    """As `submitted`, for a job whose result is known before it begins."""
+    preference = preference_of(patience.prefer, parts.settings.wait_seconds_max)
+    job = await parts.jobs.settle(request, result)
+    at_once = preference is not None and not preference.seconds  # and expects a job
+    response = _accepted(job) if at_once else await answer(_result(job))
+    if preference is not None:
+        response.headers["preference-applied"] = preference.applied
+    return response
+
+
 def preference_of(prefer: str | None, most: float) -> Preference | None:
     """What a client prefers (RFC 7240); None if it waits as long as it takes.
 

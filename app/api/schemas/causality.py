@@ -10,11 +10,12 @@ from app.api.schemas.common import Certainty, Model, names_of
 from app.api.schemas.events import Event, EventColumns, LinkWord
 from app.stored.deliveries import CopyState
 from itc import Relation
-from model.answers import Answer
+from model.answers import Answer, Verdict
 from model.words import Via
 
 RelationWord = Annotated[str, names_of(Relation)]
 ViaWord = Annotated[str, names_of(Via)]
+VerdictWord = Annotated[str, names_of(Verdict)]
 CopyStateWord = Annotated[str, names_of(CopyState)]
 
 

@@ -71,8 +71,7 @@ class Linker:
         """Go on after a restart."""
         self.counts = counts
         self._since = young
-        self._memory.restore(named)
-        self._memory.has_forgotten |= has_forgotten
+        self._memory.restore(named, has_forgotten=has_forgotten)
 
     def names_of(self, record: Record, message: Reference | None) -> Names:
         """What a record's message says; ``message`` is the publish behind a delivery, if known.
@@ -90,8 +89,9 @@ class Linker:
         """
         place = publisher.identity.place
         found: dict[tuple[int, str], Edge] = {}
+        rules = self._rules.rules
         for number, key in names.causes:
-            rule = self._rules[number]
+            rule = rules[number]
             event, _ = self._memory.find(key, publisher.number, place, self._place_of)
             is_ambiguous = rule.alone and self._memory.is_ambiguous(key)
             if event is None or is_ambiguous:
@@ -133,7 +133,7 @@ class Linker:
 
         ``cause`` is the publish behind a delivery, or its id.
         """
-        is_delivery = isinstance(record, Deliver)
+        is_delivery = type(record) is Deliver
         message = cause if is_delivery else reference
         self._memory.note(
             NamedEvent(names.ids, is_delivery, who.number, who.height, reference, message)
@@ -148,7 +148,10 @@ class Linker:
         return None if participant is None else participant.identity.place
 
     def _count(self, rule: str) -> LinkCount:
-        return self.counts.setdefault(rule, LinkCount())
+        count = self.counts.get(rule)
+        if count is None:
+            count = self.counts[rule] = LinkCount()
+        return count
 
     def _is_young(self, rule: str) -> bool:
         """Whether what a rule's messages name may have come before it held.

@@ -25,6 +25,9 @@ LOOK_BACK = 64
 MOST_ALIKE = 5_000
 # What is named is named soon, as a rule; older clocks are held packed.
 RECENT = 1_000
+# So many are taken in at once, unless somebody names one before. Most traffic names nothing, and
+# one at a time takes twice as long.
+AT_ONCE = 1_000
 
 
 class LinkCount(msgspec.Struct):
@@ -94,24 +97,27 @@ class LinkMemory:
         self._next = 1
         self._events: KeyedFifo[Key, NamedEvent] = keyed_fifo()
         self._crowds: dict[Key, _Crowd] = {}
-        self.has_forgotten = False
+        self._has_forgotten = False
+        self._noted: list[NamedEvent] = []  # not taken in yet
 
-    def restore(self, events: Iterable[NamedEvent]) -> None:
+    @property
+    def has_forgotten(self) -> bool:
+        """Whether something that could have been named had to make room."""
+        self._take_in()
+        return self._has_forgotten
+
+    def restore(self, events: Iterable[NamedEvent], *, has_forgotten: bool) -> None:
         """Fill in what was known, oldest first."""
         for event in events:
             self.note(event)
+        self._has_forgotten |= has_forgotten
 
     def note(self, event: NamedEvent) -> None:
         """Remember an event that has keys; the oldest one makes room."""
-        events, number = self._events, self._next
-        self._next = number + 1
-        if events.add_under(number, event.keys, event) > LOOK_BACK:
-            self._crowd(event)
-        if len(events) > self._most:
-            self._forget_oldest()
-        aged = events.get(number - RECENT)
-        if aged is not None and not aged.reference.waiting:
-            aged.reference.rest()
+        noted = self._noted
+        noted.append(event)
+        if len(noted) >= AT_ONCE:
+            self._take_in()
 
     def find(
         self, key: Key, number: int, place: str | None, place_of: Callable[[int], str | None]
@@ -120,6 +126,7 @@ class LinkMemory:
 
         And whether it is near: of the same participant or place.
         """
+        self._take_in()
         newest = self._events.newest(key, LOOK_BACK)
         if not newest:
             return None, False
@@ -138,6 +145,7 @@ class LinkMemory:
 
     def is_ambiguous(self, key: Key) -> bool:
         """Whether several messages are named by a key."""
+        self._take_in()
         if self._events.count(key) > MOST_ALIKE:
             return True
         # Of a delivery whose publish was not seen nobody knows whether it is the same message.
@@ -147,10 +155,29 @@ class LinkMemory:
 
     def forget_before(self, event_id: int) -> None:
         """Drop what retention has removed: events with smaller ids."""
+        self._take_in()
         while (event := self._events.oldest()) is not None:
             if event.reference.id is None or event.reference.id >= event_id:
                 return
             self._forget_oldest()
+
+    def _take_in(self) -> None:
+        """Put what was noted where it is found."""
+        if not self._noted:
+            return
+        events, number = self._events, self._next
+        add_under, get, most = events.add_under, events.get, self._most
+        for event in self._noted:
+            if add_under(number, event.keys, event) > LOOK_BACK:
+                self._crowd(event)
+            if len(events) > most:
+                self._forget_oldest()
+            aged = get(number - RECENT)
+            if aged is not None and not aged.reference.waiting:
+                aged.reference.rest()
+            number += 1
+        self._noted.clear()
+        self._next = number
 
     def _newest(
         self, key: Key, newest: list[NamedEvent], participant: int
@@ -180,7 +207,7 @@ class LinkMemory:
 
     def _forget_oldest(self) -> None:
         event = self._events.take_oldest()
-        self.has_forgotten = True
+        self._has_forgotten = True
         if event is None or not self._crowds:
             return
         for key in event.keys:

@@ -1,0 +1,162 @@
+"""The chain between two events at once, and what events touched: without Spark."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Response
+from pydantic import Field, field_validator
+
+from app.api.answers import Heavy, events_answer
+from app.api.causality import CLOCK_ALONE, certainty, comparison, of_one_trace, step_view
+from app.api.openapi import READING_ONE, example
+from app.api.routes.events import EventId, OtherId, spanned, to_the_end, visible_event
+from app.api.routes.queries import Form, Number
+from app.api.schemas.causality import VerdictWord, ViaWord
+from app.api.schemas.chains import Chain
+from app.api.schemas.touched import Touched
+from app.api.services import Parts
+from app.api.signin.auth import Reader
+from app.errors import BadRequestError
+from itc import Relation, compare
+from model.answers import ORDERED, Verdict, touched_sentence
+from model.event import NOTHING_LARGE
+from model.words import Via
+
+router = APIRouter(tags=["events"])
+
+MOST_EVENTS = 100
+
+Limit = Annotated[int, Field(ge=1, le=2**31 - 1)]
+
+
+class ChainQuery(Form):
+    """How much of a chain."""
+
+    limit: Limit = Field(200, description="Most events in the answer; at most 1000.")
+    via: ViaWord = Field(
+        "any",
+        description="`links`: what messages, and links to what they name as their cause, lead "
+        "through from one event to the other. `conversation`: also from what a participant "
+        "received in a conversation to what it published in it later. `any`: all that lies "
+        "between them in causal order.",
+    )
+    after: Number | None = Field(
+        None, description="Only events after this one: the `next` of the answer before."
+    )
+
+
+@router.get("/itc_db/chain/{a}/{b}", response_model=Chain, responses=READING_ONE)
+async def get_chain(
+    a: EventId, b: OtherId, query: Annotated[ChainQuery, Query()], user: Reader, parts: Parts
+) -> Response:
+    """The chain between two events, whichever was first: what is said of them, and its events."""
+    one = await visible_event(parts.store.events, a, user, CLOCK_ALONE)
+    other = await visible_event(parts.store.events, b, user, CLOCK_ALONE)
+    trace_id = of_one_trace(one, other)
+    if a == b:
+        raise BadRequestError("a chain needs two events; both ids are the same")
+    via, limit = Via[query.via], min(query.limit, parts.settings.walk_limit_max)
+    is_far = query.after is not None or via is not Via.any
+    async with parts.searches.for_walk(user.name, limit, via, is_far=is_far):
+        found = await parts.store.chains.between(a, b, limit, query.large, via, after=query.after)
+    relation, path = compare(one.stamp, other.stamp), None
+    if relation in ORDERED or await parts.store.spans.late_between(trace_id, a, b):
+        path = await parts.store.causality.path(min(a, b), max(a, b))
+    if relation is Relation.concurrent and found.count:
+        # By a link that was found later than its events were stamped.
+        relation = Relation.before if a < b else Relation.after
+    said = comparison(one, other, relation, path, *await spanned(trace_id, a, b, parts))
+    heavy = Heavy(found.heavy, query.chosen, query.large)
+    view = {
+        "from": said.pop("a"),
+        "to": said.pop("b"),
+        **said,
+        "via": via.value,
+        "start": min(a, b),
+        "end": max(a, b),
+        "events": heavy.views(found.items),
+        "count": found.count,
+        "participants": found.participants,
+        "steps": [step_view(step) for step in found.steps],
+        "truncated": found.truncated,
+        "next": found.items[-1].id if found.truncated and found.items else None,
+    }
+    return events_answer(view, heavy, parts.store.events, parts.budget)
+
+
+EventNumber = Annotated[int, Field(ge=1, le=2**63 - 1)]
+
+
+class TouchedQuery(Form):
+    """Whose future, and which part of it as a list."""
+
+    # By assignment: in an annotation the example would be lost.
+    events: list[EventNumber] = Query(
+        min_length=1,
+        max_length=MOST_EVENTS,
+        description="The ids of 1 to 100 events of one virtual host, comma separated.",
+        openapi_examples=example(1),
+    )
+    verdict: VerdictWord | None = Field(
+        None, description="List these events: those that were caused, may have been, or not."
+    )
+    limit: Limit = Field(100, description="Most events in the list; at most 1000.")
+    after: Number | None = Field(
+        None, description="Only events after this one: the `next` of the answer before."
+    )
+
+    @field_validator("events", mode="before")
+    @classmethod
+    def _listed(cls, value: Any) -> Any:
+        """``events=1,2`` as well as ``events=1&events=2``."""
+        given = value if isinstance(value, list) else [value]
+        return [part for each in given for part in str(each).split(",")][: MOST_EVENTS + 1]
+
+
+@router.get("/itc_db/touched", response_model=Touched, responses=READING_ONE)
+async def get_touched(
+    query: Annotated[TouchedQuery, Query()], user: Reader, parts: Parts
+) -> Response:
+    """How many of the events since were caused by some events, may have been, or cannot have been.
+
+    With a verdict also these events, by id. Of several events: by any of them.
+    """
+    ids = sorted({*query.events})
+    first, *others = [
+        await visible_event(parts.store.events, each, user, NOTHING_LARGE) for each in ids
+    ]
+    for other in others:
+        of_one_trace(first, other)
+    limit = min(query.limit, parts.settings.walk_limit_max)
+    verdict = None if query.verdict is None else Verdict[query.verdict]
+    async with parts.searches.for_walk(user.name, limit, Via.links, is_far=True):
+        found = await parts.store.touched.by(
+            ids, verdict=verdict, limit=limit, large=query.large, after=query.after
+        )
+    gaps, soundness = await to_the_end(first, parts)
+    heavy = Heavy(found.heavy, query.chosen, query.large)
+    view = {
+        "events": ids,
+        "vhost": first.vhost,
+        "as_of": found.as_of,
+        "since": found.since,
+        "caused": found.caused,
+        "may_have": found.may_have,
+        "cannot_have": found.cannot_have,
+        "caused_truncated": found.caused_truncated,
+        "sentence": touched_sentence(
+            len(ids),
+            found.since,
+            found.caused,
+            found.may_have,
+            cut=found.caused_truncated,
+            complete=not gaps,
+            sound=not soundness.doubts,
+        ),
+        "items": None if verdict is None else heavy.views(found.items),
+        "truncated": found.next is not None,
+        "next": found.next,
+        **certainty(gaps, soundness),
+    }
+    return events_answer(view, heavy, parts.store.events, parts.budget)

@@ -1,0 +1,148 @@
+"""Conversations: what happened because of a message, and lists of them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Query, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from app.api.conversations import conversation_view, conversations_view
+from app.api.openapi import READING, READING_ONE
+from app.api.parameters import Text
+from app.api.routes.events import EventId, visible_event
+from app.api.routes.queries import HEADERS, Moment, Number, WithHeaders
+from app.api.schemas.causality import ViaWord
+from app.api.schemas.conversations import Conversation, Conversations, OutcomeWord
+from app.api.services import Parts
+from app.api.signin.auth import Reader, User
+from app.api.views import json_answer
+from app.stored.conversations import ConversationFilter
+from app.stored.filters import EventFilter
+from model.conversations import Outcome
+from model.event import NOTHING_LARGE
+from model.times import microseconds_of
+from model.words import Via
+
+router = APIRouter(tags=["conversations"], prefix="/itc_db/conversations")
+
+_LAST = 2**63 - 1
+
+Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+class ConversationQuery(BaseModel):
+    """What leads on, and how much of it to show."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    via: ViaWord = Field(
+        "links",
+        description="`links`: messages, and links to what they name as their cause. "
+        "`conversation`: these, and whatever shares a conversation's key. `any`: all that the "
+        "event's own message may have influenced.",
+    )
+    limit: Annotated[int, Field(ge=1, le=5_000)] = Field(
+        1_000, description="Most events to walk to, publishes and deliveries."
+    )
+    after: Number | None = Field(
+        None, description="Only messages after this event: the `next` of the answer before."
+    )
+
+
+class ConversationsQuery(WithHeaders):
+    """Which conversations, and how many."""
+
+    vhost: Text | None = Field(None, description="Of this virtual host.")
+    via: Literal["links", "conversation"] = Field(
+        "links",
+        description="`conversation`: publishes that share a conversation's key are one.",
+    )
+    since: Moment | None = Field(
+        None,
+        description="Begun at this time or later; with `q` or a name of a message, of what was "
+        "recorded then.",
+    )
+    until: Moment | None = Field(None, description="Begun, or recorded, before this time.")
+    min_seconds: Seconds | None = Field(None, description="Of this duration or longer.")
+    max_seconds: Seconds | None = Field(None, description="Of this duration or shorter.")
+    outcome: OutcomeWord | None = Field(None, description="What became of them.")
+    participant: Number | None = Field(None, description="With this participant of their trace.")
+    participant_name: Text | None = Field(None, description="With a participant of this name.")
+    type: Text | None = Field(None, description="With a message of this type.")
+    q: Text | None = Field(
+        None, description="With this text in an exchange, queue, routing key or payload."
+    )
+    message_id: Text | None = Field(None, description="With a message of this id.")
+    correlation_id: Text | None = Field(None, description="With this correlation id.")
+    conversation: Text | None = Field(
+        None, description="With this value that messages of a conversation share."
+    )
+    limit: Annotated[int, Field(ge=1, le=200)] = Field(50, description="Most in one answer.")
+    before: Number | None = Field(
+        None,
+        description="Only those whose root is before this event: the `next` of the answer before.",
+    )
+
+    def asked_by(self, user: User) -> EventFilter:
+        """Which events they begin with, or hold."""
+        return EventFilter(
+            vhosts=user.vhosts,
+            vhost=self.vhost,
+            since=None if self.since is None else microseconds_of(self.since),
+            until=None if self.until is None else microseconds_of(self.until),
+            q=self.q or None,
+            message_id=self.message_id,
+            correlation_id=self.correlation_id,
+            conversation=self.conversation,
+            headers=self._headers,
+        )
+
+    @property
+    def wanted(self) -> ConversationFilter:
+        """What they must have become."""
+        return ConversationFilter(
+            min_seconds=self.min_seconds,
+            max_seconds=self.max_seconds,
+            outcome=None if self.outcome is None else Outcome[self.outcome],
+            participant=self.participant,
+            participant_name=self.participant_name,
+            type=self.type,
+        )
+
+
+@router.get("", response_model=Conversations, responses=READING, openapi_extra=HEADERS)
+async def list_conversations(
+    query: Annotated[ConversationsQuery, Query()], user: Reader, parts: Parts
+) -> Response:
+    """Conversations by what they are and became, those that began last first."""
+    async with parts.searches.for_conversation(user.name):
+        page = await parts.store.conversations.list(
+            query.asked_by(user),
+            query.wanted,
+            Via[query.via],
+            before=query.before,
+            limit=query.limit,
+        )
+    return json_answer(conversations_view(page))
+
+
+@router.get("/{event_id}", response_model=Conversation, responses=READING_ONE)
+async def get_conversation(
+    event_id: EventId,
+    query: Annotated[ConversationQuery, Query()],
+    user: Reader,
+    parts: Parts,
+) -> Response:
+    """The conversation that an event belongs to: its messages, their fates, and the times."""
+    await visible_event(parts.store.events, event_id, user, NOTHING_LARGE)
+    async with parts.searches.for_conversation(user.name):
+        found = await parts.store.conversations.of_event(
+            event_id, Via[query.via], limit=query.limit, after=query.after
+        )
+    # What is not handed over, or not shown, may go on to the end.
+    is_open = found.conversation.truncated or found.conversation.counts.waiting
+    last = _LAST if is_open else found.last
+    gaps = await parts.store.gaps.between(found.trace_id, found.root, last)
+    soundness = await parts.store.doubts.between(found.trace_id, found.root, last)
+    return json_answer(conversation_view(found, gaps, soundness))

@@ -1,0 +1,227 @@
+"""Checking a file of what an event touched: from the stamps in it alone.
+
+Nothing here is the job's that wrote the file. An event is after another exactly if its clock has,
+on the interval of the other's participant, at least the other's height; everything that a row says
+is held to that, and rows are held to each other.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple, TypeAlias
+
+from itc import ClockError, Stamp, unpack
+from model.evidence import ALGORITHM, SIGNATURE, UNKNOWN, signed_bytes
+
+Json: TypeAlias = Mapping[str, Any]
+
+VERDICTS = ("caused", "may_have", "cannot_have", UNKNOWN)
+_BROKEN = (KeyError, TypeError, ValueError, AttributeError, ClockError, binascii.Error)
+
+
+class Place(NamedTuple):
+    """An event by what its row says of it."""
+
+    id: int
+    participant: int
+    interval: str
+    seq: int
+    height: int
+    stamp: Stamp
+
+    def is_at_or_before(self, other: Place) -> bool:
+        """Whether the other event is this one or happened after it."""
+        return other.stamp.height_at(self.interval) >= self.height
+
+
+def faults(manifest: Json, rows: Iterable[Json]) -> Iterator[str]:
+    """What is wrong with the rows of a file, by its manifest, a sentence each."""
+    try:
+        check = _Check(manifest)
+        yield from check.of_manifest()
+    except _BROKEN as error:
+        yield f"the manifest cannot be read: {_said(error)}"
+        return
+    for number, row in enumerate(rows, start=1):
+        try:
+            yield from (f"line {number}: {fault}" for fault in check.of_row(row))
+        except _BROKEN as error:
+            yield f"line {number}: cannot be read: {_said(error)}"
+    yield from check.of_totals()
+
+
+def _said(error: Exception) -> str:
+    return f"{type(error).__name__} {error}".strip()
+
+
+def place_of(row: Json) -> Place:
+    """An event's place, from a row or from the manifest."""
+    clock = row["clock"]
+    packed = clock if isinstance(clock, bytes) else base64.b64decode(clock, validate=True)
+    numbers = [row[name] for name in ("id", "participant", "seq", "height")]
+    if not all(type(each) is int and each > 0 for each in numbers):
+        raise ValueError("its numbers are no numbers")
+    event_id, participant, seq, height = numbers
+    interval = row["interval"]
+    return Place(event_id, participant, interval, seq, height, unpack(packed, interval))
+
+
+class _Check:
+    """Goes through the rows in their order."""
+
+    def __init__(self, manifest: Json) -> None:
+        self._manifest = manifest
+        self._starts = [place_of(each) for each in manifest["starts"]]
+        if not self._starts:
+            raise ValueError("it names no event that is asked about")
+        is_sure = not manifest["gaps"] and not manifest["doubts"]
+        self._rest = "cannot_have" if is_sure else UNKNOWN
+        self._counts = dict.fromkeys(VERDICTS, 0)
+        self._seen: Counter[int] = Counter()
+        # What was caused, and of these what no clock says, because a link came late.
+        self._caused = {each.id: each for each in self._starts}
+        self._beside: set[int] = set()
+        self._last = {each.participant: each for each in self._starts}
+        self._owners = {each.interval: each.participant for each in self._starts}
+        self._last_id = min(each.id for each in self._starts)
+
+    def of_manifest(self) -> Iterator[str]:
+        """What is wrong with the manifest by itself."""
+        said = self._manifest
+        if type(said["as_of"]) is not int:
+            raise ValueError("as_of is no number")
+        if said["complete"] is not (not said["gaps"]):
+            yield "the manifest says complete, and names gaps, or the reverse"
+        if said["sound"] is not (not said["doubts"]):
+            yield "the manifest says sound, and names doubts, or the reverse"
+        for each in self._starts:
+            if each.stamp.height_at(each.interval) != each.height:
+                yield f"event {each.id}, which is asked about, has another height in its clock"
+
+    def of_row(self, row: Json) -> Iterator[str]:
+        """What is wrong with the next row."""
+        place, verdict = place_of(row), row["verdict"]
+        if verdict not in VERDICTS:
+            yield f"event {place.id} has no known verdict, but {verdict!r}"
+            return
+        self._counts[verdict] += 1
+        yield from self._of_place(place)
+        by = row["by"]
+        if by is not None:
+            yield from self._of_step(place, by)
+        is_after = any(start.is_at_or_before(place) for start in self._starts)
+        if verdict == "caused":
+            if by is None:
+                yield f"event {place.id} is said to be caused, and nothing says by what"
+            elif not is_after and place.id not in self._beside:
+                yield f"event {place.id} is said to be caused, and its stamp is not after"
+            self._caused[place.id] = place
+            return
+        if by is not None:
+            yield f"event {place.id} has what caused it, and is said to be {verdict}"
+        expected = "may_have" if is_after else self._rest
+        if verdict != expected:
+            yield f"event {place.id} is said to be {verdict}, and by its stamp it is {expected}"
+
+    def _of_place(self, place: Place) -> Iterator[str]:
+        if place.id <= self._last_id:
+            yield f"event {place.id} comes after event {self._last_id}"
+        self._last_id = max(self._last_id, place.id)
+        if place.id > self._manifest["as_of"]:
+            yield f"event {place.id} is newer than the manifest says that any is"
+        if place.stamp.height_at(place.interval) != place.height:
+            yield f"event {place.id} has another height in its clock than it says"
+        # As long as any of a participant's events is stored, its interval is nobody else's.
+        if self._owners.setdefault(place.interval, place.participant) != place.participant:
+            yield f"event {place.id} has the interval of another participant"
+        before = self._last.get(place.participant)
+        self._last[place.participant] = place
+        if before is not None:
+            if place.interval != before.interval:
+                yield f"event {place.id} has another interval than its participant"
+            if place.seq != before.seq + 1:
+                missing = f"after number {before.seq} of participant {place.participant}"
+                yield f"event {place.id} is number {place.seq} {missing}: some are missing"
+            if place.height <= before.height or not before.stamp.leq(place.stamp):
+                yield f"event {place.id} is not after event {before.id} of its participant"
+        for start in self._starts:
+            newest = self._last[start.participant]
+            if place.stamp.height_at(start.interval) > newest.height:
+                yield (
+                    f"event {place.id} knows more of participant {start.participant} than there was"
+                )
+
+    def _of_step(self, place: Place, by: Json) -> Iterator[str]:
+        cause = self._caused.get(by["cause"])
+        if by["how"] not in ("message", "link"):
+            yield f"event {place.id} was caused neither by a message nor by a link"
+        if cause is None:
+            yield f"event {place.id} is said to be caused by event {by['cause']}, which was not"
+            return
+        if cause.id in self._beside or by["late"]:
+            self._beside.add(place.id)
+        if by["late"]:
+            if by["how"] == "message" or not self._manifest["doubts"]:
+                yield f"event {place.id} has a late link, of which the manifest says nothing"
+        elif not cause.is_at_or_before(place):
+            yield f"event {place.id} is not after event {cause.id}, which is said to have caused it"
+
+    def of_totals(self) -> Iterator[str]:
+        """What is wrong with the manifest's counts."""
+        for verdict, count in self._counts.items():
+            if self._manifest.get(verdict) != count:
+                yield (
+                    f"the manifest counts {self._manifest.get(verdict)} as {verdict}, and there are"
+                    f" {count}"
+                )
+        total = sum(self._counts.values())
+        said = self._manifest.get("events")
+        if said != total:
+            yield f"the manifest counts {said} events, and there are {total}"
+
+
+def signature_faults(manifest: Json, trusted: bytes | None) -> Iterator[str]:
+    """What is wrong with a manifest's signature; ``trusted`` is the public key that it must be by.
+
+    A manifest without one is only wrong where a key is given.
+    """
+    signature = manifest.get(SIGNATURE)
+    if signature is None:
+        if trusted is not None:
+            yield "the manifest is not signed"
+        return
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+    try:
+        if signature["algorithm"] != ALGORITHM:
+            raise ValueError(f"the algorithm is {signature['algorithm']}")
+        key = base64.b64decode(signature["key"], validate=True)
+        value = base64.b64decode(signature["value"], validate=True)
+        public = Ed25519PublicKey.from_public_bytes(key)
+    except _BROKEN as error:
+        yield f"the signature cannot be read: {_said(error)}"
+        return
+    if trusted is not None and key != trusted:
+        yield "the manifest is signed by another key"
+    try:
+        public.verify(value, signed_bytes(manifest))
+    except InvalidSignature:
+        yield "the signature does not fit the manifest"
+
+
+def public_key(text: bytes) -> bytes:
+    """A public key as PEM, or its 32 bytes as base64; raises `ValueError`."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+    from cryptography.hazmat.primitives.serialization import load_pem_public_key
+
+    if text.lstrip().startswith(b"-----BEGIN"):
+        key = load_pem_public_key(text)
+        if not isinstance(key, Ed25519PublicKey):
+            raise ValueError("it is no Ed25519 key")
+        return key.public_bytes_raw()
+    raw = base64.b64decode(text.strip(), validate=True)
+    return Ed25519PublicKey.from_public_bytes(raw).public_bytes_raw()

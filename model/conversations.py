@@ -1,0 +1,553 @@
+"""A conversation: a message, all that it led to, what became of each, and where the time went.
+
+A message is a publish and its deliveries. Times are those at which trace messages reached the
+service, in µs; nothing here is I/O.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from model.deaths import Death, Forward, deaths_of, forward_of, headers_of
+from model.event import Event
+from model.message_types import type_of
+from model.slack import critical_path, slacks
+from model.words import EventType, Match, Via
+
+CopyWord: TypeAlias = Literal["handed_over", "waiting", "dead_lettered"]
+FailureWord: TypeAlias = Literal["died", "error_queue", "unroutable", "came_back"]
+
+OFTEN = 3
+"""A copy that was handed over again this many times came back again and again."""
+MOST_KEYS = 5
+_LONGEST_KEY = 200
+# Where a value may be that the messages of a conversation share, and that people know.
+_KEY_HEADERS = (
+    "NServiceBus.ConversationId",
+    "ConversationId",
+    "conversation-id",
+    "rbs2-corr-id",
+    "root_id",
+    "cloudEvents:correlationid",
+    "cloudEvents_correlationid",
+)
+
+
+class Outcome(enum.StrEnum):
+    """What became of a message, or of all of a conversation, as far as is known."""
+
+    done = "done"
+    waiting = "waiting"
+    failed = "failed"
+
+
+class Happened(NamedTuple):
+    """What a conversation needs of an event; ``at`` in µs, ``message_type`` is `type_of`'s."""
+
+    id: int
+    type: EventType
+    match: Match
+    cause: int | None
+    participant: int
+    name: str
+    at: int
+    exchange: str
+    routing_keys: tuple[str, ...]
+    queue: str | None
+    routed_queues: tuple[str, ...]
+    redelivered: bool
+    message_type: str
+    deaths: tuple[Death, ...] = ()
+    forward: Forward | None = None
+    expiration: str | None = None
+    keys: tuple[str, ...] = ()
+
+
+def happened(event: Event) -> Happened:
+    """What is needed of an event that was read with its properties."""
+    is_publish = event.type is EventType.published
+    expiration = (event.properties or {}).get("expiration")
+    return Happened(
+        event.id,
+        event.type,
+        event.match,
+        event.cause,
+        event.participant,
+        event.participant_name,
+        event.recorded_at,
+        event.exchange,
+        event.routing_keys,
+        event.queue,
+        event.routed_queues or (),
+        event.redelivered,
+        type_of(event.properties, event.exchange, event.routing_keys, event.payload),
+        () if is_publish else tuple(deaths_of(event.properties)),
+        forward_of(event.properties) if is_publish else None,
+        expiration if isinstance(expiration, str) else None,
+        tuple(_keys_in(event.properties)) if is_publish else (),
+    )
+
+
+def _keys_in(properties: Mapping[str, Any] | None) -> Iterable[str]:
+    headers = headers_of(properties)
+    values = [(properties or {}).get("correlation_id"), *map(headers.get, _KEY_HEADERS)]
+    return dict.fromkeys(
+        value for value in values if isinstance(value, str) and 0 < len(value) <= _LONGEST_KEY
+    )
+
+
+class Cause(NamedTuple):
+    """What led to a publish: an event; by a rule, or for a kind of reason that has none."""
+
+    event: int
+    rule: str | None
+    kind: str
+
+
+class Failure(NamedTuple):
+    """How a message failed."""
+
+    kind: FailureWord
+    queue: str | None = None
+    reason: str | None = None
+    exception: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """A copy that was handed over. ``queued`` is since what it waited for, see `Conversation`.
+
+    ``handled`` is until the last publish that it led to, or as a span says; None if unknown.
+    """
+
+    it: Happened
+    queued: int
+    handled: int | None
+    handled_until: Literal["published", "span"] | None
+    slack: int
+    critical: bool
+    leads_to: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """What became of the copy that a queue got; ``remark`` says what else may have."""
+
+    queue: str
+    state: CopyWord
+    dead_lettered_to: tuple[str, ...]
+    deliveries: tuple[Delivery, ...]
+    remark: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A publish and its copies. ``unseen``: a delivery whose publish is not stored stands for it.
+
+    ``cause`` is what led to it here, the first of ``causes``; ``is_elsewhere`` where that is not
+    among the events that were read.
+    """
+
+    it: Happened
+    cause: Cause | None
+    causes: tuple[Cause, ...]
+    outcome: Outcome
+    failure: Failure | None
+    slack: int
+    critical: bool
+    copies: tuple[Copy, ...]
+    unseen: bool = False
+    is_elsewhere: bool = False
+
+
+class Counts(NamedTuple):
+    """How many there are; ``waiting`` are copies, ``deaths`` deliveries after a death."""
+
+    messages: int
+    deliveries: int
+    redeliveries: int
+    deaths: int
+    waiting: int
+    participants: int
+
+
+class Loop(NamedTuple):
+    """A message type in its own past: the messages, from the first on."""
+
+    type: str
+    events: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """A conversation, or a page of it.
+
+    A delivery waited for its publish, or for the delivery of the same copy before it, if it was
+    handed over again or had died; a publish for what led to it. ``amplification`` is the most
+    messages that one led to directly, and which one.
+    """
+
+    root: int
+    type: str
+    outcome: Outcome
+    sentence: str
+    began_at: int
+    ended_at: int
+    counts: Counts
+    keys: tuple[str, ...]
+    participants: tuple[tuple[int, str], ...]
+    messages: tuple[Message, ...]
+    critical_path: tuple[int, ...]
+    amplification: tuple[int, int | None]
+    loops: tuple[Loop, ...]
+    truncated: bool
+
+    @property
+    def duration(self) -> int:
+        """From the first publish to the last event (µs)."""
+        return self.ended_at - self.began_at
+
+
+def conversation_of(
+    root: Happened,
+    events: Iterable[Happened],
+    causes: Mapping[int, Sequence[Cause]],
+    *,
+    via: Via = Via.links,
+    origins: frozenset[int] = frozenset(),
+    spans: Mapping[int, int] | None = None,
+    truncated: bool = False,
+) -> Conversation:
+    """The conversation that began with ``root``, by its events.
+
+    These are the publishes with all their deliveries, and deliveries whose publish is not stored.
+    ``causes`` are those of each publish, the one that counts first. ``origins`` are the publishes
+    that nothing led to; ``spans`` says how long consumers handled deliveries (µs), where known.
+    """
+    return _Told(root, events, causes, via, origins, spans or {}).told(truncated)
+
+
+class _Told:
+    def __init__(
+        self,
+        root: Happened,
+        events: Iterable[Happened],
+        causes: Mapping[int, Sequence[Cause]],
+        via: Via,
+        origins: frozenset[int],
+        spans: Mapping[int, int],
+    ) -> None:
+        self.root, self.via, self.spans = root, via, spans
+        self.origins = origins | {root.id}
+        self.events = {each.id: each for each in sorted(events)}
+        self.causes = causes
+        self.of_message: defaultdict[int, list[Happened]] = defaultdict(list)
+        for each in self.events.values():
+            if each.type is EventType.received:
+                message = each.cause if each.cause in self.events else each.id
+                self.of_message[message].append(each)
+        self.heads = [
+            each
+            for each in self.events.values()
+            if each.type is EventType.published or each.id in self.of_message
+        ]
+        self.leads_to: defaultdict[int, list[int]] = defaultdict(list)
+        for head in self.heads:
+            for cause in dict.fromkeys(each.event for each in causes.get(head.id, ())):
+                self.leads_to[cause].append(head.id)
+        self.copies = {head.id: self._copies_of(head) for head in self.heads}
+        self.before = self._before()
+        at = {each.id: each.at for each in self.events.values()}
+        self.slack = slacks(at, self.before)
+        self.path = critical_path(at, self.before)
+        self.on_path = frozenset(self.path)
+        self.put_aside = self._put_aside()
+
+    def told(self, truncated: bool) -> Conversation:
+        messages = tuple(map(self._message, self.heads))
+        counts = self._counts(messages)
+        return Conversation(
+            root=self.root.id,
+            type=self.root.message_type,
+            outcome=_outcome(messages),
+            sentence=sentence_of(self.root, messages, counts, self._ended(), truncated=truncated),
+            began_at=self.root.at,
+            ended_at=self._ended(),
+            counts=counts,
+            keys=self._keys(),
+            participants=self._participants(),
+            messages=messages,
+            critical_path=tuple(self.path),
+            amplification=self._amplification(),
+            loops=tuple(self._loops()),
+            truncated=truncated,
+        )
+
+    def _ended(self) -> int:
+        return max((each.at for each in self.events.values()), default=self.root.at)
+
+    def _copies_of(self, head: Happened) -> dict[str, list[Happened]]:
+        """The deliveries of each copy, by the queue that it was routed to."""
+        copies: dict[str, list[Happened]] = {queue: [] for queue in head.routed_queues}
+        for each in self.of_message.get(head.id, ()):
+            queue = each.queue or ""
+            if each.match is Match.dead_lettered:
+                died_in = (death.queue for death in reversed(each.deaths))
+                queue = next((name for name in died_in if name in copies), queue)
+            copies.setdefault(queue, []).append(each)
+        return copies
+
+    def _before(self) -> dict[int, list[int]]:
+        """What each event had to wait for."""
+        before: dict[int, list[int]] = {}
+        for head in self.heads:
+            if head.type is EventType.published:
+                named = dict.fromkeys(each.event for each in self.causes.get(head.id, ()))
+                before[head.id] = [each for each in named if each in self.events]
+            for deliveries in self.copies[head.id].values():
+                last = head.id
+                for each in deliveries:
+                    if each.id != head.id:
+                        again = each.match in (Match.redelivered, Match.dead_lettered)
+                        before[each.id] = [last if again else head.id]
+                    last = each.id
+        return before
+
+    def _message(self, head: Happened) -> Message:
+        causes = tuple(self.causes.get(head.id, ()))
+        copies = tuple(
+            self._copy(head, queue, deliveries)
+            for queue, deliveries in self.copies[head.id].items()
+        )
+        failure = self._failure(head)
+        waits = any(copy.state == "waiting" for copy in copies)
+        return Message(
+            it=head,
+            cause=causes[0] if causes else None,
+            causes=causes,
+            outcome=Outcome.failed if failure else Outcome.waiting if waits else Outcome.done,
+            failure=failure,
+            slack=self.slack[head.id],
+            critical=head.id in self.on_path,
+            copies=copies,
+            unseen=head.type is EventType.received,
+            is_elsewhere=not causes and head.id not in self.origins and self.via is not Via.links,
+        )
+
+    def _copy(self, head: Happened, queue: str, deliveries: Sequence[Happened]) -> Copy:
+        dead = [each for each in deliveries if each.match is Match.dead_lettered]
+        state: CopyWord = "dead_lettered" if dead else "handed_over" if deliveries else "waiting"
+        return Copy(
+            queue,
+            state,
+            tuple(dict.fromkeys(each.queue for each in dead if each.queue)),
+            tuple(map(self._delivery, deliveries)),
+            None if deliveries else _remark(head),
+        )
+
+    def _delivery(self, it: Happened) -> Delivery:
+        leads_to = tuple(self.leads_to.get(it.id, ()))
+        handled, until = None, None
+        published = [self.events[each].at for each in leads_to if each in self.events]
+        if it.id in self.spans:
+            handled, until = self.spans[it.id], "span"
+        elif published:
+            handled, until = max(published) - it.at, "published"
+        waited_for = self.before.get(it.id)
+        queued = it.at - self.events[waited_for[0]].at if waited_for else 0
+        return Delivery(
+            it,
+            queued,
+            handled,
+            until,  # type: ignore[arg-type]  # one of the two words, or None
+            self.slack[it.id],
+            it.id in self.on_path,
+            leads_to,
+        )
+
+    def _put_aside(self) -> dict[int, Happened]:
+        """Messages that were published again into an error queue: by message, the second one."""
+        found = {}
+        for head in self.heads:
+            if head.forward is not None:
+                cause = next((e for e in self.causes.get(head.id, ()) if e.kind == "forward"), None)
+                found[self._message_of(cause) if cause else head.id] = head
+        return found
+
+    def _message_of(self, cause: Cause) -> int:
+        """The message that an event is of."""
+        event = self.events.get(cause.event)
+        if event is None or event.cause is None or event.cause not in self.events:
+            return cause.event
+        return event.cause
+
+    def _failure(self, head: Happened) -> Failure | None:
+        copies = self.copies[head.id]
+        aside = self.put_aside.get(head.id)
+        if aside is not None and aside.forward is not None:
+            failed_in = aside.forward.queue or next(iter(copies), None)
+            return Failure("error_queue", failed_in, None, aside.forward.exception)
+        if not copies and head.type is EventType.published:
+            return Failure("unroutable")
+        for deliveries in copies.values():
+            if (death := _died_of(head, deliveries)) is not None:
+                return Failure("died", death.queue, death.reason)
+        for queue, deliveries in copies.items():
+            if sum(each.match is Match.redelivered for each in deliveries) >= OFTEN:
+                return Failure("came_back", queue)
+        return None
+
+    def _counts(self, messages: Sequence[Message]) -> Counts:
+        received = [e for e in self.events.values() if e.type is EventType.received]
+        return Counts(
+            messages=len(messages),
+            deliveries=len(received),
+            redeliveries=sum(each.match is Match.redelivered for each in received),
+            deaths=sum(each.match is Match.dead_lettered for each in received),
+            waiting=sum(copy.state == "waiting" for each in messages for copy in each.copies),
+            participants=len({each.participant for each in self.events.values()}),
+        )
+
+    def _keys(self) -> tuple[str, ...]:
+        """Values that messages share, those of most messages first."""
+        counted = Counter(key for head in self.heads for key in head.keys)
+        least = 2 if len(self.heads) > 1 else 1
+        return tuple(key for key, times in counted.most_common(MOST_KEYS) if times >= least)
+
+    def _participants(self) -> tuple[tuple[int, str], ...]:
+        return tuple(
+            {e.participant: (e.participant, e.name) for e in self.events.values()}.values()
+        )
+
+    def _children(self) -> dict[int, set[int]]:
+        """The messages that each led to directly."""
+        children: dict[int, set[int]] = {head.id: set() for head in self.heads}
+        for head in self.heads:
+            for cause in self.causes.get(head.id, ()):
+                parent = self._message_of(cause)
+                if parent in children and parent != head.id:
+                    children[parent].add(head.id)
+        return children
+
+    def _amplification(self) -> tuple[int, int | None]:
+        counted = {message: len(led_to) for message, led_to in self._children().items()}
+        most = max(counted.values(), default=0)
+        return (most, min(each for each in counted if counted[each] == most)) if most else (0, None)
+
+    def _loops(self) -> list[Loop]:
+        """Types in their own past; a message that was published again is the same one."""
+        by_type: defaultdict[str, set[int]] = defaultdict(set)
+        # Of each message: the nearest of each type on the way from the root, itself included.
+        nearest: dict[int, dict[str, int]] = {}
+        left = Counter(
+            self._message_of(self.causes[head.id][0])
+            for head in self.heads
+            if head.id in self.causes
+        )
+        for head in self.heads:
+            causes = self.causes.get(head.id, ())
+            parent = self._message_of(causes[0]) if causes else None
+            past = nearest.get(parent, {}) if parent is not None else {}
+            if parent is not None:
+                left[parent] -= 1
+                if left[parent] == 0:  # nobody else asks for it
+                    nearest.pop(parent, None)
+                else:
+                    past = dict(past)
+            is_again = bool(causes) and causes[0].kind == "forward"
+            if not is_again:
+                if head.message_type in past:
+                    by_type[head.message_type] |= {past[head.message_type], head.id}
+                past[head.message_type] = head.id
+            if left[head.id]:
+                nearest[head.id] = past
+        found = [Loop(name, tuple(sorted(ids))) for name, ids in by_type.items()]
+        return sorted(found, key=lambda loop: loop.events)
+
+
+def _died_of(head: Happened, deliveries: Sequence[Happened]) -> Death | None:
+    """How a copy died for good, as far as is known; None if it did not.
+
+    One that came back to a queue that it was published to was tried again. One that waited for its
+    time to run out, and only then was handed over, was put off: queues for delays are made so.
+    """
+    if not deliveries or deliveries[-1].match is not Match.dead_lettered:
+        return None
+    last = deliveries[-1]
+    if last.queue in head.routed_queues or not last.deaths:
+        return None
+    handed_before = any(each.match is not Match.dead_lettered for each in deliveries)
+    if not handed_before and all(death.reason == "expired" for death in last.deaths):
+        return None
+    return last.deaths[0]
+
+
+def _remark(head: Happened) -> str:
+    """What may have become of a copy that was never handed over."""
+    if head.expiration is not None:
+        after = f"after {head.expiration} ms"
+        return f"not handed over: it waits, or has expired ({after}), or was dropped"
+    return "not handed over: it waits, or was dropped, or expired by its queue's own time"
+
+
+def _outcome(messages: Sequence[Message]) -> Outcome:
+    found = {each.outcome for each in messages}
+    for outcome in (Outcome.failed, Outcome.waiting):
+        if outcome in found:
+            return outcome
+    return Outcome.done
+
+
+_FAILED = {
+    "error_queue": "went to an error queue",
+    "unroutable": "could not be routed",
+    "came_back": "came back again and again",
+}
+
+
+def sentence_of(
+    root: Happened,
+    messages: Sequence[Message],
+    counts: Counts,
+    ended_at: int,
+    *,
+    truncated: bool = False,
+) -> str:
+    """A conversation in a sentence."""
+    more = counts.messages - 1
+    led = f"{more:,} more message{'s' * (more != 1)}" if more else "no other message"
+    if truncated:
+        led = f"at least {led}" if more else "more than is shown"
+    said = [f"{root.message_type} led to {led} in {spoken(ended_at - root.at)}"]
+    failures = Counter((f.kind, f.queue) for f in (each.failure for each in messages) if f)
+    for (kind, queue), times in failures.most_common(3):
+        said.append(f"{times:,} {_FAILED.get(kind, f'died in {queue}')}")
+    if counts.waiting:
+        verb = "was" if counts.waiting == 1 else "were"
+        said.append(f"{counts.waiting:,} {verb} not handed over yet")
+    return "; ".join(said)
+
+
+def spoken(microseconds: int) -> str:
+    """A duration for people."""
+    if microseconds < 1_000:
+        return "under 1 ms"
+    if microseconds < 1_000_000:
+        return f"{microseconds // 1000} ms"
+    seconds = microseconds / 1_000_000
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min"
+
+
+def preferred(causes: Iterable[Cause]) -> tuple[Cause, ...]:
+    """Causes in the order in which they count: links by their events' ids, then the others."""
+    return tuple(sorted(causes, key=lambda each: (each.rule is None, each.event, each.rule or "")))

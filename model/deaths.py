@@ -1,0 +1,169 @@
+"""What a message's headers say of how it died, and of why it was put into an error queue.
+
+The broker writes ``x-death`` when it moves a message to a dead letter exchange: one entry for each
+queue and reason, which counts up, the death that was last first. A client that publishes such a
+message again copies it, and before 4.0 the broker goes on counting there. Libraries that put a
+message into an error queue themselves say why in headers of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+# So many characters of an exception are kept, of its type and message together.
+LONGEST_EXCEPTION = 300
+
+# Whoever rejected a message, or let it come back too often, was handed it before.
+HANDED_OVER_BEFORE = frozenset({"rejected", "delivery_limit"})
+
+
+@dataclass(frozen=True, slots=True)
+class Death:
+    """A death: in which queue, why, and how many times by then in that queue for that reason."""
+
+    queue: str
+    reason: str
+    count: int
+    exchange: str | None = None
+    routing_keys: tuple[str, ...] = ()
+
+
+class Forward(NamedTuple):
+    """Why a message is in an error queue: the queue that it failed in, the exception."""
+
+    queue: str | None
+    exception: str | None
+
+
+def headers_of(properties: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """A message's headers; none for none."""
+    headers = (properties or {}).get("headers")
+    return headers if isinstance(headers, dict) else {}
+
+
+def deaths_of(properties: Mapping[str, Any] | None) -> list[Death]:
+    """The deaths that a message tells of, the newest first; what cannot be read is left out."""
+    told = headers_of(properties).get("x-death")
+    found = (_death(each) for each in told) if isinstance(told, list) else ()
+    return [death for death in found if death is not None]
+
+
+def _death(told: object) -> Death | None:
+    if not isinstance(told, dict):
+        return None
+    queue, reason, count = told.get("queue"), told.get("reason"), told.get("count", 1)
+    if not isinstance(queue, str) or not isinstance(reason, str) or not isinstance(count, int):
+        return None
+    exchange, keys = told.get("exchange"), told.get("routing-keys")
+    return Death(
+        queue,
+        reason,
+        count,
+        exchange if isinstance(exchange, str) else None,
+        tuple(key for key in keys if isinstance(key, str)) if isinstance(keys, list) else (),
+    )
+
+
+class Told:
+    """Which deaths of one message were told of already.
+
+    Several dead letters may tell of one death: one that goes to several queues, that is handed over
+    again, or that dies again. Counts tell them apart, for each queue and reason; of copies that
+    part on their way and come back to one queue the deaths there are taken for the same.
+    """
+
+    def __init__(self, carried: Sequence[Death] = ()) -> None:
+        """``carried`` is what the message said when it was published."""
+        self._carried = _counts(carried)
+        self._counts: dict[tuple[str, str], int] = {}
+
+    def news(self, deaths: Sequence[Death]) -> list[tuple[int, Death]]:
+        """What nobody has told of yet: each death with its place in the list, newest first."""
+        # A broker that counts on goes beyond what was carried; from 4.0 on it begins anew.
+        if self._carried and not any(
+            each.count > self._carried.get((each.queue, each.reason), 0) for each in deaths
+        ):
+            self._carried = {}
+        found = []
+        for place, death in enumerate(deaths):
+            key = (death.queue, death.reason)
+            known = self._counts.get(key, self._carried.get(key, 0))
+            if death.count > known:
+                self._counts[key] = death.count
+                found.append((place, death))
+        return found
+
+    def times(self, death: Death) -> int:
+        """How often the message itself has died so, without what it carried."""
+        return death.count - self._carried.get((death.queue, death.reason), 0)
+
+
+def _counts(deaths: Sequence[Death]) -> dict[tuple[str, str], int]:
+    return {(each.queue, each.reason): each.count for each in deaths}
+
+
+def forward_of(properties: Mapping[str, Any] | None) -> Forward | None:
+    """Why a message that was published again is in an error queue; None for any other message.
+
+    NServiceBus, MassTransit, Spring AMQP and Rebus say it. A copy for the audit, and a message that
+    is put off to be tried again, have none of these headers.
+    """
+    headers = headers_of(properties)
+
+    def text(*names: str) -> str | None:
+        values = (headers.get(name) for name in names)
+        return next((value for value in values if isinstance(value, str) and value), None)
+
+    if "NServiceBus.FailedQ" in headers:
+        kind = text("NServiceBus.ExceptionInfo.ExceptionType")
+        queue = text("NServiceBus.FailedQ")
+        said = _said(kind, text("NServiceBus.ExceptionInfo.Message"))
+        return Forward(None if queue is None else queue.partition("@")[0], said)
+    # Without a fault the message was one that nobody at the endpoint takes.
+    if not headers.keys().isdisjoint(("MT-Fault-ExceptionType", "MT-Fault-Message", "MT-Reason")):
+        said = _said(text("MT-Fault-ExceptionType"), text("MT-Fault-Message"))
+        return Forward(_last_part(text("MT-Fault-InputAddress")), said)
+    if "x-exception-message" in headers or "x-exception-stacktrace" in headers:
+        trace = text("x-exception-stacktrace")
+        return Forward(None, _of_java(trace, text("x-exception-message")))
+    if "rbs2-error-details" in headers:
+        details = text("rbs2-error-details")
+        return Forward(text("rbs2-source-queue"), _said(None, details))
+    return None
+
+
+def exception_type(exception: str | None) -> str | None:
+    """The type of an exception as `forward_of` says it; all of it where that has no type."""
+    if exception is None:
+        return None
+    kind, colon, _ = exception.partition(": ")
+    return kind if colon and " " not in kind else exception
+
+
+def _of_java(trace: str | None, message: str | None) -> str | None:
+    """The cause's type and message, as the first line of a stack trace has them.
+
+    Spring's own wrapper is what was thrown; what the listener threw stands behind "Caused by".
+    """
+    if trace is None:
+        return _said(None, message)
+    first, *others = [line.strip() for line in trace.splitlines() if line.strip()] or [""]
+    caused = [line.removeprefix("Caused by: ") for line in others if line.startswith("Caused by: ")]
+    return _said(None, caused[0] if "ListenerExecution" in first and caused else first or message)
+
+
+def _said(kind: str | None, message: str | None) -> str | None:
+    parts = [part for part in (kind, message) if part]
+    if not parts:
+        return None
+    line = ": ".join(parts).strip().partition("\n")[0].rstrip()
+    return line if len(line) <= LONGEST_EXCEPTION else line[: LONGEST_EXCEPTION - 1] + "…"
+
+
+def _last_part(address: str | None) -> str | None:
+    """The queue in an address such as ``rabbitmq://host/vhost/queue?durable=true``."""
+    if address is None:
+        return None
+    return address.partition("?")[0].rstrip("/").rpartition("/")[2] or None

@@ -1,0 +1,95 @@
+"""A message's type: the name by which people know what it is about."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+_MASSTRANSIT = "application/vnd.masstransit+json"
+_CLOUDEVENTS = "application/cloudevents+json"
+_URN = "urn:message:"
+# Of CloudEvents in headers; the second is JMS's spelling.
+_CLOUDEVENTS_TYPES = ("cloudEvents:type", "cloudEvents_type")
+LONGEST = 200
+"""So many characters of a type are kept: whoever publishes can write anything there."""
+
+
+def type_of(
+    properties: Mapping[str, Any] | None,
+    exchange: str,
+    routing_keys: Sequence[str],
+    payload: bytes | None,
+) -> str:
+    """The message's type, by what it says itself or else by where it was published to.
+
+    The property ``type``, Celery's ``task``, ``NServiceBus.EnclosedMessageTypes``, MassTransit's
+    ``messageType``, CloudEvents' ``type``; otherwise the exchange and the first routing key, or
+    only the latter for the default exchange. ``payload`` matters where `is_in_body`.
+    """
+    said = _said(properties or {}) or _in_body(properties, payload)
+    return _cut(said or place_of(exchange, routing_keys))
+
+
+def place_of(exchange: str, routing_keys: Sequence[str]) -> str:
+    """Where a message was published to."""
+    key = routing_keys[0] if routing_keys else ""
+    return f"{exchange}/{key}" if exchange else key
+
+
+def is_in_body(properties: Mapping[str, Any] | None) -> bool:
+    """Whether the body may say the message's type, and nothing else of it does."""
+    return _envelope(properties) is not None and _said(properties or {}) is None
+
+
+def _said(properties: Mapping[str, Any]) -> str | None:
+    headers = properties.get("headers")
+    headers = headers if isinstance(headers, dict) else {}
+    enclosed = _text(headers.get("NServiceBus.EnclosedMessageTypes"))
+    return (
+        _text(properties.get("type"))
+        or _text(headers.get("task"))
+        or (enclosed and _short_name(enclosed))
+        or next(filter(None, (_text(headers.get(name)) for name in _CLOUDEVENTS_TYPES)), None)
+    )
+
+
+def _in_body(properties: Mapping[str, Any] | None, payload: bytes | None) -> str | None:
+    envelope = _envelope(properties)
+    if envelope is None or not payload:
+        return None
+    try:
+        body = json.loads(payload)
+    except (ValueError, RecursionError):  # also what is cut, and bytes that are no UTF-8
+        return None
+    if not isinstance(body, dict):
+        return None
+    if envelope == _CLOUDEVENTS:
+        return _text(body.get("type"))
+    types = body.get("messageType")
+    urn = _text(types[0]) if isinstance(types, list) and types else None
+    return None if urn is None else urn.removeprefix(_URN).rpartition(":")[2] or None
+
+
+def _envelope(properties: Mapping[str, Any] | None) -> str | None:
+    content_type = (properties or {}).get("content_type")
+    if isinstance(content_type, str):
+        for envelope in (_MASSTRANSIT, _CLOUDEVENTS):
+            if content_type.startswith(envelope):
+                return envelope
+    return None
+
+
+def _short_name(enclosed: str) -> str | None:
+    """Of ``Shop.Orders.OrderPlaced, Shop, Version=1.0.0.0, …; …``: OrderPlaced."""
+    full = enclosed.partition(";")[0].partition(",")[0].strip()
+    plain = full.partition("[")[0].rstrip("`0123456789") if "[" in full else full
+    return plain.replace("+", ".").rpartition(".")[2] or None
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= LONGEST else name[: LONGEST - 1] + "…"

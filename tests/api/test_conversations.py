@@ -1,0 +1,193 @@
+"""Conversations: what an order led to, and lists of them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+
+from app.api.schemas.conversations import Conversation, Conversations
+from tests.api.conftest import World, connected
+from tests.api.story import ALONE, AUDITED, BILLED, BINARY, INVOICED, ORDERED, STRAY
+from tests.api.test_cli import Command, run, url  # noqa: F401  fixtures
+from tests.api.test_links import ASKED, GOT, NOTED, REPLIED, SERVED, tell_links
+
+PATH = "/itc_db/conversations"
+
+
+@pytest.fixture
+async def client(world: World) -> AsyncIterator[httpx.AsyncClient]:
+    async with connected(world.app(), auth=("admin", "secret")) as connection:
+        await tell_links(world)
+        yield connection
+
+
+async def told(client: httpx.AsyncClient, event: int, query: str = "") -> dict:  # type: ignore[type-arg]
+    answer = await client.get(f"{PATH}/{event}{query}")
+    assert answer.status_code == 200, answer.text
+    Conversation.model_validate(answer.json(), strict=True)
+    return dict(answer.json())
+
+
+@pytest.mark.parametrize("event", [ASKED, SERVED, REPLIED, GOT])
+async def test_every_event_of_a_conversation_has_the_same(
+    client: httpx.AsyncClient, event: int
+) -> None:
+    found = await told(client, event)
+    assert (found["event"], found["root"], found["other_roots"]) == (event, ASKED, [])
+    assert [each["event"] for each in found["messages"]] == [ASKED, REPLIED]
+    reply = found["messages"][1]
+    assert (reply["cause"], reply["causes"]) == (SERVED, [SERVED])
+    assert reply["how"] == {"rule": "rpc", "kind": "reply"}
+    assert found["critical_path"] == [ASKED, SERVED, REPLIED, GOT]
+    assert found["counts"] == {
+        "messages": 2,
+        "deliveries": 2,
+        "redeliveries": 0,
+        "deaths": 0,
+        "waiting": 0,
+        "participants": 2,
+    }
+    assert (found["outcome"], found["complete"], found["sound"]) == ("done", True, True)
+    assert found["sentence"] == "rpc led to 1 more message in under 1 ms"
+    [copy] = found["messages"][0]["copies"]
+    [delivery] = copy["deliveries"]
+    assert (copy["queue"], copy["state"], copy["remark"]) == ("rpc", "handed_over", None)
+    assert (delivery["event"], delivery["leads_to"]) == (SERVED, [REPLIED])
+    assert (delivery["handled"], delivery["handled_until"]) == (1e-06, "published")
+    assert (delivery["queued"], delivery["offset"], delivery["critical"]) == (1e-06, 1e-06, True)
+    assert found["amplification"] == {"most": 1, "event": ASKED}
+
+
+async def test_keys_lead_further_and_influence_further_still(client: httpx.AsyncClient) -> None:
+    by_keys = await told(client, ASKED, "?via=conversation")
+    assert [each["event"] for each in by_keys["messages"]] == [ASKED, REPLIED, NOTED]
+    assert by_keys["messages"][2]["outcome"] == "failed"
+    assert by_keys["messages"][2]["failure"]["kind"] == "unroutable"
+    influenced = await told(client, ASKED, "?via=any")
+    assert [each["event"] for each in influenced["messages"]] == [ASKED, REPLIED, NOTED, NOTED + 1]
+    assert influenced["messages"][2]["how"] == {"rule": None, "kind": "any"}
+
+
+async def test_what_waits_and_what_nobody_published_is_said(client: httpx.AsyncClient) -> None:
+    order = await told(client, AUDITED)
+    [message] = order["messages"]
+    assert (order["root"], message["type"]) == (ORDERED, "orders/order.new")
+    assert [each["deliveries"][0]["event"] for each in message["copies"]] == [BILLED, AUDITED]
+    invoice = await told(client, INVOICED)
+    assert (invoice["outcome"], invoice["counts"]["waiting"]) == ("waiting", 1)
+    assert "it waits, or was dropped" in invoice["messages"][0]["copies"][0]["remark"]
+    stray = await told(client, STRAY)
+    [unseen] = stray["messages"]
+    assert (unseen["unseen"], unseen["participant"], unseen["event"]) == (True, None, STRAY)
+    assert (await told(client, ALONE))["messages"][0]["failure"]["kind"] == "unroutable"
+
+
+async def test_pages_hold_each_message_once(client: httpx.AsyncClient) -> None:
+    whole = await told(client, ASKED)
+    first = await told(client, ASKED, "?limit=2")
+    assert (first["truncated"], first["next"]) == (True, SERVED)
+    assert "at least" in first["sentence"] or "more than is shown" in first["sentence"]
+    second = await told(client, ASKED, f"?limit=2&after={first['next']}")
+    assert (second["truncated"], second["next"]) == (False, None)
+    events = [each["event"] for each in first["messages"] + second["messages"]]
+    assert events == [each["event"] for each in whole["messages"]]
+    assert second["messages"][0]["offset"] == whole["messages"][1]["offset"]
+
+
+async def listed(client: httpx.AsyncClient, query: str) -> dict:  # type: ignore[type-arg]
+    answer = await client.get(f"{PATH}?{query}")
+    assert answer.status_code == 200, answer.text
+    Conversations.model_validate(answer.json(), strict=True)
+    return dict(answer.json())
+
+
+def _roots(found: dict) -> list[int]:  # type: ignore[type-arg]
+    return [each["root"] for each in found["items"]]
+
+
+async def test_a_list_has_the_newest_roots_first_and_goes_on(client: httpx.AsyncClient) -> None:
+    found = await listed(client, "vhost=%2F")
+    assert _roots(found) == [BINARY, ALONE, INVOICED, ORDERED]
+    assert (found["truncated"], found["next"], found["looked_at"]) == (False, None, 4)
+    first = await listed(client, "vhost=%2F&limit=3")
+    assert (_roots(first), first["truncated"]) == ([BINARY, ALONE, INVOICED], True)
+    rest = await listed(client, f"vhost=%2F&limit=3&before={first['next']}")
+    assert (_roots(rest), rest["truncated"]) == ([ORDERED], False)
+    assert _roots(await listed(client, "vhost=shop")) == [NOTED + 1, NOTED, ASKED]
+    by_keys = await listed(client, "vhost=shop&via=conversation")
+    assert _roots(by_keys) == [NOTED + 1, ASKED]
+    assert by_keys["items"][1]["counts"]["messages"] == 3
+
+
+@pytest.mark.parametrize(
+    ("query", "roots"),
+    [
+        ("outcome=waiting", [INVOICED]),
+        ("outcome=done", [ORDERED]),
+        ("type=orders/invoice", [INVOICED]),
+        ("min_seconds=2", [ORDERED]),
+        ("max_seconds=1", [BINARY, ALONE, INVOICED]),
+        ("participant_name=nobody", []),
+        ("q=order.new", [ORDERED]),
+        ("since=2026-01-02T03:04:08Z", [BINARY, ALONE]),
+        ("until=2026-01-02T03:04:08Z", [INVOICED, ORDERED]),
+    ],
+)
+async def test_a_list_is_of_those_that_are_asked_for(
+    client: httpx.AsyncClient, query: str, roots: list[int]
+) -> None:
+    assert _roots(await listed(client, f"vhost=%2F&{query}")) == roots
+
+
+@pytest.mark.parametrize("query", ["message_id=m1", "correlation_id=m1", "header.tenant=a"])
+async def test_what_a_message_is_called_finds_its_conversation(
+    client: httpx.AsyncClient, query: str
+) -> None:
+    assert _roots(await listed(client, query)) == [ASKED]
+
+
+async def test_what_may_not_be_seen_is_not_there(world: World) -> None:
+    world.broker.add("guest", "secret", "monitoring", "shop")
+    async with connected(world.app(), auth=("guest", "secret")) as client:
+        await tell_links(world)
+        assert (await client.get(f"{PATH}/{ORDERED}")).status_code == 404
+        assert (await client.get(f"{PATH}/999")).status_code == 404
+        assert _roots(await listed(client, "limit=200"))[-1] == ASKED
+
+
+@pytest.mark.parametrize("query", ["via=magic", "limit=0", "limit=5001", "nothing=1"])
+async def test_what_cannot_be_asked_is_refused(client: httpx.AsyncClient, query: str) -> None:
+    assert (await client.get(f"{PATH}/{ASKED}?{query}")).status_code == 400
+    if query != "limit=5001":
+        assert (await client.get(f"{PATH}?{query}")).status_code == 400
+
+
+async def test_the_command_line_tells_a_conversation_as_a_tree(world: World, run: Command) -> None:  # noqa: F811
+    await tell_links(world)
+    told = await run("conversation", GOT)
+    assert told.code == 0, told.err
+    first, *lines = told.out.splitlines()
+    assert first == "rpc led to 1 more message in under 1 ms"
+    assert [line.rpartition("(")[2] for line in lines] == [
+        f"{event})" for event in (ASKED, SERVED, REPLIED, GOT)
+    ]
+    assert all(len(line) <= 80 and line[10] == "*" for line in lines)
+    assert "published after 0 ms" in lines[1]
+    assert (await run("conversation", GOT, "--json")).json["root"] == ASKED  # type: ignore[index]
+    waiting = await run("conversation", INVOICED)
+    assert "mail: not handed over: it waits" in waiting.out
+    assert (await run("conversation", "999")).code == 4
+
+
+async def test_the_command_line_lists_conversations(world: World, run: Command) -> None:  # noqa: F811
+    await tell_links(world)
+    table = await run("conversations", "/", "--outcome", "waiting")
+    assert table.code == 0, table.err
+    assert [line.split()[0] for line in table.out.splitlines()] == ["ROOT", str(INVOICED)]
+    few = await run("conversations", "/", "-n", "2", "--json")
+    assert len(few.out.splitlines()) == 2
+    assert "there may be more" in few.err
+    named = await run("conversations", "shop", "--header", "tenant=a", "--participant", "1")
+    assert [line.split()[0] for line in named.out.splitlines()] == ["ROOT", str(ASKED)]

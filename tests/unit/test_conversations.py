@@ -1,0 +1,231 @@
+"""What a conversation's events come to: outcomes, times, loops, a sentence."""
+
+from __future__ import annotations
+
+import pytest
+
+from model.conversations import (
+    Cause,
+    Conversation,
+    Failure,
+    Happened,
+    Outcome,
+    conversation_of,
+    preferred,
+    spoken,
+)
+from model.deaths import Death, Forward
+from model.words import EventType, Match
+
+SECOND = 1_000_000
+
+
+def sent(
+    number: int,
+    at: float,
+    *queues: str,
+    type_: str = "order",
+    forward: Forward | None = None,
+    expiration: str | None = None,
+    keys: tuple[str, ...] = (),
+) -> Happened:
+    return Happened(
+        number,
+        EventType.published,
+        Match.none,
+        None,
+        1,
+        "shop",
+        round(at * SECOND),
+        "",
+        (type_,),
+        None,
+        queues,
+        False,
+        type_,
+        forward=forward,
+        expiration=expiration,
+        keys=keys,
+    )
+
+
+def got(
+    number: int,
+    at: float,
+    cause: int | None,
+    queue: str,
+    match: Match = Match.routed,
+    *deaths: Death,
+) -> Happened:
+    return Happened(
+        number,
+        EventType.received,
+        match,
+        cause,
+        2,
+        "billing",
+        round(at * SECOND),
+        "",
+        ("order",),
+        queue,
+        (),
+        match is Match.redelivered,
+        "order",
+        deaths,
+    )
+
+
+def told(*events: Happened, causes: dict[int, int] | None = None) -> Conversation:
+    named = {each: (Cause(cause, "r", "parent"),) for each, cause in (causes or {}).items()}
+    return conversation_of(events[0], events, named)
+
+
+REJECTED = Death("work", "rejected", 1)
+EXPIRED = Death("delay", "expired", 1)
+
+
+@pytest.mark.parametrize(
+    ("events", "outcome", "failure"),
+    [
+        ((sent(1, 0, "work"), got(2, 1, 1, "work")), Outcome.done, None),
+        ((sent(1, 0, "work"),), Outcome.waiting, None),
+        ((sent(1, 0),), Outcome.failed, Failure("unroutable")),
+        (
+            (
+                sent(1, 0, "work"),
+                got(2, 1, 1, "work"),
+                got(3, 2, 1, "dead", Match.dead_lettered, REJECTED),
+            ),
+            Outcome.failed,
+            Failure("died", "work", "rejected"),
+        ),
+        (  # it was tried again, and never died since
+            (
+                sent(1, 0, "work"),
+                got(2, 1, 1, "work"),
+                got(3, 2, 1, "work", Match.dead_lettered, Death("retry", "expired", 1), REJECTED),
+            ),
+            Outcome.done,
+            None,
+        ),
+        (  # put off by a queue for delays
+            (sent(1, 0, "delay"), got(2, 9, 1, "work", Match.dead_lettered, EXPIRED)),
+            Outcome.done,
+            None,
+        ),
+        (
+            (
+                sent(1, 0, "work"),
+                *(got(n, n, 1, "work", Match.redelivered) for n in range(2, 5)),
+            ),
+            Outcome.failed,
+            Failure("came_back", "work"),
+        ),
+    ],
+)
+def test_what_became_of_a_message(
+    events: tuple[Happened, ...], outcome: Outcome, failure: Failure | None
+) -> None:
+    found = told(*events)
+    assert (found.outcome, found.messages[0].failure) == (outcome, failure)
+
+
+def test_a_message_in_an_error_queue_is_the_failure_of_the_one_it_was() -> None:
+    forward = Forward("work", "System.Exception: no")
+    events = (sent(1, 0, "work"), got(2, 1, 1, "work"), sent(3, 2, "error", forward=forward))
+    found = conversation_of(events[0], events, {3: (Cause(2, "forward", "forward"),)})
+    first, second = found.messages
+    assert first.failure == Failure("error_queue", "work", None, "System.Exception: no")
+    assert (second.failure, second.outcome) == (None, Outcome.waiting)
+    assert found.outcome is Outcome.failed
+    assert "1 went to an error queue" in found.sentence
+
+
+def test_a_copy_that_nobody_got_says_what_may_have_become_of_it() -> None:
+    [copy] = told(sent(1, 0, "work", expiration="60000")).messages[0].copies
+    assert copy.state == "waiting"
+    assert "has expired (after 60000 ms)" in (copy.remark or "")
+
+
+def test_times_are_since_what_an_event_waited_for() -> None:
+    events = (
+        sent(1, 0, "work"),
+        got(2, 1, 1, "work"),
+        got(3, 4, 1, "work", Match.redelivered),
+        sent(4, 4.5, "next", type_="next"),
+        got(5, 6, 4, "next"),
+        sent(6, 5, "aside", type_="aside"),
+        got(7, 5.5, 6, "aside"),
+    )
+    found = told(*events, causes={4: 3, 6: 3})
+    [copy] = found.messages[0].copies
+    first, again = copy.deliveries
+    assert (first.queued, again.queued) == (1 * SECOND, 3 * SECOND)
+    assert (again.handled, again.handled_until) == (1 * SECOND, "published")
+    assert (first.handled, again.leads_to) == (None, (4, 6))
+    assert found.critical_path == (1, 2, 3, 4, 5)
+    slack = {each.it.id: each.slack for each in found.messages}
+    assert slack == {1: 0, 4: 0, 6: SECOND // 2}
+    assert found.amplification == (2, 1)
+    assert found.sentence == "order led to 2 more messages in 6.0 s"
+    exact = conversation_of(events[0], events, {}, spans={3: 7})
+    assert exact.messages[0].copies[0].deliveries[1].handled_until == "span"
+
+
+def test_a_type_in_its_own_past_is_a_loop_and_a_message_again_is_not() -> None:
+    events = (
+        sent(1, 0, "q"),
+        got(2, 1, 1, "q"),
+        sent(3, 2, "q", type_="other"),
+        got(4, 3, 3, "q"),
+        sent(5, 4, "q"),
+    )
+    found = told(*events, causes={3: 2, 5: 4})
+    assert [(loop.type, loop.events) for loop in found.loops] == [("order", (1, 5))]
+    again = (sent(1, 0, "q"), got(2, 1, 1, "q"), sent(3, 2, "q"))
+    retried = conversation_of(again[0], again, {3: (Cause(2, "celery-retry", "forward"),)})
+    assert retried.loops == ()
+
+
+def test_one_type_in_two_branches_is_no_loop() -> None:
+    events = (
+        sent(1, 0, "q", type_="first"),
+        got(2, 1, 1, "q"),
+        sent(3, 2, "q"),
+        sent(4, 3, "q"),
+    )
+    assert told(*events, causes={3: 2, 4: 2}).loops == ()
+
+
+def test_keys_are_what_messages_share() -> None:
+    events = (sent(1, 0, "q", keys=("a", "b")), sent(2, 1, "q", keys=("b",)))
+    assert told(*events).keys == ("b",)
+    assert told(events[0]).keys == ("a", "b")
+
+
+def test_a_delivery_stands_for_a_publish_that_was_not_seen() -> None:
+    found = told(got(1, 0, None, "work", Match.unmatched), sent(2, 1, "next"), causes={2: 1})
+    unseen, led_to = found.messages
+    assert (unseen.unseen, unseen.failure, unseen.outcome) == (True, None, Outcome.done)
+    assert led_to.cause == Cause(1, "r", "parent")
+    assert unseen.copies[0].deliveries[0].handled == 1 * SECOND
+
+
+def test_links_count_before_what_has_no_rule() -> None:
+    causes = [Cause(1, None, "any"), Cause(5, "b", "parent"), Cause(2, "z", "reply")]
+    assert [each.event for each in preferred(causes)] == [2, 5, 1]
+
+
+@pytest.mark.parametrize(
+    ("microseconds", "said"),
+    [
+        (0, "under 1 ms"),
+        (-5, "under 1 ms"),
+        (350_000, "350 ms"),
+        (2_103_000, "2.1 s"),
+        (61_000_000, "1 min 1 s"),
+        (3_720_000_000, "1 h 2 min"),
+    ],
+)
+def test_durations_are_for_people(microseconds: int, said: str) -> None:
+    assert spoken(microseconds) == said
