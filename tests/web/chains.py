@@ -19,6 +19,8 @@ def between(world: World, a: Event, b: Event, query: Mapping[str, str]) -> dict[
     page = [number for number in ids if number > after][:limit]
     left = bool(page) and page[-1] < ids[-1]
     events = [world.events[number - 1] for number in page]
+    compared = world.compare_json(a, b) | world.answer_json(a, b)
+    del compared["a"], compared["b"]
     return {
         "from": a.id,
         "to": b.id,
@@ -31,8 +33,7 @@ def between(world: World, a: Event, b: Event, query: Mapping[str, str]) -> dict[
         "steps": [step for event in events for step in steps(world, event, set(page))],
         "truncated": left,
         "next": page[-1] if left else None,
-        **world.compare_json(a, b),
-        "answer": world.answer_json(a, b)["answer"],
+        **compared,
     }
 
 

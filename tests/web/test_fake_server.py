@@ -88,6 +88,8 @@ ASKED: list[tuple[str, str, int, Any]] = [
     ("GET", "/itc_db/events/9999/effects", 404, None),
     ("GET", "/itc_db/events/{a}/deliveries", 200, None),
     ("GET", "/itc_db/events/{received}/deliveries", 400, None),
+    ("GET", "/itc_db/chain/{a}/{b}", 200, None),
+    ("GET", "/itc_db/chain/{a}/{b}?via=links&limit=1", 200, None),
     ("GET", "/itc_db/compare/{a}/{b}", 200, None),
     ("GET", "/itc_db/compare/{b}/{a}", 200, None),
     ("GET", "/itc_db/compare/{a}/{a}", 200, None),
