@@ -620,7 +620,8 @@ def test_an_arrow_says_its_type_its_ends_and_how_long_it_took(
 
 
 def lanes(page: Page) -> list[str]:
-    return page.locator(".lane-label").evaluate_all("labels => labels.map(l => l.title)")
+    titles = page.locator(".lane-label").evaluate_all("labels => labels.map(l => l.title)")
+    return [str(title) for title in titles]
 
 
 def test_a_chain_is_drawn_alone_and_fitted_or_among_all_events(
