@@ -33,6 +33,7 @@ from app.jobs.exports import Exports, folder_id
 from app.jobs.manager import JobManager
 from app.jobs.ports import Report
 from app.jobs.process import SparkProcess
+from app.jobs.reports import Reports
 from app.jobs.restamps import KIND as RESTAMP
 from app.jobs.restamps import RestampProcess
 from app.jobs.runners import Runners
@@ -179,6 +180,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             exports=exports,
             touched=touched,
             topologies=Topologies(settings.data_dir.absolute() / "topologies"),
+            reports=Reports(settings.data_dir.absolute() / "reports"),
             archives=archives,
             readiness=Readiness(database=store.ping, broker=management.vhosts),
             spans=intake,

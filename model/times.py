@@ -10,6 +10,9 @@ from typing import NewType
 Microseconds = NewType("Microseconds", int)
 """Since the epoch, UTC."""
 
+LATEST = Microseconds(253_402_300_799_999_999)
+"""The last that can be written: of the year 9999."""
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 

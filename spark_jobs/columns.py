@@ -23,7 +23,7 @@ from pyspark.sql.types import (
 )
 
 from model.event import FIELDS, Field, Kind
-from model.words import IS_CONVERSATION, LinkKind
+from model.words import IS_CONVERSATION, EventType, LinkKind, Match
 from spark_jobs.database import Dialect
 
 JOINS = {
@@ -99,6 +99,20 @@ _CONVERSATIONS = (
     f" AND (s.roles & {IS_CONVERSATION}) <> 0)"
 )
 
+# The deliveries among these, each with when, from which queue and to whom it was handed over.
+_ANSWERED = (
+    '(SELECT CAST({rows}({row}(g.cause_id, n.recorded_at, n.queue, nc."user")) AS TEXT)'
+    " FROM edges g JOIN events n ON n.id = g.cause_id"
+    " JOIN channels nc ON nc.trace_id = n.trace_id AND nc.number = n.channel"
+    f" WHERE g.effect_id = e.id AND n.type = {int(EventType.received)}"
+    f" AND g.kind <> {int(LinkKind.conversation)} HAVING count(*) > 0)"
+)
+# The properties of a delivery where the broker wrote something into them that a topology shows.
+_BY_BROKER = (
+    f"(CASE WHEN e.type = {int(EventType.received)} AND (e.match = {int(Match.dead_lettered)}"
+    " OR e.properties LIKE '%\"timestamp_in_ms\"%') THEN e.properties END)"
+)
+
 # The causes among these that its clock does not have: spans told of them later.
 _LATE = "(SELECT {late} FROM late_edges l WHERE l.trace_id = e.trace_id AND l.effect_id = e.id)"
 
@@ -143,6 +157,8 @@ COLUMNS: dict[str, EventColumn] = {
     "links": EventColumn(_LINKS, TEXT, mark=""),
     "conversations": EventColumn(_CONVERSATIONS, TEXT, mark=""),
     "late": EventColumn(_LATE, TEXT, mark=""),
+    "answered": EventColumn(_ANSWERED, TEXT, mark=""),
+    "by_broker": EventColumn(_BY_BROKER, TEXT, mark=""),
 }
 
 SPARK_TYPES: dict[pa.DataType, DataType] = {

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from model.exports import FORMATS, Quota
 from model.jobs import Problem
 from model.words import Via
-from spark_jobs import archive, chain, topology, touched
+from spark_jobs import archive, chain, report, topology, touched
 from spark_jobs.database import Database
 from spark_jobs.errors import JobError
 from spark_jobs.progress import Report
@@ -20,13 +20,11 @@ Json: TypeAlias = dict[str, Any]
 Kind: TypeAlias = Callable[[SparkSession, Database, Json, Report], Json]
 
 
-def run_job(
-    spark: SparkSession, database_url: str, kind: str, request: Json, report: Report
-) -> Json:
+def run_job(spark: SparkSession, database_url: str, kind: str, request: Json, told: Report) -> Json:
     """Run one job; raises JobError."""
     if kind not in KINDS:
         raise JobError(Problem.bad_request, f"There are no {kind} jobs.")
-    return KINDS[kind](spark, Database.from_url(database_url), request, report)
+    return KINDS[kind](spark, Database.from_url(database_url), request, told)
 
 
 def _chain(spark: SparkSession, database: Database, request: Json, report: Report) -> Json:
@@ -65,6 +63,20 @@ def _topology(spark: SparkSession, database: Database, request: Json, report: Re
     return topology.run(spark, wanted, report)
 
 
+def _report(spark: SparkSession, database: Database, request: Json, progress: Report) -> Json:
+    wanted = report.ReportRequest(
+        database=database,
+        report=request["report"],
+        id=request["id"],
+        vhost=request["vhost"],
+        since=request["since"],
+        until=request["until"],
+        key=request["key"],
+        output=Path(request["output"]),
+    )
+    return report.run(spark, wanted, progress)
+
+
 def _touched(spark: SparkSession, database: Database, request: Json, report: Report) -> Json:
     wanted = touched.TouchedRequest(
         database=database,
@@ -82,4 +94,5 @@ KINDS: dict[str, Kind] = {
     "chain": _chain,
     "topology": _topology,
     "archive": _archive,
+    "report": _report,
 }

@@ -4,6 +4,9 @@ Each event becomes some small rows: who published to which exchange, which excha
 which queue, and for a delivery its publisher, its receiver and the time since its publish. Spark
 groups them in one pass. Times run from when the publish was traced to when the delivery was, for
 first deliveries only, since redelivered and dead-lettered copies have waited for something else.
+They are no finer than capture reads its socket; where the broker writes `timestamp_in_ms` into its
+messages, a time begins there. Times in programs run from a delivery to the publishes that name it
+as their cause, and are not known where none does.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, Row, SparkSession
@@ -44,11 +47,16 @@ COLUMNS = (
     "user",
     "cause_user",
     "cause_recorded_at",
+    "answered",
+    "by_broker",
 )
-KEYS = ("kind", "publisher", "exchange", "queue", "receiver")
+KEYS = ("kind", "publisher", "exchange", "queue", "receiver", "origin", "reason")
 FLOWS = ", ".join(f"{key} string" for key in KEYS) + ", match string, wait bigint"
 SHARES = (0.5, 0.95, 0.99)
-# The bound of each of the answer's three lists: the busiest flows are kept.
+# How far the broker's clock may be from when a publish was traced, for both to mean the same (µs):
+# further off, the clocks differ, or capture was behind.
+AGREEING = 1_000_000
+# The bound of each of the answer's lists: the busiest flows are kept.
 MOST_FLOWS = 5_000
 
 
@@ -92,13 +100,13 @@ def run(spark: SparkSession, request: TopologyRequest, report: Report = silent) 
 def topology(
     spark: SparkSession, request: TopologyRequest, trace: int, ids: tuple[int, int] | None
 ) -> dict[str, list[Json]]:
-    """Publishes, routes and deliveries, the busiest first."""
+    """Publishes, routes, deliveries, deaths and times in programs, the busiest first."""
     rows: list[Row] = []
     if ids is not None:
         count = max(tasks_at_a_time(spark), -(-(ids[1] - ids[0] + 1) // MOST_ROWS))
         with explained():
             rows = _grouped(_flows(spark, request, spans(trace, *ids, count))).collect()
-    kinds: dict[str, list[Json]] = {"publishes": [], "routes": [], "deliveries": []}
+    kinds: dict[str, list[Json]] = {kind: [] for kind in SHOWN}
     for row in rows:
         kinds[row["kind"]].append(SHOWN[row["kind"]](row))
     return {kind: _busiest(found) for kind, found in kinds.items()}
@@ -115,35 +123,87 @@ def _flows(spark: SparkSession, request: TopologyRequest, slices: list[Slice]) -
                 if since <= event["recorded_at"] < until
                 for row in flows_of(event)
             ]
-            columns = list(zip(*rows, strict=True)) or [()] * (len(KEYS) + 2)
+            columns = list(zip(*rows, strict=True)) or [()] * len(Flow._fields)
             types = [pa.string()] * (len(KEYS) + 1) + [pa.int64()]
             arrays = [pa.array(c, t) for c, t in zip(columns, types, strict=True)]
-            yield pa.RecordBatch.from_arrays(arrays, names=[*KEYS, "match", "wait"])
+            yield pa.RecordBatch.from_arrays(arrays, names=list(Flow._fields))
 
     frame = read_slices(spark, request.database, COLUMNS, slices)
     return frame.mapInArrow(flows, FLOWS)
 
 
-def flows_of(event: Json) -> Iterator[tuple[str | int | None, ...]]:
-    """The rows that one event adds: (kind, publisher, exchange, queue, receiver, match, wait)."""
-    exchange, match = event["exchange"], Match(event["match"])
-    if event["type"] == EventType.published:
-        queues = json.loads(event["routed_queues"] or "[]")
-        routed = "routed" if queues else "unroutable"
-        yield "publishes", event["user"], exchange, None, None, routed, None
-        for queue in queues:
-            yield "routes", None, exchange, queue, None, "routed", None
-        return
-    wait = None
-    if match is Match.routed and event["cause_recorded_at"] is not None:
-        wait = max(0, event["recorded_at"] - event["cause_recorded_at"])
-    yield (
-        *("deliveries", event["cause_user"], exchange, event["queue"], event["user"]),
-        *(match.name, wait),
+class Flow(NamedTuple):
+    """A row: the columns `KEYS`, how it was matched, and a time in µs."""
+
+    kind: str
+    publisher: str | None = None
+    exchange: str | None = None
+    queue: str | None = None
+    receiver: str | None = None
+    origin: str | None = None
+    reason: str | None = None
+    match: str = "routed"
+    wait: int | None = None
+
+
+def flows_of(event: Json) -> Iterator[Flow]:
+    """The rows that one event adds."""
+    return _published(event) if event["type"] == EventType.published else _received(event)
+
+
+def _published(event: Json) -> Iterator[Flow]:
+    exchange = event["exchange"]
+    queues = json.loads(event["routed_queues"] or "[]")
+    routed = "routed" if queues else "unroutable"
+    yield Flow("publishes", event["user"], exchange, match=routed)
+    for queue in queues:
+        yield Flow("routes", exchange=exchange, queue=queue)
+    # A cause that several rules name is one cause.
+    for _, at, queue, user in {
+        row[0]: row for row in json.loads(event["answered"] or "[]")
+    }.values():
+        wait = max(0, event["recorded_at"] - at)
+        yield Flow("programs", exchange=exchange, queue=queue, receiver=user, wait=wait)
+
+
+def _received(event: Json) -> Iterator[Flow]:
+    exchange, queue, match = event["exchange"], event["queue"], Match(event["match"])
+    said = json.loads(event["by_broker"] or "{}")
+    headers = said.get("headers")
+    headers = headers if isinstance(headers, dict) else {}
+    yield Flow(
+        *("deliveries", event["cause_user"], exchange, queue, event["user"]),
+        match=match.name,
+        wait=_waited(event, headers) if match is Match.routed else None,
     )
     if match in (Match.dead_lettered, Match.unmatched):
         # No publish covers these: the delivery itself says which exchange it came through.
-        yield "routes", None, exchange, event["queue"], None, match.name, None
+        yield Flow("routes", exchange=exchange, queue=queue, match=match.name)
+    if match is Match.dead_lettered:
+        origin, reason = _last_death(headers)
+        yield Flow("deaths", exchange=exchange, queue=queue, origin=origin, reason=reason)
+
+
+def _waited(event: Json, headers: Json) -> int | None:
+    """µs from a delivery's publish to it, from the broker's own time where that can be believed."""
+    since: int | None = event["cause_recorded_at"]
+    if since is None:
+        return None
+    stamped = headers.get("timestamp_in_ms")
+    if isinstance(stamped, int) and abs(stamped * 1000 - since) <= AGREEING:
+        since = stamped * 1000
+    until: int = event["recorded_at"]
+    return max(0, until - since)
+
+
+def _last_death(headers: Json) -> tuple[str | None, str | None]:
+    """The queue where a message died last, and why."""
+    deaths = headers.get("x-death")
+    last = deaths[0] if isinstance(deaths, list) and deaths else None
+    if not isinstance(last, dict):
+        return None, None
+    queue, reason = last.get("queue"), last.get("reason")
+    return queue if isinstance(queue, str) else None, reason if isinstance(reason, str) else None
 
 
 def _grouped(flows: DataFrame) -> DataFrame:
@@ -174,9 +234,32 @@ def _route(row: Row) -> Json:
     }
 
 
-def _delivery(row: Row) -> Json:
+def _seconds(row: Row) -> Json | None:
     waits = [wait / 1e6 for wait in row["waits"] or []]
-    named = dict(zip(("p50", "p95", "p99"), waits, strict=True)) if waits else None
+    return dict(zip(("p50", "p95", "p99"), waits, strict=True)) if waits else None
+
+
+def _death(row: Row) -> Json:
+    return {
+        "queue": row["origin"],
+        "reason": row["reason"],
+        "exchange": row["exchange"],
+        "to": row["queue"],
+        "messages": row["messages"],
+    }
+
+
+def _program(row: Row) -> Json:
+    return {
+        "receiver": row["receiver"],
+        "queue": row["queue"],
+        "exchange": row["exchange"],
+        "messages": row["messages"],
+        "seconds": _seconds(row),
+    }
+
+
+def _delivery(row: Row) -> Json:
     return {
         "publisher": row["publisher"],
         "exchange": row["exchange"],
@@ -186,11 +269,17 @@ def _delivery(row: Row) -> Json:
         "redelivered": row["redelivered"],
         "dead_lettered": row["dead_lettered"],
         "unmatched": row["unmatched"],
-        "seconds": named,
+        "seconds": _seconds(row),
     }
 
 
-SHOWN = {"publishes": _publish, "routes": _route, "deliveries": _delivery}
+SHOWN = {
+    "publishes": _publish,
+    "routes": _route,
+    "deliveries": _delivery,
+    "deaths": _death,
+    "programs": _program,
+}
 
 
 def _busiest(rows: list[Json]) -> list[Json]:

@@ -11,11 +11,13 @@ from typing import Protocol
 from app.stored.causality import Chain, EventLinks, Link, Path, Walk
 from app.stored.conversations import ConversationFilter, ConversationPage, FoundConversation
 from app.stored.deliveries import Fate
+from app.stored.failures import FailureFilter, FoundFailures
 from app.stored.filters import EventFilter
 from app.stored.hidden import HiddenLink, HiddenWays
 from app.stored.link_rules import HeldRule
 from app.stored.pages import EventPage, Found, Sort
 from app.stored.participants import Participant, VectorEntry
+from app.stored.periods import Histogram, Period
 from app.stored.quarantine import Quarantined
 from app.stored.spans import Handled, Span
 from app.stored.touched import Touched
@@ -79,6 +81,7 @@ class Events(Protocol):
         descending: bool = True,
         large: Large = EVERYTHING,
     ) -> EventPage: ...
+    async def over_time(self, asked: EventFilter, buckets: int) -> Histogram | None: ...
 
 
 class Causality(Protocol):
@@ -166,6 +169,15 @@ class Doubts(Protocol):
     async def between(self, trace_id: int, a: int, b: int) -> Soundness: ...
 
 
+class Failures(Protocol):
+    """What failed, of all traces (`app.store.failures`)."""
+
+    async def find(
+        self, asked: FailureFilter, *, before: int | None, limit: int
+    ) -> FoundFailures: ...
+    async def span(self, asked: FailureFilter) -> tuple[int, int]: ...
+
+
 class Hidden(Protocol):
     """Links whose cause came by no way through the broker (`app.store.hidden`)."""
 
@@ -173,6 +185,12 @@ class Hidden(Protocol):
         self, trace_id: int, *, before: int | None, limit: int
     ) -> Sequence[HiddenLink]: ...
     async def ways(self, trace_id: int) -> HiddenWays: ...
+
+
+class Periods(Protocol):
+    """What the traces have of periods of time (`app.store.periods`)."""
+
+    async def of(self, trace_id: int, since: int | None, until: int | None) -> Period: ...
 
 
 class Traces(Protocol):
@@ -246,7 +264,11 @@ class Store(Protocol):
     @property
     def doubts(self) -> Doubts: ...
     @property
+    def failures(self) -> Failures: ...
+    @property
     def hidden(self) -> Hidden: ...
+    @property
+    def periods(self) -> Periods: ...
     @property
     def traces(self) -> Traces: ...
     @property

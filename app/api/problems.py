@@ -144,13 +144,37 @@ def _validation_error(request: Request, error: Exception) -> Response:
 
 
 def _explain(fault: Mapping[str, Any]) -> str:
-    """``page_size: Input should be less than or equal to 500``; never the input itself."""
+    """``page_size: expected at most 500``; never the input itself."""
     source, *names = (str(part) for part in fault["loc"])
     where = ".".join([source, *names] if source == "body" else names)
     where = where if len(where) <= _LONGEST_NAME else f"{where[:_LONGEST_NAME]}…"
-    message = str(fault["msg"]).removeprefix("Value error, ")
+    message = _in_words(source, fault)
     text = f"{where}: {message}" if where else message
     return text if len(text) <= _LONGEST_FAULT else text[:_LONGEST_FAULT] + "…"
+
+
+# For people, of parameters; what is wrong with a body is for whoever wrote the program.
+_WORDS = {
+    "missing": "it is required",
+    "extra_forbidden": "no such parameter",
+    "int_parsing": "expected a whole number",
+    "int_parsing_size": "expected a smaller number",
+    "float_parsing": "expected a number",
+    "bool_parsing": "expected true or false",
+    "greater_than": "expected more than {gt}",
+    "greater_than_equal": "expected at least {ge}",
+    "less_than": "expected less than {lt}",
+    "less_than_equal": "expected at most {le}",
+    "literal_error": "expected {expected}",
+    "string_too_long": "expected at most {max_length} characters",
+}
+
+
+def _in_words(source: str, fault: Mapping[str, Any]) -> str:
+    words = _WORDS.get(str(fault["type"])) if source != "body" else None
+    if words is not None:
+        return words.format(**fault.get("ctx", {}))
+    return str(fault["msg"]).removeprefix("Value error, ")
 
 
 def _framework_error(request: Request, error: Exception) -> Response:

@@ -9,6 +9,7 @@ from app.api.ports import Events
 from app.api.turns import Turns
 from app.stored.filters import EventFilter
 from app.stored.pages import EventPage, Found, Sort, is_quick
+from app.stored.periods import Histogram
 from model.event import Large
 from model.words import Via
 
@@ -77,12 +78,21 @@ class Searches:
                 large=large,
             )
 
+    async def over_time(self, owner: str, asked: EventFilter, buckets: int) -> Histogram | None:
+        """As `Events.over_time`, for a user."""
+        async with self._turn_for(owner, asked.is_of_times_alone):
+            return await self._events.over_time(asked, buckets)
+
     def for_walk(
         self, owner: str, limit: int, via: Via, *, is_far: bool = False
     ) -> AbstractAsyncContextManager[None]:
         """A turn for a walk over this many events, or over many more to find these."""
         is_quick = limit <= SHORT_WALK and via is not Via.conversation and not is_far
         return self._turn_for(owner, is_quick)
+
+    def turn(self, owner: str) -> AbstractAsyncContextManager[None]:
+        """A turn for any other search."""
+        return self._turn_for(owner, quick=False)
 
     def for_conversation(self, owner: str) -> AbstractAsyncContextManager[None]:
         """A turn for a conversation, or a list of them."""

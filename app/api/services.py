@@ -20,6 +20,7 @@ from app.api.tail import Tail
 from app.jobs.archives import Archives
 from app.jobs.exports import Exports
 from app.jobs.manager import JobManager
+from app.jobs.reports import Reports
 from app.jobs.topologies import Topologies
 from app.jobs.touched import TouchedFiles
 from app.settings import Settings
@@ -55,6 +56,7 @@ class Services:
     exports: Exports
     touched: TouchedFiles
     topologies: Topologies
+    reports: Reports
     archives: Archives
     readiness: Readiness
     link_rules: Sequence[TraceRule] = of_all(BUILT_IN)

@@ -18,12 +18,13 @@ from app.stored.hidden import HiddenLink, HiddenWay
 from app.stored.jobs import Job
 from app.stored.pages import EventPage
 from app.stored.participants import VectorEntry
+from app.stored.periods import Histogram
 from app.stored.quarantine import Quarantined
 from app.stored.spans import Handled
 from itc import encode
 from model.event import NOTHING_LARGE, SHOWN, Event, Large
 from model.payloads import payload_text
-from model.times import iso_time
+from model.times import LATEST, iso_time
 
 encode_json = msgspec.json.Encoder(decimal_format="number").encode
 
@@ -152,6 +153,26 @@ def hidden_way_view(way: HiddenWay) -> dict[str, Any]:
         "first_at": iso_time(way.first_at),
         "last_at": iso_time(way.last_at),
         "last_effect": way.last_effect,
+    }
+
+
+def histogram_view(found: Histogram | None) -> dict[str, Any]:
+    """Events over time; without any events there are no buckets."""
+    if found is None:
+        nothing = {"since": None, "until": None, "seconds": 0.0, "events": 0}
+        return nothing | {"counted_since": None, "buckets": []}
+    counted = found.counted_since
+    until = min(found.since + len(found.buckets) * found.width, LATEST)
+    return {
+        "since": iso_time(found.since),
+        "until": iso_time(until),
+        "seconds": found.width / 1_000_000,
+        "events": sum(each.events or 0 for each in found.buckets),
+        "counted_since": None if counted is None else iso_time(counted),
+        "buckets": [
+            {"at": iso_time(found.since + n * found.width), **msgspec.structs.asdict(each)}
+            for n, each in enumerate(found.buckets)
+        ],
     }
 
 

@@ -20,6 +20,7 @@ from app.cli import (
     links,
     local,
     participants,
+    reports,
     restamp,
     retention,
     topology,
@@ -58,6 +59,7 @@ for module in (
     verify,
     jobs,
     retention,
+    reports,
     topology,
     restamp,
 ):

@@ -15,7 +15,7 @@ import msgspec
 from sqlalchemy import ColumnElement, Select, func, select, union_all
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from app.store import keys, tables
+from app.store import keys, over_time, tables
 from app.store.engine import Dialect
 from app.store.events import by_id, by_ids, found_by_ids
 from app.store.filters import (
@@ -32,6 +32,7 @@ from app.store.times import ids_between
 from app.stored.filters import EventFilter
 from app.stored.lanes import Lane
 from app.stored.pages import DEEP, EventPage, Found, Sort, is_quick
+from app.stored.periods import Histogram
 from model.event import EVERYTHING, Event, Large
 
 # SQLite merges at most 500 lists, and a virtual host may have two. Beyond that, several virtual
@@ -213,6 +214,19 @@ class Events(Subject):
             return await _count(connection, asked, scope)
 
         return await self.database.search(_lane(asked), work)
+
+    async def over_time(self, asked: EventFilter, buckets: int) -> Histogram | None:
+        """How many events there were in each of at most this many parts of a period.
+
+        The period is that of the filter, else from the oldest event that is kept to the newest.
+        None if there are no events. Raises as `list`.
+        """
+
+        async def work(connection: AsyncConnection) -> Histogram | None:
+            scope = await _scope(connection, self.database.dialect, asked)
+            return await over_time.histogram(connection, asked, scope, buckets)
+
+        return await self.database.search(Lane.search, work)
 
     async def _listed(
         self,

@@ -18,6 +18,7 @@ from app.store.conversations import Conversations
 from app.store.deliveries import Deliveries
 from app.store.doubts import Doubts
 from app.store.engine import Database
+from app.store.failures import Failures
 from app.store.gaps import Gaps
 from app.store.hidden import Hidden
 from app.store.jobs import Jobs
@@ -25,6 +26,7 @@ from app.store.leases import Leases
 from app.store.link_rules import LinkRules
 from app.store.migrate import check_schema
 from app.store.participants import Participants
+from app.store.periods import Periods
 from app.store.quarantine import Quarantine
 from app.store.queries import Events
 from app.store.restamps import Restamps
@@ -58,7 +60,9 @@ class Store:
         self.checkpoints = Checkpoints(database)
         self.gaps = Gaps(database)
         self.doubts = Doubts(database)
+        self.failures = Failures(database)
         self.hidden = Hidden(database)
+        self.periods = Periods(database)
         self.quarantine = Quarantine(database)
         self.events = Events(database)
         self.causality = Causality(database)

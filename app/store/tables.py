@@ -170,6 +170,16 @@ def _column(field: Field) -> Column[Any]:
     return Column(field.column, kind, nullable=field.stored.null)
 
 
+FAILED = {
+    "died": "match = 3 AND NOT quiet",
+    "came_back": "match = 2 AND NOT quiet",
+    "unroutable": "routed_queues = '[]' AND NOT quiet",
+}
+"""Which events tell of a failure: an index each, which a query that says just this can use."""
+
+FORWARDED = "kind = 2"
+"""Which links are from a message that was published again (`model.words.LinkKind`)."""
+
 events = Table(
     "events",
     metadata,
@@ -192,6 +202,18 @@ events = Table(
         "id",
         sqlite_where=text("ids IS NOT NULL"),
         postgresql_where=text("ids IS NOT NULL"),
+    ),
+    # The few that tell of failures (`model.words.Match`): dead letters, messages that came back,
+    # and those that went nowhere. Three, so that many of one kind are not in another's way.
+    *(
+        Index(
+            f"ix_events_{kind}",
+            "trace_id",
+            "id",
+            sqlite_where=text(condition),
+            postgresql_where=text(condition),
+        )
+        for kind, condition in FAILED.items()
     ),
 )
 
@@ -229,6 +251,14 @@ edges = Table(
         "effect_id",
         sqlite_where=text("way <> 0"),
         postgresql_where=text("way <> 0"),
+    ),
+    # Among them what programs put into an error queue.
+    Index(
+        "ix_edges_forwarded",
+        "trace_id",
+        "effect_id",
+        sqlite_where=text(FORWARDED),
+        postgresql_where=text(FORWARDED),
     ),
     sqlite_with_rowid=False,
 )
@@ -443,7 +473,7 @@ jobs = Table(
     "jobs",
     metadata,
     Column("id", Integer, primary_key=True),
-    Column("kind", Text, nullable=False),  # chain | archive | topology | restamp
+    Column("kind", Text, nullable=False),  # chain | archive | topology | report | restamp
     Column("state", Text, nullable=False),  # queued | running | succeeded | failed | cancelled
     Column("vhost", Text, nullable=False),
     Column("request", Text, nullable=False),  # JSON
@@ -484,6 +514,8 @@ connections = Table(
 )
 
 __all__ = [
+    "FAILED",
+    "FORWARDED",
     "aliases",
     "blocks",
     "channels",

@@ -52,6 +52,11 @@ class EventFilter(msgspec.Struct, frozen=True, kw_only=True):
         return self == EventFilter(vhosts=self.vhosts, vhost=self.vhost, use_regex=self.use_regex)
 
     @property
+    def is_of_times_alone(self) -> bool:
+        """As `names_traces_alone`, whatever the times."""
+        return msgspec.structs.replace(self, since=None, until=None).names_traces_alone
+
+    @property
     def named(self) -> list[tuple[str, str]]:
         """What it asks of a message's own names, as (field, value)."""
         plain = {

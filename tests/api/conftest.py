@@ -25,6 +25,7 @@ from app.api.tail import Tail
 from app.jobs.archives import Archives
 from app.jobs.exports import Exports
 from app.jobs.manager import JobManager
+from app.jobs.reports import Reports
 from app.jobs.restamps import RestampProcess
 from app.jobs.runners import Runners
 from app.jobs.topologies import Topologies
@@ -123,6 +124,7 @@ class World:
                     self.settings.signing_key_file,
                 ),
                 topologies=Topologies(self.settings.data_dir / "topologies"),
+                reports=Reports(self.settings.data_dir / "reports"),
                 archives=Archives(self.settings.archives),
                 readiness=Readiness(database=store.ping, broker=self.broker.vhosts),
                 spans=intake,

@@ -275,6 +275,8 @@ class FakeSpark:
             return await asyncio.to_thread(self._count, work)
         if kind == "archive":
             return await asyncio.to_thread(self._archive, work)
+        if kind == "report":
+            return await asyncio.to_thread(self._compare, work)
         if kind == "touched":
             return await asyncio.to_thread(self._touch, work)
         ordered = self.relation != "concurrent"
@@ -319,6 +321,46 @@ class FakeSpark:
         return {"vhost": had.vhost, "through": 2, "events": 2, "files": 1, "bytes": size}
 
     @staticmethod
+    def _compare(work: Json) -> Json:
+        """As if an order and its invoice were in no order."""
+        facts = {
+            **{name: work[name] for name in ("id", "report", "vhost", "key")},
+            "since": iso_time(work["since"]),
+            "until": iso_time(work["until"]),
+            "made_at": iso_time(MADE_AT),
+            "count": 1,
+            "counted_all": True,
+            "complete": True,
+            "gaps": [],
+            "sound": True,
+            "doubts": [],
+            "quiet": 0,
+        }
+        shop, billing = ({"number": 1, "name": "shop"}, {"number": 2, "name": "billing"})
+        pair = {
+            "queue": "billing",
+            "key": work["key"],
+            "a": 1,
+            "b": 3,
+            "a_by": shop,
+            "b_by": billing,
+            "handed_a": 2,
+            "handed_b": None,
+            "handed_a_by": billing,
+            "handed_b_by": None,
+            "participants": ["billing"],
+            "at": iso_time(MADE_AT),
+        }
+        groups = [{"queue": "billing", "count": 1, "counted_all": True}]
+        path = Path(work["output"])
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(
+            json.dumps({**facts, "items": [pair], "groups": groups, "truncated": False})
+        )
+        path.with_suffix(".facts").write_text(json.dumps(facts))
+        return facts
+
+    @staticmethod
     def _count(work: Json) -> Json:
         """As if one order had been published, and handed over twice."""
         facts = {
@@ -340,6 +382,8 @@ class FakeSpark:
                 {**flow, "seconds": {"p50": 1.0, "p95": 1.0, "p99": 1.0}},
                 {**flow, "publisher": None, "unmatched": 1, "seconds": None},
             ],
+            "deaths": [],
+            "programs": [],
         }
         path = Path(work["output"])
         path.parent.mkdir(parents=True, exist_ok=True)

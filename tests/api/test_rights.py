@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Iterator
+from datetime import datetime
 from pathlib import Path
 
 import httpx
@@ -10,13 +11,19 @@ import pytest
 from starlette.routing import BaseRoute, Mount, Route
 
 from app.api.application import build
+from app.jobs.reports import ReportKind, Reports
 from app.main import web_folder
+from model.times import microseconds_of
 from tests.api.conftest import World, connected, make_world, served
 from tests.api.fakes import basic
 
 OPEN, READ, WRITE = "open", "read", "write"
 LISTS = "lists"  # what a user may not see is left out of the answer, not refused
 SAME = "same"  # the answer is the same for everybody
+
+_DAYS = ("2026-01-01", "2026-01-02")
+_SINCE, _UNTIL = (microseconds_of(datetime.fromisoformat(day)) for day in _DAYS)
+REPORT_ID = Reports(Path()).request(ReportKind.races, "/", _SINCE, _UNTIL, None, "ann").work["id"]
 
 # (method, route) → (a request, the right it needs, what a user without the virtual host gets)
 TRACE = "/itc_db/{vhost}/undefined/undefined/undefined"
@@ -36,6 +43,7 @@ ROUTES: dict[tuple[str, str], tuple[str, str, int | str]] = {
     ("PUT", "/itc_db/links"): ("/itc_db/links?vhost=/", WRITE, 404),
     ("PUT", LINK_RULE): ("/itc_db/links/%2F/mine", WRITE, 404),
     ("DELETE", LINK_RULE): ("/itc_db/links/%2F/mine", WRITE, 404),
+    ("GET", "/itc_db/failures"): ("/itc_db/failures?vhost=/", READ, 404),
     ("GET", "/itc_db/hidden"): ("/itc_db/hidden?vhost=/", READ, 404),
     ("GET", "/itc_db/hidden/ways"): ("/itc_db/hidden/ways?vhost=/", READ, 404),
     ("GET", "/itc_db/quarantine"): ("/itc_db/quarantine", READ, LISTS),
@@ -58,6 +66,9 @@ ROUTES: dict[tuple[str, str], tuple[str, str, int | str]] = {
     ("GET", "/itc_db/jobs/{job_id}/progress"): ("/itc_db/jobs/1/progress", READ, 404),
     ("PUT", "/itc_db/topology"): ("/itc_db/topology?vhost=/", WRITE, 404),
     ("GET", "/itc_db/topology"): ("/itc_db/topology?vhost=/", READ, 404),
+    ("PUT", "/itc_db/reports/{report}"): ("/itc_db/reports/races?vhost=/", WRITE, 404),
+    ("GET", "/itc_db/reports"): ("/itc_db/reports", READ, LISTS),
+    ("GET", "/itc_db/reports/{report_id}"): (f"/itc_db/reports/{REPORT_ID}", READ, 404),
     ("PUT", "/itc_db/archive"): ("/itc_db/archive?vhost=/&keep_days=1", WRITE, 404),
     ("GET", "/itc_db/archive"): ("/itc_db/archive?vhost=/", READ, 404),
     ("PUT", "/itc_db/restamp"): ("/itc_db/restamp?vhost=/", WRITE, 404),
@@ -74,6 +85,7 @@ PATHS = {
     "a trace": ROUTES["PUT", TRACE][0],
     "an export": ROUTES["GET", CHAIN][0],
     "a topology": ROUTES["GET", "/itc_db/topology"][0],
+    "a report": f"/itc_db/reports/races?vhost=/&since={_DAYS[0]}&until={_DAYS[1]}",
     "an archive": ROUTES["PUT", "/itc_db/archive"][0],
 }
 
@@ -83,6 +95,7 @@ SUCCESS = {
     ("DELETE", TRACE): 204,
     ("PUT", CHAIN): 201,
     ("PUT", "/itc_db/topology"): 201,
+    ("PUT", "/itc_db/reports/{report}"): 201,
     ("PUT", ALIAS): 400,  # it says no alias
     ("DELETE", ALIAS): 404,  # it has no alias
     ("PUT", "/itc_db/links"): 400,  # it says no rules

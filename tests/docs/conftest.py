@@ -73,6 +73,7 @@ class Installation:
             "export-chains / ": f"export-chains {vhost} ",
             '"/"': f'"{vhost}"',
             "prune / ": f"prune {vhost} ",
+            "failures / ": f"failures {vhost} ",
         }
         for documented, actual in replaced.items():
             script = script.replace(documented, actual)

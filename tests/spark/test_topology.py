@@ -17,8 +17,9 @@ from model.jobs import Problem
 from spark_jobs.errors import JobError
 from spark_jobs.kinds import run_job
 from spark_jobs.progress import silent
+from spark_jobs.topology import flows_of
 from tests.spark.conftest import Stored
-from tests.spark.histories import NOON
+from tests.spark.histories import NOON, History, Link
 
 END = NOON + 10_000_000
 
@@ -81,6 +82,58 @@ def test_flows_are_those_of_a_plain_count(
         )
         assert delivery["seconds"]["p99"] <= max(waits)
     assert found["complete"] is True
+
+
+def test_deaths_are_told_by_the_message_and_times_in_programs_by_links(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    history = History()
+    shop, billing, mailer = (history.join() for _ in range(3))
+    order = history.publish(shop)
+    handed = history.receive(billing, order)  # ids are milliseconds apart
+    history.publish(billing, exchange="notify", links=[Link(handed), Link(handed, "causation")])
+    history.publish(billing, exchange="notify", links=[Link(order)])
+    history.publish(billing, exchange="notify")
+    died = {"headers": {"x-death": [{"queue": "work", "reason": "rejected"}, {"queue": "older"}]}}
+    fields: dict[str, Any] = {"match": 3, "exchange": "dlx", "queue": "dead", "properties": json.dumps(died)}
+    history.receive(mailer, order, **fields)
+    history.receive(mailer, order, **fields | {"properties": "{}"})
+    stored = Stored(history, history.write(tmp_path / "store.db"), 1, 2)
+
+    found = count(spark, stored, tmp_path / "topologies", 0, END)
+
+    way = {"exchange": "dlx", "to": "dead", "messages": 1}
+    assert sorted(found["deaths"], key=str) == [
+        {"queue": "work", "reason": "rejected", **way},
+        {"queue": None, "reason": None, **way},
+    ]
+    millisecond = dict.fromkeys(("p50", "p95", "p99"), 0.001)
+    assert found["programs"] == [
+        {"receiver": "user2", "queue": "work", "exchange": "notify", "messages": 1}
+        | {"seconds": millisecond}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("stamped", "waited"),
+    [(None, 5_000), (NOON // 1000 - 2, 7_000), (NOON // 1000 - 5_000, 5_000), ("soon", 5_000)],
+)
+def test_a_wait_begins_when_the_broker_says_unless_its_clock_is_another(
+    stamped: Any, waited: int
+) -> None:
+    headers = {} if stamped is None else {"timestamp_in_ms": stamped}
+    event = {
+        "type": 1,
+        "match": 1,
+        "recorded_at": NOON + 5_000,
+        "cause_recorded_at": NOON,
+        "exchange": "orders",
+        "queue": "work",
+        "user": "billing",
+        "cause_user": "shop",
+        "by_broker": json.dumps({"headers": headers}),
+    }
+    assert [flow.wait for flow in flows_of(event)] == [waited]
 
 
 def test_a_time_without_events_has_no_flows(

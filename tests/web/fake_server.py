@@ -103,7 +103,10 @@ class Handler(BaseHTTPRequestHandler):
 
     def route(self, parts: list[str], query: dict[str, str]) -> None:
         if parts[0] == "health":
-            return self.json({"status": "ok", "checks": {"broker": "ok", "store": "ok"}})
+            checks = self.world.checks
+            well = set(checks.values()) == {"ok"}
+            body = {"status": "ok" if well else "unavailable", "checks": checks}
+            return self.json(body, 200 if well else 503)
         if parts[0] != "itc_db":
             return self.static(parts)
         user, tags = self.authenticate()
@@ -137,6 +140,13 @@ class Handler(BaseHTTPRequestHandler):
                 self.json(world.page(query))
             case ("GET", "traces"):
                 self.json([world.trace_json(v) for v in world.traces])
+            case ("GET", "histogram"):
+                self.json(world.histogram(query))
+            case ("GET", "certainty"):
+                if query.get("vhost") not in world.traces:
+                    raise not_found() if "vhost" in query else bad_request("vhost is missing")
+                period = query.get("since"), query.get("until")
+                self.json(world.period_json(query["vhost"], *period))
             case ("GET", "participants"):
                 if query.get("vhost") not in world.traces:
                     raise not_found() if "vhost" in query else bad_request("vhost is missing")
@@ -170,9 +180,12 @@ class Handler(BaseHTTPRequestHandler):
             case ("GET", "live"):
                 self.live(query)
             case ("GET", "topology"):
-                if query["vhost"] not in world.topologies:
+                counted = world.topologies.get(query["vhost"])
+                if counted is None or any(
+                    counted[name] != query.get(name, counted[name]) for name in ("since", "until")
+                ):
                     raise not_found()
-                self.json(world.topologies[query["vhost"]])
+                self.json(counted)
             case ("PUT", "topology"):
                 self.json(world.start_count(query["vhost"]), 202)
             case ("GET", "events", number):

@@ -179,6 +179,7 @@ def test_an_export_can_be_removed(serve: Callable[[World], Server], open_page: O
     page = open_page(serve(world), f"#/chain?a={a}&b={b}")
     export(page)
     page.get_by_role("button", name=f"Remove chain-{a}-{b}.jsonl").click()
+    page.get_by_role("button", name="Delete the file").click()
     expect(page.get_by_text("None yet.")).to_be_visible()
     assert world.exports == {}
 

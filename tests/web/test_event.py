@@ -34,6 +34,7 @@ def test_the_three_clocks_are_shown(demo: Server, open_page: OpenPage) -> None:
     event = demo.world.events[number - 1]
     clocks = demo.world.clocks_json(event)
     page = open_page(demo, f"#/events?event={number}&live=off")
+    page.get_by_text("For experts: clocks and codes").click()
     expect(page.locator(".notation")).to_have_text(clocks["itc"]["text"])
     expect(page.locator(".vector li")).to_have_count(len(clocks["vector"]))
     expect(page.locator(".itc svg").first).to_be_visible()

@@ -40,7 +40,7 @@ def test_a_filter_is_in_the_address_and_can_be_taken_away(
     expect(page.locator(".filter")).to_have_count(2)
     assert "queue=billing" in page.url
     assert "type=received" in page.url
-    expect(page.locator("tr.row td").nth(6)).to_have_text("billing")
+    expect(page.locator("tr.row td").nth(7)).to_have_text("billing")
     page.get_by_role("button", name="Remove the filter queue").click()
     expect(page.locator(".filter")).to_have_count(1)
     assert "queue=" not in page.url

@@ -54,6 +54,7 @@ def test_a_trace_that_is_started_and_stopped_keeps_the_focus_on_its_button(
     stop = page.get_by_role("button", name="Stop the trace of shop")
     expect(stop).to_be_focused()
     stop.press("Enter")
+    page.get_by_role("button", name="Stop the trace", exact=True).press("Enter")
     expect(page.get_by_role("button", name="Start the trace of shop")).to_be_focused()
 
 

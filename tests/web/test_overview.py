@@ -31,6 +31,7 @@ def test_a_failed_trace_shows_its_reason_and_can_be_started_again(
     page.get_by_role("button", name="Start the trace of legacy").click()
     expect(page.get_by_role("button", name="Stop the trace of legacy")).to_be_visible()
     page.get_by_role("button", name="Stop the trace of shop").click()
+    page.get_by_role("button", name="Stop the trace", exact=True).click()
     expect(page.get_by_role("button", name="Start the trace of shop")).to_be_visible()
 
 

@@ -83,6 +83,7 @@ def test_who_is_no_longer_known_is_asked_to_sign_in_again(
 
     page.route("**/itc_db/**", forget_then_send)
     page.get_by_role("button", name="Stop the trace of /").click()
+    page.get_by_role("button", name="Stop the trace", exact=True).click()
     expect(page.get_by_role("alert")).to_contain_text("Login failed")
     expect(page.get_by_label("User name")).to_be_visible()
 

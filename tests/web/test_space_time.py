@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 from playwright.sync_api import Page, Route, expect
@@ -12,7 +14,7 @@ from playwright.sync_api import Page, Route, expect
 from tests.web import history
 from tests.web.conftest import OpenPage
 from tests.web.fake_server import Server
-from tests.web.world import World, demo_world
+from tests.web.world import World, demo_world, iso
 
 SPACE_TIME = "#/space-time?vhost=%2F"
 LOAD = """
@@ -269,7 +271,7 @@ def test_an_event_chosen_while_others_are_fetched_is_still_shown(
 
 
 def test_clicking_a_dot_chooses_its_event(demo: Server, open_page: OpenPage) -> None:
-    page = open_page(demo, f"{SPACE_TIME}&rows=lamport&list=on")
+    page = open_page(demo, f"{SPACE_TIME}&rows=lamport&list=on&lanes=all")
     first = page.locator(".view-list tbody tr").first
     number = first.get_by_role("link").inner_text()
     page.keyboard.press("ArrowDown")  # chooses the first in view, so that its place is known
@@ -282,8 +284,9 @@ def test_clicking_a_dot_chooses_its_event(demo: Server, open_page: OpenPage) -> 
     for y in range(8, int(box["height"]), 12):
         for lane in range(12):
             canvas.hover(position={"x": 92 + (lane + 0.5) * (box["width"] - 92) / 12, "y": y})
-            if page.locator(".tip").count():
-                tip = page.locator(".tip strong").inner_text()
+            tips = page.locator(".tip strong").all_inner_texts()
+            if len(tips) == 1:  # an arrow has two: its ends, and how long it took
+                [tip] = tips
                 page.mouse.down()
                 page.mouse.up()
                 expect(page.locator(".drawer h2")).to_have_text(tip)
@@ -351,7 +354,7 @@ def test_what_is_in_view_stays_there_when_the_past_is_loaded_above_it(
 def test_groups_fold_into_one_lane_and_that_is_in_the_address(
     demo: Server, open_page: OpenPage
 ) -> None:
-    page = open_page(demo, SPACE_TIME)
+    page = open_page(demo, f"{SPACE_TIME}&lanes=all")
     expect(page.locator(".lane-label")).to_have_count(12)
     page.get_by_role("button", name="auditor").click()
     expect(page.locator(".lane-label")).to_have_count(11)
@@ -501,3 +504,264 @@ def test_participants_without_a_name_yet_are_lanes_all_the_same(
     page.keyboard.press("4")
     expect(page.get_by_role("button", name="unknown")).to_be_visible()
     expect(page.locator(".lane-label").first).to_be_visible()
+
+
+def pressed(page: Page, name: str) -> str:
+    return page.get_by_role("group", name=name).locator("[aria-pressed=true]").inner_text()
+
+
+def test_rows_are_the_wall_clock_unless_asked_and_the_toggle_says_what_is_drawn(
+    demo: Server, open_page: OpenPage
+) -> None:
+    page = open_page(demo, SPACE_TIME)
+    drawing = page.locator(".diagram-canvas")
+    expect(drawing).to_have_attribute("aria-label", re.compile("by the wall clock"))
+    assert pressed(page, "Rows") == "Wall clock"
+    page.get_by_role("button", name="Lamport", exact=True).click()
+    expect(drawing).to_have_attribute("aria-label", re.compile("by Lamport times"))
+    assert pressed(page, "Rows") == "Lamport"
+    page.reload()
+    expect(drawing).to_have_attribute("aria-label", re.compile("by Lamport times"))
+    assert pressed(page, "Rows") == "Lamport"
+
+
+def test_lanes_without_anything_in_view_are_folded_away(
+    serve: Callable[[World], Server], open_page: OpenPage
+) -> None:
+    page = open_page(serve(demo_world(1_500, participants=20)), SPACE_TIME)
+    foot = page.locator(".diagram .rows-foot")
+    expect(foot).to_contain_text("folded away")
+    few = page.locator(".lane-label").count()
+    assert few < 20
+    listed = page.evaluate("document.querySelector('.diagram-canvas').ariaLabel")
+    assert f"of {few} lanes" in listed
+    page.get_by_role("button", name="All", exact=True).click()
+    expect(page.locator(".lane-label")).to_have_count(20)
+    expect(foot).not_to_contain_text("folded away")
+
+
+def test_who_comes_into_view_has_a_lane_at_once(demo: Server, open_page: OpenPage) -> None:
+    page = open_page(demo)
+    wrong = run(
+        page,
+        """
+        const { Scene } = await import("/app/spacetime/scene.js");
+        const { paint, palette } = await import("/app/spacetime/painter.js");
+        const scene = new Scene(new Model());
+        scene.folding = true;
+        scene.view.resize(900, 200);
+        for (const after of [0, 500]) scene.model.append(await page(`after=${after}`));
+        scene.layOut();
+        const context = new OffscreenCanvas(900, 200).getContext("2d");
+        const colours = palette();
+        let wrong = 0, folded = 0;
+        for (let top = 0; top < scene.rows.height - 10; top += 7) {
+          scene.view.top = top;
+          if (top % 3 === 0) scene.foldLanes();
+          folded += scene.foldedAway;
+          paint(context, scene, colours);
+          const lanes = scene.inView(500).map((i) => scene.laneOf[scene.model.participant[i]]);
+          wrong += lanes.filter((lane) => lane === NONE).length;
+        }
+        return [wrong, folded > 0];
+        """,
+    )
+    assert wrong == [0, True]
+
+
+def test_a_gap_is_where_it_was_and_nowhere_else(demo: Server, open_page: OpenPage) -> None:
+    page = open_page(demo)
+    found = run(
+        page,
+        """
+        const { Scene } = await import("/app/spacetime/scene.js");
+        const scene = new Scene(new Model());
+        scene.model.append(await page("after=700"));
+        scene.atNewest = false;
+        scene.gapEvents = [{after: 300, before: 301}, {after: 750, before: 751},
+          {after: 900, before: 905}, {after: 5000, before: null}];
+        scene.layOut();
+        const row = (id) => scene.rows.y[scene.model.indexOf(id)];
+        return [scene.gaps.map(({ from, to }) => [from, to]),
+          [[row(750), row(751)], [row(900), row(905)]]];
+        """,
+    )
+    assert found[0] == found[1]
+
+
+def hover_an_arrow(page: Page) -> str:
+    """Moves the pointer onto some arrow, and gives what the tip says."""
+    canvas = page.locator(".diagram-canvas")
+    box = canvas.bounding_box()
+    assert box is not None
+    for x in range(140, int(box["width"]) - 60, 23):
+        for y in range(40, int(box["height"]) - 40, 60):
+            canvas.hover(position={"x": x, "y": y})
+            if page.locator(".tip strong").count() >= 2:
+                return page.locator(".tip").inner_text()
+    raise AssertionError("no arrow under the pointer anywhere")
+
+
+def test_an_arrow_says_its_type_its_ends_and_how_long_it_took(
+    demo: Server, open_page: OpenPage, world: World
+) -> None:
+    page = open_page(demo, f"{SPACE_TIME}&at=1400")
+    expect(page.locator(".diagram .rows-foot")).to_contain_text("loaded events in view")
+    ends = re.match(r"#(\d+) → #(\d+)\s+(.*)", hover_an_arrow(page))
+    assert ends is not None
+    cause, effect = (world.events[int(number) - 1] for number in ends.groups()[:2])
+    took = (effect.at - cause.at) / 1e6
+    shown = (
+        "under 10 ms" if took < 0.01 else f"{took * 1000:.0f} ms" if took < 1 else f"{took:.1f} s"
+    )
+    expect(page.locator(".tip")).to_contain_text(shown)
+    expect(page.locator(".tip")).to_contain_text(world.who(cause).name)
+    expect(page.locator(".tip .strong")).to_contain_text(cause.key or cause.exchange)
+
+
+def lanes(page: Page) -> list[str]:
+    return page.locator(".lane-label").evaluate_all("labels => labels.map(l => l.title)")
+
+
+def test_a_chain_is_drawn_alone_and_fitted_or_among_all_events(
+    demo: Server, open_page: OpenPage, world: World
+) -> None:
+    end = world.events[900]
+    start = sorted(history.past(world.events, end))[-40]
+    between = history.past(world.events, end) & history.future(
+        world.events[: end.id], world.events[start - 1]
+    )
+    page = open_page(demo, f"#/space-time?chain={start},{end.id}&list=on")
+    expect(page.get_by_text(f"event {start} happened before event {end.id}")).to_be_visible()
+    foot = page.locator(".diagram .rows-foot")
+    expect(foot).to_contain_text(f"{len(between)} of {len(between)} loaded events in view")
+    rows = page.locator(".view-list tbody tr")
+    expect(rows).to_have_count(len(between))
+    assert {int(text[1:]) for text in rows.locator("a").all_inner_texts()} == between
+    assert set(lanes(page)) == {world.who(world.events[n - 1]).name for n in between}
+    page.get_by_role("button", name="Only these lanes").click()
+    expect(foot).to_contain_text("the chain")
+    expect(foot).to_contain_text("of 1,000 loaded")
+    expect(rows.filter(has_text="in the chain")).to_have_count(len(between))
+    assert rows.filter(has_text="outside").count() > 0
+    page.get_by_role("link", name="All events").click()
+    expect(page.get_by_role("button", name="Only these lanes")).to_have_count(0)
+
+
+def test_concurrent_events_have_no_chain_to_draw(
+    demo: Server, open_page: OpenPage, world: World
+) -> None:
+    a = world.events[800]
+    past = history.past(world.events, a)
+    b = next(e for e in reversed(world.events[:800]) if e.id not in past)
+    page = open_page(demo, f"#/space-time?chain={b.id},{a.id}")
+    expect(page.get_by_role("heading", name="No events between them")).to_be_visible()
+    expect(page.get_by_text("could have influenced the other")).to_be_visible()
+
+
+CERTAIN = {"complete": True, "gaps": [], "sound": True, "doubts": [], "quiet": 0}
+
+
+def test_a_conversation_is_drawn_with_its_lanes(
+    demo: Server, open_page: OpenPage, world: World
+) -> None:
+    publish = next(e for e in world.events[300:] if not e.received and len(e.routed or ()) > 1)
+    deliveries = [e for e in world.events[publish.id :] if e.cause == publish.id]
+    people = {e.participant: world.who(e).name for e in [publish, *deliveries]}
+    conversation = {
+        "event": publish.id,
+        "root": publish.id,
+        "vhost": "/",
+        "sentence": "order.new led to 2 more messages in 2.1 s",
+        "participants": [{"number": n, "name": name} for n, name in people.items()],
+        "messages": [
+            {
+                "event": publish.id,
+                "type": "OrderPlaced",
+                "exchange": publish.exchange,
+                "routing_key": publish.key,
+                "participant": publish.participant,
+                "at": iso(publish.at),
+                "cause": None,
+                "how": None,
+                "causes": [],
+                "copies": [
+                    {
+                        "queue": e.queue,
+                        "deliveries": [
+                            {
+                                "event": e.id,
+                                "participant": e.participant,
+                                "at": iso(e.at),
+                                "match": e.match,
+                                "queue": e.queue,
+                            }
+                        ],
+                    }
+                    for e in deliveries
+                ],
+            }
+        ],
+        "truncated": False,
+        "next": None,
+        **CERTAIN,
+    }
+    page = open_page(demo, "#/jobs")
+    page.route("**/itc_db/conversations/*", lambda route: route.fulfill(json=conversation))
+    page.evaluate(f"location.hash = '#/space-time?conversation={deliveries[0].id}&list=on'")
+    expect(page.get_by_text("order.new led to 2 more messages")).to_be_visible()
+    expect(page.locator(".view-list tbody tr")).to_have_count(1 + len(deliveries))
+    assert set(lanes(page)) == set(people.values())
+    assert "OrderPlaced" in hover_an_arrow(page)
+
+
+def test_every_sign_is_explained(demo: Server, open_page: OpenPage) -> None:
+    page = open_page(demo, SPACE_TIME)
+    expect(page.locator(".diagram .rows-foot")).to_contain_text("loaded events in view")
+    page.keyboard.press("g")
+    legend = page.get_by_role("region", name="Legend")
+    for words in ("publish", "delivery", "dead-lettered", "link", "gap", "silence", "shop"):
+        expect(legend).to_contain_text(words)
+    page.keyboard.press("g")
+    expect(legend).to_have_count(0)
+
+
+@pytest.mark.parametrize(("kind", "begins"), [("SVG", b"<svg "), ("PNG", b"\x89PNG")])
+def test_what_is_in_view_is_saved_as_a_picture(
+    demo: Server, open_page: OpenPage, kind: str, begins: bytes
+) -> None:
+    page = open_page(demo, f"{SPACE_TIME}&event=1400")
+    expect(page.locator(".diagram-legend")).to_contain_text("past")
+    with page.expect_download() as saving:
+        page.get_by_label("Save what is in view as a picture").select_option(kind)
+    body = saving.value.path().read_bytes()
+    assert saving.value.suggested_filename.endswith(f".{kind.lower()}")
+    assert body.startswith(begins)
+    if kind == "SVG":
+        texts = [element.text for element in ElementTree.fromstring(body).iter() if element.text]
+        assert any("shop@" in text for text in texts)
+
+
+def test_what_is_left_behind_is_as_if_it_had_never_been_loaded(
+    demo: Server, open_page: OpenPage
+) -> None:
+    page = open_page(demo)
+    different = run(
+        page,
+        """
+        const long = new Model(), short = new Model();
+        for (const after of [0, 500, 1000]) long.append(await page(`after=${after}&links=true`));
+        for (const after of [700, 1200]) short.append(await page(`after=${after}&links=true`));
+        long.keepNewest(short.length);
+        const columns = ["id", "cause", "before", "participant", "lamport", "at", "received"];
+        const links = ["effect", "cause", "causeId"];
+        return [
+          ...columns.filter((c) => String(long[c].slice(0, long.length)) !==
+            String(short[c].slice(0, short.length))),
+          ...links.filter((c) => String(long.links[c]) !== String(short.links[c])),
+          ...[...short.lastOf].filter(([who, index]) => long.lastOf.get(who) !== index),
+          long.lastOf.size - short.lastOf.size, short.links.length > 0,
+        ];
+        """,
+    )
+    assert different == [0, True]

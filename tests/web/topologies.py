@@ -37,6 +37,51 @@ def counted(world: World, vhost: str, first: int, last: int) -> dict[str, Any]:
             delivery(world, key, found)
             for key, found in sorted(deliveries.items(), key=lambda item: -len(item[1]))
         ],
+        "deaths": deaths(events),
+        "programs": programs(world, events),
+    }
+
+
+def deaths(events: list[Event]) -> list[dict[str, Any]]:
+    """The dead letters among events, by what they say of their death."""
+    dead = Counter(
+        (e.headers["x-death"][0]["queue"], e.headers["x-death"][0]["reason"], e.exchange, e.queue)
+        for e in events
+        if e.match == "dead_lettered"
+    )
+    return [
+        {"queue": died, "reason": why, "exchange": exchange, "to": to, "messages": n}
+        for (died, why, exchange, to), n in dead.most_common()
+    ]
+
+
+def programs(world: World, events: list[Event]) -> list[dict[str, Any]]:
+    """The times from deliveries to the publishes that name them."""
+    times: defaultdict[tuple[str, str, str], list[float]] = defaultdict(list)
+    for event in events:
+        if event.named:
+            handed = world.events[event.prompt - 1]
+            seconds = (event.at - handed.at) / 1e6
+            times[user(world, handed), str(handed.queue), event.exchange].append(seconds)
+    return [
+        {
+            "receiver": receiver,
+            "queue": queue,
+            "exchange": exchange,
+            "messages": len(found),
+            "seconds": percentiles(sorted(found)),
+        }
+        for (receiver, queue, exchange), found in times.items()
+    ]
+
+
+def percentiles(waits: list[float]) -> dict[str, float] | None:
+    """Of sorted times."""
+    if not waits:
+        return None
+    return {
+        name: waits[min(len(waits) - 1, int(len(waits) * share))]
+        for name, share in {"p50": 0.5, "p95": 0.95, "p99": 0.99}.items()
     }
 
 
@@ -54,11 +99,6 @@ def delivery(world: World, key: tuple[str | None, ...], events: list[Event]) -> 
         "queue": key[2],
         "receiver": key[3],
         "messages": len(events),
-        "seconds": {
-            name: waits[min(len(waits) - 1, int(len(waits) * share))]
-            for name, share in {"p50": 0.5, "p95": 0.95, "p99": 0.99}.items()
-        }
-        if waits
-        else None,
+        "seconds": percentiles(waits),
         **{name: matches[name] for name in ("redelivered", "dead_lettered", "unmatched")},
     }

@@ -130,6 +130,7 @@ class World:
         self.touched_files: dict[str, bytes] = {}  # by location
         self.most_failures = 1000  # are counted
         self.next_topology: dict[str, Any] = {}  # what the next counting job will find
+        self.checks = {"broker": "ok", "database": "ok"}  # of health
         self.changed = threading.Condition()
         self.closing = threading.Event()
         self.requests = 0
@@ -529,6 +530,65 @@ class World:
         whole = self.event_json(event, query.get("payload") != "none")
         shown = {c: whole[c] for c in show if c in whole} if show else whole
         return shown | {"links": self.named_json(event)} if query.get("links") == "true" else shown
+
+    def histogram(self, query: dict[str, str]) -> dict[str, Any]:
+        """Events over time, by the filters of a query."""
+        query = dict(query)
+        most = int(query.pop("buckets", 60))
+        if not 1 <= most <= 500:
+            raise bad_request("buckets is 1 to 500")
+        of_vhost = [e for e in self.events if query.get("vhost") in (None, e.vhost)]
+        if not of_vhost:
+            nothing = {"since": None, "until": None, "seconds": 0.0, "events": 0}
+            return nothing | {"counted_since": None, "buckets": []}
+        since = micros(query["since"]) if "since" in query else min(e.at for e in of_vhost)
+        until = micros(query["until"]) if "until" in query else max(e.at for e in of_vhost) + 1
+        width = max(1000, -(-max(1, until - since) // most))
+        number = -(-max(1, until - since) // width)
+        buckets = [{"published": 0, "received": 0, "unmatched": 0} for _ in range(number)]
+        for event in self.select(query, None):
+            bucket = buckets[min(number - 1, max(0, (event.at - since) // width))]
+            bucket["received" if event.received else "published"] += 1
+            bucket["unmatched"] += event.match == "unmatched"
+        shown = [
+            {"at": iso(since + n * width), "events": one["published"] + one["received"], **one}
+            for n, one in enumerate(buckets)
+        ]
+        return {
+            "since": iso(since),
+            "until": iso(since + number * width),
+            "seconds": width / 1_000_000,
+            "events": sum(one["events"] for one in shown),
+            "counted_since": None,
+            "buckets": shown,
+        }
+
+    def period_json(self, vhost: str, since: str | None, until: str | None) -> dict[str, Any]:
+        """What is known of a period."""
+        trace = self.traces[vhost]
+        begin, end = micros(since) if since else 0, micros(until) if until else 2**62
+        ids = [e.id for e in self.events if e.vhost == vhost and begin <= e.at < end]
+        gaps = [
+            gap
+            for gap in trace.gaps
+            if micros(gap["since"]) < end and (gap["until"] is None or micros(gap["until"]) > begin)
+        ]
+        return {
+            "vhost": vhost,
+            "since": since and iso(begin),
+            "until": until and iso(end),
+            "first_event": ids[0] if ids else None,
+            "last_event": ids[-1] if ids else None,
+            "complete": not gaps,
+            "gaps": gaps,
+            "sound": not trace.doubts,
+            "doubts": trace.doubts,
+            "quiet": 0,
+            "gap_count": len(gaps),
+            "known_since": iso(history.START),
+            "state": trace.state,
+            "as_of": now(),
+        }
 
     def wait_for(self, query: dict[str, str], seconds: float, most: int) -> list[Event]:
         until = time.monotonic() + seconds

@@ -6,7 +6,7 @@ from app.api.schemas.common import Gap, Model, Time
 
 
 class Waits(Model):
-    """Seconds from publish to first delivery, as traced."""
+    """Seconds between two trace messages; no finer than capture reads its socket."""
 
     p50: float
     p95: float
@@ -46,6 +46,26 @@ class DeliveryFlow(Model):
     seconds: Waits | None
 
 
+class DeathFlow(Model):
+    """What died in a queue, and where it went; what is null the messages do not say."""
+
+    queue: str | None
+    reason: str | None
+    exchange: str
+    to: str
+    messages: int
+
+
+class ProgramFlow(Model):
+    """What a receiver published because of deliveries: the time from these to the publishes."""
+
+    receiver: str
+    queue: str
+    exchange: str
+    messages: int
+    seconds: Waits | None
+
+
 class Topology(Model):
     """Who sent what where in a period, the busiest flows first."""
 
@@ -57,3 +77,5 @@ class Topology(Model):
     publishes: list[PublishFlow]
     routes: list[RouteFlow]
     deliveries: list[DeliveryFlow]
+    deaths: list[DeathFlow]
+    programs: list[ProgramFlow]

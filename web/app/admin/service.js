@@ -21,7 +21,7 @@ export function Service() {
     <dl class="facts">
       <dt>Health</dt>
       <dd>${data
-        ? html`<${StateMark} state="running">${visible(data.status ?? "ready")}<//>`
+        ? html`<${StateMark} state=${data.status === "ok" ? "running" : "failed"}>${visible(data.status ?? "ready")}<//>`
         : error
           ? html`<${StateMark} state="failed">not ready<//> <${Value}>${error.reason}<//>`
           : "…"}</dd>

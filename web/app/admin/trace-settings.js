@@ -2,6 +2,7 @@
 import { useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
 import { count, dateTime, visible } from "../core/format.js";
+import { outage } from "../core/health.js";
 import { vhost } from "../core/route.js";
 import { mayWrite, user } from "../core/session.js";
 import { traces } from "../core/traces.js";
@@ -39,7 +40,7 @@ function Row({ vhost: name, trace }) {
   const wish = { participant: policy, quiet: quiet.trim() ? quiet.trim().split(/\s+/) : undefined };
   return html`<tr>
     <td class="name"><${Value}>${name}<//></td>
-    <td>${trace ? html`<${StateMark} state=${trace.state} />` : html`<span class="badge">not traced</span>`}</td>
+    <td>${trace ? html`<${StateMark} state=${trace.state} stale=${outage.value !== null} />` : html`<span class="badge">not traced</span>`}</td>
     <td>${trace
       ? html`<span title=${`quiet: ${visible(trace.quiet.join(" "))}`}>${trace.participant}</span>`
       : html`<select class="select" value=${policy} disabled=${!mayWrite.value}

@@ -12,6 +12,7 @@ import { patch, route } from "../core/route.js";
 import { mayWrite } from "../core/session.js";
 import { Caveats } from "../ui/caveats.js";
 import { CopyButton } from "../ui/copy.js";
+import { Expert } from "../ui/fold.js";
 import { reloadExports } from "../ui/exports-table.js";
 import { FileForm } from "../ui/file-form.js";
 import { Icon } from "../ui/icons.js";
@@ -74,17 +75,19 @@ function Summary({ result }) {
     ["Direction", result.relation === "after" ? "from B to A: B happened first" : "from A to B"],
     ["File", `${result.file}, ${bytes(result.bytes)}`],
     ["Took", seconds(result.seconds?.total)],
-    ["Plan", result.plan ? `${result.plan.form}: ${result.plan.reason}` : "–"],
   ], [result]);
   return html`<div class="chain-result">
     <${Caveats} answer=${result} />
-    <dl class="facts">${facts.map(([k, v]) => html`<dt key=${k}>${k}</dt><dd>${v}</dd>`)}
-      <dt>SHA-256</dt><dd><code class="small">${result.sha256}</code></dd></dl>
+    <dl class="facts">${facts.map(([k, v]) => html`<dt key=${k}>${k}</dt><dd>${v}</dd>`)}</dl>
     <div class="drawer-line">
       <button class="button main" onClick=${() => attempt(() => download(result.location, result.file))}>
         <${Icon} name="download" />Download</button>
-      <${CopyButton} text=${() => result.sha256} label="SHA-256" title="Copy the checksum" />
       <button class="button quiet" onClick=${() => patch({ job: null }, { replace: true })}>Hide</button>
     </div>
+    <${Expert} what="plan and checksum">
+      <dl class="facts"><dt>Plan</dt><dd>${result.plan ? `${result.plan.form}: ${result.plan.reason}` : "–"}</dd>
+        <dt>SHA-256</dt><dd><code class="small">${result.sha256}</code>${" "}
+          <${CopyButton} text=${() => result.sha256} label="Copy" title="Copy the checksum" /></dd></dl>
+    <//>
   </div>`;
 }

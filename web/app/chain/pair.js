@@ -16,7 +16,10 @@ const WORDS = {
   equal: ["is the same as", "Both pins hold the same event."],
 };
 
-export const relationWord = (relation) => WORDS[relation]?.[0] ?? relation;
+export const relationWord = (answer) =>
+  answer.relation === "concurrent" && !isSure(answer)
+    ? "has no known relation to"
+    : (WORDS[answer.relation]?.[0] ?? answer.relation);
 const relationMeaning = (answer) =>
   answer.relation === "concurrent" && !isSure(answer)
     ? "As far as is known, neither influenced the other."
@@ -30,7 +33,7 @@ export function Pair({ a, b, answer }) {
     <div class="pair-middle" aria-live="polite">
       ${answer &&
       html`<${RelationSign} relation=${answer.relation} />
-        <p class="pair-word">${relationWord(answer.relation)}</p>
+        <p class="pair-word">${relationWord(answer)}</p>
         <span class="badge ${TONES[answer.answer] ?? ""}">${answer.answer}</span>
         <p class="soft small">${relationMeaning(answer)}</p>`}
       ${(a || b) &&

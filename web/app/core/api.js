@@ -3,10 +3,11 @@ import { authorization } from "./credentials.js";
 
 const ROOT = "itc_db";
 
-/** An error answer: `status`, and the `error` word and `reason` sentence of the API. */
+/** An error answer: `status`, the `error` word and `reason` sentence of the API, and its whole `body`. */
 class ApiError extends Error {
-  constructor(status, error, reason) {
+  constructor(status, error, reason, body = {}) {
     super(reason);
+    this.body = body;
     this.status = status;
     this.error = error;
     this.reason = reason;
@@ -62,8 +63,9 @@ export function onRefused(action) {
 
 async function refusal(response) {
   try {
-    const { error, reason } = await response.json();
-    return new ApiError(response.status, error ?? "error", String(reason ?? response.statusText));
+    const body = await response.json();
+    const { error, reason } = body;
+    return new ApiError(response.status, error ?? "error", String(reason ?? response.statusText), body);
   } catch {
     return new ApiError(response.status, "error", response.statusText || `HTTP ${response.status}`);
   }
@@ -91,6 +93,10 @@ export const api = {
   /** `side`: causes or effects; `filters`: via, limit, columns, payload. */
   relatives: (id, side, filters, signal) => getJson(path("events", id, side) + query(filters), signal),
   deliveries: (id, signal) => getJson(path("events", id, "deliveries"), signal),
+  /** The events between two, page by page; `filters`: via, limit, after, columns, payload. */
+  chain: (a, b, filters, signal) => getJson(path("chain", a, b) + query(filters), signal),
+  /** The conversation of an event, page by page; `filters`: via, limit, after. */
+  conversation: (id, filters, signal) => getJson(path("conversations", id) + query(filters), signal),
   compare: (a, b, signal) => getJson(path("compare", a, b), signal),
   /** `filters`: via, limit, after, columns, payload. */
   chain: (a, b, filters, signal) => getJson(path("chain", a, b) + query(filters), signal),
@@ -104,17 +110,29 @@ export const api = {
   formats: (signal) => getJson(path("formats"), signal),
   exports: (signal) => getJson(path("exports"), signal),
   deleteExport: (location) => request(relative(location), { method: "DELETE" }),
-  topology: (vhost, signal) => getJson(path("topology") + query({ vhost }), signal),
-  /** Starts a job that counts the last hour of a virtual host; returns its number. */
-  countTopology: async (vhost) => {
-    const url = path("topology") + query({ vhost });
+  /** `period`: since and until; without them what was counted last. */
+  topology: (vhost, period, signal) => getJson(path("topology") + query({ vhost, ...period }), signal),
+  /** Starts a job that counts a period of a virtual host, or the last hour; returns its number. */
+  countTopology: async (vhost, period) => {
+    const url = path("topology") + query({ vhost, ...period });
     const headers = { prefer: "respond-async" };
     return (await (await request(url, { method: "PUT", headers })).json()).id;
   },
   jobs: (signal) => getJson(path("jobs"), signal),
   job: (id, signal) => getJson(path("jobs", id), signal),
   cancelJob: (id) => request(path("jobs", id), { method: "DELETE" }),
-  ready: (signal) => getJson("health/ready", signal),
+  /** Also where it is not ready. */
+  ready: async (signal) => {
+    try {
+      return await getJson("health/ready", signal);
+    } catch (error) {
+      if (error.body?.checks) return error.body;
+      throw error;
+    }
+  },
+  /** How far answers about a period are to be relied on; `filters`: vhost, since, until. */
+  certainty: (filters, signal) => getJson(path("certainty") + query(filters), signal),
+  histogram: (filters, signal) => getJson(path("histogram") + query(filters), signal),
   liveUrl: (filters) => path("live") + query(filters),
   jobProgressUrl: (id) => path("jobs", id, "progress"),
 };

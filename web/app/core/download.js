@@ -3,7 +3,12 @@ import { relative, request } from "./api.js";
 /** Saves what the API serves at `location` as file `name`; sends our credentials. */
 export async function download(location, name) {
   const response = await request(relative(location), { headers: { accept: "*/*" } });
-  const url = URL.createObjectURL(await response.blob());
+  saveBlob(await response.blob(), name);
+}
+
+/** Saves what the page has made as file `name`. */
+export function saveBlob(blob, name) {
+  const url = URL.createObjectURL(blob);
   const link = document.createElement("a");
   link.href = url;
   link.download = name;

@@ -56,6 +56,14 @@ export function seconds(n) {
     : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
 }
 
+const RESOLUTION = 0.01; // s: how far apart the service reads its socket, as a rule
+
+/** A time between two trace messages, which is known no better than when they were read. */
+export function passed(n) {
+  if (n == null) return "–";
+  return n < RESOLUTION ? "under 10 ms" : seconds(n);
+}
+
 const pad = (n, width = 2) => String(n).padStart(width, "0");
 
 function fields(iso) {
@@ -76,6 +84,9 @@ export function time(iso) {
   return at ? `${at.time}.${at.millis}` : "–";
 }
 
+/** 12:03:04. */
+export const clockTime = (iso) => fields(iso)?.time ?? "–";
+
 /** 12:03:04.678, with the month and day before it unless that is today. */
 export function recent(iso) {
   const at = fields(iso);
@@ -90,6 +101,12 @@ export function dateTime(iso) {
   const at = fields(iso);
   return at ? `${at.day} ${at.time}` : "–";
 }
+
+/** A time of the API as the value of an input: 2026-01-02T12:03:04, in the chosen clock. */
+export const inClock = (iso) => dateTime(iso).replace(" ", "T");
+
+/** What `inClock` gave, or a person typed there, as the API writes times. */
+export const ofClock = (text) => new Date(clock.peek() === "utc" ? `${text}Z` : text).toISOString();
 
 /** A time of the API in microseconds since the epoch; Date would keep milliseconds only. */
 export function toMicros(iso) {

@@ -27,7 +27,21 @@ export const refreshSeconds = preference("refresh", 5, REFRESH_CHOICES);
 const CLOCKS = ["local", "utc"];
 export const clock = preference("clock", "local", CLOCKS);
 
+/** Whether what is for experts only is shown. */
+export const expertOpen = preference("expert", false, [true, false]);
+
+/** Whether the help was read once. */
+export const helpRead = preference("help-read", false, [true, false]);
+
 export const eventColumns = preference("columns", null);
+
+/** In rem, by column, where somebody has drawn it wider or narrower. */
+export const columnWidths = preference("widths", {});
+
+/** `[{name, address}]`: filters and times of Events under a name. */
+export const savedViews = preference("views", []);
+
+export const wrapPayload = preference("wrap", true, [true, false]);
 
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const systemDark = signal(dark.matches);

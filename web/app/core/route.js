@@ -20,6 +20,10 @@ const EVENT_TABS = new Set(["events", "failures", "chain", "space-time"]);
 
 export const route = signal(parse(location.hash));
 
+const REMEMBERED = new Set(["events"]);
+const places = new Map(); // the parameters of tabs that were left
+route.subscribe(({ tab, params }) => REMEMBERED.has(tab) && places.set(tab, params));
+
 function parse(hash) {
   const [name, search = ""] = hash.replace(/^#\/?/, "").split("?");
   const tab = TABS.some(([known]) => known === name) ? name : "overview";
@@ -45,6 +49,20 @@ export function href(tab, params = {}) {
   return print({ tab, params: { ...kept, ...params } });
 }
 
+/**
+ * The address of a tab as it was left, for the same virtual host; of the one that is shown, without
+ * anything chosen in it. Only a tab where one loses much by beginning anew is remembered.
+ */
+export function hrefBack(tab) {
+  const left = places.get(tab);
+  const here = route.value;
+  if (!left || tab === here.tab || (left.vhost ?? "") !== (here.params.vhost ?? "")) return href(tab);
+  const event = EVENT_TABS.has(here.tab) ? here.params.event : left.event;
+  return print({ tab, params: { ...left, ...params(GLOBAL, here), event } });
+}
+
+const params = (names, { params: all }) => Object.fromEntries(names.map((name) => [name, all[name]]));
+
 /** The address of this tab with some parameters changed. */
 export function hrefHere(changes) {
   const { tab, params } = route.value;
@@ -60,6 +78,8 @@ export function patch(changes, { replace = false } = {}) {
 export function go(tab, params) {
   show(parse(href(tab, params)), false);
 }
+
+export const goBack = (tab) => show(parse(hrefBack(tab)), false);
 
 function show(next, replace) {
   const text = print(next);

@@ -8,11 +8,11 @@ import { useRetry } from "./resource.js";
 
 const KEPT_SAMPLES = 720;
 const SEED_SECONDS = 600;
-const SEED_EVENTS = 500;
 const BIN_SECONDS = 5;
+const MOST_SEEDED = 12;
 
-/** `{data: [traces] | undefined, error}` */
-export const traces = signal({ data: undefined, error: null });
+/** `{data: [traces] | undefined, error, at}`; `at`: when the data was asked for, in ms. */
+export const traces = signal({ data: undefined, error: null, at: null });
 
 /** `[{vhost, at (s), seconds, published, received, unmatched}]`: counts over the `seconds` to `at`. */
 export const rateSamples = signal([]);
@@ -31,9 +31,9 @@ export async function reloadTraces(abort) {
   try {
     const data = await api.traces(abort);
     sample(data);
-    traces.value = { data, error: null };
+    traces.value = { data, error: null, at: Date.now() };
   } catch (error) {
-    if (!abort?.aborted) traces.value = { data: traces.peek().data, error };
+    if (!abort?.aborted) traces.value = { ...traces.peek(), error };
   }
 }
 
@@ -79,52 +79,33 @@ function sample(list) {
   if (added.length) rateSamples.value = [...rateSamples.peek(), ...added].slice(-KEPT_SAMPLES);
 }
 
-/** Fills the past of the plot from the newest events, as far back as one page of them reaches. */
+/** Fills the past of the plot by what the service counts, of the traces with the most events. */
 async function seed() {
-  const until = Date.now() / 1000;
-  let since = until - SEED_SECONDS;
-  let events;
-  try {
-    events = await api.events({
-      since: new Date(since * 1000).toISOString(),
-      page_size: SEED_EVENTS,
-      payload: "none",
-      columns: "id,vhost,type,match,recorded_at",
-    });
-  } catch {
-    return; // the plot starts empty; the error shows elsewhere
-  }
-  if (events.length === SEED_EVENTS) since = toMicros(events.at(-1).recorded_at) / 1e6;
-  const bins = emptyBins(events, since, until);
-  for (const event of events) {
-    const sums = bins.get(binKey(event.vhost, toMicros(event.recorded_at) / 1e6));
-    if (!sums) continue; // in a bin that is only partly known
-    sums[event.type] += 1;
-    if (event.match === "unmatched") sums.unmatched += 1;
-  }
+  const list = [...(traces.peek().data ?? [])].sort((a, b) => b.events - a.events);
+  const until = Math.floor(Date.now() / 1000 / BIN_SECONDS) * BIN_SECONDS;
+  const past = (await Promise.all(list.slice(0, MOST_SEEDED).map((trace) => binsOf(trace, until)))).flat();
   const known = rateSamples.peek();
   const first = known.length ? known[0].at - known[0].seconds : until;
-  const seeded = [...bins.values()].filter((bin) => bin.at <= first).sort((a, b) => a.at - b.at);
-  rateSamples.value = [...seeded, ...known].slice(-KEPT_SAMPLES);
+  const seeded = past.filter((bin) => bin.at <= first).sort((a, b) => a.at - b.at);
+  // Those of each trace are as many as ever; what is measured from now on drops the oldest.
+  rateSamples.value = [...seeded, ...known].slice(-Math.max(KEPT_SAMPLES, seeded.length));
 }
 
-const binKey = (vhost, at) => `${Math.floor(at / BIN_SECONDS)} ${vhost}`;
-
-/** Bins of every traced virtual host that lie wholly between the two times and within its trace. */
-function emptyBins(events, since, until) {
-  const list = traces.peek().data ?? [];
-  const begun = new Map(list.map((trace) => [trace.vhost, toMicros(trace.created_at) / 1e6]));
-  const bins = new Map();
-  for (const vhost of new Set([...begun.keys(), ...events.map((event) => event.vhost)])) {
-    const from = Math.max(since, begun.get(vhost) ?? since);
-    for (let n = Math.ceil(from / BIN_SECONDS); (n + 1) * BIN_SECONDS <= until; n += 1) {
-      bins.set(binKey(vhost, n * BIN_SECONDS), newBin(vhost, n));
-    }
+/** What a trace has recorded up to a time, in bins that lie wholly within it. */
+async function binsOf({ vhost, created_at: created }, until) {
+  const since = Math.ceil(Math.max(until - SEED_SECONDS, toMicros(created) / 1e6) / BIN_SECONDS) * BIN_SECONDS;
+  if (since >= until) return [];
+  const iso = (seconds) => new Date(seconds * 1000).toISOString();
+  const asked = { vhost, since: iso(since), until: iso(until), buckets: (until - since) / BIN_SECONDS };
+  try {
+    const { buckets } = await api.histogram(asked);
+    return buckets
+      .map(({ published, received, unmatched }, n) => {
+        const at = since + (n + 1) * BIN_SECONDS;
+        return { vhost, at, seconds: BIN_SECONDS, published, received, unmatched };
+      })
+      .filter((bin) => bin.published !== null);
+  } catch {
+    return []; // the plot starts empty; the error shows elsewhere
   }
-  return bins;
-}
-
-function newBin(vhost, bin) {
-  const at = (bin + 1) * BIN_SECONDS;
-  return { vhost, at, seconds: BIN_SECONDS, published: 0, received: 0, unmatched: 0 };
 }

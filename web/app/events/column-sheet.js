@@ -1,7 +1,7 @@
 import { useEffect, useRef, useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
 import { Icon } from "../ui/icons.js";
-import { resetColumns, toggleColumn } from "./columns.js";
+import { moveColumn, resetColumns, toggleColumn } from "./columns.js";
 
 export function ColumnSheet({ all, shown }) {
   const [open, setOpen] = useState(false);
@@ -31,11 +31,16 @@ export function ColumnSheet({ all, shown }) {
     ${open &&
     html`<fieldset class="sheet columns-sheet">
       <legend class="unseen">Columns to show</legend>
-      ${all.filter((column) => !column.fixed).map(
-        ({ name, label }) => html`<label class="check" key=${name}>
-          <input type="checkbox" checked=${names.has(name)}
-            onChange=${(e) => toggleColumn(all, name, e.currentTarget.checked)} />${label}
-        </label>`,
+      ${[...shown, ...all.filter((column) => !names.has(column.name))].filter((column) => !column.fixed).map(
+        ({ name, label }) => html`<div class="column-choice" key=${name}>
+          <label class="check"><input type="checkbox" checked=${names.has(name)}
+            onChange=${(e) => toggleColumn(all, name, e.currentTarget.checked)} />${label}</label>
+          ${names.has(name) &&
+          html`<button class="button quiet icon small" data-focus=${`up ${name}`} aria-label=${`Move the column ${label} to the left`}
+              onClick=${() => moveColumn(shown, name, -1)}>←</button>
+            <button class="button quiet icon small" data-focus=${`down ${name}`} aria-label=${`Move the column ${label} to the right`}
+              onClick=${() => moveColumn(shown, name, 1)}>→</button>`}
+        </div>`,
       )}
       <button class="button small" onClick=${resetColumns}>Default columns</button>
     </fieldset>`}

@@ -2,9 +2,10 @@
 import { html } from "../core/html.js";
 import { api } from "../core/api.js";
 import { bytes, count, dateTime, exchangeName, isToday, recent, visible } from "../core/format.js";
-import { eventColumns } from "../core/preferences.js";
+import { columnWidths, eventColumns } from "../core/preferences.js";
 import { useResource } from "../core/resource.js";
 import { user } from "../core/session.js";
+import { marked } from "../ui/marked.js";
 import { MatchMark, TypeMark } from "../ui/marks.js";
 
 const list = (values) => (values ?? []).map((value) => visible(value)).join(", ");
@@ -12,12 +13,14 @@ const list = (values) => (values ?? []).map((value) => visible(value)).join(", "
 // In the table's order; a field that is not here comes behind, drawn by its kind.
 // width: in rem; with grow, the least width, and the column gets a share of what is left
 // wider: another width, and when the oldest row needs it
+// room: what else the rows need, in rem, given the newest row and whether there are gaps and pins
 // needs: fields of the API besides its own name
 const LAYOUT = {
-  id: { width: 5.6, fixed: true },
+  id: { width: 5.6, fixed: true, room: idRoom },
   recorded_at: { width: 7.6, wider: [10.6, (e) => !isToday(e.recorded_at)], tabular: true, cell: (e) => recent(e.recorded_at), title: (e) => `${dateTime(e.recorded_at)}, stored ${e.recorded_at}` },
   vhost: { width: 7 },
   type: { width: 7, cell: (e) => html`<${TypeMark} type=${e.type} />` },
+  match: { width: 7.5, cell: (e) => html`<${MatchMark} match=${e.match} />` },
   exchange: { width: 8, grow: true, text: (e) => exchangeName(e.exchange) },
   routing_keys: { width: 9, grow: true },
   queue: { width: 8, grow: true, text: queueText, needs: ["routed_queues"] },
@@ -27,7 +30,6 @@ const LAYOUT = {
   seq: { width: 5 },
   lamport: { width: 5.5 },
   cause: { width: 5.5, cell: (e) => (e.cause ? `#${e.cause}` : "–") },
-  match: { width: 7.5, cell: (e) => html`<${MatchMark} match=${e.match} />` },
   payload_bytes: { width: 5, cell: (e) => bytes(e.payload_bytes) },
   connection: { width: 17 },
   channel: { width: 5 },
@@ -69,26 +71,50 @@ function payloadText(event) {
 
 const usual = (columns) => columns.filter((column) => column.usual).map(({ name }) => name);
 
-/** The chosen ones of these columns; by default with the virtual host if several can be in the table. */
+/** The chosen ones of these columns, in the chosen order; by default with the virtual host if several can be in the table. */
 export function chosenOf(columns, vhost) {
   const names = new Set(eventColumns.value ?? usual(columns));
   const several = (user.value?.vhosts.length ?? 0) > 1;
   if (!vhost && several && !eventColumns.value) names.add("vhost");
-  return columns.filter((column) => column.fixed || names.has(column.name));
+  const shown = columns.filter((column) => column.fixed || names.has(column.name));
+  if (!eventColumns.value) return shown;
+  const order = (column) => (column.fixed ? -1 : eventColumns.value.indexOf(column.name));
+  return shown.sort((a, b) => order(a) - order(b));
+}
+
+/** Moves a column of those shown by a number of places. */
+export function moveColumn(shown, name, by) {
+  const names = shown.filter((column) => !column.fixed).map((column) => column.name);
+  const from = names.indexOf(name);
+  const to = Math.min(names.length - 1, Math.max(0, from + by));
+  names.splice(to, 0, ...names.splice(from, 1));
+  eventColumns.value = names;
+}
+
+const NARROWEST = 3; // rem
+const WIDEST = 60;
+
+/** Draws a column to a width in rem; null gives it its own again. */
+export function resizeColumn(name, width) {
+  const { [name]: _, ...rest } = columnWidths.peek();
+  columnWidths.value = width === null ? rest : { ...rest, [name]: Math.min(WIDEST, Math.max(NARROWEST, width)) };
 }
 
 export function toggleColumn(columns, name, shown) {
-  const names = new Set(eventColumns.peek() ?? usual(columns));
+  const names = new Set(eventColumns.peek() ?? usual(columns)); // a new one stands last
   if (shown) names.add(name);
   else names.delete(name);
   eventColumns.value = [...names];
 }
 
-export const resetColumns = () => (eventColumns.value = null);
+export function resetColumns() {
+  eventColumns.value = null;
+  columnWidths.value = {};
+}
 
 /** What to ask the API for: only the fields of these columns. */
 export function requestFor(columns) {
-  const fields = new Set(["id", "vhost", "type", "quiet"]);
+  const fields = new Set(["id", "vhost", "type", "quiet", "recorded_at"]);
   for (const { name, needs = [] } of columns) [name, ...needs].forEach((f) => fields.add(f));
   return {
     columns: [...fields].join(","),
@@ -96,9 +122,17 @@ export function requestFor(columns) {
   };
 }
 
-/** The width of a column in rem, given the oldest of the rows. */
-export function widthOf({ width, wider }, oldest) {
+/** The width of a column in rem, given the rows and what is marked in them. */
+export function widthOf({ name, width, wider, room }, rows, marked) {
+  if (columnWidths.value[name]) return columnWidths.value[name];
+  const oldest = rows.at(-1);
+  if (room && oldest) return Math.max(width, room(rows[0], marked));
   return wider && oldest && wider[1](oldest) ? wider[0] : width;
+}
+
+/** A number with its sign, and the marks beside it: a mark that is cut off says nothing. */
+function idRoom({ id }, { gaps, pins }) {
+  return 1.6 + 0.55 * (String(id).length + 1) + (gaps ? 2.2 : 0) + (pins ? 1.5 : 0);
 }
 
 function textOf({ name, kind, text, cell }, event) {
@@ -108,9 +142,26 @@ function textOf({ name, kind, text, cell }, event) {
   return Array.isArray(value) ? list(value) : visible(String(value ?? "–"));
 }
 
-export function Cell({ column, event }) {
+/** What a row is sorted by in a column. */
+export function sortValue(column, event) {
+  const value = event[column.name];
+  if (typeof value === "number") return value;
+  return (textOf(column, event) ?? String(value ?? "")).toLowerCase();
+}
+
+/** Where a search's text is looked for; a filter of a field's own name is found in that field. */
+const SEARCHED = new Set(["exchange", "queue", "routing_keys", "payload"]);
+const FILTER_OF = { routing_keys: "routing_key" };
+
+function wordsFor({ name }, found) {
+  const own = found[FILTER_OF[name] ?? name];
+  return [own, SEARCHED.has(name) && found.q].filter((word) => typeof word === "string");
+}
+
+/** `found`: the filters in force. */
+export function Cell({ column, event, found }) {
   const text = textOf(column, event);
-  const content = text ?? column.cell?.(event) ?? count(event[column.name]);
+  const content = (text === undefined ? undefined : marked(text, wordsFor(column, found))) ?? column.cell?.(event) ?? count(event[column.name]);
   const title = column.title?.(event) ?? text;
   const kind = column.number ? "number" : column.tabular ? "tabular" : "";
   return html`<td class=${kind} title=${title}>${content}</td>`;

@@ -1,20 +1,25 @@
 import { useEffect, useMemo, useRef, useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
 import { count } from "../core/format.js";
+import { outage } from "../core/health.js";
 import { useKeys } from "../core/keys.js";
 import { useRetry } from "../core/resource.js";
 import { href, openEvent, patch, pinnedA, pinnedB, route, vhost } from "../core/route.js";
 import { useTail } from "../core/tail.js";
 import { traces } from "../core/traces.js";
+import { useViewed } from "../core/viewed.js";
 import { EventDrawer } from "../ui/event/drawer.js";
 import { Icon } from "../ui/icons.js";
 import { Empty, Failure } from "../ui/panel.js";
-import { chosenOf, columnsOf, requestFor, useFields } from "./columns.js";
+import { chosenOf, columnsOf, requestFor, sortValue, useFields } from "./columns.js";
+import { sortOf } from "./column-heads.js";
 import { ColumnSheet } from "./column-sheet.js";
 import { Feed, MOST_FRESH } from "./feed.js";
 import { FilterBox, FilterChips } from "./filter-box.js";
 import { filtersOf } from "./filter-text.js";
+import { Histogram } from "./histogram.js";
 import { RowsTable } from "./rows-table.js";
+import { SavedViews } from "./saved-views.js";
 
 export function EventsTab() {
   const { data, error, reload } = useFields();
@@ -28,10 +33,14 @@ function Events({ all }) {
   const columns = chosenOf(all, vhost.value);
   const filters = { ...filtersOf(params), ...requestFor(columns) };
   const feed = useFeed(filters, params.at);
-  const { rows, fresh, loading, error, atNewest } = feed.state.value;
+  const { rows: loaded, fresh, loading, error, atNewest } = feed.state.value;
+  const sort = sortOf(params);
+  const rows = useSorted(loaded, sort, all);
   const [atTop, setAtTop] = useState(true);
-  const [active, setActive] = useActive(feed, openEvent.value);
+  const [active, setActive] = useActive(rows, openEvent.value);
   const live = params.live !== "off";
+  const [[newestSeen, oldestSeen], setSeen] = useState([]);
+  useViewed(vhost.value, oldestSeen, live && atTop ? null : newestSeen && justAfter(newestSeen), "the rows in view");
   useRetry(error, () => feed.retry());
 
   const tail = useTail({
@@ -41,6 +50,10 @@ function Events({ all }) {
     onEvents: (events) => feed.take(events, atTop),
   });
 
+  const see = (top, bottom) => {
+    const [newest, oldest] = (sort ? [loaded[0], loaded.at(-1)] : [top, bottom]).map((row) => row?.recorded_at);
+    setSeen((seen) => (seen[0] === newest && seen[1] === oldest ? seen : [newest, oldest]));
+  };
   const activate = (index, open) => {
     setActive(rows[index]?.id);
     if (open && rows[index]) patch({ event: String(rows[index].id) });
@@ -73,20 +86,22 @@ function Events({ all }) {
         <div class="right">
           <${GoTo} />
           <${LiveButton} live=${live} state=${tail} />
+          <${SavedViews} />
           <${ColumnSheet} all=${all} shown=${columns} />
         </div>
       </div>
       <${FilterChips} />
+      <${Histogram} filters=${filtersOf(params)} />
       <div class="rows-wrap">
         ${fresh > 0 && html`<${NewEvents} fresh=${fresh} onShow=${newest} />`}
         ${error && html`<div class="panel-body"><${Failure} error=${error} onRetry=${() => feed.retry()} /></div>`}
         ${!rows.length && !error
           ? html`<${NoRows} loading=${loading} filtered=${isFiltered(params)} />`
-          : html`<${RowsTable} feed=${feed} columns=${columns} openId=${openEvent.value}
-              active=${active} onActivate=${activate} onTop=${setAtTop} gapAfter=${gapIds()}
-              pins=${{ [pinnedA.value]: "A", [pinnedB.value]: "B" }} />`}
+          : html`<${RowsTable} feed=${feed} rows=${rows} sorted=${sort !== null} found=${filtersOf(params)} columns=${columns} openId=${openEvent.value}
+              active=${active} onActivate=${activate} onTop=${setAtTop} onView=${see} gapAfter=${gapIds()}
+              pins=${{ [pinnedA.value]: "A", [pinnedB.value]: "B" }} pinned=${Boolean(pinnedA.value || pinnedB.value)} />`}
       </div>
-      <${Foot} state=${feed.state.value} />
+      <${Foot} state=${feed.state.value} sorted=${sort && all.find((column) => column.name === sort.name)} onOlder=${() => feed.older()} />
     </div>
     ${openEvent.value && html`<${EventDrawer} id=${openEvent.value} key=${openEvent.value} />`}`;
 }
@@ -94,24 +109,33 @@ function Events({ all }) {
 /** A feed for these filters, opened around `at`, closed when they change. */
 function useFeed(filters, at) {
   const key = JSON.stringify([filters, at ?? null]);
-  const feed = useMemo(() => new Feed(filters), [key]);
+  const feed = useMemo(() => (left?.key === key ? left.feed : new Feed(filters)), [key]);
+  const latest = useRef(null);
+  latest.current = { key, feed };
   useEffect(() => {
-    feed.open(at ? Number(at) : null);
+    if (left?.feed === feed) feed.resume();
+    else feed.open(at ? Number(at) : null);
+    left = null;
     return () => feed.close();
   }, [feed]);
+  useEffect(() => () => (left = latest.current), []);
   return feed;
 }
 
+let left = null; // the feed when the tab was left, so that one comes back to the same rows
+
 /** The cursor is kept by event, not by row, so that new rows do not move it. */
-function useActive(feed, openId) {
+function useActive(rows, openId) {
   const [id, setId] = useState(openId ? Number(openId) : null);
-  const rows = feed.state.value.rows;
   const cache = useRef({ rows: null, id: null, index: -1 });
   if (cache.current.rows !== rows || cache.current.id !== id) {
     cache.current = { rows, id, index: id == null ? -1 : rows.findIndex((e) => e.id === id) };
   }
   return [cache.current.index, setId];
 }
+
+/** A time that is after another, and hardly: "until" leaves out what is at its own time. */
+const justAfter = (iso) => new Date(Date.parse(iso) + 1).toISOString();
 
 const isFiltered = (params) =>
   Object.values({ ...filtersOf(params), vhost: undefined, use_regex: undefined }).some((value) => value != null);
@@ -133,7 +157,7 @@ function LiveButton({ live, state }) {
   const label = live ? "Pause the live tail" : "Resume the live tail";
   return html`<button class="button" aria-pressed=${String(live)} title=${`${label} (Space)`}
     onClick=${() => patch({ live: live ? "off" : null }, { replace: true })}>
-    <span class="live-dot ${state === "on" ? "on" : ""}"></span>
+    <span class="live-dot ${state === "on" && !outage.value ? "on" : ""}"></span>
     ${words[state]}<${Icon} name=${live ? "pause" : "play"} />
   </button>`;
 }
@@ -161,9 +185,30 @@ function NoRows({ loading, filtered }) {
     Events appear as soon as a trace runs and a message is published or delivered.<//>`;
 }
 
-function Foot({ state }) {
+/** The loaded rows in another order; those to come are not known. */
+function useSorted(rows, sort, all) {
+  const name = sort?.name;
+  const falling = sort?.falling;
+  return useMemo(() => {
+    const column = all.find((one) => one.name === name);
+    if (!column) return rows;
+    const keyed = rows.map((row) => [sortValue(column, row), row]);
+    const order = ([a], [b]) => (a < b ? -1 : a > b ? 1 : 0);
+    keyed.sort(falling ? (a, b) => order(b, a) : order);
+    return keyed.map(([, row]) => row);
+  }, [rows, name, falling]);
+}
+
+function Foot({ state, sorted, onOlder }) {
   const { rows, atNewest, atOldest } = state;
   if (!rows.length) return null;
+  if (sorted) {
+    return html`<div class="rows-foot">
+      <span>the ${count(rows.length)} loaded rows, by ${sorted.label}${" "}
+        <button class="button small quiet" onClick=${() => patch({ sort: null }, { replace: true })}>newest first</button></span>
+      ${atOldest ? html`<span>the oldest is loaded</span>` : html`<button class="button small quiet" onClick=${onOlder}>Load older</button>`}
+    </div>`;
+  }
   const span = `#${rows.at(-1).id} to #${rows[0].id}`;
   return html`<div class="rows-foot">
     <span>${count(rows.length)} loaded, ${span}</span>

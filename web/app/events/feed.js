@@ -27,10 +27,20 @@ export class Feed {
     });
     this.fresh = [];
     this.anchor = null;
+    this.top = 0; // how far the rows were scrolled, for when they are shown again
   }
 
   close() {
     this.abort.abort();
+    this.publish({}); // nothing has moved when the rows are shown again
+  }
+
+  /** After a close: goes on with the rows it has, or opens again where it has none. */
+  resume() {
+    this.abort = new AbortController();
+    this.busy = { older: false, newer: false };
+    const { rows, error } = this.state.peek();
+    if (error || !rows.length) this.open(this.anchor);
   }
 
   /** Starts at the newest event, or around the event `anchor`. */

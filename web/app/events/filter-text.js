@@ -31,6 +31,8 @@ export const isKnown = (name) => isHeader(name) || (name !== HEADER && Object.ha
 /** All values of a field that has only a few. */
 export const valuesOf = (name) => FIELDS[name]?.[1];
 
+const TIMES = ["since", "until"];
+
 const isFilter = (name) => name === "q" || (isKnown(name) && name !== "vhost");
 
 /** The parameters of the address that are filters of the box; the virtual host has its own. */
@@ -94,6 +96,9 @@ function problemOf({ whole, written, name, value, quoted }, filters) {
     const better = close(value, known).map((one) => write(name, one));
     return { says: `${name} is ${known.join(", ").replace(/, (?=\w+$)/, " or ")}.`, better };
   }
+  if (TIMES.includes(name) && Number.isNaN(Date.parse(toUtc(value)))) {
+    return { says: `${name} is a time, such as 12:30 or 2026-01-02T12:30.`, better: [] };
+  }
   if (FIELDS[name]?.[0] === "number" && !/^\d+$/.test(value)) {
     return { says: `${name} is a number.`, better: [] };
   }
@@ -143,7 +148,7 @@ function distance(one, other) {
 /** The filters in the URL, as the API expects them. */
 export function filtersOf(params) {
   const filters = Object.fromEntries(filterNames(params).map((name) => [name, params[name]]));
-  for (const name of ["since", "until"]) if (filters[name]) filters[name] = toUtc(filters[name]);
+  for (const name of TIMES) if (filters[name]) filters[name] = toUtc(filters[name]);
   const regex = params.regex === "on" ? true : undefined;
   return { vhost: params.vhost, ...filters, use_regex: regex };
 }

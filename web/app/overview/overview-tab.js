@@ -6,6 +6,7 @@ import { reloadTraces, traces } from "../core/traces.js";
 import { GapsTable } from "../ui/gaps-table.js";
 import { Value } from "../ui/marks.js";
 import { Failure, Panel, pending } from "../ui/panel.js";
+import { Word } from "../ui/term.js";
 import { TraceButton } from "../ui/trace-button.js";
 import { HiddenWays } from "./hidden-ways.js";
 import { RatesPlot } from "./rates-plot.js";
@@ -61,7 +62,7 @@ function Figures({ shown }) {
   return html`<dl class="figures">
     ${figures.map(
       ([name, value, note, warn]) => html`<div class="figure" key=${name}>
-        <dt>${name}</dt><dd class=${warn ? "warn" : ""}>${value}</dd><dd class="note">${note}</dd>
+        <dt><${Word}>${name}<//></dt><dd class=${warn ? "warn" : ""}>${value}</dd><dd class="note">${note}</dd>
       </div>`,
     )}
   </dl>`;

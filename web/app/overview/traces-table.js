@@ -1,5 +1,6 @@
 import { html } from "../core/html.js";
 import { compact, count, percent, rate, sentence } from "../core/format.js";
+import { outage } from "../core/health.js";
 import { href } from "../core/route.js";
 import { StateMark, Value } from "../ui/marks.js";
 import { Panel } from "../ui/panel.js";
@@ -28,7 +29,7 @@ function Row({ vhost, trace }) {
   const why = trace.state === "waiting" ? trace.waiting_for : trace.last_error;
   return html`<tr>
       <td class="name"><a href=${href("overview", { vhost })}><${Value}>${vhost}<//></a></td>
-      <td><${StateMark} state=${trace.state} /></td>
+      <td><${StateMark} state=${trace.state} stale=${outage.value !== null} /></td>
       <td class="number">${rate(trace.rate)}</td>
       <td class="number" title="Messages waiting in the trace queue">${compact(trace.lag)}</td>
       <td class="number">

@@ -1,4 +1,5 @@
 import { html } from "../core/html.js";
+import { isStale, useHealthPolling } from "../core/health.js";
 import { tab, TABS, vhost } from "../core/route.js";
 import { signInError, user } from "../core/session.js";
 import { useTracesPolling } from "../core/traces.js";
@@ -15,7 +16,10 @@ import { Header } from "./header.js";
 import { Help, useGlobalKeys } from "./help.js";
 import { Notices } from "./notices.js";
 import { Pins } from "./pins.js";
+import { Question } from "./question.js";
 import { SignIn } from "./sign-in.js";
+import { Tip } from "../ui/term.js";
+import { Trust } from "./trust.js";
 
 const PAGES = {
   overview: OverviewTab,
@@ -41,19 +45,21 @@ function Shell() {
   useGlobalKeys();
   useKeptFocus();
   useTracesPolling();
+  useHealthPolling();
   const name = tab.value;
   const Page = PAGES[name];
   document.title = `${TABS.find(([known]) => known === name)[1]} · rabbitmq-itc`;
-  return html`<div class="shell">
+  return html`<div class="shell ${isStale.value ? "stale" : ""}">
     <div>
       <a class="button skip" href="#page" onClick=${skip}>Skip to the content</a>
       <${Header} />
+      <${Trust} />
     </div>
     <${Pins} />
     <main class="page ${FILLED.has(name) ? "filled" : ""}" id="page" tabindex="-1">
       <${Page} key=${name + (vhost.value ?? "")} />
     </main>
-    <${Help} /><${Notices} />
+    <${Help} /><${Question} /><${Notices} /><${Tip} />
   </div>`;
 }
 

@@ -7,13 +7,14 @@ import {
   THEMES,
 } from "../core/preferences.js";
 import { useResource } from "../core/resource.js";
-import { href, hrefHere, patch, tab, TABS, vhost } from "../core/route.js";
+import { href, hrefBack, hrefHere, patch, tab, TABS, vhost } from "../core/route.js";
 import { reloadUser, signOut, user, usesPassword } from "../core/session.js";
 import { visible } from "../core/format.js";
 import { Icon } from "../ui/icons.js";
 import { Value } from "../ui/marks.js";
 import { Alert } from "../ui/panel.js";
 import { helpOpen } from "./help.js";
+import { JobTray } from "./job-tray.js";
 
 const THEME_ICONS = { system: "screen", light: "sun", dark: "moon" };
 
@@ -22,15 +23,16 @@ export function Header() {
     <a class="brand" href=${href("overview")}><img src="icon.svg" alt="" />rabbitmq-itc</a>
     <nav class="tabs" aria-label="Tabs">
       ${TABS.map(
-        ([name, label]) => html`<a href=${href(name)} key=${name}
+        ([name, label]) => html`<a href=${hrefBack(name)} key=${name}
           aria-current=${tab.value === name ? "page" : undefined}>${label}</a>`,
       )}
     </nav>
     <div class="top-tools">
       <${VhostSelect} />
       <${RefreshSelect} />
+      <${JobTray} />
       <${ThemeButton} />
-      <button class="button quiet icon" aria-label="Keys and help" title="Keys and help (?)"
+      <button class="button quiet icon" aria-label="Keys and help" title="Help: an example, words, keys (?)"
         onClick=${() => (helpOpen.value = true)}><${Icon} name="help" /></button>
       <${Who} />
     </div>

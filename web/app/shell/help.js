@@ -2,9 +2,11 @@
 import { signal } from "../../vendor/signals.js";
 import { useEffect, useRef } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
+import { helpRead } from "../core/preferences.js";
 import { Icon } from "../ui/icons.js";
 import { useKeys } from "../core/keys.js";
-import { go, openEvent, patch, TABS } from "../core/route.js";
+import { FirstVisit, Words } from "./first-visit.js";
+import { go, goBack, openEvent, patch, TABS } from "../core/route.js";
 
 export const helpOpen = signal(false);
 
@@ -49,6 +51,7 @@ const GROUPS = [
       [["PgDn", "PgUp"], "a page down, up"],
       [["Home", "End"], "oldest, newest loaded event"],
       [["L"], "list the events in view"],
+      [["G"], "legend of every sign"],
       [["Space"], "follow new events, or stop"],
     ],
   ],
@@ -57,6 +60,7 @@ const GROUPS = [
 export function Help() {
   const dialog = useRef(null);
   useEffect(() => {
+    if (helpOpen.value) helpRead.value = true;
     if (helpOpen.value) dialog.current.showModal();
     else dialog.current.close();
   }, [helpOpen.value]);
@@ -64,21 +68,26 @@ export function Help() {
   return html`<dialog ref=${dialog} aria-labelledby="help-title"
     onClose=${() => (helpOpen.value = false)}>
     <div class="dialog-head">
-      <h2 id="help-title">Keys</h2>
+      <h2 id="help-title">Help</h2>
       <button class="button quiet icon" aria-label="Close" onClick=${() => (helpOpen.value = false)}>
         <${Icon} name="close" />
       </button>
     </div>
-    <div class="dialog-body keys">
+    <div class="dialog-body help">
+    ${helpOpen.value && html`<${FirstVisit} onLeave=${() => (helpOpen.value = false)} />`}
+    <h3>Keys</h3>
+    <div class="keys">
       ${GROUPS.map(
         ([title, keys]) => html`<section key=${title}>
-          <h3>${title}</h3>
+          <h4>${title}</h4>
           <dl>${keys.map(
             ([names, text]) => html`<dt>${names.map((n) => html`<kbd>${n}</kbd>`)}</dt>
               <dd>${text}</dd>`,
           )}</dl>
         </section>`,
       )}
+    </div>
+    ${helpOpen.value && html`<${Words} />`}
     </div>
   </dialog>`;
 }
@@ -102,6 +111,6 @@ export function useGlobalKeys() {
     a: () => openEvent.value && patch({ a: openEvent.value }),
     b: () => openEvent.value && patch({ b: openEvent.value }),
   };
-  TABS.forEach(([name], i) => (keys[i + 1] = () => go(name)));
+  TABS.forEach(([name], i) => (keys[i + 1] = () => goBack(name)));
   useKeys(keys);
 }

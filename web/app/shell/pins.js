@@ -47,5 +47,5 @@ function Summary({ id }) {
 function Between({ a, b }) {
   const { data, error } = useResource((s) => api.compare(a, b, s), [a, b], { every: 0 });
   if (error) return html`<span class="small soft">${error.reason}</span>`;
-  return html`<span class="pins-relation">${data ? relationWord(data.relation) : "…"}</span>`;
+  return html`<span class="pins-relation">${data ? relationWord(data) : "…"}</span>`;
 }

@@ -4,7 +4,6 @@ import { useEffect, useRef } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
 import { plural } from "../core/format.js";
 import { densities, paintMinimap } from "./frame.js";
-import { NONE } from "./model.js";
 import { paint } from "./painter.js";
 import { GUTTER } from "./view.js";
 
@@ -38,8 +37,9 @@ export function DiagramCanvas({ stage, describedBy }) {
     return () => stops.forEach((stop) => stop());
   }, [stage]);
 
-  const { events } = stage.drawn.value;
-  const label = `Space-time diagram: ${plural(events, "event")} of ${plural(stage.scene.lanes.length, "lane")} in view`;
+  const { events, kind, lanes } = stage.drawn.value;
+  const rows = kind === "time" ? "the wall clock" : "Lamport times";
+  const label = `Space-time diagram by ${rows}: ${plural(events, "event")} of ${plural(lanes.length, "lane")} in view`;
   return html`<canvas class="diagram-canvas" ref=${canvas} tabindex="0" role="img"
       aria-label=${label} aria-describedby=${describedBy}></canvas>
     <canvas class="diagram-map" ref=${map} aria-hidden="true"></canvas>`;
@@ -97,7 +97,7 @@ function listenCanvas(element, stage) {
   return listening(element, {
     wheel(event) {
       event.preventDefault();
-      stage.hover(NONE);
+      stage.hover();
       stage.move((view) => turnWheel(event, view));
     },
     pointerdown(event) {
@@ -106,19 +106,19 @@ function listenCanvas(element, stage) {
       drag = { x: event.offsetX, y: event.offsetY, moved: 0 };
     },
     pointermove({ offsetX: x, offsetY: y }) {
-      if (!drag) return stage.hover(x > GUTTER ? stage.scene.hit(x, y) : NONE, x, y);
+      if (!drag) return x > GUTTER ? stage.hover(x, y) : stage.hover();
       const dx = x - drag.x;
       const dy = y - drag.y;
       drag = { x, y, moved: drag.moved + Math.abs(dx) + Math.abs(dy) };
       if (drag.moved <= CLICK_PIXELS) return undefined;
-      stage.hover(NONE);
+      stage.hover();
       return stage.move((view) => view.pan(dx, dy));
     },
     pointerup({ offsetX: x, offsetY: y }) {
       if (drag && drag.moved <= CLICK_PIXELS) stage.choose(stage.scene.hit(x, y));
       drag = null;
     },
-    pointerleave: () => stage.hover(NONE),
+    pointerleave: () => stage.hover(),
   });
 }
 

@@ -1,18 +1,19 @@
-// The dots: a full one is a publish, a ring a delivery. How a delivery was matched shows in what its
-// ring holds or how it is drawn, never by colour alone. Dots are stamped where events are few, and
+// The dots: a full one is a publish, a ring a delivery, in the colour of the service. How a delivery was
+// matched shows in what its ring holds or how it is drawn, never by colour alone. Dots are stamped where events are few, and
 // are blocks of pixels where they are many.
 import { MATCH, NONE } from "./model.js";
 import { GUTTER } from "./view.js";
 
 export const DOT = 4.5; // default radius
 const LIT = 16;
-const RECEIVED = 8; // a kind of dot is LIT or 0, plus RECEIVED or 0, plus the number of the match
+const RECEIVED = 8;
+const SERVICE = 32; // a kind of dot is LIT or 0, RECEIVED or 0, the match and SERVICE times the service
 const DIMMED = 0.3;
 const MARGIN = 2;
 
 /** Each kind of dot is drawn once and then stamped: three times as quick as drawing circles. */
 export function paintDots(context, scene, palette, first, last) {
-  const { model, view, rows, laneOf, marks } = scene;
+  const { model, view, rows, laneOf, serviceOf, marks } = scene;
   const { participant, received, match } = model;
   const radius = Math.round(Math.max(2, Math.min(DOT, view.rowPixels * 0.32 + 1)) * 2) / 2;
   const stamps = stampsFor(palette, radius, context.getTransform().a);
@@ -23,7 +24,9 @@ export function paintDots(context, scene, palette, first, last) {
     if (x > view.width || x + stamps.size < GUTTER) continue;
     const lit = !marks || marks[i] ? LIT : 0;
     const y = Math.round(view.y(rows.y[i])) - half;
-    context.drawImage(stamps.of(lit + received[i] * RECEIVED + match[i]), x, y, stamps.size, stamps.size);
+    const kind = lit + received[i] * RECEIVED + match[i] + SERVICE * serviceOf[participant[i]];
+    if (context.isVector) paintDot(context, kind, palette, radius, x + half, y + half);
+    else context.drawImage(stamps.of(kind), x, y, stamps.size, stamps.size);
   }
   paintStubs(context, scene, palette, first, last);
 }
@@ -74,42 +77,46 @@ function draw(kind, palette, radius, size, ratio) {
   const canvas = new OffscreenCanvas(Math.ceil(size * ratio), Math.ceil(size * ratio));
   const context = canvas.getContext("2d");
   context.scale(ratio, ratio);
-  context.translate(size / 2, size / 2);
+  paintDot(context, kind, palette, radius, size / 2, size / 2);
+  return canvas.transferToImageBitmap();
+}
+
+function paintDot(context, kind, palette, radius, x, y) {
   context.globalAlpha = kind & LIT ? 1 : DIMMED;
   const match = kind & 7;
   const odd = match === MATCH.unmatched || match === MATCH.dead_lettered;
   const received = Boolean(kind & RECEIVED);
-  const tone = odd ? palette.odd : received ? palette.received : palette.published;
-  circle(context, radius);
+  const tone = odd ? palette.odd : palette.services[Math.floor(kind / SERVICE)];
+  circle(context, x, y, radius);
   context.fillStyle = received ? palette.ground : tone;
   context.fill();
-  if (received) ring(context, tone, match, radius);
-  return canvas.transferToImageBitmap();
+  if (received) ring(context, tone, match, radius, x, y);
+  context.globalAlpha = 1;
 }
 
-function circle(context, radius) {
+function circle(context, x, y, radius) {
   context.beginPath();
-  context.arc(0, 0, radius, 0, 2 * Math.PI);
+  context.arc(x, y, radius, 0, 2 * Math.PI);
 }
 
 /** Dashed when unmatched, with a dot inside when redelivered, a cross when dead-lettered. */
-function ring(context, tone, match, radius) {
+function ring(context, tone, match, radius, x, y) {
   context.strokeStyle = context.fillStyle = tone;
   context.lineWidth = 2;
   if (match === MATCH.unmatched) context.setLineDash([2, 2]);
   context.stroke();
   context.setLineDash([]);
   if (match === MATCH.redelivered) {
-    circle(context, radius * 0.4);
+    circle(context, x, y, radius * 0.4);
     context.fill();
   } else if (match === MATCH.dead_lettered) {
     const r = radius * 0.55;
     context.lineWidth = 1.5;
     context.beginPath();
-    context.moveTo(-r, -r);
-    context.lineTo(r, r);
-    context.moveTo(r, -r);
-    context.lineTo(-r, r);
+    context.moveTo(x - r, y - r);
+    context.lineTo(x + r, y + r);
+    context.moveTo(x + r, y - r);
+    context.lineTo(x - r, y + r);
     context.stroke();
   }
 }
@@ -136,9 +143,10 @@ export function paintDensity(context, scene, palette, first, last) {
 
 /** Writes a block of pixels for each event; `colors` are 32-bit, as in the buffer. */
 function plot(pixels, scene, colors, first, last, { across, down }) {
-  const { model, rows, view, laneOf, marks } = scene;
+  const { model, rows, view, laneOf, serviceOf, marks } = scene;
   const { order, y } = rows;
-  const { participant, received, match } = model;
+  const { participant, match } = model;
+  const kinds = colors.length / 2;
   const width = Math.round(view.width);
   const height = Math.round(view.height);
   const { top, rowPixels } = view;
@@ -150,8 +158,8 @@ function plot(pixels, scene, colors, first, last, { across, down }) {
     const px = left[participant[i]];
     if (py < 0 || py + down > height || px < 0 || px + across > width) continue;
     const odd = match[i] === MATCH.unmatched || match[i] === MATCH.dead_lettered;
-    const tone = odd ? 2 : received[i];
-    const color = colors[marks && !marks[i] ? tone + 3 : tone];
+    const tone = odd ? kinds - 1 : serviceOf[participant[i]];
+    const color = colors[marks && !marks[i] ? tone + kinds : tone];
     for (let dy = 0; dy < down; dy += 1) {
       const start = (py + dy) * width + px;
       for (let at = start; at < start + across; at += 1) pixels[at] = color;

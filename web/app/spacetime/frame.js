@@ -22,17 +22,19 @@ function paintLanes(context, { view, lanes, groups }, palette) {
     const to = view.x(group.to - 0.5);
     if (to > from) context.fillRect(from, 0, to - from, view.height);
   });
-  context.beginPath();
-  for (let lane = 0; lane < lanes.length; lane += 1) {
-    const x = Math.round(view.x(lane)) + 0.5;
-    if (x < GUTTER || x > view.width) continue;
-    context.moveTo(x, 0);
-    context.lineTo(x, view.height);
-  }
-  context.strokeStyle = palette.lane;
   context.lineWidth = 1;
-  context.globalAlpha = Math.min(1, view.lanePixels / 12);
-  context.stroke();
+  context.globalAlpha = 0.6 * Math.min(1, view.lanePixels / 12);
+  palette.services.forEach((color, service) => {
+    context.beginPath();
+    lanes.forEach((lane, n) => {
+      const x = Math.round(view.x(n)) + 0.5;
+      if (lane.service !== service || x < GUTTER || x > view.width) return;
+      context.moveTo(x, 0);
+      context.lineTo(x, view.height);
+    });
+    context.strokeStyle = color;
+    context.stroke();
+  });
   context.globalAlpha = 1;
 }
 
@@ -88,8 +90,12 @@ function paintCuts(context, { rows, view }, palette) {
 /** Above everything else: where trace messages may have been lost. */
 export function paintGaps(context, { gaps, view }, palette) {
   for (const gap of gaps) {
-    const y = Math.round(view.y(gap.row)) + 0.5;
-    if (y < -10 || y > view.height + 10) continue;
+    const y = Math.round(view.y((gap.from + gap.to) / 2)) + 0.5;
+    if (view.y(gap.to) < -10 || view.y(gap.from) > view.height + 10) continue;
+    context.globalAlpha = 0.12;
+    context.fillStyle = palette.warn;
+    context.fillRect(GUTTER, view.y(gap.from), view.width - GUTTER, view.y(gap.to) - view.y(gap.from));
+    context.globalAlpha = 1;
     context.strokeStyle = palette.warn;
     context.lineWidth = 1.5;
     context.setLineDash([8, 5]);
@@ -136,7 +142,7 @@ export function paintMinimap(context, scene, bins, palette, { width, height }) {
   paintLit(context, scene, palette, width, y);
   for (const gap of scene.gaps) {
     context.fillStyle = palette.warn;
-    context.fillRect(0, y(gap.row), width, 2);
+    context.fillRect(0, y(gap.from), width, Math.max(2, y(gap.to) - y(gap.from)));
   }
   const top = Math.max(0, y(view.top));
   const bottom = Math.min(height, Math.max(y(view.bottom), top + 8));

@@ -5,7 +5,7 @@ import { useKeys } from "../core/keys.js";
 import { attempt } from "../core/notices.js";
 import { openEvent, patch } from "../core/route.js";
 import { NONE } from "./model.js";
-import { toggleList, toggleLive } from "./stage.js";
+import { toggleLegend, toggleList, toggleLive } from "./stage.js";
 
 export const ZOOM = 1.4;
 const WIDEN = 1.3;
@@ -28,7 +28,8 @@ export function useDiagramKeys(stage) {
     PageUp: move((view) => view.pan(0, view.height * PAGE)),
     Home: move((view) => view.pan(0, Infinity)),
     End: move((view) => view.pan(0, -Infinity)),
-    f: move((view) => view.fit()),
+    f: () => stage.fit(),
+    g: toggleLegend,
     l: toggleList,
     " ": toggleLive,
   });

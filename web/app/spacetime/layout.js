@@ -17,24 +17,6 @@ export function layOut(model, kind) {
   return kind === "time" ? byTime(model) : byLamport(model);
 }
 
-const TIGHT_ROWS = 30;
-
-/**
- * "lamport" where messages cross few Lamport times, as in a small or even system; "time" where the
- * Lamport time of a busy participant is far ahead of the others and every arrow would be steep.
- */
-export function fittingKind(model) {
-  let sum = 0;
-  let messages = 0;
-  for (let i = 0; i < model.length; i += 1) {
-    const cause = model.cause[i];
-    if (cause < 0) continue;
-    sum += model.lamport[i] - model.lamport[cause];
-    messages += 1;
-  }
-  return messages && sum / messages > TIGHT_ROWS ? "time" : "lamport";
-}
-
 function byLamport(model) {
   const n = model.length;
   const { lamport } = model;
@@ -127,6 +109,7 @@ export function placeOf({ y, order }, row, low = 0, high = order.length) {
 }
 
 export const GROUPINGS = [
+  ["service", "Service"],
   ["user", "User"],
   ["place", "Place"],
   ["none", "Nothing"],
@@ -134,53 +117,86 @@ export const GROUPINGS = [
 
 /**
  * One lane for each participant, side by side within its group; a collapsed group is one lane.
- * `participants` as in the API; `seen` are the numbers that have loaded events.
- * `{lanes: [{label, title, folded}], groups: [{key, from, to, collapsed, size}], laneOf: Map}`
+ * `participants` as in the API (until they are known `model` has their names), `services` as from
+ * `servicesOf`; `shown` are the numbers that get a lane.
+ * `{lanes: [{label, title, folded, service}], groups: [{key, from, to, collapsed, size, service}],
+ * laneOf: Map}`; a `service` is the number of its colour, or 0.
  */
-export function arrange(participants, seen, grouping, collapsed) {
+export function arrange({ model, participants, services, grouping, collapsed }, shown) {
   const known = new Map(participants.map((p) => [p.participant, p]));
   const groups = new Map();
-  for (const number of [...seen].sort((a, b) => a - b)) {
+  for (const number of [...shown].sort((a, b) => a - b)) {
     const who = known.get(number);
     const key = groupOf(who, grouping);
     if (!groups.has(key)) groups.set(key, []);
-    groups.get(key).push({ number, who });
+    groups.get(key).push({ who, number, name: who?.name ?? model.nameOf(number), service: services.numbers.get(number) ?? 0 });
   }
   const lanes = [];
-  const shown = [];
+  const heads = [];
   const laneOf = new Map();
   for (const [key, members] of groups) {
     const folded = grouping !== "none" && collapsed.has(key);
     const from = lanes.length;
+    const service = members.every((one) => one.service === members[0].service) ? members[0].service : 0;
     for (const member of members) {
       laneOf.set(member.number, folded ? from : lanes.length);
       if (!folded) lanes.push(lane(member, grouping));
     }
-    if (folded) lanes.push({ label: `${members.length}`, title: `${key}: ${members.length} participants`, folded });
-    if (grouping !== "none") shown.push({ key, from, to: lanes.length, collapsed: folded, size: members.length });
+    if (folded) lanes.push({ label: `${members.length}`, title: `${key}: ${members.length} participants`, folded, service });
+    if (grouping !== "none") {
+      heads.push({ key, from, to: lanes.length, collapsed: folded, size: members.length, service });
+    }
   }
-  return { lanes, groups: shown, laneOf };
+  return { lanes, groups: heads, laneOf };
 }
 
 function groupOf(who, grouping) {
   if (grouping === "none") return "";
-  return who?.[grouping] ?? "unknown";
+  return (grouping === "service" ? serviceName(who) : who?.[grouping]) ?? "unknown";
 }
 
-function lane({ number, who }, grouping) {
-  const title = who?.name ?? `Participant ${number}`;
-  const known = `${who?.user}@`;
-  const short = grouping === "user" && title.startsWith(known) ? title.slice(known.length) : title;
-  return { label: who ? short : String(number), title };
+/** What a program is part of: how its client names itself, or else its user. */
+const serviceName = (who) => who?.client ?? who?.user;
+
+export const SERVICE_COLORS = 10;
+
+/**
+ * `{numbers, names}`: the number of the colour, from 1, of each participant's service, and the services'
+ * names by that number. Services get theirs in the order in which they were first seen, so that a colour
+ * stays when others come.
+ */
+export function servicesOf(participants) {
+  const known = new Map();
+  const numbers = new Map();
+  const names = new Map();
+  for (const who of [...participants].sort((a, b) => a.participant - b.participant)) {
+    const name = serviceName(who);
+    if (!known.has(name)) {
+      const color = 1 + (known.size % SERVICE_COLORS);
+      known.set(name, color);
+      names.set(color, [...(names.get(color) ?? []), name]);
+    }
+    numbers.set(who.participant, known.get(name));
+  }
+  return { numbers, names };
 }
 
-/** The lane of each participant number as a flat array, for the painter's inner loop. */
-export function laneTable({ laneOf }) {
+function lane({ who, name: title, service }, grouping) {
+  const known = [who?.user, who?.client].filter(Boolean).map((name) => [`${name}@`, `${name} · `]).flat();
+  const head = ["user", "service"].includes(grouping) && known.find((one) => title.startsWith(one));
+  return { label: head ? title.slice(head.length) : title, title, service };
+}
+
+/**
+ * A number for each of the participants (its lane, its service) as a flat array, for the painter's
+ * inner loop; `none` for the others.
+ */
+export function table(numbers, participants, none) {
   let most = 0;
-  for (const number of laneOf.keys()) most = Math.max(most, number);
-  const table = new Int32Array(most + 1).fill(-1);
-  for (const [number, lane] of laneOf) table[number] = lane;
-  return table;
+  for (const number of participants) most = Math.max(most, number);
+  const found = new Int32Array(most + 1).fill(none);
+  for (const [number, value] of numbers) if (number <= most) found[number] = value;
+  return found;
 }
 
 const BLOCK = 256;

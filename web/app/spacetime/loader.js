@@ -9,9 +9,13 @@ const PAGES_IN_A_RUN = 20;
 export const MOST_EVENTS = 1_000_000;
 
 export class Loader {
-  /** `onLoad()` runs after each run, whether it put events into the model or failed. */
-  constructor(model, vhost, onLoad) {
+  /**
+   * `onLoad()` runs after each run, whether it put events into the model or failed. With `events` these
+   * are all that there is to load.
+   */
+  constructor(model, vhost, onLoad, events = null) {
     this.model = model;
+    this.events = events;
     this.filters = { vhost, page_size: PAGE, ...FORM };
     this.onLoad = onLoad;
     this.abort = new AbortController();
@@ -35,7 +39,10 @@ export class Loader {
   open(anchor) {
     const fill = async () => {
       this.model.clear();
-      if (anchor) {
+      if (this.events) {
+        this.atOldest.value = this.atNewest.value = true;
+        this.model.append(this.events);
+      } else if (anchor) {
         const [older, newer] = await Promise.all([
           this.fetch({ before: anchor + 1 }),
           this.fetch({ after: anchor }),

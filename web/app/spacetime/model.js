@@ -42,6 +42,7 @@ export class Model {
     this.labels = [];
     this.labelNumbers = new Map();
     this.lastOf = new Map(); // participant → index of its last event
+    this.types = new Map(); // id of a publish → the name of its type, of those that are known
     for (const name of Object.keys(COLUMNS)) this[name] = new COLUMNS[name](0);
     this.links = new Links(this);
   }
@@ -88,6 +89,26 @@ export class Model {
     return added;
   }
 
+  /** Lets go of all but the newest `most` events. */
+  keepNewest(most) {
+    const gone = this.length - most;
+    if (gone <= 0) return;
+    for (const id of this.id.subarray(0, gone)) this.types.delete(id);
+    for (const name of Object.keys(COLUMNS)) this[name].copyWithin(0, gone, this.length);
+    this.length = most;
+    this.prepended -= gone;
+    const moved = (index) => (index < gone ? NONE : index - gone);
+    for (let i = 0; i < most; i += 1) {
+      this.cause[i] = moved(this.cause[i]);
+      this.before[i] = moved(this.before[i]);
+    }
+    for (const [participant, index] of this.lastOf) {
+      if (index < gone) this.lastOf.delete(participant);
+      else this.lastOf.set(participant, index - gone);
+    }
+    this.links.letGo(gone);
+  }
+
   /** Renews what messages and participants join, after `added` events were put in front. */
   join(added) {
     this.lastOf.clear();
@@ -109,6 +130,7 @@ export class Model {
     this.match[index] = MATCH[event.match] ?? 0;
     this.label[index] = this.labelNumber(about(event));
     this.who[index] = this.labelNumber(visible(event.participant_name));
+    if (event.type_name) this.types.set(event.id, event.type_name);
   }
 
   // Many events share few labels.
@@ -131,6 +153,11 @@ export class Model {
     }
   }
 
+  /** What a participant is called by its newest loaded event. */
+  nameOf(participant) {
+    return this.labels[this.who[this.lastOf.get(participant)]];
+  }
+
   /** The index of an event by its id, or NONE when it is not loaded. */
   indexOf(id) {
     const index = this.firstAfter(id - 1);
@@ -149,6 +176,7 @@ export class Model {
       match: MATCHES[this.match[index]],
       cause: this.causeId[index] || null,
       links: this.links.namedBy(index).map((cause) => ({ cause })),
+      type_name: this.types.get(this.id[index]) ?? null,
       participant: this.participant[index],
       who: this.labels[this.who[index]],
       lamport: this.lamport[index],
@@ -203,6 +231,7 @@ class Links {
     this.effect = []; // index of the event that names
     this.cause = []; // index of the event that is named, or NONE when that is not loaded
     this.causeId = [];
+    this.rule = []; // by which rule it is named; null where that is not said
   }
 
   get length() {
@@ -212,24 +241,44 @@ class Links {
   /** Takes the links of an event that was put at the end. */
   append(index, event) {
     if (event.quiet || !event.links?.length) return; // quiet traffic joins nothing
-    for (const id of new Set(event.links.map(({ cause }) => cause))) {
+    const rules = new Map(event.links.map(({ cause, rule = null }) => [cause, rule]));
+    for (const [id, rule] of rules) {
       this.effect.push(index);
       this.causeId.push(id);
       this.cause.push(this.model.indexOf(id));
+      this.rule.push(rule);
     }
   }
 
   /** Takes those of `events` that were put in front of all others. */
   prepend(events) {
-    const { effect, cause, causeId } = this;
+    const { effect, cause, causeId, rule } = this;
     this.clear();
     events.forEach((event, index) => this.append(index, event));
     const added = events.length;
     for (let k = 0; k < effect.length; k += 1) {
       this.effect.push(effect[k] + added);
       this.causeId.push(causeId[k]);
+      this.rule.push(rule[k]);
       this.cause.push(cause[k] === NONE ? this.model.indexOf(causeId[k]) : cause[k] + added);
     }
+  }
+
+  /** After the first `gone` events went. */
+  letGo(gone) {
+    const from = this.firstOf(gone);
+    this.effect = this.effect.slice(from).map((index) => index - gone);
+    this.cause = this.cause.slice(from).map((index) => (index < gone ? NONE : index - gone));
+    this.causeId = this.causeId.slice(from);
+    this.rule = this.rule.slice(from);
+  }
+
+  /** The rule by which one event names another, by their indexes. */
+  ruleOf(cause, effect) {
+    for (let k = this.firstOf(effect); this.effect[k] === effect; k += 1) {
+      if (this.cause[k] === cause) return this.rule[k];
+    }
+    return null;
   }
 
   /** The ids of what an event names. */

@@ -4,16 +4,18 @@ import { channels, color, packed } from "../ui/color.js";
 import { CHAIN, FUTURE, PAST, SELF } from "./causality.js";
 import { DOT, paintDensity, paintDots } from "./dots.js";
 import { paintFrame, paintGaps } from "./frame.js";
-import { placeOf } from "./layout.js";
+import { placeOf, SERVICE_COLORS } from "./layout.js";
 import { NONE } from "./model.js";
-import { GUTTER } from "./view.js";
+import { bulgeOf, GUTTER } from "./view.js";
 
 const DIMMED_PIXELS = 0.25;
 
 /** The colours of the diagram in the theme that is shown. */
 export function palette() {
-  const dots = ["--published", "--received", "--bad"].map((token) => channels(token));
+  const services = ["--ink-faint", ...Array.from({ length: SERVICE_COLORS }, (_, n) => `--service-${n + 1}`)];
+  const dots = [...services, "--bad"].map((token) => channels(token));
   return {
+    services: services.map((token) => color(token)),
     ground: color("--panel"),
     stripe: color("--sunk", 0.6),
     ink: color("--ink"),
@@ -22,8 +24,6 @@ export function palette() {
     line: color("--line"),
     lane: color("--line-strong"),
     arrow: color("--ink-faint"),
-    published: color("--published"),
-    received: color("--received"),
     odd: color("--bad"),
     warn: color("--warn"),
     brand: color("--brand"),
@@ -31,10 +31,8 @@ export function palette() {
     future: color("--good"),
     chain: color("--pin-a"),
     pins: { A: color("--pin-a"), B: color("--pin-b") },
-    pixels: Uint32Array.from([
-      ...dots.map((tone) => packed(tone)),
-      ...dots.map((tone) => packed(tone, DIMMED_PIXELS)),
-    ]),
+    // Those of the services, then that of odd deliveries; and all of them once more, dimmed.
+    pixels: Uint32Array.from([1, DIMMED_PIXELS].flatMap((alpha) => dots.map((tone) => packed(tone, alpha)))),
   };
 }
 
@@ -55,6 +53,7 @@ export function paint(context, scene, palette) {
   const last = placeOf(rows, view.bottom + 1);
   const far = last - first > FAR_EVENTS;
 
+  scene.unfoldLanes();
   paintFrame(context, scene, palette, first, last);
   context.save();
   context.beginPath();
@@ -66,7 +65,7 @@ export function paint(context, scene, palette) {
   paintGaps(context, scene, palette);
   paintChosen(context, scene, palette);
   context.restore();
-  return { events: last - first, arrows, far };
+  return { events: last - first, arrows, far, kind: scene.kind, lanes: scene.lanes };
 }
 
 function paintArrows(context, scene, palette, far) {
@@ -122,7 +121,7 @@ function strokeArrows(context, scene, edges, style, n, far) {
   const { view, rows, laneOf, model, marks } = scene;
   const { participant } = model;
   const heads = view.rowPixels > 5 && n < MOST_HEADS && !far;
-  const out = Math.min(26, view.lanePixels * 0.4);
+  const out = bulgeOf(view);
   const offsets = hairlines(style.width, context.getTransform().a);
   context.beginPath();
   for (let k = 0; k < n; k += 1) {
@@ -130,8 +129,10 @@ function strokeArrows(context, scene, edges, style, n, far) {
     const from = edges.from[e];
     const to = edges.to[e];
     if (marks && markOf(marks, from, to) !== style.mark) continue;
-    const x1 = view.x(laneOf[participant[from]]);
-    const x2 = view.x(laneOf[participant[to]]);
+    const [a, b] = [laneOf[participant[from]], laneOf[participant[to]]];
+    if (a === NONE || b === NONE) continue; // between lanes that are folded away
+    const x1 = view.x(a);
+    const x2 = view.x(b);
     if (Math.max(x1, x2) < GUTTER || Math.min(x1, x2) > view.width) continue;
     const y1 = view.y(edges.top[e]);
     const y2 = view.y(rows.y[to]); // above, where a link was found too late for the clocks
@@ -209,7 +210,8 @@ function paintSteps(context, scene, palette, n) {
 }
 
 function paintChosen(context, scene, palette) {
-  const { selected, hovered, pins } = scene;
+  const { selected, hovered, hoveredArrow, pins } = scene;
+  if (hoveredArrow) chosenArrow(context, scene, hoveredArrow, palette.ink);
   if (hovered !== NONE && hovered !== selected) halo(context, scene, hovered, palette.ink, 1.25);
   if (selected !== NONE) halo(context, scene, selected, palette.brand, 2.5);
   for (const { index, letter } of pins) {
@@ -225,6 +227,19 @@ function paintChosen(context, scene, palette) {
     context.textBaseline = "middle";
     context.fillText(letter, at.x + 13, at.y - 8.5);
   }
+}
+
+function chosenArrow(context, scene, { from, to }, color) {
+  const { view, rows, laneOf, model } = scene;
+  const [a, b] = [laneOf[model.participant[from]], laneOf[model.participant[to]]];
+  if (Math.max(from, to) >= model.length || a === NONE || b === NONE) return;
+  const [x1, y1, x2, y2] = [view.x(a), view.y(rows.y[from]), view.x(b), view.y(rows.y[to])];
+  context.beginPath();
+  if (a === b) bulge(context, x1, y1, y2, bulgeOf(view));
+  else arrow(context, x1, y1, x2, y2, [0], false);
+  context.strokeStyle = color;
+  context.lineWidth = 2;
+  context.stroke();
 }
 
 function halo(context, scene, index, color, width) {

@@ -2,34 +2,57 @@
 // scale lay out the rows again, another grouping only the lanes, a selection only the marks.
 // Plain values and no signals, because the painter reads them a million times; only the Stage changes
 // them.
-import { chain, pastAndFuture } from "./causality.js";
-import { arrange, Edges, laneTable, layOut, placeOf } from "./layout.js";
+import { CHAIN, chain, pastAndFuture } from "./causality.js";
+import { arrange, Edges, layOut, placeOf, servicesOf, table } from "./layout.js";
 import { NONE } from "./model.js";
-import { View } from "./view.js";
+import { bulgeOf, View } from "./view.js";
+
+const MOST_ENDS = 6000;
+const ends = new Int32Array(MOST_ENDS);
+
+/** How far a point is from a line between two others. */
+function fromLine(x, y, x1, y1, x2, y2) {
+  const [dx, dy] = [x2 - x1, y2 - y1];
+  const along = Math.max(0, Math.min(1, ((x - x1) * dx + (y - y1) * dy) / (dx * dx + dy * dy || 1)));
+  return Math.hypot(x - x1 - along * dx, y - y1 - along * dy);
+}
+
+/** How far a message to its own lane stands out from it at a height between its ends. */
+function bulgeAt(view, y, y1, y2) {
+  const along = (y - y1) / (y2 - y1 || 1);
+  return 3 * bulgeOf(view) * along * (1 - along);
+}
 
 export class Scene {
   constructor(model) {
     this.model = model;
     this.view = new View();
-    this.kind = "lamport";
-    this.grouping = "user";
+    this.kind = "time";
+    this.grouping = "service";
     this.collapsed = new Set();
     this.participants = [];
+    this.services = servicesOf([]); // of the participants
+    this.servicesFrom = this.participants;
     this.prepended = 0; // that of the model when the rows were laid out
     this.rows = { y: new Float64Array(0), order: new Uint32Array(0), height: 0, cuts: [] };
     this.edges = this.steps = this.links = new Edges([], this.rows);
     this.lanes = [];
     this.groups = [];
-    this.laneOf = new Int32Array(0);
+    this.laneOf = new Int32Array(0); // by participant; NONE where it has no lane
+    this.serviceOf = new Int32Array(0); // by participant; 0 where it is not known
+    this.folding = false; // whether participants without anything in view have no lane
+    this.shown = null; // the participants that have a lane while others are folded away
     this.marks = null;
     this.chainLit = false;
     this.chainLinked = false; // whether the lit chain has links
+    this.atNewest = true; // whether no event is newer than those that are loaded
     this.selected = NONE;
     this.hovered = NONE;
+    this.hoveredArrow = null; // {from, to}
     this.pins = []; // {index, letter} of those that are loaded
     this.missing = []; // ids of the chain's ends that are not loaded
-    this.gapEvents = []; // {after, reason}, by event id
-    this.gaps = []; // {row, reason}
+    this.gapEvents = []; // {after, before, reason}, by event id
+    this.gaps = []; // {from, to, reason}, in rows
   }
 
   /** After new events or a change of the row scale; what is in the middle stays there. */
@@ -42,7 +65,7 @@ export class Scene {
     this.steps = new Edges(model.before, this.rows);
     this.links = new Edges(model.links.cause, this.rows, model.links.effect);
     this.arrange();
-    this.gaps = this.gapEvents.map(({ after, reason }) => ({ row: this.gapRow(after), reason }));
+    this.gaps = this.gapEvents.flatMap((gap) => this.gapRows(gap));
     view.extent(this.lanes.length, this.rows.height);
     const index = anchor ? model.indexOf(anchor.id) : NONE;
     if (index !== NONE) {
@@ -53,16 +76,69 @@ export class Scene {
 
   arrange() {
     const { model, view } = this;
-    const arranged = arrange(this.participants, model.lastOf.keys(), this.grouping, this.collapsed);
+    const loaded = [...model.lastOf.keys()];
+    const shown = this.folding && this.shown ? loaded.filter((number) => this.shown.has(number)) : loaded;
+    if (this.servicesFrom !== this.participants) {
+      this.services = servicesOf(this.participants);
+      this.servicesFrom = this.participants;
+    }
+    const arranged = arrange(this, shown);
     this.lanes = arranged.lanes;
     this.groups = arranged.groups;
-    this.laneOf = laneTable(arranged);
+    this.laneOf = table(arranged.laneOf, loaded, NONE);
+    this.serviceOf = table(this.services.numbers, loaded, 0);
     view.extent(this.lanes.length, this.rows.height);
   }
 
-  gapRow(afterId) {
-    const index = this.model.firstAfter(afterId);
-    return index === this.model.length ? this.rows.height : this.rows.y[index] - 0.5;
+  /** How many participants have no lane because nothing of theirs is in view. */
+  get foldedAway() {
+    return this.folding && this.shown ? this.model.lastOf.size - this.shown.size : 0;
+  }
+
+  /** Folds away the lanes without anything in view; what is drawn keeps its lane until then. */
+  foldLanes() {
+    const present = this.folding ? this.present() : null;
+    if (present?.size === 0 || (!present && !this.shown)) return;
+    this.shown = present;
+    this.arrange();
+  }
+
+  /** Gives a lane to whoever came into view without one. */
+  unfoldLanes() {
+    if (!this.folding || !this.shown || this.shown.size === this.model.lastOf.size) return;
+    const missing = [...this.present()].filter((number) => !this.shown.has(number));
+    if (!missing.length) return;
+    this.shown = new Set([...this.shown, ...missing]);
+    this.arrange();
+  }
+
+  /** The participants with an event in view, or at the other end of a message that has one end there. */
+  present() {
+    const { rows, view, model } = this;
+    const { participant } = model;
+    const seen = new Uint8Array(this.laneOf.length);
+    const [first, last] = [placeOf(rows, view.top), placeOf(rows, view.bottom)];
+    for (let k = first; k < last; k += 1) seen[participant[rows.order[k]]] = 1;
+    const isInView = (i) => rows.y[i] >= view.top && rows.y[i] <= view.bottom;
+    for (const edges of last - first > MOST_ENDS ? [] : [this.edges, this.links]) {
+      const count = edges.within(view.top, view.bottom, ends);
+      for (let k = 0; k < count; k += 1) {
+        const [from, to] = [edges.from[ends[k]], edges.to[ends[k]]];
+        if (isInView(from) || isInView(to)) seen[participant[from]] = seen[participant[to]] = 1;
+      }
+    }
+    return new Set([...seen.keys()].filter((number) => seen[number]));
+  }
+
+  /** Where a gap is among the loaded events: nowhere, if it is before the first or after the last. */
+  gapRows({ after, before, reason }) {
+    const { model, rows } = this;
+    const [first, last] = [model.id[0], model.id[model.length - 1]];
+    if (!model.length || after < first || (after >= last && !this.atNewest)) return [];
+    const from = rows.y[model.firstAfter(after) - 1];
+    const next = model.firstAfter(before ? before - 1 : last);
+    const to = next < model.length ? rows.y[next] : rows.height;
+    return [{ from: Math.min(from, to), to: Math.max(from, to), reason }];
   }
 
   /** The event nearest to the middle of the view, and its distance from the top in pixels. */
@@ -75,14 +151,24 @@ export class Scene {
     return { id: model.id[now], fromTop: view.y(rows.y[index]) };
   }
 
-  /** Lights the past and future of an event, or the chain between two, or nothing. */
-  light({ selected, chainEnds }) {
+  /** Lights the past and future of an event, the chain between two, the events `ids`, or nothing. */
+  light({ selected, chainEnds, ids = null }) {
     this.selected = selected;
     this.marks = null;
-    this.chainLit = Boolean(chainEnds);
-    if (chainEnds) this.marks = chain(this.model, ...chainEnds);
+    this.chainLit = Boolean(chainEnds || ids);
+    if (ids) this.marks = this.marksOf(ids);
+    else if (chainEnds) this.marks = chain(this.model, ...chainEnds);
     else if (selected !== NONE) this.marks = pastAndFuture(this.model, selected);
     this.chainLinked = this.chainLit && this.links.some((from, to) => this.marks[from] && this.marks[to]);
+  }
+
+  marksOf(ids) {
+    const marks = new Uint8Array(this.model.length);
+    for (const id of ids) {
+      const index = this.model.indexOf(id);
+      if (index !== NONE) marks[index] = CHAIN;
+    }
+    return marks;
   }
 
   /** The event nearest to a point, within `reach` pixels, or NONE. */
@@ -94,7 +180,9 @@ export class Scene {
     for (let k = placeOf(rows, view.rowAt(y - reach)); k < rows.order.length; k += 1) {
       const i = rows.order[k];
       if (rows.y[i] > last) break;
-      const dx = view.x(laneOf[model.participant[i]]) - x;
+      const lane = laneOf[model.participant[i]];
+      if (lane === NONE) continue;
+      const dx = view.x(lane) - x;
       const dy = view.y(rows.y[i]) - y;
       const distance = dx * dx + dy * dy;
       if (distance < bestDistance) {
@@ -105,8 +193,32 @@ export class Scene {
     return best;
   }
 
+  /** The arrow nearest to a point, within `reach` pixels: `{from, to, named}`, or null. */
+  hitArrow(x, y, reach = 6) {
+    const { view, rows, laneOf, model } = this;
+    let best = null;
+    let least = reach;
+    for (const edges of [this.edges, this.links]) {
+      const count = edges.within(view.rowAt(y - reach), view.rowAt(y + reach), ends);
+      if (count === ends.length) return null; // so many that no one of them is meant
+      for (let k = 0; k < count; k += 1) {
+        const [from, to] = [edges.from[ends[k]], edges.to[ends[k]]];
+        const [a, b] = [laneOf[model.participant[from]], laneOf[model.participant[to]]];
+        if (a === NONE || b === NONE) continue;
+        const [x1, y1, x2, y2] = [view.x(a), view.y(rows.y[from]), view.x(b), view.y(rows.y[to])];
+        const away = a === b ? Math.abs(x - x1 - bulgeAt(view, y, y1, y2)) : fromLine(x, y, x1, y1, x2, y2);
+        if (away >= least) continue;
+        least = away;
+        best = { from, to, named: edges === this.links };
+      }
+    }
+    return best;
+  }
+
   reveal(index, options) {
     if (index === NONE) return;
+    this.shown?.add(this.model.participant[index]);
+    if (this.laneOf[this.model.participant[index]] === NONE) this.arrange();
     this.view.reveal(this.rows.y[index], this.laneOf[this.model.participant[index]], options);
   }
 

@@ -7,29 +7,41 @@
 // stands around the canvas reads the signals.
 import { computed, effect, signal, untracked } from "../../vendor/signals.js";
 import { shownTheme } from "../core/preferences.js";
+import { api } from "../core/api.js";
 import { openEvent, param, patch, pinnedA, pinnedB, route, tab } from "../core/route.js";
 import { traces } from "../core/traces.js";
-import { fittingKind } from "./layout.js";
 import { Loader } from "./loader.js";
 import { Model, NONE } from "./model.js";
 import { palette } from "./painter.js";
 import { Scene } from "./scene.js";
+import { typeOf } from "./types.js";
 
 const TAB = "space-time";
 const EDGE_SCREENS = 1; // how near to the end of what is loaded more is fetched
-const REMEMBER_MS = 400;
+const REST_MS = 400;
+const ASK_TYPE_MS = 120;
 const NEARBY_EVENTS = 20_000;
+// While the newest are followed no more than these are kept, or each new event would cost more than the last.
+const FOLLOWED = 20_000;
+const SPARE = 2_000;
 
 const light = param("light");
 const folded = param("folded");
 
 /** What the rows are: "lamport" or "time". */
-export const kind = computed(() => (route.value.params.rows === "time" ? "time" : "lamport"));
-export const grouping = computed(() => route.value.params.group ?? "user");
+const kind = computed(() => (route.value.params.rows === "lamport" ? "lamport" : "time"));
+export const grouping = computed(() => route.value.params.group ?? "service");
+/** Whether lanes without anything in view are shown. */
+export const allLanes = computed(() => route.value.params.lanes === "all");
+/** Whether only the events of a chain or conversation are shown, and so only their lanes. */
+export const alone = computed(() => route.value.params.only !== "off");
 export const listed = computed(() => route.value.params.list === "on");
+/** Whether the legend is open. */
+export const explained = computed(() => route.value.params.legend === "on");
 export const live = computed(() => route.value.params.live === "on");
 
 export const toggleList = () => patch({ list: listed.peek() ? null : "on" }, { replace: true });
+export const toggleLegend = () => patch({ legend: explained.peek() ? null : "on" }, { replace: true });
 export const toggleLive = () => patch({ live: live.peek() ? null : "on" }, { replace: true });
 
 const collapsed = (text) => new Set(text ? JSON.parse(text) : []);
@@ -42,25 +54,32 @@ export function toggleGroup(key) {
 }
 
 export class Stage {
-  constructor(vhost) {
+  /** `subset`: the events of a chain or conversation (subset.js); `alone`: and no others. */
+  constructor(vhost, subset = null, alone = false) {
     this.vhost = vhost;
+    this.subset = subset;
+    this.alone = alone;
     this.model = new Model();
     this.scene = new Scene(this.model);
-    this.loader = new Loader(this.model, vhost, () => this.show());
+    this.loader = new Loader(this.model, vhost, () => this.show(), alone ? subset.events : null);
 
     this.palette = computed(() => shownTheme.value && palette());
     this.participants = signal([]);
     this.loaded = signal(0); // how many events the model has
     this.turn = signal(0); // counts what has to be painted
-    this.drawn = signal({ events: 0, arrows: 0, far: false }); // what the last painting shows
-    this.hovered = signal(null); // {index, x, y} under the pointer
+    this.drawn = signal({ events: 0, arrows: 0, far: false, kind: kind.peek(), lanes: [] }); // by the last painting
+    this.hovered = signal(null); // {index, x, y} or {arrow: {from, to, named}, x, y} under the pointer
+    this.types = signal(0); // counts the types of messages that were asked for
     this.trace = computed(() => traces.value.data?.find((one) => one.vhost === vhost));
     this.gaps = computed(() =>
-      JSON.stringify((this.trace.value?.gaps ?? []).map((gap) => ({ after: gap.after_event_id, reason: gap.reason }))),
+      JSON.stringify(
+        (this.trace.value?.gaps ?? []).map(({ after_event_id: after, before_event_id: before, reason }) => ({ after, before, reason })),
+      ),
     );
 
     this.placed = false; // whether the view has been put on its first event
     this.timer = 0;
+    this.typeTimer = 0;
     this.stops = [];
   }
 
@@ -68,14 +87,14 @@ export class Stage {
   open() {
     const { at, event } = route.peek().params;
     this.watch([kind, this.gaps], () => this.layOut());
-    this.watch([grouping, folded, this.participants], () => this.arrange());
+    this.watch([grouping, folded, allLanes, this.participants], () => this.arrange());
     let first = true;
     this.watch([pinnedA, pinnedB, openEvent, light], () => {
       this.light();
       if (!first && openEvent.peek()) this.goTo(Number(openEvent.peek()));
       first = false;
     });
-    return this.loader.open(Number(at ?? event) || null);
+    return this.loader.open(Number(at ?? event ?? this.subset?.ids[0]) || null);
   }
 
   /**
@@ -97,6 +116,7 @@ export class Stage {
 
   close() {
     clearTimeout(this.timer);
+    clearTimeout(this.typeTimer);
     for (const stop of this.stops) stop();
     this.loader.close();
   }
@@ -114,6 +134,7 @@ export class Stage {
   layOut() {
     this.scene.kind = kind.peek();
     this.scene.gapEvents = JSON.parse(this.gaps.peek());
+    this.scene.atNewest = this.loader.atNewest.peek();
     this.scene.layOut();
   }
 
@@ -126,23 +147,26 @@ export class Stage {
     this.scene.grouping = grouping.peek();
     this.scene.collapsed = collapsed(folded.peek());
     this.scene.participants = this.participants.peek();
+    this.scene.folding = !this.alone && !allLanes.peek();
     this.scene.arrange();
+    this.scene.foldLanes();
   }
 
   /** Lights what is chosen: the past and future of the open event, or the chain from A to B. */
   light() {
     const { scene } = this;
     const [a, b, selected] = [pinnedA, pinnedB, openEvent].map((id) => this.indexOf(id.peek()));
-    scene.pins = [
-      { index: a, letter: "A" },
-      { index: b, letter: "B" },
-    ].filter((pin) => pin.index !== NONE);
+    const asked = (this.subset?.pins ?? []).map(({ id, letter }) => ({ index: this.indexOf(id), letter }));
+    const pins = [{ index: a, letter: "A" }, { index: b, letter: "B" }];
+    scene.pins = (asked.length ? asked : pins).filter((pin) => pin.index !== NONE);
     const what = light.peek() ?? (openEvent.peek() ? "event" : "chain");
-    const ends = what === "chain" && pinnedA.peek() && pinnedB.peek() ? [pinnedA, pinnedB] : [];
+    const pinned = what === "chain" && !this.subset && pinnedA.peek() && pinnedB.peek();
+    const ends = pinned ? [pinnedA, pinnedB] : [];
     const chainEnds = ends.length && a !== NONE && b !== NONE ? [a, b] : null;
-    scene.light({ selected, chainEnds });
-    scene.missing = ends
-      .map((id) => Number(id.peek()))
+    const ids = what === "chain" && this.subset && !this.alone ? this.subset.ids : null;
+    scene.light({ selected, chainEnds, ids });
+    const outer = ids ? [ids[0], ids.at(-1)] : ends.map((id) => Number(id.peek()));
+    scene.missing = outer
       .filter((id) => this.model.length && this.model.indexOf(id) === NONE);
   }
 
@@ -154,21 +178,28 @@ export class Stage {
 
   /** Shows what a run of the loader brought. */
   show() {
-    const first = !this.placed && this.model.length > 0;
-    if (first && !route.peek().params.rows) {
-      patch({ rows: fittingKind(this.model) }, { replace: true });
-    }
     this.renew();
-    if (first) this.place();
-    this.placed ||= first;
+    this.placeFirst();
     this.redraw();
   }
 
-  /** Adds new events from the live tail; a view at the end stays at the end. */
+  /** Puts the first view in its place, as soon as there are events and their canvas has a size. */
+  placeFirst() {
+    if (this.placed || !this.model.length || !this.scene.view.height) return;
+    this.placed = true;
+    this.place();
+    this.scene.foldLanes();
+  }
+
+  /** Adds new events from the live tail; a view at the end stays there, and leaves old events behind. */
   append(events) {
     const { scene } = this;
     const atEnd = scene.view.bottom >= scene.rows.height - 1;
     if (!this.model.append(events)) return;
+    if (atEnd && this.model.length > FOLLOWED + SPARE) {
+      this.model.keepNewest(FOLLOWED);
+      this.loader.atOldest.value = false;
+    }
     this.renew();
     if (atEnd) scene.view.top = Infinity;
     scene.view.clamp();
@@ -185,11 +216,15 @@ export class Stage {
   place() {
     const { at, event, zoom } = route.peek().params;
     const { view } = this.scene;
+    if (this.subset && (this.alone || !at)) {
+      this.fit();
+      return this.scene.reveal(this.indexOf(event));
+    }
     if (zoom) view.zoomRows(Number(zoom) / view.rowPixels);
     const index = this.indexOf(at ?? event);
     if (index !== NONE) this.scene.reveal(index, { centre: true });
     else view.top = Infinity;
-    view.clamp();
+    return view.clamp();
   }
 
   /**
@@ -213,14 +248,46 @@ export class Stage {
   /** `change(view)` moves or zooms the view. */
   move(change) {
     change(this.scene.view);
+    this.placeFirst();
     this.redraw();
   }
 
-  hover(index, x, y) {
-    if (this.scene.hovered === index) return;
-    this.scene.hovered = index;
-    this.hovered.value = index === NONE ? null : { index, x, y };
+  /** Brings everything that is loaded into view; of a chain or conversation among others, its events. */
+  fit() {
+    const { scene, subset, model } = this;
+    const rows = subset && !this.alone ? subset.ids.map((id) => scene.rows.y[model.indexOf(id)]) : [];
+    const known = rows.filter((row) => row !== undefined).sort((a, b) => a - b);
+    this.move((view) => (known.length ? view.fitRows(known[0], known.at(-1)) : view.fit()));
+  }
+
+  /** What is under the pointer at (x, y), or nothing without a place. */
+  hover(x, y) {
+    const { scene } = this;
+    const index = x === undefined ? NONE : scene.hit(x, y);
+    const arrow = x === undefined || index !== NONE ? null : scene.hitArrow(x, y);
+    const before = scene.hoveredArrow;
+    if (scene.hovered === index && before?.from === arrow?.from && before?.to === arrow?.to) return;
+    scene.hovered = index;
+    scene.hoveredArrow = arrow;
+    this.hovered.value = index !== NONE ? { index, x, y } : arrow && { arrow, x, y };
+    this.askType(arrow ?? (index === NONE ? null : { from: index }));
     this.redraw();
+  }
+
+  /** Asks for the type of the message under the pointer, once it stays there. */
+  askType(what) {
+    clearTimeout(this.typeTimer);
+    if (!what) return;
+    const { model } = this;
+    const publish = what.named ? what.to : model.received[what.from] ? model.cause[what.from] : what.from;
+    const id = publish === NONE ? null : model.id[publish];
+    if (!id || model.types.has(id)) return;
+    this.typeTimer = setTimeout(async () => {
+      const event = await api.event(id, this.loader.abort.signal).catch(() => null);
+      if (!event) return; // the tip goes without
+      model.types.set(id, typeOf(event));
+      this.types.value += 1;
+    }, ASK_TYPE_MS);
   }
 
   choose(index) {
@@ -231,7 +298,8 @@ export class Stage {
   painted(drawn) {
     this.drawn.value = drawn;
     this.loadAtEdges();
-    this.remember();
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.rest(), REST_MS);
   }
 
   loadAtEdges() {
@@ -241,14 +309,15 @@ export class Stage {
     else if (view.bottom > rows.height - screen) this.loader.newer();
   }
 
-  /** Puts the view into the address once it has come to rest. */
-  remember() {
-    clearTimeout(this.timer);
-    this.timer = setTimeout(() => {
-      const middle = this.scene.middle();
-      if (!middle || !this.placed) return;
-      const zoom = this.scene.view.rowPixels.toPrecision(3);
-      patch({ at: String(middle.id), zoom }, { replace: true });
-    }, REMEMBER_MS);
+  /** Once the view has come to rest: folds lanes, and puts the view into the address. */
+  rest() {
+    const { scene } = this;
+    const middle = scene.middle();
+    if (!middle || !this.placed) return;
+    const { lanes } = scene;
+    scene.foldLanes();
+    if (scene.lanes.length !== lanes.length) this.redraw();
+    if (this.alone) return; // that is fitted, and small
+    patch({ at: String(middle.id), zoom: scene.view.rowPixels.toPrecision(3) }, { replace: true });
   }
 }

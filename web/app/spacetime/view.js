@@ -4,10 +4,13 @@
 export const GUTTER = 92; // for the row labels
 const MARGIN_ROWS_PIXELS = 40;
 const LEAST_LANE = 3;
-const MOST_LANE = 220;
+const MOST_LANE = 420;
 const DEFAULT_LANE = 52;
 const MOST_ROW = 64;
 const DEFAULT_ROW = 24;
+
+/** How far the middle of a message from a lane to itself is drawn from that lane, in pixels. */
+export const bulgeOf = ({ lanePixels }) => Math.min(26, lanePixels * 0.4);
 
 export class View {
   constructor() {
@@ -86,12 +89,20 @@ export class View {
   }
 
   fit() {
-    this.rowPixels = this.leastRow;
+    this.rowPixels = Math.min(MOST_ROW, this.height / Math.max(1, this.rows + 2));
     this.top = -1;
     this.left = 0;
     this.spread = false;
     const room = this.width - GUTTER;
     if (this.lanes) this.lanePixels = Math.min(MOST_LANE, Math.max(LEAST_LANE, room / this.lanes));
+    this.clamp();
+  }
+
+  /** Brings the rows between two into view. */
+  fitRows(first, last) {
+    const rows = last - first + 4;
+    this.rowPixels = Math.max(this.leastRow, Math.min(MOST_ROW, this.height / rows));
+    this.top = first - 2;
     this.clamp();
   }
 

@@ -7,17 +7,19 @@ import { toMicros } from "../core/format.js";
 import { hasEnded, useJob } from "../core/jobs.js";
 import { attempt } from "../core/notices.js";
 import { JobProgress } from "../ui/job-progress.js";
-import { COLUMNS } from "./flows.js";
+import { addDeath, emptyFlows } from "./flows.js";
 
 /** `topology` as in the API. Flows as in flows.js, and `deliveries` by publisher. */
 export function countedFlows(topology) {
-  const { publishes, routes, deliveries, since, until } = topology;
-  const nodes = Object.fromEntries(COLUMNS.map((name) => [name, new Map()]));
-  const links = [new Map(), new Map(), new Map()];
+  // A count of before deaths and programs were counted has none.
+  const { publishes, routes, deliveries, deaths = [], programs = [], since, until } = topology;
+  const flows = emptyFlows();
+  const { nodes, links } = flows;
   for (const flow of publishes) {
-    add(nodes.publishers, [flow.publisher], flow);
-    add(nodes.exchanges, [flow.exchange], flow);
-    add(links[0], [flow.publisher, flow.exchange], flow);
+    const about = { ...flow, failed: flow.unroutable };
+    add(nodes.publishers, [flow.publisher], about);
+    add(nodes.exchanges, [flow.exchange], about);
+    add(links[0], [flow.publisher, flow.exchange], about);
   }
   for (const flow of routes) {
     add(nodes.exchanges, [flow.exchange], { messages: 0 });
@@ -25,13 +27,15 @@ export function countedFlows(topology) {
     add(links[1], [flow.exchange, flow.queue], flow);
   }
   for (const flow of deliveries) {
-    add(nodes.queues, [flow.queue], flow);
-    add(nodes.receivers, [flow.receiver], flow);
-    add(links[2], [flow.queue, flow.receiver], flow);
+    const about = { ...flow, failed: flow.redelivered };
+    add(nodes.queues, [flow.queue], about);
+    add(nodes.receivers, [flow.receiver], about);
+    add(links[2], [flow.queue, flow.receiver], about);
   }
+  for (const death of deaths) addDeath(flows, death);
+  for (const flow of programs) addProgram(flows, flow);
   return {
-    nodes,
-    links,
+    ...flows,
     seconds: (toMicros(until) - toMicros(since)) / 1e6,
     events: total(publishes) + total(deliveries),
     deliveries,
@@ -40,21 +44,35 @@ export function countedFlows(topology) {
 
 const total = (flows) => flows.reduce((sum, flow) => sum + flow.messages, 0);
 
-function add(map, ends, { messages, unmatched = 0, seconds = null }) {
+/** The time that a receiver took over what a queue handed to it; of several, where it published most. */
+function addProgram({ nodes, programs }, { queue, receiver, messages, seconds }) {
+  const key = `${queue}\n${receiver}`;
+  if (programs.get(key)?.count >= messages) return;
+  programs.set(key, { queue, receiver, count: messages, seconds });
+  const node = nodes.receivers.get(receiver);
+  if (node) node.worked = node.worked === undefined ? seconds : null;
+}
+
+function add(map, ends, { messages, unmatched = 0, failed = 0, seconds = null }) {
   const key = ends.join("\n");
   if (!map.has(key)) {
-    map.set(key, { key, from: ends[0], to: ends.at(-1), count: 0, unmatched: 0, waits: [], waited: 0 });
+    const counts = { count: 0, unmatched: 0, failed: 0, waits: [], waited: 0 };
+    map.set(key, { key, from: ends[0], to: ends.at(-1), ...counts });
   }
   const entry = map.get(key);
   entry.count += messages;
   entry.unmatched += unmatched;
+  entry.failed += failed;
   if (!seconds) return;
   entry.waited += 1;
   entry.seconds = entry.waited === 1 ? seconds : null;
 }
 
-/** Counts the last hour when asked: `{start, running, job}`; `onCounted()` runs after each job that succeeds. */
-export function useCounting(vhost, onCounted) {
+/**
+ * Counts a period ({since, until}; else the last hour) when asked: `{start, running, job}`; `onCounted()`
+ * runs after each job that succeeds.
+ */
+export function useCounting(vhost, period, onCounted) {
   const [id, setId] = useState(null);
   const [asking, setAsking] = useState(false);
   const job = useJob(id);
@@ -64,7 +82,7 @@ export function useCounting(vhost, onCounted) {
   }, [job?.state]);
   const start = async () => {
     setAsking(true);
-    await attempt(async () => setId(await api.countTopology(vhost)));
+    await attempt(async () => setId(await api.countTopology(vhost, period)));
     setAsking(false);
   };
   return { start, running: asking || Boolean(id && !(job && hasEnded(job))), job };

@@ -6,19 +6,29 @@ export const FIELDS =
   "id,type,match,cause,participant_name,user,recorded_at,exchange,queue,routed_queues";
 
 /**
- * `{nodes: {publishers: Map, …}, links: [Map, Map, Map], seconds, events}`. A node is {key, count,
- * unmatched, waits}, a link {from, to, count, unmatched, waits}. `waits` are the seconds from the
- * trace message of a publish to that of its delivery, where both are among the events.
+ * What is drawn and listed. `nodes` by column and `links` between columns are Maps of {key, from, to,
+ * count, unmatched, failed, waits}, `deaths` a Map of the ways from a queue to the exchange that its dead
+ * letters went through, with `reasons` and where they went (`into`), and `programs` a Map of {receiver,
+ * queue, waits}. `waits` are seconds: from the trace message of a publish to that of its delivery, or from
+ * that of a delivery to those of the publishes that name it, where both are among the events.
  */
-export function flowsOf(events, by) {
-  const flows = {
+export function emptyFlows() {
+  return {
     nodes: Object.fromEntries(COLUMNS.map((name) => [name, new Map()])),
     links: [new Map(), new Map(), new Map()],
+    deaths: new Map(),
+    programs: new Map(),
     seconds: 0,
-    events: events.length,
+    events: 0,
   };
+}
+
+/** `died`: by the id of a dead letter's delivery, the queue where it died last and the reason. */
+export function flowsOf(events, by, died = new Map()) {
+  const flows = { ...emptyFlows(), events: events.length };
   const who = (e) => (by === "user" ? e.user : e.participant_name);
   const publishedAt = new Map();
+  const deliveries = new Map();
   let first = Infinity;
   let last = -Infinity;
   for (const event of events) {
@@ -26,10 +36,19 @@ export function flowsOf(events, by) {
     first = Math.min(first, at);
     last = Math.max(last, at);
     if (event.type === "published") publishedAt.set(event.id, at);
+    else deliveries.set(event.id, { at, queue: event.queue, receiver: who(event) });
   }
   for (const event of events) {
-    if (event.type === "published") published(flows, event, who(event));
-    else received(flows, event, who(event), waitOf(event, publishedAt));
+    if (event.type === "published") {
+      published(flows, event, who(event));
+      for (const cause of new Set((event.links ?? []).map((link) => link.cause))) {
+        const delivery = deliveries.get(cause);
+        if (delivery) worked(flows, delivery, (publishedAt.get(event.id) - delivery.at) / 1e6);
+      }
+    } else {
+      received(flows, event, who(event), waitOf(event, publishedAt));
+      if (event.match === "dead_lettered") addDeath(flows, { ...died.get(event.id), exchange: event.exchange, to: event.queue, messages: 1 });
+    }
   }
   flows.seconds = events.length > 1 ? (last - first) / 1e6 : 0;
   return flows;
@@ -42,9 +61,10 @@ function waitOf(event, publishedAt) {
 }
 
 function published({ nodes, links }, event, who) {
-  add(nodes.publishers, who, who, who);
-  add(nodes.exchanges, event.exchange, event.exchange, event.exchange);
-  add(links[0], `${who}\n${event.exchange}`, who, event.exchange);
+  const failed = event.routed_queues?.length === 0;
+  add(nodes.publishers, who, who, who, { failed });
+  add(nodes.exchanges, event.exchange, event.exchange, event.exchange, { failed });
+  add(links[0], `${who}\n${event.exchange}`, who, event.exchange, { failed });
   for (const queue of event.routed_queues ?? []) {
     add(links[1], `${event.exchange}\n${queue}`, event.exchange, queue);
     touch(nodes.queues, queue);
@@ -53,26 +73,45 @@ function published({ nodes, links }, event, who) {
 
 function received({ nodes, links }, event, who, wait) {
   const unmatched = event.match === "unmatched";
-  add(nodes.queues, event.queue, event.queue, event.queue, wait, unmatched);
-  add(nodes.receivers, who, who, who, wait, unmatched);
-  add(links[2], `${event.queue}\n${who}`, event.queue, who, wait, unmatched);
+  const about = { wait, unmatched, failed: event.match === "redelivered" };
+  add(nodes.queues, event.queue, event.queue, event.queue, about);
+  add(nodes.receivers, who, who, who, about);
+  add(links[2], `${event.queue}\n${who}`, event.queue, who, about);
   if (event.match !== "dead_lettered" && !unmatched) return;
   // No publish is known for these, but the delivery says through which exchange it came.
   touch(nodes.exchanges, event.exchange);
-  add(links[1], `${event.exchange}\n${event.queue}`, event.exchange, event.queue, null, unmatched);
+  add(links[1], `${event.exchange}\n${event.queue}`, event.exchange, event.queue, { unmatched });
+}
+
+function worked({ programs, nodes }, { queue, receiver }, seconds) {
+  const key = `${queue}\n${receiver}`;
+  if (!programs.has(key)) programs.set(key, { queue, receiver, waits: [] });
+  programs.get(key).waits.push(Math.max(0, seconds));
+  (touch(nodes.receivers, receiver).works ??= []).push(Math.max(0, seconds));
+}
+
+/** Notes dead letters; those whose queue is not said stand in the tables alone. */
+export function addDeath({ nodes, deaths }, { queue = null, reason = null, exchange, to, messages }) {
+  const key = `${queue ?? ""}\n${exchange}\n${to}\n${reason ?? ""}`;
+  const known = deaths.get(key);
+  if (known) known.count += messages;
+  else deaths.set(key, { key, from: queue, to: exchange, into: to, reason, count: messages, unmatched: 0, failed: 0 });
+  touch(nodes.exchanges, exchange);
+  if (queue !== null) touch(nodes.queues, queue).failed += messages;
 }
 
 function touch(map, key) {
-  if (!map.has(key)) map.set(key, { key, from: key, to: key, count: 0, unmatched: 0, waits: [] });
+  if (!map.has(key)) map.set(key, { key, from: key, to: key, count: 0, unmatched: 0, failed: 0, waits: [] });
   return map.get(key);
 }
 
-function add(map, key, from, to, wait = null, unmatched = false) {
+function add(map, key, from, to, { wait = null, unmatched = false, failed = false } = {}) {
   const entry = touch(map, key);
   entry.from = from;
   entry.to = to;
   entry.count += 1;
   if (unmatched) entry.unmatched += 1;
+  if (failed) entry.failed += 1;
   if (wait !== null) entry.waits.push(wait);
 }
 
@@ -85,10 +124,27 @@ export function flowing(count, seconds) {
   return plural(count, "message");
 }
 
+const SHARES = [0, 0.01, 0.1]; // of what flows: none failed, few, some, many
+const WAITS = [0.01, 0.1, 1, 10]; // s
+
+/** How bad it is, from 0: by the share that failed (to 3), or the median wait (to 4); null if unknown. */
+export function toneOf(entry, colour) {
+  if (colour === "waits") {
+    const median = waitsOf(entry)?.p50;
+    return median == null ? null : WAITS.filter((bound) => median >= bound).length;
+  }
+  if (!entry.failed) return 0;
+  return SHARES.filter((bound) => entry.failed > bound * Math.max(entry.count, entry.failed)).length;
+}
+
 /** `{p50, p95, p99}` of a node or link in seconds, or null if unknown. */
 export function waitsOf({ seconds, waits }) {
   if (seconds !== undefined) return seconds;
-  if (!waits.length) return null;
+  return percentiles(waits);
+}
+
+export function percentiles(waits) {
+  if (!waits?.length) return null;
   const sorted = [...waits].sort((a, b) => a - b);
   const at = (share) => sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))];
   return { p50: at(0.5), p95: at(0.95), p99: at(0.99) };

@@ -5,14 +5,19 @@ const MOST_NODES = 24;
 const NODE_GAP = 12;
 const NARROW = 190; // a narrower node has its name and its notes on two lines each
 const COLUMN_GAP = { wide: 70, narrow: 36 };
-const NODE_HEIGHT = { wide: 46, narrow: 80 };
+const NODE_HEIGHT = { wide: 62, narrow: 96 };
 const SWEEPS = 6;
 const REST = "\u0000rest";
 
-/** `{columns: [[node]], links: [[link]], height, place: Map, narrow}`; a place is {x, y, width, height}. */
+/**
+ * `{columns: [[node]], links: [[link]], deaths: [link], height, place: Map, narrow}`; a place is {x, y,
+ * width, height}.
+ */
 export function arrange(flows, width) {
   const kept = COLUMNS.map((name) => busiest(flows.nodes[name]));
   const links = flows.links.map((map, n) => foldLinks(map, kept[n], kept[n + 1]));
+  const known = new Map([...flows.deaths].filter(([, death]) => death.from !== null));
+  const deaths = foldLinks(known, kept[2], kept[1]);
   const columns = kept.map(({ nodes }) => nodes);
   untangle(columns, links);
   const columnWidth = (gap) => Math.min(230, (width - 3 * gap) / 4);
@@ -26,7 +31,7 @@ export function arrange(flows, width) {
     const top = (height - stacked(nodes.length)) / 2;
     nodes.forEach(({ key }, i) => place.set(`${n}\n${key}`, { x, y: top + i * (node.height + NODE_GAP), ...node }));
   });
-  return { columns, links, height, place, narrow: size === "narrow" };
+  return { columns, links, deaths, height, place, narrow: size === "narrow" };
 }
 
 function busiest(map) {
@@ -39,6 +44,7 @@ function busiest(map) {
     rest: rest.length,
     count: rest.reduce((sum, node) => sum + node.count, 0),
     unmatched: rest.reduce((sum, node) => sum + node.unmatched, 0),
+    failed: rest.reduce((sum, node) => sum + node.failed, 0),
     waits: rest.flatMap((node) => node.waits),
     seconds: rest.some((node) => node.seconds !== undefined) ? null : undefined,
   });
@@ -56,7 +62,10 @@ function foldLinks(map, left, right) {
     if (known) {
       known.count += link.count;
       known.unmatched += link.unmatched;
-    } else folded.set(key, { ...link, from, to });
+      known.failed += link.failed;
+      known.waits?.push(...link.waits);
+      if (known.seconds !== undefined) known.seconds = null; // percentiles cannot be combined
+    } else folded.set(key, { ...link, waits: [...(link.waits ?? [])], from, to });
   }
   return [...folded.values()];
 }

@@ -1,16 +1,19 @@
 // The drawing: a node links to its events, and the wider a curve, the more messages it stands for.
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
-import { compact, exchangeName, seconds, visible } from "../core/format.js";
+import { compact, exchangeName, passed, percent, visible } from "../core/format.js";
 import { href } from "../core/route.js";
-import { COLUMNS, flowing, waitsOf } from "./flows.js";
+import { COLUMNS, flowing, percentiles, toneOf, waitsOf } from "./flows.js";
 import { arrange } from "./layout.js";
 
 const TITLES = ["Publishers", "Exchanges", "Queues", "Receivers"];
 const LEAST_WIDTH = 720;
 
-/** `period` ({since, until}), if the flows are of one, limits the linked events to it. */
-export function FlowMap({ flows, vhost, by, period = {} }) {
+/**
+ * `period` ({since, until}), if the flows are of one, limits the linked events to it. `colour` is what
+ * the colours say: "failures" or "waits".
+ */
+export function FlowMap({ flows, vhost, by, colour, period = {} }) {
   const box = useRef(null);
   const [width, setWidth] = useState(0);
   const [lit, setLit] = useState(null);
@@ -32,10 +35,10 @@ export function FlowMap({ flows, vhost, by, period = {} }) {
           })}
         </div>
         <div class="flow ${drawing.narrow ? "narrow" : ""}" style=${{ height: `${drawing.height}px`, width: `${width}px` }} onPointerLeave=${() => setLit(null)}>
-          <${Links} drawing=${drawing} width=${width} lit=${lit} />
+          <${Links} drawing=${drawing} width=${width} lit=${lit} colour=${colour} />
           ${drawing.columns.map((nodes, n) =>
             nodes.map((node) => html`<${Node} key=${`${n}\n${node.key}`} node=${node} column=${n}
-              place=${drawing.place.get(`${n}\n${node.key}`)} flows=${flows} vhost=${vhost} by=${by} period=${period} onLit=${setLit} />`),
+              place=${drawing.place.get(`${n}\n${node.key}`)} flows=${flows} vhost=${vhost} by=${by} colour=${colour} period=${period} onLit=${setLit} />`),
           )}
         </div>`}
     </div>
@@ -47,19 +50,32 @@ function firstPlace({ columns, place }, n) {
   return node ? place.get(`${n}\n${node.key}`) : { x: 0, width: 0 };
 }
 
-function Node({ node, column, place, flows, vhost, by, period, onLit }) {
-  const name = node.rest ? `${node.rest} more` : column === 1 ? exchangeName(node.key) : visible(node.key);
+/** What a node says of its times: how long messages wait in queues, and how long programs work on them. */
+function timesOf(node, column) {
   const median = waitsOf(node)?.p50 ?? null;
+  const worked = (node.worked ?? percentiles(node.works))?.p50 ?? null;
+  return [
+    column >= 2 && median !== null && `${column === 2 ? "p50" : "queue p50"} ${passed(median)}`,
+    column === 3 && worked !== null && `program p50 ${passed(worked)}`,
+  ].filter(Boolean);
+}
+
+const FAILED = ["unroutable", "unroutable", "failed", "redelivered"];
+
+function Node({ node, column, place, flows, vhost, by, colour, period, onLit }) {
+  const name = node.rest ? `${node.rest} more` : column === 1 ? exchangeName(node.key) : visible(node.key);
+  const failed = node.failed ? `${percent(node.failed, Math.max(node.count, node.failed))} ${FAILED[column]}` : null;
   const unmatched = node.unmatched ? `${compact(node.unmatched)} unmatched` : null;
   const notes = node.count
-    ? [flowing(node.count, flows.seconds), median !== null && column >= 2 ? `p50 ${seconds(median)}` : null]
+    ? [flowing(node.count, flows.seconds), ...timesOf(node, column)]
     : [column === 1 ? "no publish seen" : "no delivery seen"];
   const style = { left: `${place.x}px`, top: `${place.y}px`, width: `${place.width}px`, height: `${place.height}px` };
   const light = { onPointerEnter: () => onLit({ column, key: node.key }), onFocus: () => onLit({ column, key: node.key }) };
   const inner = html`<bdi class="cut strong">${name}</bdi>
-    <span class="small soft cut">${unmatched && html`<span class="warn-text">${unmatched} · </span>`}${notes.filter(Boolean).join(" · ")}</span>`;
-  if (node.rest) return html`<div class="flow-node ${COLUMNS[column]}" style=${style}>${inner}</div>`;
-  return html`<a class="flow-node ${COLUMNS[column]}" style=${style} title=${name} ...${light}
+    <span class="small soft cut">${failed && html`<span class="bad-text">${failed} · </span>`}${unmatched && html`<span class="warn-text">${unmatched} · </span>`}${notes.filter(Boolean).join(" · ")}</span>`;
+  const tone = toneClass(node, colour);
+  if (node.rest) return html`<div class="flow-node ${COLUMNS[column]} ${tone}" style=${style}>${inner}</div>`;
+  return html`<a class="flow-node ${COLUMNS[column]} ${tone}" style=${style} title=${name} ...${light}
     href=${href("events", { ...filterFor(column, node, vhost, by), ...period })}>${inner}</a>`;
 }
 
@@ -70,7 +86,12 @@ function filterFor(column, { key }, vhost, by) {
   return { vhost, type: column === 0 ? "published" : "received", ...who };
 }
 
-function Links({ drawing, width, lit }) {
+const toneClass = (entry, colour) => {
+  const tone = toneOf(entry, colour);
+  return tone === null ? "" : `${colour}-${tone}`;
+};
+
+function Links({ drawing, width, lit, colour }) {
   const most = Math.max(1, ...drawing.links.flat().map((link) => link.count));
   return html`<svg class="flow-links" width=${width} height=${drawing.height} aria-hidden="true">
     ${drawing.links.map((links, n) =>
@@ -79,11 +100,21 @@ function Links({ drawing, width, lit }) {
         const to = drawing.place.get(`${n + 1}\n${link.to}`);
         if (!from || !to) return null;
         const dim = lit && !touches(link, n, lit);
-        const tone = `${link.unmatched === link.count ? "unmatched" : ""} ${dim ? "dim" : ""} ${lit && !dim ? "lit" : ""}`;
+        const tone = `${toneClass(link, colour)} ${link.unmatched === link.count ? "unmatched" : ""} ${dim ? "dim" : ""} ${lit && !dim ? "lit" : ""}`;
         return html`<path key=${`${n}\n${link.from}\n${link.to}`} class=${tone} d=${curve(from, to)}
           stroke-width=${1 + 7 * Math.sqrt(link.count / most)} />`;
       }),
     )}
+    <defs><marker id="dead-head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" markerUnits="userSpaceOnUse" orient="auto">
+      <path class="dead-head" d="M0 0L8 4L0 8z" /></marker></defs>
+    ${drawing.deaths.map((death) => {
+      const from = drawing.place.get(`2\n${death.from}`);
+      const to = drawing.place.get(`1\n${death.to}`);
+      if (!from || !to) return null;
+      const isLit = lit && ((lit.column === 2 && lit.key === death.from) || (lit.column === 1 && lit.key === death.to));
+      return html`<path key=${death.key} class="dead ${lit && !isLit ? "dim" : ""}" d=${backwards(from, to)}
+        stroke-width=${1 + 4 * Math.sqrt(Math.min(1, death.count / most))} marker-end="url(#dead-head)" />`;
+    })}
   </svg>`;
 }
 
@@ -96,4 +127,38 @@ function curve(from, to) {
   const y2 = to.y + to.height / 2;
   const bend = (to.x - x1) / 2;
   return `M${x1} ${y1}C${x1 + bend} ${y1} ${to.x - bend} ${y2} ${to.x} ${y2}`;
+}
+
+/** From the left of a queue back to the right of an exchange, below the way that messages take. */
+function backwards(from, to) {
+  const x2 = to.x + to.width + 2;
+  const y1 = from.y + from.height * 0.85;
+  const y2 = to.y + to.height * 0.85;
+  const bend = (from.x - x2) / 2;
+  return `M${from.x} ${y1}C${from.x - bend} ${y1} ${x2 + bend} ${y2} ${x2} ${y2}`;
+}
+
+const KEYS = {
+  failures: [
+    ["none failed", "failures-0"],
+    ["under 1 %", "failures-1"],
+    ["under 10 %", "failures-2"],
+    ["10 % and more: unroutable, dead-lettered or redelivered", "failures-3"],
+  ],
+  waits: [
+    ["median wait under 10 ms", "waits-0"],
+    ["100 ms", "waits-1"],
+    ["1 s", "waits-2"],
+    ["10 s", "waits-3"],
+    ["longer", "waits-4"],
+  ],
+};
+
+/** What the colours and lines of the drawing mean. */
+export function FlowLegend({ colour, flows }) {
+  const dead = [...flows.deaths.values()].some((death) => death.from !== null);
+  return html`<ul class="flow-legend" aria-label="Legend">
+    ${KEYS[colour].map(([words, tone]) => html`<li key=${tone}><i class="flow-key ${tone}"></i>${words}</li>`)}
+    ${dead && html`<li><i class="flow-key dead"></i>dead letters: from the queue back to their exchange</li>`}
+  </ul>`;
 }

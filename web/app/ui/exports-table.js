@@ -7,6 +7,7 @@ import { useResource } from "../core/resource.js";
 import { href, vhost } from "../core/route.js";
 import { mayWrite } from "../core/session.js";
 import { attempt } from "../core/notices.js";
+import { ask } from "../core/questions.js";
 import { Icon } from "./icons.js";
 import { Value } from "./marks.js";
 import { Panel, pending } from "./panel.js";
@@ -37,6 +38,8 @@ export function ExportsTable() {
 
 function Row({ file }) {
   const remove = async () => {
+    const what = `It was written at ${dateTime(file.created_at)}, with ${count(file.events)} events. Its events stay stored.`;
+    if (!(await ask(`Delete ${file.file}?`, what, "Delete the file"))) return;
     await attempt(() => api.deleteExport(file.location), `${file.file} was removed.`);
     reloadExports();
   };

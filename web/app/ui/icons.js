@@ -23,6 +23,7 @@ const PATHS = {
   plus: "M8 3v10M3 8h10",
   minus: "M3 8h10",
   fit: "M2.5 6V2.5H6M10 2.5h3.5V6M13.5 10v3.5H10M6 13.5H2.5V10",
+  tray: "M2.5 9.5h3l1 2h3l1-2h3M2.5 9.5L4.5 3h7l2 6.5v4h-11z",
   list: "M3 4h10M3 8h10M3 12h10",
 };
 

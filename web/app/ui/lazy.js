@@ -18,12 +18,15 @@ export function lazy(load, what) {
           Part = module.default;
           if (shown) setLoaded(true);
         },
-        () => shown && setError(new Error(`The code of ${what} could not be loaded.`)),
+        (reason) => {
+          console.error(reason);
+          if (shown) setError({ reason: `The code of ${what} could not be loaded.` });
+        },
       );
       return () => (shown = false);
     }, [error]);
     if (Part) return html`<${Part} ...${props} />`;
-    if (error) return html`<div class="panel-body"><${Failure} error=${{ reason: error.message }} onRetry=${() => setError(null)} /></div>`;
+    if (error) return html`<div class="panel-body"><${Failure} error=${error} onRetry=${() => setError(null)} /></div>`;
     return html`<p class="loading" role="status">Loading ${what} …</p>`;
   };
 }

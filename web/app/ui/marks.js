@@ -44,9 +44,11 @@ const STATES = {
   dead_lettered: "bad",
 };
 
-export function StateMark({ state, children }) {
-  return html`<span class="badge ${STATES[state] ?? "calm"}">
-    <span class="dot"></span>${children ?? state.replaceAll("_", " ")}
+/** `stale`: what is known is not of now, so nothing is said to be well. */
+export function StateMark({ state, stale = false, children }) {
+  const tone = STATES[state] ?? "calm";
+  return html`<span class="badge ${stale && tone === "good" ? "calm" : tone}">
+    <span class="dot"></span>${children ?? state.replaceAll("_", " ")}${stale && "?"}
   </span>`;
 }
 

@@ -1,4 +1,5 @@
 import { html } from "../core/html.js";
+import { Word } from "./term.js";
 
 /**
  * A table that scrolls sideways where it is wider than the window. `heads` are the heads of its columns,
@@ -9,8 +10,8 @@ export function Table({ label, heads, children }) {
     <table class="list">
       <thead><tr>${heads.split("|").map((head) =>
         head[0] === "#"
-          ? html`<th class="number" key=${head}>${head.slice(1)}</th>`
-          : html`<th key=${head}>${head || html`<span class="unseen">Actions</span>`}</th>`,
+          ? html`<th class="number" key=${head}><${Word}>${head.slice(1)}<//></th>`
+          : html`<th key=${head}>${head ? html`<${Word}>${head}<//>` : html`<span class="unseen">Actions</span>`}</th>`,
       )}</tr></thead>
       <tbody>${children}</tbody>
     </table>

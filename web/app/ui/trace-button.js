@@ -5,9 +5,12 @@ import { mayWrite } from "../core/session.js";
 import { reloadTraces } from "../core/traces.js";
 import { visible } from "../core/format.js";
 import { attempt } from "../core/notices.js";
+import { ask } from "../core/questions.js";
 import { Icon } from "./icons.js";
 
 const RUNNING = new Set(["starting", "running", "waiting"]);
+const STOPPING =
+  "What is published and delivered until it is started again will not be recorded: that is a gap, and answers across it are not complete. The events that are stored stay.";
 const isRunning = (state) => RUNNING.has(state);
 
 export function TraceButton({ vhost, state, wish, main = false }) {
@@ -16,8 +19,9 @@ export function TraceButton({ vhost, state, wish, main = false }) {
 
   const act = async () => {
     if (busy) return;
-    setBusy(true);
     const name = visible(vhost);
+    if (running && !(await ask(`Stop the trace of ${name}?`, STOPPING, "Stop the trace"))) return;
+    setBusy(true);
     if (running) await attempt(() => api.stopTrace(vhost), `The trace of ${name} is stopping.`);
     else await attempt(() => api.startTrace(vhost, wish), `The trace of ${name} is starting.`);
     await reloadTraces();

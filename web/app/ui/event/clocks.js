@@ -2,13 +2,13 @@
 import { html } from "../../core/html.js";
 import { count, visible } from "../../core/format.js";
 import { CopyButton } from "../copy.js";
+import { Expert } from "../fold.js";
 import { ItcDrawing } from "./itc-drawing.js";
 
 export function Clocks({ event }) {
   const { clocks } = event;
   if (!clocks) return null;
-  return html`<section class="section">
-    <h3>Clocks</h3>
+  return html`<section class="section"><${Expert} what="clocks and codes">
     <div class="clock-row"><span>Lamport</span><strong>${count(clocks.lamport)}</strong></div>
     <div class="clock-row"><span>Vector</span><${Vector} event=${event} vector=${clocks.vector} /></div>
     <div class="clock-row"><span>ITC</span>
@@ -21,7 +21,7 @@ export function Clocks({ event }) {
         </div>
       </div>
     </div>
-  </section>`;
+  <//></section>`;
 }
 
 function Vector({ event, vector }) {

@@ -10,6 +10,7 @@ import { CopyButton } from "../copy.js";
 import { Icon } from "../icons.js";
 import { MatchMark, Pin, TypeMark, Value } from "../marks.js";
 import { pending } from "../panel.js";
+import { Word } from "../term.js";
 import { Clocks } from "./clocks.js";
 import { Deliveries } from "./deliveries.js";
 import { Links } from "./links.js";
@@ -99,7 +100,7 @@ function Facts({ event }) {
     ${event.queue != null && html`<dt>Queue</dt>
       <dd><a href=${filter({ queue: event.queue })}><${Value}>${event.queue}<//></a></dd>`}
     ${event.type === "received" && html`<dt>Cause</dt><dd><${Cause} event=${event} /></dd>`}
-    <dt>Participant</dt>
+    <dt><${Word}>Participant<//></dt>
     <dd><a href=${filter({ participant: String(event.participant) })}><${Value}>${event.participant_name}<//></a>
       <span class="faint"> · its event ${event.seq}</span></dd>
     <dt>User</dt><dd><a href=${filter({ user: event.user })}><${Value}>${event.user}<//></a></dd>

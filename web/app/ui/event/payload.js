@@ -1,7 +1,16 @@
 import { useMemo, useState } from "../../../vendor/hooks.js";
 import { html } from "../../core/html.js";
+import { api } from "../../core/api.js";
+import { saveBlob } from "../../core/download.js";
 import { bytes, visible } from "../../core/format.js";
+import { wrapPayload } from "../../core/preferences.js";
+import { useResource } from "../../core/resource.js";
+import { pinnedA, pinnedB, route } from "../../core/route.js";
+import { CopyButton } from "../copy.js";
+import { Icon } from "../icons.js";
+import { marked } from "../marked.js";
 import { Choice } from "../panel.js";
+import { diff } from "./diff.js";
 
 const MOST_HEX_BYTES = 16_384;
 const VIEWS = [
@@ -13,14 +22,73 @@ const VIEWS = [
 export function Payload({ event }) {
   const body = useMemo(() => read(event), [event]);
   const [chosen, setChosen] = useState(null);
+  const [other, setOther] = useState(null);
   const view = chosen ?? (body.json !== undefined ? "json" : body.binary ? "hex" : "text");
   return html`<section class="section">
     <h3>Payload
       ${body.bytes?.length > 0 &&
       html`<${Choice} label="Show the payload as" options=${VIEWS} value=${view} onChange=${setChosen} small />`}
     </h3>
-    <${Body} body=${body} view=${view} event=${event} />
+    ${body.bytes?.length > 0 && html`<${Tools} body=${body} view=${view} event=${event} other=${other} onCompare=${setOther} />`}
+    ${other
+      ? html`<${Compared} id=${other} event=${event} body=${body} />`
+      : html`<${Body} body=${body} view=${view} event=${event} />`}
   </section>`;
+}
+
+/** What can be compared with: the pinned events, and the publish that a delivery came of. */
+function others({ id, cause }) {
+  const named = [[pinnedA.value, "A"], [pinnedB.value, "B"], [cause, "its publish"]];
+  return named.filter(([one], n) => one && String(one) !== String(id) && named.findIndex(([x]) => String(x) === String(one)) === n);
+}
+
+function Tools({ body, view, event, other, onCompare }) {
+  const save = () => {
+    const type = body.json === undefined ? "bin" : "json";
+    saveBlob(new Blob([body.bytes]), `event-${event.id}.${body.binary ? type : body.json === undefined ? "txt" : type}`);
+  };
+  const choices = others(event);
+  return html`<div class="drawer-line payload-tools">
+    <${CopyButton} text=${() => (view === "hex" ? hex(body.bytes) : view === "json" && body.json !== undefined ? JSON.stringify(body.json, null, 2) : body.text)}
+      label="Copy" title="Copy the payload as it is shown" />
+    <button class="button small" onClick=${save}><${Icon} name="download" />Save</button>
+    <label class="check small"><input type="checkbox" checked=${wrapPayload.value}
+      onChange=${(e) => (wrapPayload.value = e.currentTarget.checked)} />Wrap</label>
+    ${choices.length > 0 &&
+    html`<select class="select small" aria-label="Compare the payload with" value=${other ?? ""}
+      onChange=${(e) => onCompare(e.currentTarget.value || null)}>
+      <option value="">Compare with …</option>
+      ${choices.map(([id, name]) => html`<option key=${id} value=${String(id)}>${name} (#${id})</option>`)}
+    </select>`}
+  </div>`;
+}
+
+const SIGNS = { "-": "del", "+": "ins", " ": "span" };
+
+/** What differs from another event's payload: JSON with its names in order. */
+function Compared({ id, event, body }) {
+  const { data, error } = useResource((signal) => api.event(id, signal), [id], { every: 0 });
+  if (error) return html`<p class="soft">${error.reason}</p>`;
+  if (!data) return html`<p class="loading">Loading #${id} …</p>`;
+  const theirs = read(data);
+  if (!theirs.bytes) return html`<p class="soft">Of #${id} no payload is kept.</p>`;
+  const lines = diff(comparable(theirs), comparable(body));
+  if (!lines) return html`<p class="soft">They differ in too many lines to be compared here.</p>`;
+  const differ = lines.some(({ sign }) => sign !== " ");
+  return html`<p class="small soft">${differ ? `“−” is only in #${id}, “+” only in #${event.id}.` : `The same as that of #${id}.`}</p>
+    ${differ &&
+    html`<pre class="payload diff ${wrapPayload.value ? "" : "unwrapped"}" tabindex="0" aria-label=${`Payload compared with #${id}`}>${lines.map(
+      ({ sign, line }, n) => html`<${SIGNS[sign]} key=${n}>${sign === "-" ? "−" : sign} ${visible(line)}${"\n"}<//>`,
+    )}</pre>`}`;
+}
+
+const comparable = (one) =>
+  one.json !== undefined ? JSON.stringify(ordered(one.json), null, 2) : one.binary ? hex(one.bytes) : one.text;
+
+function ordered(value) {
+  if (value === null || typeof value !== "object") return value;
+  if (Array.isArray(value)) return value.map(ordered);
+  return Object.fromEntries(Object.keys(value).sort().map((name) => [name, ordered(value[name])]));
 }
 
 function Body({ body, view, event }) {
@@ -31,7 +99,7 @@ function Body({ body, view, event }) {
   }
   if (!body.bytes.length) return html`<p class="soft">Empty.</p>`;
   return html`
-    <pre class="payload ${view === "hex" ? "hex" : ""}" tabindex="0" aria-label="Payload">${show(body, view)}</pre>
+    <pre class="payload ${view === "hex" ? "hex" : wrapPayload.value ? "" : "unwrapped"}" tabindex="0" aria-label="Payload">${marked(show(body, view), view === "hex" ? [] : [route.value.params.q])}</pre>
     ${event.payload_truncated &&
     html`<p class="small soft">The first ${bytes(body.bytes.length)} of ${bytes(event.payload_bytes)} are kept.</p>`}`;
 }

@@ -1,0 +1,82 @@
+"""Failures: messages that died, came back, reached nobody, or were put into an error queue."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from app.api.causality import certainty
+from app.api.failures import failures_view
+from app.api.openapi import READING_ONE
+from app.api.parameters import Text
+from app.api.routes.queries import Moment, Number
+from app.api.routes.traces import trace_id_of
+from app.api.schemas.failures import Failures, FailuresOfOne, KindWord
+from app.api.services import Parts, Services
+from app.api.signin.auth import Reader, User
+from app.api.views import json_answer
+from app.stored.failures import FailureFilter, FailureKind
+from model.times import microseconds_of
+
+router = APIRouter(tags=["events"])
+
+
+class FailuresQuery(BaseModel):
+    """Which failures, and how many."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    vhost: Text | None = Field(None, description="Of this virtual host.")
+    since: Moment | None = Field(None, description="Recorded at this time or later.")
+    until: Moment | None = Field(None, description="Recorded before this time.")
+    kind: KindWord | None = Field(None, description="Of this kind.")
+    queue: Text | None = Field(None, description="Failed in this queue.")
+    reason: Text | None = Field(None, description="Died for this reason.")
+    type: Text | None = Field(None, description="Of messages of this type.")
+    exception: Text | None = Field(None, description="With this exception, or one of this type.")
+    participant: Number | None = Field(
+        None, description="Handed over last to this participant of its trace."
+    )
+    limit: Annotated[int, Field(ge=1, le=1_000)] = Field(100, description="Most in `items`.")
+    before: Annotated[int, Field(ge=1, le=2**63 - 1)] | None = Field(
+        None, description="Only of events before this one: the `next` of the answer before."
+    )
+
+    def filter_for(self, user: User) -> FailureFilter:
+        """What the store is asked: never more than the user may see."""
+        return FailureFilter(
+            vhosts=user.vhosts,
+            vhost=self.vhost,
+            kind=None if self.kind is None else FailureKind[self.kind],
+            queue=self.queue,
+            reason=self.reason,
+            type=self.type,
+            exception=self.exception,
+            participant=self.participant,
+            since=None if self.since is None else microseconds_of(self.since),
+            until=None if self.until is None else microseconds_of(self.until),
+        )
+
+
+@router.get("/itc_db/failures", response_model=FailuresOfOne | Failures, responses=READING_ONE)
+async def list_failures(
+    query: Annotated[FailuresQuery, Query()], user: Reader, parts: Parts
+) -> Response:
+    """What failed, newest first, in groups and over time."""
+    asked = query.filter_for(user)
+    trace_id = None if query.vhost is None else await trace_id_of(query.vhost, user, parts)
+    async with parts.searches.turn(user.name):
+        found = await parts.store.failures.find(asked, before=query.before, limit=query.limit)
+    view = failures_view(found)
+    if trace_id is not None:
+        view |= await _certainty(trace_id, asked, parts)
+    return json_answer(view)
+
+
+async def _certainty(trace_id: int, asked: FailureFilter, parts: Services) -> dict[str, object]:
+    """How far an answer about a period of a trace is to be relied on."""
+    first, last = await parts.store.failures.span(asked)
+    gaps = await parts.store.gaps.between(trace_id, first, last)
+    return certainty(gaps, await parts.store.doubts.between(trace_id, first, last))

@@ -1,0 +1,83 @@
+"""Reports on order: where publishes race, and where deliveries turn their order round."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query, Response
+
+from app.api.openapi import READING, READING_ONE, WRITING, answers, example
+from app.api.parameters import Text
+from app.api.routes.queries import Moment, OfVhost
+from app.api.routes.submitting import ACCEPTED, Prefer, submitted
+from app.api.schemas.reports import OrderReport, ReportFacts, ReportWord
+from app.api.services import Parts
+from app.api.signin.auth import Reader, Writer
+from app.api.views import json_answer
+from app.errors import NotFoundError
+from app.jobs.reports import ReportKind
+from app.stored.jobs import Json
+from model.times import microseconds_of
+
+router = APIRouter(tags=["reports"], prefix="/itc_db/reports")
+
+_PERIOD = 3_600_000_000  # µs, looked at by default
+
+ReportId = Annotated[
+    str, Path(pattern="^[0-9a-f]{16}$", openapi_examples=example("0123456789abcdef"))
+]
+
+
+@router.put(
+    "/{report}",
+    status_code=201,
+    response_model=OrderReport,
+    responses={**WRITING, **answers(500), **ACCEPTED},
+)
+async def make_report(
+    report: Annotated[ReportWord, Path(description="What about.")],
+    user: Writer,
+    parts: Parts,
+    prefer: Prefer,
+    vhost: OfVhost,
+    since: Annotated[Moment | None, Query(description="Of what was recorded from then on.")] = None,
+    until: Annotated[Moment | None, Query(description="Of what was recorded before.")] = None,
+    key: Annotated[
+        Text | None,
+        Query(
+            description="Compare only messages that share this: `message_id`, `correlation_id`, "
+            "`routing_key`, `header.NAME`, or `body.NAME`, a field of a JSON body."
+        ),
+    ] = None,
+) -> Response:
+    """Look for races or inversions, as a job; by default in the last hour."""
+    user.must_see(vhost, "trace")
+    if await parts.store.traces.find(vhost) is None:
+        raise NotFoundError("no such trace")
+    end = time.time_ns() // 1_000 if until is None else microseconds_of(until)
+    start = max(0, end - _PERIOD) if since is None else microseconds_of(since)
+    request = parts.reports.request(ReportKind[report], vhost, start, end, key, user.name)
+    # Before the job, because not every client waits for its end.
+    await asyncio.to_thread(parts.reports.forget_old, vhost)
+
+    async def answer(result: Json) -> Response:
+        return json_answer(await asyncio.to_thread(parts.reports.get, result["id"]), 201)
+
+    return await submitted(request, prefer, parts, answer)
+
+
+@router.get("", response_model=list[ReportFacts], responses=READING)
+async def list_reports(user: Reader, parts: Parts) -> Response:
+    """Every report that there is, the one made last first, without its lists."""
+    found = await asyncio.to_thread(parts.reports.newest)
+    return json_answer([facts for facts in found if user.sees(facts["vhost"])])
+
+
+@router.get("/{report_id}", response_model=OrderReport, responses=READING_ONE)
+async def get_report(report_id: ReportId, user: Reader, parts: Parts) -> Response:
+    """One report."""
+    found = await asyncio.to_thread(parts.reports.get, report_id)
+    user.must_see(found["vhost"], "report")
+    return json_answer(found)

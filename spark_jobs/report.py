@@ -1,0 +1,374 @@
+"""Reports on order: races and inversions over a period, queue by queue.
+
+A race: two messages were published into one queue, and neither publish was before the other, so
+they might as well have come in the other order. An inversion: one was published before the other,
+and was handed over from the queue after it. With a key, only messages that share it are compared.
+
+Each task turns its events into one row for each queue: publishes with their clocks, and first
+deliveries. Spark brings those of one queue, or of one key in it, together, and `ordering` counts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+
+from model.gaps import Gap
+from model.jobs import Problem
+from model.sound import Soundness
+from model.times import iso_time, now
+from model.words import EventType, Match
+from spark_jobs.database import Database
+from spark_jobs.errors import JobError
+from spark_jobs.executors import tasks_at_a_time
+from spark_jobs.export import write_file
+from spark_jobs.failures import explained
+from spark_jobs.finding import soundness_of
+from spark_jobs.history import History
+from spark_jobs.ordering import Messages, Pairs, inversions, races
+from spark_jobs.progress import Meter, Report, silent
+from spark_jobs.slices import MOST_ROWS, spans
+from spark_jobs.source import read_slices
+
+Json: TypeAlias = dict[str, Any]
+
+REPORTS: dict[str, Callable[[Messages], Pairs]] = {"races": races, "inversions": inversions}
+
+# How many pairs are shown, the newest, and how many queues, those with the most.
+MOST_ITEMS = 1_000
+MOST_GROUPS = 500
+# So many publishes and deliveries of one queue, or of one key in it, are compared: the newest.
+MOST_TOGETHER = 100_000
+
+HEADER, FIELD = "header.", "body."
+
+_ROWS = (
+    "queue string, `key` string, id bigint, is_publish boolean, participant bigint, height bigint,"
+    " clock binary, `interval` string, cause bigint, at bigint"
+)
+_FOUND = (
+    "queue string, `key` string, count bigint, counted_all boolean, a bigint, b bigint,"
+    " a_by bigint, b_by bigint, handed_a bigint, handed_b bigint, handed_a_by bigint,"
+    " handed_b_by bigint, at bigint"
+)
+_OF_EVENTS = (
+    "id",
+    "type",
+    "match",
+    "participant",
+    "height",
+    "clock",
+    "interval",
+    "cause_id",
+    "recorded_at",
+    "queue",
+    "routed_queues",
+    "quiet",
+)
+
+
+@dataclass(frozen=True)
+class ReportRequest:
+    """A report on a virtual host from ``since`` to before ``until`` (µs), as a JSON file.
+
+    ``key`` says what messages share that are compared: ``message_id``, ``correlation_id``,
+    ``routing_key``, ``header.NAME`` or ``body.NAME``, a field of a JSON body; None: the queue.
+    """
+
+    database: Database
+    report: str
+    id: str
+    vhost: str
+    since: int
+    until: int
+    key: str | None
+    output: Path
+
+
+def run(spark: SparkSession, request: ReportRequest, report: Report = silent) -> Json:
+    """Make the report, write it, and return what the file holds except the lists."""
+    meter = Meter(report)
+    meter.enter("planning", 0.0)
+    with request.database.connect() as connection:
+        history = History(connection)
+        trace = history.trace(request.vhost)
+        ids = history.ids_between(trace, request.since, request.until)
+        gaps = history.gaps(trace, *ids) if ids else []
+        sound = soundness_of(history, trace, *ids) if ids else Soundness()
+        meter.enter("counting", 5.0)
+        lists = _lists(spark, request, trace, ids)
+        if ids and not history.exists(ids[0]):
+            raise JobError(
+                Problem.not_found,
+                "The period was pruned while it was counted; ask for a later one.",
+            )
+        numbers = {number for item in lists["items"] for number in _numbers(item)}
+        names = {number: name for number, (name, _) in history.names(trace, numbers).items()}
+    for item in lists["items"]:
+        _name(item, names)
+    facts = _facts(request, gaps, sound, lists)
+    meter.enter("finishing", 99.0)
+    write_file(request.output, json.dumps({**facts, **lists}).encode() + b"\n")
+    # Last, so what can be seen of a report is there.
+    write_file(request.output.with_suffix(".facts"), json.dumps(facts).encode() + b"\n")
+    return facts
+
+
+def _lists(
+    spark: SparkSession, request: ReportRequest, trace: int, ids: tuple[int, int] | None
+) -> Json:
+    """The pairs, newest first, and the queues, those with the most first."""
+    if ids is None:
+        return {"items": [], "groups": [], "truncated": False, "counted_all": True}
+    count = max(tasks_at_a_time(spark), -(-(ids[1] - ids[0] + 1) // MOST_ROWS))
+    columns = (*_OF_EVENTS, *_columns_of(request.key))
+    frame = read_slices(spark, request.database, columns, spans(trace, *ids, count))
+    with explained():
+        found = _found(frame.mapInArrow(_rows(request), _ROWS), request.report).persist()
+        try:
+            items = (
+                found.where(F.col("a").isNotNull())
+                .orderBy(F.desc("b"), F.desc("a"), "queue")
+                .limit(MOST_ITEMS)
+                .collect()
+            )
+            groups = (
+                found.where(F.col("a").isNull())
+                .groupBy("queue")
+                .agg(F.sum("count").alias("pairs"), F.min("counted_all").alias("all"))
+                .orderBy(F.desc("pairs"), "queue")
+                .collect()
+            )
+        finally:
+            found.unpersist()
+    total = sum(row["pairs"] for row in groups)
+    return {
+        "items": [row.asDict() for row in items],
+        "groups": [
+            {"queue": row["queue"], "count": row["pairs"], "counted_all": row["all"]}
+            for row in groups[:MOST_GROUPS]
+            if row["pairs"] or not row["all"]
+        ],
+        "truncated": total > len(items),
+        "counted_all": all(row["all"] for row in groups),
+        "count": total,
+    }
+
+
+def _found(rows: DataFrame, report: str) -> DataFrame:
+    """The pairs of each queue and key, and a row of counts for each that has any."""
+    place = Window.partitionBy("queue", "key").orderBy(F.desc("id"))
+    newest = rows.withColumn("place", F.row_number().over(place))
+    some = newest.where(F.col("place") <= MOST_TOGETHER + 1).drop("place")
+
+    def count(table: pa.Table) -> pa.Table:
+        return _counted(table, REPORTS[report])
+
+    return some.groupBy("queue", "key").applyInArrow(count, _FOUND)
+
+
+def _counted(table: pa.Table, counted: Callable[[Messages], Pairs]) -> pa.Table:
+    """What is found among the rows of one queue and key."""
+    cut = table.num_rows > MOST_TOGETHER
+    table = table.sort_by("id")
+    if cut:
+        table = table.slice(table.num_rows - MOST_TOGETHER)
+    is_publish = table.column("is_publish").to_numpy()
+    publishes = table.filter(pa.array(is_publish))
+    handed, handed_by = _handed(table.filter(pa.array(~is_publish)))
+    ids = publishes.column("id").to_numpy()
+    who = publishes.column("participant").to_numpy()
+    messages = Messages(
+        ids=ids,
+        participants=who,
+        heights=publishes.column("height").to_numpy(),
+        clocks=publishes.column("clock").to_pylist(),
+        intervals=dict(zip(who.tolist(), publishes.column("interval").to_pylist(), strict=True)),
+        handed=np.array([handed.get(each, 0) for each in ids.tolist()], dtype=np.int64),
+    )
+    pairs = counted(messages)
+    is_all = pairs.counted_all and not cut
+    if not pairs.count and is_all:
+        return _table([])
+    shared = {name: table.column(name)[0].as_py() for name in ("queue", "key")}
+    at = publishes.column("at").to_pylist()
+    rows: list[Json] = [{**shared, "count": pairs.count, "counted_all": is_all}]
+    for pair in pairs.shown:
+        a, b = int(ids[pair.a]), int(ids[pair.b])
+        rows.append(
+            {
+                **shared,
+                "a": a,
+                "b": b,
+                "a_by": int(who[pair.a]),
+                "b_by": int(who[pair.b]),
+                "handed_a": handed.get(a),
+                "handed_b": handed.get(b),
+                "handed_a_by": handed_by.get(a),
+                "handed_b_by": handed_by.get(b),
+                "at": at[pair.b],
+            }
+        )
+    return _table(rows)
+
+
+def _handed(deliveries: pa.Table) -> tuple[dict[int, int], dict[int, int]]:
+    """Of each publish the first delivery, and whom it went to; the deliveries by id."""
+    columns = (deliveries.column(name).to_pylist() for name in ("cause", "id", "participant"))
+    first: dict[int, int] = {}
+    to: dict[int, int] = {}
+    for cause, event_id, participant in zip(*columns, strict=True):
+        if cause not in first:
+            first[cause], to[cause] = event_id, participant
+    return first, to
+
+
+_SCHEMA = pa.schema(
+    [
+        ("queue", pa.string()),
+        ("key", pa.string()),
+        ("count", pa.int64()),
+        ("counted_all", pa.bool_()),
+        *((name, pa.int64()) for name in ("a", "b", "a_by", "b_by", "handed_a", "handed_b")),
+        *((name, pa.int64()) for name in ("handed_a_by", "handed_b_by", "at")),
+    ]
+)
+
+
+def _table(rows: list[Json]) -> pa.Table:
+    return pa.Table.from_pylist(rows, schema=_SCHEMA)
+
+
+_ARROW = pa.schema(
+    [
+        ("queue", pa.string()),
+        ("key", pa.string()),
+        ("id", pa.int64()),
+        ("is_publish", pa.bool_()),
+        ("participant", pa.int64()),
+        ("height", pa.int64()),
+        ("clock", pa.binary()),
+        ("interval", pa.string()),
+        ("cause", pa.int64()),
+        ("at", pa.int64()),
+    ]
+)
+
+
+def _rows(
+    request: ReportRequest,
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    since, until, key = request.since, request.until, request.key
+
+    def rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            made = [
+                row
+                for event in batch.to_pylist()
+                if since <= event["recorded_at"] < until
+                for row in rows_of(event, key)
+            ]
+            yield pa.RecordBatch.from_pylist(made, schema=_ARROW)
+
+    return rows
+
+
+def rows_of(event: Json, key: str | None) -> Iterator[Json]:
+    """A publish into each of its queues, or a first delivery; none of quiet traffic."""
+    is_publish = event["type"] == EventType.published
+    if event["quiet"] or not (is_publish or event["match"] == Match.routed):
+        return
+    shared = None
+    if key is not None:
+        shared = key_of(event, key)
+        if shared is None:
+            return
+    queues = json.loads(event["routed_queues"] or "[]") if is_publish else [event["queue"]]
+    for queue in queues:
+        yield {
+            "queue": queue,
+            "key": shared,
+            "id": event["id"],
+            "is_publish": is_publish,
+            "participant": event["participant"],
+            "height": event["height"],
+            "clock": event["clock"] if is_publish else None,
+            "interval": event["interval"] if is_publish else None,
+            "cause": event["cause_id"],
+            "at": event["recorded_at"],
+        }
+
+
+def _columns_of(key: str | None) -> tuple[str, ...]:
+    """The columns that a key is read from."""
+    if key is None:
+        return ()
+    if key == "routing_key":
+        return ("routing_keys",)
+    return ("payload",) if key.startswith(FIELD) else ("properties",)
+
+
+def key_of(event: Mapping[str, Any], key: str) -> str | None:
+    """What an event's message has under a key, as text; None for nothing or for a list or table."""
+    if key == "routing_key":
+        keys = json.loads(event["routing_keys"])
+        return keys[0] if keys else None
+    table: Any = _table_of(event["payload"] if key.startswith(FIELD) else event["properties"])
+    if key.startswith(HEADER):
+        table = table.get("headers")
+    name = key.removeprefix(FIELD).removeprefix(HEADER)
+    value = table.get(name) if isinstance(table, dict) else None
+    if value is None or isinstance(value, (dict, list)) or value == "":
+        return None
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _table_of(text: str | bytes | None) -> Json:
+    try:
+        value = json.loads(text or b"null")
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _numbers(item: Json) -> Iterator[int]:
+    for name in ("a_by", "b_by", "handed_a_by", "handed_b_by"):
+        if item[name] is not None:
+            yield item[name]
+
+
+def _name(item: Json, names: Mapping[int, str]) -> None:
+    """Put names to an item, and take out what is of other reports, or of the row alone."""
+    for name in ("count", "counted_all"):
+        del item[name]
+    for name in ("a_by", "b_by", "handed_a_by", "handed_b_by"):
+        number = item[name]
+        item[name] = None if number is None else {"number": number, "name": names.get(number, "")}
+    who = (item["handed_a_by"], item["handed_b_by"])
+    item["participants"] = list(dict.fromkeys(each["name"] for each in who if each is not None))
+    item["at"] = iso_time(item["at"])
+
+
+def _facts(request: ReportRequest, gaps: list[Gap], sound: Soundness, lists: Json) -> Json:
+    return {
+        "id": request.id,
+        "report": request.report,
+        "vhost": request.vhost,
+        "since": iso_time(request.since),
+        "until": iso_time(request.until),
+        "key": request.key,
+        "made_at": iso_time(now()),
+        "count": lists.pop("count", 0),
+        "counted_all": lists.pop("counted_all"),
+        "complete": not gaps,
+        "gaps": [gap.to_json() for gap in gaps],
+        **sound.to_json(),
+    }

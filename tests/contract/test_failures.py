@@ -1,0 +1,324 @@
+"""What failed: found by index, each death once, and nobody named who may not have been it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from app.store import Store
+from app.store.failures import TOGETHER
+from app.stored.failures import Failure, FailureFilter, FailureKind, FoundFailures
+from app.tracker import Policy, Publish, Record
+from tests.contract.failing import (
+    ADMIN,
+    BILLING,
+    OTHER,
+    SHOP,
+    death,
+    handed,
+    letter,
+    message,
+)
+from tests.contract.outbox import START, tell, tracker_by
+
+
+async def told(store: Store, *records: Record, vhost: str = "/") -> list[int]:
+    """The ids of the events that come of some records, a second apart."""
+    trace = await store.traces.create(vhost, Policy.channel)
+    return await tell(store, trace.id, tracker_by(Policy.channel), records)
+
+
+async def found(store: Store, **asked: Any) -> list[Failure]:
+    return (await store.failures.find(FailureFilter(**asked))).items
+
+
+def by(failure: Failure) -> str | None:
+    """Its user, who is one participant or several."""
+    return None if failure.by is None else failure.by.name.partition("@")[0]
+
+
+async def test_a_rejected_message_names_where_why_and_who(store: Store) -> None:
+    order = message(1)
+    ids = await told(
+        store,
+        order,
+        handed(BILLING, order),
+        handed(OTHER, order, again=True),
+        letter(ADMIN, order, death("orders")),
+    )
+    [failure] = await found(store)
+    assert failure.by is not None
+    assert failure.publisher is not None
+    assert failure == Failure(
+        event=ids[3],
+        message=ids[0],
+        vhost="/",
+        kind=FailureKind.died,
+        queue="orders",
+        reason="rejected",
+        type="order.new",
+        exception=None,
+        at=START + 3_000_000,
+        by=failure.by,
+        handed_over=ids[2],
+        times=1,
+        to="orders.dead",
+        publisher=failure.publisher,
+        exchange="",
+        routing_key="orders",
+    )
+    assert failure.by.name == "other@10.0.0.7 #3"
+    assert failure.publisher.name == "shop@10.0.0.5 #1"
+
+
+@pytest.mark.parametrize("reason", ["expired", "maxlen"])
+async def test_nobody_is_named_for_what_the_broker_threw_out(store: Store, reason: str) -> None:
+    order = message(1)
+    await told(store, order, handed(BILLING, order), letter(ADMIN, order, death("orders", reason)))
+    [failure] = await found(store)
+    assert (failure.reason, failure.by, failure.handed_over) == (reason, None, None)
+
+
+async def test_a_death_counts_once_however_often_it_is_told(store: Store) -> None:
+    order = message(1)
+    ids = await told(
+        store,
+        order,
+        handed(BILLING, order),
+        letter(ADMIN, order, death("orders")),
+        letter(ADMIN, order, death("orders"), again=True),
+        letter(OTHER, order, death("orders"), queue="audit"),
+        letter(ADMIN, order, death("orders.dead", "expired"), death("orders"), queue="late"),
+    )
+    failures = await found(store)
+    assert [(each.event, each.queue, each.reason, each.to) for each in failures] == [
+        (ids[5], "orders.dead", "expired", "late"),
+        (ids[2], "orders", "rejected", "orders.dead"),
+    ]
+
+
+async def test_each_round_of_a_retry_counts_and_names_who_rejected_it(store: Store) -> None:
+    order = message(1)
+    rounds = [(death("retry", "expired", n), death("orders", count=n)) for n in (1, 2)]
+    ids = await told(
+        store,
+        order,
+        handed(BILLING, order),
+        letter(OTHER, order, *rounds[0], queue="orders"),
+        letter(BILLING, order, *rounds[1], queue="orders"),
+    )
+    failures = await found(store)
+    assert [(each.event, each.queue, each.times, by(each), each.to) for each in failures] == [
+        (ids[3], "retry", 2, None, "orders"),
+        (ids[3], "orders", 2, "other", "retry"),
+        (ids[2], "retry", 1, None, "orders"),
+        (ids[2], "orders", 1, "billing", "retry"),
+    ]
+
+
+async def test_deaths_that_a_client_copied_are_another_message_s(store: Store) -> None:
+    again = message(1, "repair", message_id="again", headers={"x-death": [death("orders")]})
+    dead = letter(ADMIN, again, death("repair"), death("orders"))
+    ids = await told(store, again, handed(BILLING, again, "repair"), dead)
+    [failure] = await found(store)
+    assert (failure.event, failure.queue, by(failure)) == (ids[2], "repair", "billing")
+
+
+@pytest.mark.parametrize("named", [True, False])
+async def test_who_rejected_one_of_two_equal_messages_is_not_guessed(
+    store: Store, named: bool
+) -> None:
+    same = {"message_id": "same"} if named else {"content_type": "text/plain"}
+    order = message(1, **same)
+    records: list[Record] = [order, order, handed(BILLING, order), handed(OTHER, order)]
+    await told(store, *records, letter(ADMIN, order, death("orders")))
+    await told(
+        store, order, order, *records[2:3] * 2, letter(ADMIN, order, death("orders")), vhost="b"
+    )
+    [failure] = await found(store, vhost="/")
+    assert (failure.by, failure.handed_over) == (None, None)
+    # Whichever of the two it was, the same participant had it.
+    [failure] = await found(store, vhost="b")
+    assert (by(failure), failure.handed_over) == ("billing", None)
+
+
+async def test_a_message_without_an_id_names_who_rejected_it(store: Store) -> None:
+    order, other = message(1, content_type="x"), message(2, content_type="x")
+    ids = await told(
+        store,
+        order,
+        other,
+        handed(BILLING, order),
+        handed(OTHER, other),
+        letter(ADMIN, order, death("orders", "delivery_limit")),
+    )
+    [failure] = await found(store)
+    assert (by(failure), failure.handed_over) == ("billing", ids[2])
+
+
+async def test_the_third_redelivery_is_a_failure_and_later_ones_are_counted(store: Store) -> None:
+    order, patient = message(1), message(2)
+    ids = await told(
+        store,
+        order,
+        patient,
+        handed(BILLING, order),
+        handed(BILLING, patient),
+        *[handed(BILLING, patient, again=True)] * 2,
+        *[handed(BILLING, order, again=True)] * 3,
+        handed(OTHER, order, again=True),
+    )
+    [failure] = await found(store)
+    assert (failure.kind, failure.event, failure.times) == (FailureKind.came_back, ids[8], 4)
+    assert (failure.queue, by(failure), failure.handed_over) == (
+        "orders",
+        "other",
+        ids[9],
+    )
+
+
+async def test_what_is_routed_nowhere_is_found_but_no_direct_reply(store: Store) -> None:
+    lost = Publish(SHOP, "orders", ("nobody's",), (), {}, b"")
+    reply = Publish(SHOP, "", ("amq.rabbitmq.reply-to.g1h",), (), {}, b"")
+    ids = await told(store, lost, reply, message(1))
+    [failure] = await found(store)
+    assert (failure.kind, failure.event, failure.message) == (
+        FailureKind.unroutable,
+        ids[0],
+        ids[0],
+    )
+    assert (failure.type, failure.exchange, failure.by) == ("orders/nobody's", "orders", None)
+
+
+ERRORS: dict[str, dict[str, str]] = {
+    "NServiceBus": {
+        "NServiceBus.FailedQ": "orders@host",
+        "NServiceBus.ExceptionInfo.ExceptionType": "System.Exception",
+        "NServiceBus.ExceptionInfo.Message": "no stock\nat",
+    },
+    "MassTransit": {
+        "MT-Fault-ExceptionType": "System.Exception",
+        "MT-Fault-Message": "no stock",
+        "MT-Fault-InputAddress": "rabbitmq://host/v/orders?x=1",
+    },
+    "Spring": {
+        "x-exception-message": "no stock",
+        "x-exception-stacktrace": "org.x.ListenerExecutionFailedException: failed\n\tat y\n"
+        "Caused by: System.Exception: no stock\n\tat z",
+    },
+    "Rebus": {"rbs2-error-details": "System.Exception: no stock\n at z"},
+}
+
+
+@pytest.mark.parametrize("library", [*ERRORS])
+async def test_a_forward_to_an_error_queue_is_a_failure_of_who_forwarded_it(
+    store: Store, library: str
+) -> None:
+    order = message(1, message_id="m", type="order.new")
+    properties = {**order.properties, "headers": ERRORS[library]}
+    error = Publish(BILLING, "", ("error",), ("error",), properties, order.body)
+    retry = Publish(
+        BILLING,
+        "",
+        ("orders",),
+        ("orders",),
+        {"message_id": "m", "headers": {"NServiceBus.Retries": "1"}},
+        order.body,
+    )
+    ids = await told(store, order, handed(BILLING, order), error, retry)
+    [failure] = await found(store)
+    assert (failure.kind, failure.event, failure.message) == (
+        FailureKind.error_queue,
+        ids[2],
+        ids[0],
+    )
+    assert failure.exception == "System.Exception: no stock"
+    assert (failure.queue, failure.to, failure.handed_over) == ("orders", "error", ids[1])
+    assert by(failure) == "billing"
+    assert await found(store, exception="System.Exception") == [failure]
+    assert await found(store, exception="System.Error") == []
+
+
+def rejected(numbers: Iterable[int]) -> list[Record]:
+    records: list[Record] = []
+    for number in numbers:
+        order = message(number)
+        dead = letter(ADMIN, order, death("orders"))
+        records += [order, handed(BILLING, order), dead]
+    return records
+
+
+async def test_pages_groups_and_counts_agree(store: Store) -> None:
+    ids = await told(store, *rejected(range(7)), Publish(SHOP, "x", ("y",), (), {}, b""))
+    whole = await store.failures.find(FailureFilter())
+    assert (whole.counted, whole.counted_all, whole.next) == (8, True, None)
+    assert [(group.kind, group.count, group.by) for group in whole.groups] == [
+        (FailureKind.unroutable, 1, []),
+        (FailureKind.died, 7, ["billing@10.0.0.6 #2"]),
+    ]
+    assert sum(span.count for span in whole.over_time) == 8
+    seen: list[Failure] = []
+    page: FoundFailures | None = None
+    while page is None or page.next is not None:
+        before = None if page is None else page.next
+        page = await store.failures.find(FailureFilter(), before=before, limit=3)
+        seen += page.items
+    assert seen == whole.items
+    assert [each.event for each in seen] == [ids[-1], *ids[-2:0:-3]]
+
+
+async def test_filters_hold_each_for_itself(store: Store) -> None:
+    ids = await told(store, *rejected(range(3)))
+    await told(store, *rejected(range(2)), vhost="b")
+    [one, *_] = failures = await found(store, vhost="/")
+    assert len(failures) == 3
+    assert one.by is not None
+    good: dict[str, Any] = {
+        "kind": FailureKind.died,
+        "queue": "orders",
+        "reason": "rejected",
+        "type": "order.new",
+        "participant": one.by.participant,
+    }
+    for name, value in good.items():
+        assert await found(store, vhost="/", **{name: value}) == failures
+    bad: dict[str, Any] = {
+        "kind": FailureKind.unroutable,
+        "queue": "x",
+        "reason": "x",
+        "type": "x",
+        "exception": "x",
+        "participant": 99,
+    }
+    for name, value in bad.items():
+        assert await found(store, vhost="/", **{name: value}) == []
+    assert await found(store, kind=FailureKind.overdue) == []
+    at = [each.at for each in failures]
+    assert await found(store, vhost="/", since=at[1]) == failures[:2]
+    assert await found(store, vhost="/", until=at[1]) == failures[2:]
+    assert len(await found(store)) == 5
+    assert await found(store, vhosts=frozenset({"/"})) == failures
+    assert await found(store, vhosts=frozenset()) == []
+    assert ids[-1] == one.event
+
+
+@pytest.mark.parametrize("bound", [{"most": 10}, {"seconds": 0.0}])
+async def test_what_takes_too_long_ends_with_what_it_has(
+    store: Store, bound: dict[str, Any]
+) -> None:
+    ids = await told(store, *rejected(range(TOGETHER + 50)))
+    some = await store.failures.find(FailureFilter(), limit=1_000, **bound)
+    assert (some.counted_all, some.next) == (False, some.items[-1].event)
+    rest = await store.failures.find(FailureFilter(), before=some.next, limit=1_000)
+    assert rest.counted_all
+    assert [each.event for each in some.items + rest.items] == ids[::-1][::3]
+
+
+async def test_every_kind_is_looked_up_by_an_index_of_its_own(store: Store) -> None:
+    await told(store, *rejected(range(100)))
+    plan = "\n".join(await store.failures.plan(FailureFilter()))
+    for index in ("ix_events_died", "ix_events_came_back", "ix_events_unroutable"):
+        assert index in plan
+    assert "ix_edges_forwarded" in plan

@@ -1,0 +1,194 @@
+"""How the page behaves: what it asks first, what it does not pretend, where one comes back to."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.web.conftest import OpenPage
+from tests.web.fake_server import Server
+from tests.web.test_chain import cause_and_effect
+from tests.web.world import World, demo_world
+
+
+def test_a_trace_is_not_stopped_before_one_has_said_so(
+    serve: Callable[[World], Server], open_page: OpenPage
+) -> None:
+    world = demo_world(60)
+    page = open_page(serve(world))
+    stop = page.get_by_role("button", name="Stop the trace of shop")
+    stop.click()
+    question = page.get_by_role("alertdialog", name="Stop the trace of shop?")
+    expect(question).to_contain_text("that is a gap")
+    expect(question.get_by_role("button", name="No, leave it")).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(question).to_have_count(0)
+    expect(stop).to_be_focused()
+    stop.click()
+    question.get_by_role("button", name="No, leave it").click()
+    assert world.traces["shop"].state == "running"
+    stop.click()
+    question.get_by_role("button", name="Stop the trace").click()
+    expect(page.get_by_role("button", name="Start the trace of shop")).to_be_visible()
+    assert world.traces["shop"].state == "stopped"
+
+
+def test_a_file_is_not_deleted_before_one_has_said_so(
+    serve: Callable[[World], Server], open_page: OpenPage
+) -> None:
+    world = demo_world(800)
+    a, b = cause_and_effect(world)
+    page = open_page(serve(world), f"#/chain?a={a}&b={b}")
+    page.get_by_role("button", name="Restore and export").click()
+    page.get_by_role("button", name=f"Remove chain-{a}-{b}.jsonl").click()
+    question = page.get_by_role("alertdialog", name=f"Delete chain-{a}-{b}.jsonl?")
+    question.get_by_role("button", name="No, leave it").click()
+    expect(question).to_have_count(0)
+    assert len(world.exports) == 1
+
+
+def test_without_the_broker_nothing_is_green(
+    serve: Callable[[World], Server], open_page: OpenPage
+) -> None:
+    world = demo_world(60)
+    server = serve(world)
+    page = open_page(server)
+    expect(page.locator(".badge.good")).to_have_count(2)
+    world.checks["broker"] = "unavailable"
+    expect(page.locator(".badge.good")).to_have_count(0)
+    page.get_by_role("link", name="Events", exact=True).click()
+    expect(page.locator("tr.row").first).to_be_visible()
+    world.grow("/", 1)
+    newest = page.locator("tr.row a", has_text=f"#{len(world.events)}")
+    expect(newest).to_be_visible()  # the stream is there, and still
+    expect(page.locator(".live-dot")).to_be_visible()
+    expect(page.locator(".live-dot.on")).to_have_count(0)
+    page.goto(f"{server.url}/#/admin")
+    expect(page.locator(".facts", has_text="Health")).to_contain_text("unavailable")
+    expect(page.locator(".badge.good")).to_have_count(0)
+    world.checks["broker"] = "ok"
+    expect(page.locator(".badge.good").first).to_be_visible()
+
+
+@pytest.mark.parametrize("pin", ["", "&a=750"])
+def test_the_mark_of_a_gap_is_never_cut(demo: Server, open_page: OpenPage, pin: str) -> None:
+    page = open_page(demo, f"#/events?live=off&vhost=%2F&at=750&event=750{pin}")
+    mark = page.locator("tr.after-gap .gap-mark")
+    expect(mark).to_have_text("gap")
+    room = mark.evaluate(
+        "e => e.closest('td').getBoundingClientRect().right - e.getBoundingClientRect().right"
+    )
+    assert room >= 0
+
+
+def test_how_a_delivery_was_matched_stays_in_sight_beside_an_open_event(
+    demo: Server, open_page: OpenPage
+) -> None:
+    page = open_page(demo, "#/events?live=off&vhost=%2F&event=700", width=1440)
+    expect(page.get_by_role("columnheader", name="Match")).to_be_in_viewport(ratio=1)
+
+
+def across_the_gap(world: World) -> tuple[int, int]:
+    """Two events with a gap between them that nothing leads from one to the other."""
+    for later in range(751, 900):
+        for earlier in range(750, 700, -1):
+            pair = world.events[earlier - 1], world.events[later - 1]
+            if world.relation(*pair) == "concurrent":
+                return earlier, later
+    raise AssertionError("everything is ordered")
+
+
+def test_across_a_gap_no_two_events_are_called_concurrent(
+    serve: Callable[[World], Server], open_page: OpenPage
+) -> None:
+    world = demo_world(1500)
+    a, b = across_the_gap(world)
+    server = serve(world)
+    page = open_page(server, f"#/chain?a={a}&b={b}")
+    expect(page.locator(".pair-word")).to_have_text("has no known relation to")
+    expect(page.get_by_text("Not complete.")).to_be_visible()
+    page.goto(f"{server.url}/#/events?live=off&a={a}&b={b}")
+    expect(page.locator(".pins-relation")).to_have_text("has no known relation to")
+
+
+def test_the_page_as_a_whole_has_no_ring(demo: Server, open_page: OpenPage) -> None:
+    page = open_page(demo)
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")  # skips to the content
+    expect(page.locator("#page")).to_be_focused()
+    assert page.locator("#page").evaluate("e => getComputedStyle(e).outlineStyle") == "none"
+
+
+@pytest.mark.parametrize("text", ["since:yesterday", "until:12h"])
+def test_a_time_that_is_none_is_told_before_it_is_asked_for(
+    demo: Server, open_page: OpenPage, text: str
+) -> None:
+    page = open_page(demo, "#/events?live=off")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.get_by_label("Filter events").fill(text)
+    page.keyboard.press("Enter")
+    name = text.partition(":")[0]
+    expect(page.get_by_role("alert")).to_have_text(
+        f"{name} is a time, such as 12:30 or 2026-01-02T12:30."
+    )
+    assert not any(f"{name}=" in url for url in asked)
+
+
+def test_the_history_of_rates_reaches_back_however_many_events_there_were(
+    serve: Callable[[World], Server], open_page: OpenPage
+) -> None:
+    world = World()
+    trace = world.start_trace("/")
+    begin = time.time_ns() // 1000 - 300_000_000
+    trace.simulation.now = begin
+    world.grow("/", 4000)
+    assert world.events[-500].at - begin > 20_000_000
+    page = open_page(serve(world))
+    page.get_by_label("Refresh").select_option("0")
+    expect(page.locator(".plot-legend")).to_contain_text("published")
+    samples = page.evaluate("async () => (await import('/app/core/traces.js')).rateSamples.value")
+    counted = sum(one["published"] + one["received"] for one in samples)
+    assert counted == len(world.events)
+
+
+def place(page: Page) -> tuple[str, int]:
+    row = page.locator("tr.row").nth(20).inner_text()
+    return row, page.locator(".rows").evaluate("e => e.scrollTop")
+
+
+@pytest.mark.parametrize("way", ["link", "key", "back"])
+def test_back_to_the_events_is_back_to_the_same_place(
+    demo: Server, open_page: OpenPage, way: str
+) -> None:
+    page = open_page(demo, "#/events?live=off&vhost=%2F&type=received")
+    expect(page.locator("tr.row").first).to_be_visible()
+    page.locator(".rows").evaluate("e => e.scrollTop = 3000")
+    page.wait_for_function("() => document.querySelector('.rows').scrollTop === 3000")
+    expect(page.locator("tr.row").first).not_to_have_attribute("aria-rowindex", "2")
+    before = place(page)
+    page.get_by_role("link", name="Topology", exact=True).click()
+    expect(page.get_by_role("heading", name="Topology")).to_be_visible()
+    if way == "link":
+        page.get_by_role("link", name="Events", exact=True).click()
+    elif way == "key":
+        page.keyboard.press("2")
+    else:
+        page.go_back()
+    expect(page).to_have_url(re.compile("type=received"))
+    expect(page.locator("tr.row").first).not_to_have_attribute("aria-rowindex", "2")
+    assert place(page) == before
+
+
+def test_of_another_virtual_host_the_events_begin_anew(demo: Server, open_page: OpenPage) -> None:
+    page = open_page(demo, "#/events?live=off&vhost=%2F&type=received")
+    page.get_by_role("link", name="Overview", exact=True).click()
+    page.get_by_label("Virtual host").select_option("shop")
+    expect(page.get_by_role("heading", name="shop")).to_be_visible()
+    page.get_by_role("link", name="Events", exact=True).click()
+    expect(page).to_have_url(re.compile("vhost=shop"))
+    assert "type=" not in page.url

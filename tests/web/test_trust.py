@@ -1,0 +1,133 @@
+"""The line on every tab that says what is known: complete, sound, of which time, how old."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.web.conftest import OpenPage
+from tests.web.fake_server import Server
+from tests.web.test_accessibility import AXE, VIEWS
+from tests.web.world import World, demo_world
+
+
+def trust(page: Page) -> Locator:
+    return page.get_by_role("region", name="What is known")
+
+
+def sure_world() -> World:
+    """Of its main virtual host everything is known."""
+    world = demo_world(900)
+    world.traces["/"].gaps.clear()
+    return world
+
+
+@pytest.mark.parametrize("tab", VIEWS)
+def test_every_tab_says_whether_the_record_is_complete_and_sound(
+    demo: Server, open_page: OpenPage, tab: str
+) -> None:
+    address = VIEWS[tab]
+    page = open_page(
+        demo,
+        address if "vhost" in address else f"{address}{'&' if '?' in address else '?'}vhost=%2F",
+    )
+    expect(trust(page)).to_contain_text(re.compile("complete"))
+    expect(trust(page)).to_contain_text("sound")
+    expect(trust(page)).to_contain_text(re.compile(r"as of \d\d:\d\d:\d\d"))
+
+
+def test_a_gap_makes_it_incomplete_and_a_doubt_not_sound_and_both_say_why(
+    serve: Callable[[World], Server], open_page: OpenPage
+) -> None:
+    world = sure_world()
+    page = open_page(serve(world), "#/overview?vhost=%2F")
+    expect(trust(page).locator(".badge")).to_have_text(["complete", "sound"])
+    expect(trust(page).get_by_text("Why?")).to_have_count(0)
+    gap = {"id": 1, "after_event_id": 5, "before_event_id": None, "until": None}
+    gap |= {"since": "2026-01-02T03:00:00.1Z", "reason": "tracing was off", "suspected": False}
+    world.traces["/"].gaps.append(gap)
+    world.traces["/"].doubts.append("2 participants are connections that give no name")
+    expect(trust(page).locator(".badge")).to_have_text(["incomplete: 1 gap", "not sound"])
+    trust(page).get_by_text("Why?").click()
+    expect(trust(page)).to_contain_text("still open: tracing was off")
+    expect(trust(page)).to_contain_text("2 participants are connections that give no name.")
+
+
+def test_events_are_judged_by_the_time_of_the_rows_in_view(
+    demo: Server, open_page: OpenPage
+) -> None:
+    page = open_page(demo, "#/events?live=off&vhost=%2F&at=751")
+    expect(trust(page).locator(".badge").first).to_have_text("incomplete: 1 gap")
+    expect(trust(page)).to_contain_text("the rows in view")
+    page.locator(".rows").evaluate("e => e.scrollTop = 0")
+    expect(trust(page).locator(".badge").first).to_have_text("complete")
+
+
+def test_of_all_virtual_hosts_together_each_gap_counts(demo: Server, open_page: OpenPage) -> None:
+    page = open_page(demo, "#/overview")
+    expect(trust(page).locator(".badge").first).to_have_text("incomplete: 1 gap")
+    expect(trust(page)).to_contain_text("legacy is not being recorded")
+    page.get_by_label("Virtual host").select_option("shop")
+    expect(trust(page).locator(".badge").first).to_have_text("complete")
+    expect(trust(page)).not_to_contain_text("legacy")
+
+
+@pytest.mark.parametrize("state", ["waiting", "failed"])
+def test_while_nothing_is_recorded_it_is_unknown(
+    serve: Callable[[World], Server], open_page: OpenPage, state: str
+) -> None:
+    world = sure_world()
+    world.traces["/"].state = state
+    page = open_page(serve(world), "#/topology?vhost=%2F")
+    expect(trust(page).locator(".badge").first).to_have_text("unknown")
+    expect(trust(page)).to_contain_text("/ is not being recorded")
+
+
+def test_what_was_never_traced_is_unknown(demo: Server, open_page: OpenPage) -> None:
+    page = open_page(demo, "#/overview?vhost=empty")
+    expect(trust(page).locator(".badge")).to_have_text(["unknown: not traced"])
+
+
+def test_without_the_service_it_says_as_of_when_and_figures_look_old(
+    serve: Callable[[World], Server], open_page: OpenPage
+) -> None:
+    page = open_page(serve(sure_world()), "#/overview?vhost=%2F")
+    expect(trust(page).locator(".badge").first).to_have_text("complete")
+    figure = page.locator(".figure dd").first
+    fresh = figure.evaluate("e => getComputedStyle(e).color")
+    page.route("**/itc_db/**", lambda route: route.abort())
+    expect(trust(page)).to_contain_text(
+        re.compile(r"as of \d\d:\d\d:\d\d\. The service does not answer\.")
+    )
+    assert figure.evaluate("e => getComputedStyle(e).color") != fresh
+    expect(figure).to_be_visible()
+    page.unroute("**/itc_db/**")
+    expect(trust(page)).not_to_contain_text("does not answer")
+    assert figure.evaluate("e => getComputedStyle(e).color") == fresh
+
+
+def test_without_the_broker_it_says_so(
+    serve: Callable[[World], Server], open_page: OpenPage
+) -> None:
+    world = sure_world()
+    world.checks["broker"] = "unavailable"
+    page = open_page(serve(world), "#/jobs?vhost=%2F")
+    expect(trust(page)).to_contain_text("The broker does not answer.")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_axe_finds_nothing_in_it(
+    serve: Callable[[World], Server], open_page: OpenPage, theme: str
+) -> None:
+    world = demo_world(900)
+    world.traces["/"].doubts.append("2 participants are connections that give no name")
+    page = open_page(serve(world), theme=theme, policy=False)
+    trust(page).get_by_text("Why?").click()
+    page.route("**/itc_db/**", lambda route: route.abort())
+    expect(trust(page)).to_contain_text("does not answer")
+    page.evaluate(AXE)
+    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]
+    assert [(v["id"], v["nodes"][0]["html"][:160]) for v in found] == []

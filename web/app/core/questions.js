@@ -1,0 +1,17 @@
+// What is asked before something is done that cannot be taken back.
+import { signal } from "../../vendor/signals.js";
+
+/** `{title, text, action, resolve}` while a question is open, else null. */
+export const question = signal(null);
+
+/** Asks with a title, a text and the name of the action; resolves with whether to do it. */
+export function ask(title, text, action) {
+  question.peek()?.resolve(false);
+  return new Promise((resolve) => (question.value = { title, text, action, resolve }));
+}
+
+export function answer(yes) {
+  const { resolve } = question.peek() ?? {};
+  question.value = null;
+  resolve?.(yes);
+}

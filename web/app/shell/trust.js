@@ -1,0 +1,140 @@
+// One line on every tab: whether the record of what is looked at is complete and sound, and how old
+// that knowledge is.
+import { useEffect, useRef, useState } from "../../vendor/hooks.js";
+import { html } from "../core/html.js";
+import { api } from "../core/api.js";
+import { clockTime, count, dateTime, isToday, plural, sentence, visible } from "../core/format.js";
+import { isStale, outage } from "../core/health.js";
+import { helpRead } from "../core/preferences.js";
+import { useResource } from "../core/resource.js";
+import { href, tab, vhost } from "../core/route.js";
+import { traces } from "../core/traces.js";
+import { viewed } from "../core/viewed.js";
+import { Value } from "../ui/marks.js";
+import { Term } from "../ui/term.js";
+import { helpOpen } from "./help.js";
+
+const SETTLED_MS = 400;
+const MOST_GAPS = 5;
+const MISSES = new Set(["waiting", "failed"]); // what happens now is not recorded, though it should be
+
+export function Trust() {
+  const period = useSettled(viewed.value);
+  const { data: list, at } = traces.value;
+  const chosen = period?.vhost ?? vhost.value;
+  const shown = (list ?? []).filter((trace) => !chosen || trace.vhost === chosen);
+  const one = useCertainty(shown.length === 1 ? chosen : null, period);
+  if (!list) return html`<section class="trust" aria-label="What is known"><span class="soft">${outage.value ?? "Asking what is known …"}</span></section>`;
+  const known = one ?? knownOf(shown, period);
+  const missed = missedNow(shown, known.until);
+  const verdict = verdictOf(known, shown, missed);
+  return html`<section class="trust ${isStale.value ? "stale" : ""}" aria-label="What is known">
+    <span class="trust-verdict" aria-live="polite"><span class="badge ${verdict.tone}"><${Term} name=${verdict.term}>${verdict.word}<//></span>
+    ${shown.length > 0 &&
+    html`<span class="badge ${known.doubts.length ? "warn" : "good"}"><${Term} name="sound">${known.doubts.length ? "not sound" : "sound"}<//></span>`}</span>
+    <span class="trust-period">${chosen ? html`<${Value} cut>${chosen}<//>` : "all virtual hosts"}, ${periodText(known, period)}</span>
+    ${missed && html`<span class="warn-text">${missed}</span>`}
+    <${Why} known=${known} />
+    <${Age} at=${at} />
+    ${!helpRead.value && html`<button class="button small quiet" onClick=${() => (helpOpen.value = true)}>New here?</button>`}
+  </section>`;
+}
+
+/** A value once it has stayed the same for a moment: one scrolls over a thousand rows. */
+function useSettled(value) {
+  const [settled, setSettled] = useState(value);
+  useEffect(() => {
+    const timer = setTimeout(() => setSettled(value), SETTLED_MS);
+    return () => clearTimeout(timer);
+  }, [value]);
+  return settled;
+}
+
+/** What the service says of a period of one virtual host; the last answer until there is another. */
+function useCertainty(name, period) {
+  const wanted = name !== null && period !== null;
+  const load = async (signal) =>
+    wanted ? api.certainty({ vhost: name, since: period.since, until: period.until }, signal) : null;
+  const { data } = useResource(load, [wanted && name, wanted && period.since, wanted && period.until]);
+  const last = useRef(null);
+  if (data !== undefined) last.current = data;
+  return wanted && last.current?.vhost === name ? last.current : null;
+}
+
+/** The same from what is known of whole traces. */
+function knownOf(shown, period) {
+  const begin = period?.since ? Date.parse(period.since) : -Infinity;
+  const end = period?.until ? Date.parse(period.until) : Infinity;
+  const gaps = shown
+    .flatMap((trace) => trace.gaps.map((gap) => ({ ...gap, vhost: trace.vhost })))
+    .filter((gap) => Date.parse(gap.since) < end && (!gap.until || Date.parse(gap.until) > begin));
+  return {
+    since: period?.since ?? null,
+    until: period?.until ?? null,
+    gaps,
+    gap_count: gaps.length,
+    doubts: [...new Set(shown.flatMap((trace) => trace.doubts))],
+    known_since: null,
+  };
+}
+
+/** What is not being recorded, if the period reaches until now. */
+function missedNow(shown, until) {
+  const missed = until ? [] : shown.filter((trace) => MISSES.has(trace.state));
+  if (!missed.length) return null;
+  const names = missed.map((trace) => visible(trace.vhost)).join(", ");
+  return `${names} ${missed.length > 1 ? "are" : "is"} not being recorded`;
+}
+
+function verdictOf({ gap_count: gaps, since, known_since: from }, shown, missed) {
+  if (!shown.length) return { tone: "", word: "unknown: not traced", term: "unknown" };
+  if (gaps) return { tone: "warn", word: `incomplete: ${plural(gaps, "gap")}`, term: "complete" };
+  if (since && from && Date.parse(since) < Date.parse(from)) {
+    return { tone: "", word: `unknown before ${dateTime(from)}`, term: "unknown" };
+  }
+  if (missed) return { tone: "warn", word: "unknown", term: "unknown" };
+  return { tone: "good", word: "complete", term: "complete" };
+}
+
+function periodText({ since, until }, period) {
+  if (!since && !until) return "all that was recorded";
+  const text = (iso) => (isToday(iso) ? clockTime(iso) : dateTime(iso));
+  const times = `${since ? text(since) : "the beginning"} to ${until ? text(until) : "now"}`;
+  return period?.what ? `${period.what}: ${times}` : times;
+}
+
+function Age({ at }) {
+  const away = outage.value;
+  if (!at) return null;
+  return html`<span class="trust-age ${away ? "warn-text" : ""}">as of ${clockTime(at)}${away ? `. ${away}` : ""}</span>`;
+}
+
+/** The gaps and the doubts themselves. */
+function Why({ known: { gaps, gap_count: all, doubts } }) {
+  const box = useRef(null);
+  useEffect(() => {
+    const outside = ({ target }) => {
+      if (box.current && !box.current.contains(target)) box.current.open = false;
+    };
+    addEventListener("pointerdown", outside);
+    return () => removeEventListener("pointerdown", outside);
+  }, []);
+  if (!gaps.length && !doubts.length) return null;
+  return html`<details class="trust-why" key=${tab.value} ref=${box}>
+    <summary>Why?</summary>
+    <div class="sheet">
+      ${gaps.length > 0 &&
+      html`<p><strong>Trace messages may have been lost:</strong></p>
+        <ul>${gaps.slice(-MOST_GAPS).reverse().map(
+          (gap) => html`<li key=${`${gap.vhost} ${gap.id}`}>
+            <span class="tabular">${dateTime(gap.since)}${gap.until ? ` to ${clockTime(gap.until)}` : ", still open"}</span>
+            ${gap.vhost && !vhost.value && html` in <${Value}>${gap.vhost}<//>`}: <${Value}>${gap.reason}<//></li>`,
+        )}</ul>
+        ${all > MOST_GAPS && html`<p class="soft">and ${count(all - MOST_GAPS)} more</p>`}
+        <p><a href=${href("overview")}>Show all gaps</a></p>`}
+      ${doubts.length > 0 &&
+      html`<p><strong>Who acted is in doubt:</strong></p>
+        <ul>${doubts.map((doubt) => html`<li key=${doubt}><${Value}>${sentence(doubt)}<//></li>`)}</ul>`}
+    </div>
+  </details>`;
+}
