@@ -7,6 +7,7 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
+from model.answers import touched_sentence
 from tests.web import history
 from tests.web.history import Event
 from tests.web.world import World, bad_request, now
@@ -83,7 +84,15 @@ def touched_json(world: World, query: Mapping[str, str]) -> dict[str, Any]:
         "since": sum(counts.values()),
         **counts,
         "caused_truncated": False,
-        "sentence": _sentence(len(asked), counts, certainty),
+        "sentence": touched_sentence(
+            len(asked),
+            sum(counts.values()),
+            counts["caused"],
+            counts["may_have"],
+            cut=False,
+            complete=certainty["complete"],
+            sound=certainty["sound"],
+        ),
         "items": None
         if verdict is None
         else [world.row(world.events[number - 1], query) for number in rest[:limit]],
@@ -91,19 +100,6 @@ def touched_json(world: World, query: Mapping[str, str]) -> dict[str, Any]:
         "next": rest[limit - 1] if len(rest) > limit else None,
         **certainty,
     }
-
-
-def _sentence(events: int, counts: Mapping[str, int], certainty: Mapping[str, Any]) -> str:
-    since, caused = sum(counts.values()), counts["caused"]
-    by = "it" if events == 1 else "them"
-    said = (
-        f"of {since:,} events since, {caused:,} {'was' if caused == 1 else 'were'} caused by {by},"
-    )
-    said += f" {counts['may_have']:,} more may have been"
-    if certainty["complete"] and certainty["sound"]:
-        return f"{said}, {counts['cannot_have']:,} cannot have been"
-    rest = f"{said}, and nothing known leads to {counts['cannot_have']:,}"
-    return f"as far as is known, {rest}; but messages may be missing"
 
 
 def start_touched(world: World, number: str, file: str) -> dict[str, Any]:
