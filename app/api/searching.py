@@ -94,10 +94,6 @@ class Searches:
         """A turn for any other search."""
         return self._turn_for(owner, quick=False)
 
-    def for_conversation(self, owner: str) -> AbstractAsyncContextManager[None]:
-        """A turn for a conversation, or a list of them."""
-        return self._turn_for(owner, quick=False)
-
     @asynccontextmanager
     async def _turn_for(self, owner: str, quick: bool, follow: bool = False) -> AsyncIterator[None]:
         if quick:

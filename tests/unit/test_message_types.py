@@ -14,41 +14,41 @@ URN = b'{"messageType": ["urn:message:Shop.Orders:OrderPlaced", "urn:message:Sho
 ENCLOSED = "Shop.Orders.OrderPlaced, Shop, Version=1.0.0.0, Culture=neutral;Shop.IEvent, Shop"
 
 
-@pytest.mark.parametrize(
-    ("properties", "exchange", "keys", "payload", "expected"),
-    [
-        ({"type": "order.new", "headers": {"task": "x"}}, "orders", ("k",), b"", "order.new"),
-        ({"headers": {"task": "shop.tasks.bill"}}, "", ("celery",), b"", "shop.tasks.bill"),
-        (
-            {"headers": {"NServiceBus.EnclosedMessageTypes": ENCLOSED}},
-            "e",
-            ("",),
-            b"",
-            "OrderPlaced",
-        ),
-        ({"headers": {"NServiceBus.EnclosedMessageTypes": "A.B+C"}}, "e", ("",), b"", "C"),
-        ({"headers": {"NServiceBus.EnclosedMessageTypes": ","}}, "e", ("k",), b"", "e/k"),
-        ({"content_type": MASSTRANSIT}, "Shop:OrderPlaced", ("",), URN, "OrderPlaced"),
-        ({"content_type": MASSTRANSIT}, "Shop:OrderPlaced", ("",), URN[:-9], "Shop:OrderPlaced/"),
-        ({"content_type": MASSTRANSIT}, "e", ("k",), b'{"messageType": {}}', "e/k"),
-        ({"content_type": MASSTRANSIT}, "e", ("k",), b"[1]", "e/k"),
-        ({"content_type": "application/json"}, "e", ("k",), URN, "e/k"),
-        (
-            {"content_type": CLOUDEVENTS},
-            "e",
-            ("k",),
-            b'{"type": "com.shop.order"}',
-            "com.shop.order",
-        ),
-        ({"headers": {"cloudEvents:type": "com.shop.order"}}, "e", ("k",), b"", "com.shop.order"),
-        ({"headers": {"cloudEvents_type": "com.shop.order"}}, "e", ("k",), b"", "com.shop.order"),
-        ({"type": 5, "headers": {"task": ["x"]}}, "e", ("k",), b"", "e/k"),
-        ({"type": ""}, "e", ("k", "l"), None, "e/k"),
-        (None, "", ("queue",), None, "queue"),
-        ({}, "", (), None, ""),
-        ({"type": "x" * 500}, "", (), None, "x" * (LONGEST - 1) + "…"),
-    ],
-)
+CASES: list[tuple[dict[str, Any] | None, str, tuple[str, ...], bytes | None, str]] = [
+    ({"type": "order.new", "headers": {"task": "x"}}, "orders", ("k",), b"", "order.new"),
+    ({"headers": {"task": "shop.tasks.bill"}}, "", ("celery",), b"", "shop.tasks.bill"),
+    (
+        {"headers": {"NServiceBus.EnclosedMessageTypes": ENCLOSED}},
+        "e",
+        ("",),
+        b"",
+        "OrderPlaced",
+    ),
+    ({"headers": {"NServiceBus.EnclosedMessageTypes": "A.B+C"}}, "e", ("",), b"", "C"),
+    ({"headers": {"NServiceBus.EnclosedMessageTypes": ","}}, "e", ("k",), b"", "e/k"),
+    ({"content_type": MASSTRANSIT}, "Shop:OrderPlaced", ("",), URN, "OrderPlaced"),
+    ({"content_type": MASSTRANSIT}, "Shop:OrderPlaced", ("",), URN[:-9], "Shop:OrderPlaced/"),
+    ({"content_type": MASSTRANSIT}, "e", ("k",), b'{"messageType": {}}', "e/k"),
+    ({"content_type": MASSTRANSIT}, "e", ("k",), b"[1]", "e/k"),
+    ({"content_type": "application/json"}, "e", ("k",), URN, "e/k"),
+    (
+        {"content_type": CLOUDEVENTS},
+        "e",
+        ("k",),
+        b'{"type": "com.shop.order"}',
+        "com.shop.order",
+    ),
+    ({"headers": {"cloudEvents:type": "com.shop.order"}}, "e", ("k",), b"", "com.shop.order"),
+    ({"headers": {"cloudEvents_type": "com.shop.order"}}, "e", ("k",), b"", "com.shop.order"),
+    ({"type": 5, "headers": {"task": ["x"]}}, "e", ("k",), b"", "e/k"),
+    ({"type": ""}, "e", ("k", "l"), None, "e/k"),
+    (None, "", ("queue",), None, "queue"),
+    ({}, "", (), None, ""),
+    ({"type": "x" * 500}, "", (), None, "x" * (LONGEST - 1) + "…"),
+]
+
+
+@pytest.mark.parametrize(("properties", "exchange", "keys", "payload", "expected"), CASES)
 def test_a_type_is_what_the_message_says_or_where_it_went(
     properties: dict[str, Any] | None,
     exchange: str,

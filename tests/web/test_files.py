@@ -18,7 +18,7 @@ TRANSFERRED = [
     if path.is_file() and path.suffix in {".html", ".js", ".css", ".svg", ".woff2"}
 ]
 SCRIPTS = sorted((WEB / "app").rglob("*.js"))
-# Gzipped: what the page needs to begin with, and all of it, with what is loaded when it is looked at.
+# Gzipped: what the page needs to begin with; and all of it, with what is loaded once looked at.
 MOST_TO_BEGIN, MOST_IN_ALL = 180_000, 260_000
 
 

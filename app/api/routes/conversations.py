@@ -116,7 +116,7 @@ async def list_conversations(
     query: Annotated[ConversationsQuery, Query()], user: Reader, parts: Parts
 ) -> Response:
     """Conversations by what they are and became, those that began last first."""
-    async with parts.searches.for_conversation(user.name):
+    async with parts.searches.turn(user.name):
         page = await parts.store.conversations.list(
             query.asked_by(user),
             query.wanted,
@@ -136,7 +136,7 @@ async def get_conversation(
 ) -> Response:
     """The conversation that an event belongs to: its messages, their fates, and the times."""
     await visible_event(parts.store.events, event_id, user, NOTHING_LARGE)
-    async with parts.searches.for_conversation(user.name):
+    async with parts.searches.turn(user.name):
         found = await parts.store.conversations.of_event(
             event_id, Via[query.via], limit=query.limit, after=query.after
         )

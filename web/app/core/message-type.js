@@ -1,19 +1,49 @@
-// What kind of message it is, in the words of whoever sends it; `model/message_types.py` is the reference.
-const shortName = (text) => text.split(";")[0].split(",")[0].trim().split(/[.+]/).at(-1);
+// What kind of message it is, in the words of whoever sends it: `model/message_types.py` said once more for
+// events that come without it. A test holds the two together.
+const HEADERS = ["cloudEvents:type", "cloudEvents_type"];
+const LONGEST = 200;
 
-const HEADERS = {
-  task: (text) => text,
-  "NServiceBus.EnclosedMessageTypes": shortName,
-  "cloudEvents:type": (text) => text,
-  cloudEvents_type: (text) => text,
-};
+const text = (value) => (typeof value === "string" && value ? value : null);
 
-/** The type that an event's properties name, or null. */
-export function saidType({ properties }) {
-  const headers = properties?.headers ?? {};
-  if (properties?.type) return String(properties.type);
-  for (const [name, read] of Object.entries(HEADERS)) {
-    if (typeof headers[name] === "string" && headers[name]) return read(headers[name]);
+/** The type that an event's message names, in its properties or in its body if that is loaded; or null. */
+export function saidType({ properties, payload }) {
+  const { type, headers, content_type: contentType } = properties ?? {};
+  const named = headers !== null && typeof headers === "object" ? headers : {};
+  const enclosed = text(named["NServiceBus.EnclosedMessageTypes"]);
+  const said =
+    text(type) || text(named.task) || (enclosed && shortName(enclosed)) ||
+    HEADERS.map((name) => text(named[name])).find(Boolean) || inBody(contentType, payload);
+  return said ? cut(said) : null;
+}
+
+/** The name of an event's message type; where none is said, its exchange and routing key. */
+export function typeOf(event) {
+  const { exchange, routing_keys: keys } = event;
+  return saidType(event) ?? cut(exchange ? `${exchange}/${keys?.[0] ?? ""}` : (keys?.[0] ?? ""));
+}
+
+function inBody(contentType, payload) {
+  const envelope = text(contentType);
+  const ofClouds = envelope?.startsWith("application/cloudevents+json");
+  if (!text(payload) || !(ofClouds || envelope?.startsWith("application/vnd.masstransit+json"))) return null;
+  try {
+    const body = JSON.parse(payload);
+    if (ofClouds) return text(body?.type);
+    const urn = Array.isArray(body?.messageType) && text(body.messageType[0]);
+    return urn ? text(urn.replace(/^urn:message:/, "").split(":").at(-1)) : null;
+  } catch {
+    return null; // cut, or no JSON
   }
-  return null;
+}
+
+/** Of `Shop.Orders.OrderPlaced, Shop, Version=1.0.0.0, …; …`: OrderPlaced. */
+function shortName(enclosed) {
+  const full = enclosed.split(";")[0].split(",")[0].trim();
+  const plain = full.includes("[") ? full.split("[")[0].replace(/[`0-9]+$/, "") : full;
+  return text(plain.replaceAll("+", ".").split(".").at(-1));
+}
+
+function cut(name) {
+  const letters = [...name];
+  return letters.length <= LONGEST ? name : `${letters.slice(0, LONGEST - 1).join("")}…`;
 }

@@ -8,13 +8,13 @@
 import { computed, effect, signal, untracked } from "../../vendor/signals.js";
 import { shownTheme } from "../core/preferences.js";
 import { api } from "../core/api.js";
+import { typeOf } from "../core/message-type.js";
 import { openEvent, param, patch, pinnedA, pinnedB, route, tab } from "../core/route.js";
 import { traces } from "../core/traces.js";
 import { Loader } from "./loader.js";
 import { Model, NONE } from "./model.js";
 import { palette } from "./painter.js";
 import { Scene } from "./scene.js";
-import { typeOf } from "./types.js";
 
 const TAB = "space-time";
 const EDGE_SCREENS = 1; // how near to the end of what is loaded more is fetched
