@@ -228,7 +228,7 @@ async def test_events_are_followed(world: World, tmp_path: Path) -> None:
         (("compare", INVOICED, ORDERED), Exit.ok, "event 3 happened after event 1"),
         (("compare", INVOICED, AUDITED), Exit.concurrent, "are concurrent"),
         (("compare", ORDERED, 99), Exit.not_found, "no event has the id 99"),
-        (("compare", ORDERED, "x"), Exit.usage, "expected a whole number"),
+        (("compare", ORDERED, "x"), Exit.usage, "unable to parse"),
         (("compare", ORDERED), Exit.usage, "Missing argument"),
         (("chain", ORDERED, ORDERED), Exit.usage, "both ids are the same"),
         (("chain", ORDERED, INVOICED, "--file", "x.exe"), Exit.usage, "extension"),

@@ -95,7 +95,12 @@ def test_deaths_are_told_by_the_message_and_times_in_programs_by_links(
     history.publish(billing, exchange="notify", links=[Link(order)])
     history.publish(billing, exchange="notify")
     died = {"headers": {"x-death": [{"queue": "work", "reason": "rejected"}, {"queue": "older"}]}}
-    fields: dict[str, Any] = {"match": 3, "exchange": "dlx", "queue": "dead", "properties": json.dumps(died)}
+    fields: dict[str, Any] = {
+        "match": 3,
+        "exchange": "dlx",
+        "queue": "dead",
+        "properties": json.dumps(died),
+    }
     history.receive(mailer, order, **fields)
     history.receive(mailer, order, **fields | {"properties": "{}"})
     stored = Stored(history, history.write(tmp_path / "store.db"), 1, 2)

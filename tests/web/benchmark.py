@@ -16,6 +16,7 @@ from typing import Any
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from tests.web.browser import launch
+from tests.web.conversations import tell_batch
 from tests.web.fake_server import Server, running
 from tests.web.world import World
 
@@ -23,6 +24,7 @@ STORED = 100_000
 LOADS = 5
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
 PARTICIPANTS = 64
+CONVERSATIONS = (100, 1_000)
 
 # Makes a history in the page itself: fetching a million events would measure the fake server.
 REDRAWS = """
@@ -146,6 +148,45 @@ def heap(browser: Browser, server: Server, size: int) -> float:
     return float(used["usedSize"] + used.get("backingStorageSize", 0)) / 1e6
 
 
+SCROLLED = """
+async () => {
+  const box = document.querySelector(".conv-rows");
+  const frame = () => new Promise((done) => requestAnimationFrame(done));
+  const work = [];
+  for (let n = 0; n < 120; n += 1) {
+    const from = performance.now();
+    box.scrollTop = (n * 211) % (box.scrollHeight - box.clientHeight);
+    box.dispatchEvent(new Event("scroll"));
+    await new Promise(queueMicrotask); // the page draws in one
+    box.lastElementChild.getBoundingClientRect(); // and the browser lays out
+    work.push(performance.now() - from);
+    await frame();
+  }
+  return work.sort((a, b) => a - b);
+}
+"""
+
+
+def conversation(browser: Browser, messages: int) -> dict[str, Any]:
+    """A conversation of so many messages: milliseconds until it is shown, and of frames."""
+    world = World()
+    root = tell_batch(world, messages)
+    with running(world) as server:
+        page = signed_in(browser, server)
+        result: dict[str, Any] = {}
+        for view in ("waterfall", "flow", "sequence"):
+            page.goto(f"{server.url}/icon.svg")
+            page.goto(f"{server.url}/#/conversations?event={root}&view={view}")
+            page.wait_for_selector(".conv-row, .conv-flow .part")
+            result[view] = page.evaluate(
+                "() => new Promise((done) => requestAnimationFrame(() => done(performance.now())))"
+            )
+            if view != "flow":
+                result[f"{view} frames"] = page.evaluate(SCROLLED)
+        page.close()
+    return result
+
+
 def quantiles(times: list[float]) -> str:
     return f"{statistics.median(times):6.1f} {times[int(0.95 * (len(times) - 1))]:6.1f}"
 
@@ -169,6 +210,15 @@ def main() -> None:
                 quantiles(result["redraws"][name]) for name in ("near", "lit", "middle", "all")
             )
             print(f"  {size:9,}  {cells}  {result['layOut']:8.1f}")
+        print("\nconversations: milliseconds until shown; work of a frame: median, 95 %")
+        print("  messages  waterfall  frames         flow       sequence   frames")
+        for messages in CONVERSATIONS:
+            told = conversation(browser, messages)
+            frames = [quantiles(told[f"{view} frames"]) for view in ("waterfall", "sequence")]
+            print(
+                f"  {messages:8,}  {told['waterfall']:9.0f}  {frames[0]}"
+                f"  {told['flow']:9.0f}  {told['sequence']:9.0f}  {frames[1]}"
+            )
         print("\nmemory of the page, MB")
         for size in SIZES:
             print(f"  {size:9,}  {heap(browser, server, size):7.1f}")

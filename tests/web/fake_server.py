@@ -25,7 +25,7 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from app.api.headers import SECURITY_HEADERS
-from tests.web import fake_chain, fake_failures, fake_reports
+from tests.web import conversations, fake_chain, fake_failures, fake_reports
 from tests.web.history import Event
 from tests.web.world import FIELDS, FORMATS, Problem, World, bad_request, demo_world, not_found, now
 
@@ -199,6 +199,10 @@ class Handler(BaseHTTPRequestHandler):
             case ("GET", "compare", a, b):
                 one, other = world.event(a), world.event(b)
                 self.json(world.compare_json(one, other) | world.answer_json(one, other))
+            case ("GET", "conversations"):
+                self.json(conversations.listed(world, query))
+            case ("GET", "conversations", number):
+                self.json(conversations.conversation(world, world.event(number), query))
             case ("GET", "jobs"):
                 self.json(list(reversed(world.jobs.values())))
             case (_, "jobs", number, *rest):

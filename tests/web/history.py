@@ -30,7 +30,7 @@ class Event(NamedTuple):
     """One stored event; `prev` is the id of the participant's previous event, or 0.
 
     `prompt` is the delivery that a publish follows from, or 0, and `named` says whether the publish
-    names it as its cause.
+    names it as its cause; `also` are further deliveries that it names. `kind` is its type.
     """
 
     id: int
@@ -54,6 +54,8 @@ class Event(NamedTuple):
     named: bool = False
     message_id: str = ""
     correlation_id: str = ""
+    also: tuple[int, ...] = ()
+    kind: str = ""
 
 
 class Participant(NamedTuple):
@@ -312,7 +314,7 @@ def future(events: list[Event], start: Event) -> set[int]:
 def evident(event: Event, conversation: bool = False) -> list[int]:
     """The ids of what led straight to an event: by a message, or by a link or a conversation."""
     by_link = event.prompt if event.named or conversation else 0
-    return [number for number in (event.cause, by_link) if number]
+    return [number for number in (event.cause, by_link, *event.also) if number]
 
 
 def evident_past(events: list[Event], end: Event, conversation: bool = False) -> set[int]:

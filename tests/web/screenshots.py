@@ -34,6 +34,7 @@ SPARK_MS = 240_000
 VIEWS = {
     "overview": "#/overview",
     "events": "#/events?a={a}&b={b}&event={b}",
+    "conversations": "#/conversations?event={b}",
     "failures": "#/failures",
     "chain": "#/chain?a={a}&b={b}",
     "space-time": "#/space-time?a={a}&b={b}",
@@ -46,6 +47,7 @@ VIEWS = {
 SHOWN = {
     "overview": "running",
     "events": "dead-lettered",
+    "conversations": "Where the time went",
     "failures": "rejected",
     "chain": "In the order in which they were stamped",
     "space-time": "auditor (auditor@",

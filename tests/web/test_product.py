@@ -26,6 +26,8 @@ SPARK_MS = 240_000
 VIEWS = {
     "overview": "#/overview",
     "events": "#/events?event={last}",
+    "conversations": "#/conversations",
+    "conversation": "#/conversations?event={last}",
     "failures": "#/failures",
     "chain": "#/chain?a={first}&b={last}",
     "space-time": "#/space-time?event={first}",

@@ -501,7 +501,7 @@ def test_participants_without_a_name_yet_are_lanes_all_the_same(
 ) -> None:
     page = open_page(serve(demo_world(100)), "#/overview")
     page.route("**/itc_db/participants*", lambda route: route.fulfill(body=json.dumps([])))
-    page.keyboard.press("4")
+    page.keyboard.press("5")
     expect(page.get_by_role("button", name="unknown")).to_be_visible()
     expect(page.locator(".lane-label").first).to_be_visible()
 
@@ -620,7 +620,8 @@ def test_an_arrow_says_its_type_its_ends_and_how_long_it_took(
 
 
 def lanes(page: Page) -> list[str]:
-    return page.locator(".lane-label").evaluate_all("labels => labels.map(l => l.title)")
+    titles = page.locator(".lane-label").evaluate_all("labels => labels.map(l => l.title)")
+    return [str(title) for title in titles]
 
 
 def test_a_chain_is_drawn_alone_and_fitted_or_among_all_events(

@@ -295,6 +295,7 @@ class World:
                 "headers": event.headers,
                 **({"message_id": event.message_id} if event.message_id else {}),
                 **({"correlation_id": event.correlation_id} if event.correlation_id else {}),
+                **({"type": event.kind} if event.kind else {}),
             },
             **body,
             "payload_bytes": len(event.payload),
@@ -304,14 +305,15 @@ class World:
 
     def named_json(self, event: Event) -> list[dict[str, Any]]:
         """What a publish names as its cause."""
-        return [{"cause": event.prompt, **BY_NAME}] if event.named else []
+        causes = [event.prompt, *event.also] if event.named else []
+        return [{"cause": cause, **BY_NAME} for cause in causes]
 
     def links_json(self, event: Event) -> dict[str, Any]:
         """What an event names, and what names it."""
         naming = [
             {"effect": other.id, **BY_NAME}
             for other in self.events[event.id : event.id + 20_000]
-            if other.named and other.prompt == event.id
+            if other.named and event.id in (other.prompt, *other.also)
         ]
         named_by = {"links": naming[:100], "truncated": len(naming) > 100}
         return {"links": self.named_json(event), "named_by": named_by}

@@ -93,10 +93,9 @@ export const api = {
   /** `side`: causes or effects; `filters`: via, limit, columns, payload. */
   relatives: (id, side, filters, signal) => getJson(path("events", id, side) + query(filters), signal),
   deliveries: (id, signal) => getJson(path("events", id, "deliveries"), signal),
-  /** The events between two, page by page; `filters`: via, limit, after, columns, payload. */
-  chain: (a, b, filters, signal) => getJson(path("chain", a, b) + query(filters), signal),
-  /** The conversation of an event, page by page; `filters`: via, limit, after. */
-  conversation: (id, filters, signal) => getJson(path("conversations", id) + query(filters), signal),
+  /** `filters`: via, limit, after. */
+  conversation: (event, filters, signal) => getJson(path("conversations", event) + query(filters), signal),
+  conversations: (filters, signal) => getJson(path("conversations") + query(filters), signal),
   compare: (a, b, signal) => getJson(path("compare", a, b), signal),
   /** `filters`: via, limit, after, columns, payload. */
   chain: (a, b, filters, signal) => getJson(path("chain", a, b) + query(filters), signal),

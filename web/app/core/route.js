@@ -5,6 +5,7 @@ import { computed, signal } from "../../vendor/signals.js";
 export const TABS = [
   ["overview", "Overview"],
   ["events", "Events"],
+  ["conversations", "Conversations"],
   ["failures", "Failures"],
   ["chain", "Chain"],
   ["space-time", "Space-time"],
@@ -16,7 +17,7 @@ export const TABS = [
 // Kept when another tab is opened: the virtual host and the pins.
 const GLOBAL = ["vhost", "a", "b"];
 // The tabs that can show an event at their side; it stays open from one to another.
-const EVENT_TABS = new Set(["events", "failures", "chain", "space-time"]);
+const EVENT_TABS = new Set(["events", "conversations", "failures", "chain", "space-time"]);
 
 export const route = signal(parse(location.hash));
 
@@ -45,7 +46,8 @@ addEventListener("hashchange", () => {
 export function href(tab, params = {}) {
   const here = route.value.params;
   const kept = Object.fromEntries(GLOBAL.map((name) => [name, here[name]]));
-  if (EVENT_TABS.has(tab) && EVENT_TABS.has(route.value.tab)) kept.event = here.event;
+  const fromHere = tab === "conversations" && route.value.tab === tab; // leads to the list of all
+  if (EVENT_TABS.has(tab) && EVENT_TABS.has(route.value.tab) && !fromHere) kept.event = here.event;
   return print({ tab, params: { ...kept, ...params } });
 }
 
@@ -87,6 +89,11 @@ function show(next, replace) {
   route.value = parse(text);
   if (replace) history.replaceState(null, "", text);
   else history.pushState(null, "", text);
+}
+
+/** Closes the event at the side. A conversation stays: there the address keeps which event it is of. */
+export function closeEvent() {
+  patch(tab.peek() === "conversations" ? { panel: null } : { event: null });
 }
 
 export function param(name) {

@@ -3,6 +3,7 @@ import { compact, count, percent, rate } from "../core/format.js";
 import { href, vhost } from "../core/route.js";
 import { mayWrite, user } from "../core/session.js";
 import { reloadTraces, traces } from "../core/traces.js";
+import { FindConversation } from "../ui/find-conversation.js";
 import { GapsTable } from "../ui/gaps-table.js";
 import { Value } from "../ui/marks.js";
 import { Failure, Panel, pending } from "../ui/panel.js";
@@ -28,7 +29,8 @@ export function OverviewTab() {
     ${error && html`<${Failure} error=${error} onRetry=${() => reloadTraces()} />`}
     ${shown.length === 0
       ? html`<${NothingTraced} rows=${rows} />`
-      : html`<${Figures} shown=${shown} />
+      : html`<${FindConversation} />
+          <${Figures} shown=${shown} />
           <${RatesPlot} vhost=${chosen} />
           <${TracesTable} rows=${rows} />
           <${HiddenWays} traces=${shown} />

@@ -5,6 +5,7 @@ import { signInError, user } from "../core/session.js";
 import { useTracesPolling } from "../core/traces.js";
 import { AdminTab } from "../admin/admin-tab.js";
 import { ChainTab } from "../chain/chain-tab.js";
+import { ConversationsTab } from "../conversations/conversations-tab.js";
 import { EventsTab } from "../events/events-tab.js";
 import { FailuresTab } from "../failures/failures-tab.js";
 import { JobsTab } from "../jobs/jobs-tab.js";
@@ -24,6 +25,7 @@ import { Trust } from "./trust.js";
 const PAGES = {
   overview: OverviewTab,
   events: EventsTab,
+  conversations: ConversationsTab,
   failures: FailuresTab,
   chain: ChainTab,
   "space-time": SpaceTimeTab,
@@ -32,7 +34,7 @@ const PAGES = {
   admin: AdminTab,
 };
 // These fill the window and have scroll bars of their own.
-const FILLED = new Set(["events", "space-time"]);
+const FILLED = new Set(["events", "conversations", "space-time"]);
 
 export function App() {
   if (user.value === undefined) {

@@ -6,7 +6,7 @@ import { helpRead } from "../core/preferences.js";
 import { Icon } from "../ui/icons.js";
 import { useKeys } from "../core/keys.js";
 import { FirstVisit, Words } from "./first-visit.js";
-import { go, goBack, openEvent, patch, TABS } from "../core/route.js";
+import { closeEvent, go, goBack, openEvent, patch, TABS } from "../core/route.js";
 
 export const helpOpen = signal(false);
 
@@ -31,6 +31,15 @@ const GROUPS = [
     ],
   ],
   ["Failures", [[["↓", "↑"], "next, previous failure (also J, K)"], [["←", "→"], "on the plot: next, previous bar"]]],
+  [
+    "A conversation",
+    [
+      [["↓", "↑"], "next, previous message"],
+      [["→", "←"], "unfold, fold what it led to"],
+      [["Enter"], "open the event at the side"],
+      [["+", "−", "F"], "zoom in, out, all of it"],
+    ],
+  ],
   [
     "The open event",
     [
@@ -107,7 +116,7 @@ export function useGlobalKeys() {
       requestAnimationFrame(focusFilter);
     },
     x: () => patch({ a: null, b: null }),
-    Escape: () => patch({ event: null }),
+    Escape: closeEvent,
     a: () => openEvent.value && patch({ a: openEvent.value }),
     b: () => openEvent.value && patch({ b: openEvent.value }),
   };

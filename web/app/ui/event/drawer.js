@@ -4,7 +4,7 @@ import { api, path } from "../../core/api.js";
 import { bytes, dateTime, exchangeName, time } from "../../core/format.js";
 import { useKeys } from "../../core/keys.js";
 import { useResource } from "../../core/resource.js";
-import { href, hrefHere, patch, pinnedA, pinnedB, tab } from "../../core/route.js";
+import { closeEvent, href, hrefHere, patch, pinnedA, pinnedB, tab } from "../../core/route.js";
 import { user, usesPassword } from "../../core/session.js";
 import { CopyButton } from "../copy.js";
 import { Icon } from "../icons.js";
@@ -34,7 +34,7 @@ export function EventDrawer({ id }) {
         ${event?.type === "received" && html`<${MatchMark} match=${event.match} />`}
         ${event?.quiet && html`<span class="badge" title="Quiet traffic joins no clocks">quiet</span>`}
         <button class="button quiet icon close" aria-label="Close the event (Esc)"
-          onClick=${() => patch({ event: null })}><${Icon} name="close" /></button>
+          onClick=${closeEvent}><${Icon} name="close" /></button>
       </div>
       <${Actions} id=${id} />
     </div>
@@ -54,6 +54,10 @@ function Actions({ id }) {
     </button>`;
   };
   return html`<div class="drawer-line">
+    ${tab.value !== "conversations" &&
+    html`<a class="button small" href=${href("conversations", { event: id })}
+      title="Everything that belongs to it: what began it, and what became of it">
+      <${Icon} name="conversation" />Conversation</a>`}
     ${pin("A", pinnedA.value)}${pin("B", pinnedB.value)}
     ${tab.value !== "space-time" &&
     html`<a class="button small" href=${href("space-time", { event: id })}>

@@ -4,7 +4,7 @@ import { html } from "../../core/html.js";
 import { api } from "../../core/api.js";
 import { count, sentence, time } from "../../core/format.js";
 import { useResource } from "../../core/resource.js";
-import { hrefHere, patch, route } from "../../core/route.js";
+import { hrefHere, patch, route, tab } from "../../core/route.js";
 import { Footnotes, isSure } from "../caveats.js";
 import { about, TypeMark } from "../marks.js";
 import { Choice, pending } from "../panel.js";
@@ -37,7 +37,9 @@ export function Relatives({ event, side }) {
   const [step, setStep] = useState(0);
   const links = useWalk(event, side, "links", COUNTED);
   const any = useWalk(event, side, "any", COUNTED);
-  const via = route.value.params.via ?? (links.data?.items.length === 0 ? "any" : "links");
+  // Among the parameters of a conversation, `via` says how that is put together.
+  const name = tab.value === "conversations" ? "relatives" : "via";
+  const via = route.value.params[name] ?? (links.data?.items.length === 0 ? "any" : "links");
   const further = via === "conversation" || STEPS[step] > COUNTED;
   const walk = useWalk(event, side, further ? via : null, Math.max(COUNTED, STEPS[step]));
   const loaded = further ? walk : via === "any" ? any : links;
@@ -48,7 +50,7 @@ export function Relatives({ event, side }) {
   return html`<section class="section">
     <h3>${title}
       <${Choice} label="${title} by" options=${WAYS} value=${via} small
-        onChange=${(value) => patch({ via: value }, { replace: true })} /></h3>
+        onChange=${(value) => patch({ [name]: value }, { replace: true })} /></h3>
     ${any.data?.items.length > 0 && links.data &&
     html`<p class="small soft bounds">${sentence(bounds(side, links.data, any.data, evident))}</p>`}
     ${!data

@@ -1,0 +1,675 @@
+"""What happened to an order: found, told, and drawn in three ways with one selection."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, Route, expect
+
+from tests.web import conversations
+from tests.web.conftest import OpenPage
+from tests.web.fake_server import Server, running
+from tests.web.test_accessibility import settled, violations
+from tests.web.world import World, demo_world, iso
+
+VIEWS = ("waterfall", "flow", "sequence")
+
+
+class Told:
+    """A server with an order that failed, one that went well, and a batch of 1,000 messages."""
+
+    def __init__(self, server: Server, order: int, plain: int, batch: int) -> None:
+        self.server, self.order, self.plain, self.batch = server, order, plain, batch
+        self.world = server.world
+
+    def answer(self, event: int, **query: str) -> dict[str, Any]:
+        return conversations.conversation(
+            self.world, self.world.events[event - 1], {"limit": "5000", **query}
+        )
+
+    def event(self, kind: str, queue: str | None = None) -> int:
+        """The first event of the order's message of a type: its publish, or from a queue."""
+        return next(
+            e.id
+            for e in self.world.events[self.order - 1 :]
+            if e.kind == kind and e.queue == queue and e.correlation_id == "order-1234"
+        )
+
+
+@pytest.fixture(scope="module")
+def told() -> Iterator[Told]:
+    world = World()
+    batch = conversations.tell_batch(world)
+    plain = conversations.tell_plain(world)
+    order = conversations.tell_order(world)
+    with running(world) as server:
+        yield Told(server, order, plain, batch)
+
+
+def opened(told: Told, open_page: OpenPage, more: str = "", **options: Any) -> Page:
+    """The order's conversation."""
+    page = open_page(told.server, f"#/conversations?event={told.order}{more}", **options)
+    settled(page)
+    return page
+
+
+def row(page: Page, name: str) -> Any:
+    return page.get_by_role("treeitem", name=re.compile(f"^{re.escape(name)} "))
+
+
+# ---- layout, as pure functions ------------------------------------------------------------------
+
+
+def computed(page: Page, script: str, answer: dict[str, Any]) -> Any:
+    """What a function over the page's modules makes of an answer."""
+    return page.evaluate(
+        f"""async (answer) => {{
+          const model = await import("/app/conversations/model.js");
+          const waterfall = await import("/app/conversations/waterfall-layout.js");
+          const flow = await import("/app/conversations/flow-layout.js");
+          const sequence = await import("/app/conversations/sequence-layout.js");
+          const told = model.modelOf(answer);
+          {script}
+        }}""",
+        answer,
+    )
+
+
+def test_rows_stand_below_what_led_to_them_and_fold(told: Told, open_page: OpenPage) -> None:
+    page = open_page(told.server)
+    rows = computed(
+        page,
+        """const flat = (rows) => rows.map(({ message, depth }) => [depth, message.type]);
+           const stock = [...told.messages.values()].find((one) => one.type === "stock.reserved");
+           const folded = model.rowsOf(told, new Set([stock.event]));
+           const below = model.countBelow(told.tops[0]);
+           return [flat(model.rowsOf(told, new Set())), flat(folded), below];""",
+        told.answer(told.order),
+    )
+    unfolded = [
+        [0, "order.new"],
+        [1, "stock.reserved"],
+        [2, "order.shipped"],
+        [1, "payment.done"],
+        [1, "receipt.print"],
+    ]
+    assert rows == [unfolded, [one for one in unfolded if one[0] < 2], 4]
+
+
+def test_the_parts_of_the_critical_path_add_up_to_its_length(
+    told: Told, open_page: OpenPage
+) -> None:
+    answer = told.answer(told.order)
+    parts = computed(open_page(told.server), "return model.partsOf(told);", answer)
+    assert sum(part["seconds"] for part in parts) == pytest.approx(answer["seconds"])
+    assert [(part["kind"], part["name"]) for part in parts[:3]] == [
+        ("again", "billing"),
+        ("dead", "orders.dead"),
+        ("program", "billing@10.0.1.10 #2"),
+    ]
+
+
+def test_the_one_who_rejected_had_the_last_delivery_before_the_death(
+    told: Told, open_page: OpenPage
+) -> None:
+    [failure] = computed(
+        open_page(told.server),
+        "return model.failuresOf(told).map(({ by, to }) => [by.event, to]);",
+        told.answer(told.order),
+    )
+    assert failure == [told.event("receipt.print", "printer"), ["orders.dead"]]
+
+
+def test_bars_lie_within_the_time_of_the_conversation(told: Told, open_page: OpenPage) -> None:
+    shapes = computed(
+        open_page(told.server),
+        """const x = waterfall.scaleOf({ from: 0, to: told.width }, 1000);
+           return model.rowsOf(told, new Set()).map(({ message }) =>
+             [message.type, waterfall.rowShapes(message, x, told.end)]);""",
+        told.answer(told.order),
+    )
+    by = dict(shapes)
+    for shape in by.values():
+        for bar in shape["bars"]:
+            assert bar["x"] >= 0
+            assert bar["x"] + bar["width"] <= 1002
+            assert 0 < bar["y"] < bar["y"] + bar["height"] < 30
+    kinds = {kind: [mark["kind"] for mark in shape["marks"]] for kind, shape in by.items()}
+    assert kinds["order.new"] == [
+        "published",
+        "delivered",
+        "redelivered",
+        "delivered",
+        "delivered",
+    ]
+    assert kinds["receipt.print"] == ["published", "delivered", "died"]
+    assert [bar["kind"] for bar in by["order.shipped"]["bars"]] == ["waiting", "queued"]
+
+
+@pytest.mark.parametrize(("seconds", "pixels"), [(2.1, 1000), (0.00042, 300), (86_400, 700)])
+def test_ticks_are_round_and_far_enough_apart(
+    told: Told, open_page: OpenPage, seconds: float, pixels: int
+) -> None:
+    ticks = open_page(told.server).evaluate(
+        """async ([to, pixels]) => {
+          const { ticksOf } = await import("/app/conversations/waterfall-layout.js");
+          return ticksOf({ from: 0, to }, pixels);
+        }""",
+        [seconds, pixels],
+    )
+    steps = {f"{b - a:.3g}" for a, b in itertools.pairwise(ticks)}
+    assert len(steps) == 1
+    [step] = steps
+    assert re.fullmatch(r"[125](\.0+)?(e[+-]\d+)?|0\.0*[125]|[125]0*", step), step
+    assert float(step) / seconds * pixels >= 100
+
+
+@pytest.mark.parametrize("which", ["order", "batch"])
+def test_the_flow_has_every_message_and_no_two_nodes_in_one_place(
+    told: Told, open_page: OpenPage, which: str
+) -> None:
+    answer = told.answer(getattr(told, which))
+    graph = computed(
+        open_page(told.server),
+        """const graph = flow.graphOf(told);
+           const { nodes, edges, width, height } = flow.arrange(graph);
+           return { width, height, nodes: nodes.map(({ id, x, y }) => [id, x, y]),
+             edges: edges.map(({ from, to, how, count }) => [from, to, how, count]) };""",
+        answer,
+    )
+    boxes = [(x, y) for _, x, y in graph["nodes"]]
+    for n, (x, y) in enumerate(boxes):
+        assert 0 <= x <= graph["width"] - 160
+        assert 0 <= y <= graph["height"] - 46
+        assert all(abs(x - a) >= 160 or abs(y - b) >= 46 for a, b in boxes[:n])
+    count = {how: sum(e[3] for e in graph["edges"] if e[2] == how) for how in ("sent", "received")}
+    copies = [copy for one in answer["messages"] for copy in one["copies"]]
+    assert count == {"sent": len(copies), "received": answer["counts"]["deliveries"]}
+    known = {node[0] for node in graph["nodes"]}
+    assert all(edge[0] in known and edge[1] in known for edge in graph["edges"])
+
+
+def test_a_sequence_is_in_the_order_of_time_and_is_written_as_mermaid(
+    told: Told, open_page: OpenPage
+) -> None:
+    steps, mermaid = computed(
+        open_page(told.server),
+        """const drawn = sequence.sequenceOf(told);
+           const steps = drawn.steps.map((one) => [one.at, one.kind, one.type]);
+           return [steps, sequence.mermaidOf(drawn)];""",
+        told.answer(told.order),
+    )
+    assert [step[0] for step in steps] == sorted(step[0] for step in steps)
+    assert [step[1] for step in steps] == [
+        *("sent", "sent", "sent", "sent", "again", "sent", "sent", "stays", "sent", "note", "dead"),
+    ]
+    assert mermaid.splitlines()[:3] == [
+        "sequenceDiagram",
+        "  participant p1 as shop@10.0.0.10 #35;1",
+        "  participant p2 as billing@10.0.1.10 #35;2",
+    ]
+    assert "  p1-->>p2: order.new again (880 ms in billing)" in mermaid
+    assert "  Note over p3: receipt.print died in printer: rejected" in mermaid
+
+
+# ---- finding ------------------------------------------------------------------------------------
+
+
+def test_an_order_number_leads_from_the_overview_to_its_conversation(
+    told: Told, open_page: OpenPage
+) -> None:
+    page = open_page(told.server)
+    page.get_by_label("What happened to").fill("order-1234")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="order.new")).to_be_visible()
+    expect(page.locator(".conv-sentence")).to_have_text(
+        "order.new led to 4 more messages in 2.1 s; 1 died in printer; 1 was not handed over yet."
+    )
+    assert page.url.endswith(f"#/conversations?event={told.order}")
+
+
+@pytest.mark.parametrize(
+    "text", ["{message_id}", "message_id:{message_id}", "conversation:order-1234", "#{event}"]
+)
+def test_ids_of_every_kind_lead_there(told: Told, open_page: OpenPage, text: str) -> None:
+    event = told.event("payment.done")
+    page = open_page(told.server, "#/conversations")
+    box = page.get_by_label("What happened to")
+    box.fill(text.format(message_id=f"m-{event}", event=event))
+    box.press("Enter")
+    expect(page.get_by_role("heading", name="order.new")).to_be_visible()
+
+
+def test_a_text_that_several_hold_leads_to_the_list_of_them(
+    told: Told, open_page: OpenPage
+) -> None:
+    page = open_page(told.server)
+    page.get_by_label("What happened to").fill("lamp outcome:failed")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="order.new")).to_be_visible()  # only one failed
+    page.go_back()
+    page.get_by_label("What happened to").fill("lamp")
+    page.keyboard.press("Enter")
+    table = page.get_by_role("group", name="Conversations, newest first")
+    types = table.locator("td:nth-child(2)")
+    expect(types).to_have_text(["order.new", "order.new", "batch.start"])
+    expect(page.get_by_label("What happened to")).to_have_value("lamp")
+    expect(page.get_by_text("3, by text, newest first")).to_be_visible()
+
+
+def test_the_list_is_filtered_and_the_address_has_the_filters(
+    told: Told, open_page: OpenPage
+) -> None:
+    page = open_page(told.server, "#/conversations")
+    rows = page.get_by_role("group", name="Conversations, newest first").locator("tbody tr")
+    expect(rows).to_have_count(3)
+    page.get_by_role("button", name="Failed").click()
+    expect(rows).to_have_count(1)
+    expect(rows.first).to_contain_text("2.1 s")
+    page.reload()
+    expect(rows).to_have_count(1)
+    page.get_by_role("button", name="All", exact=True).click()
+    page.get_by_label("At least, s").fill("3")
+    page.get_by_label("At least, s").press("Tab")
+    expect(rows).to_have_count(1)
+    expect(rows.first).to_contain_text("batch.start")
+
+
+def test_a_row_is_reached_and_opened_by_keyboard(told: Told, open_page: OpenPage) -> None:
+    page = open_page(told.server, "#/conversations")
+    settled(page)
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    expect(page.locator(".conv-sentence")).to_contain_text("led to 1 more message")
+
+
+def test_older_ones_are_shown_when_asked_for(
+    serve: Callable[[World], Server], open_page: OpenPage
+) -> None:
+    page = open_page(serve(demo_world(1500)), "#/conversations?vhost=%2F")
+    rows = page.get_by_role("group", name="Conversations, newest first").locator("tbody tr")
+    expect(rows).to_have_count(50)
+    page.get_by_role("button", name="Show older").click()
+    expect(rows).to_have_count(100)
+    roots = rows.locator("a").evaluate_all(
+        "all => all.map((a) => Number(a.dataset.focus.slice(13)))"
+    )
+    assert roots == sorted(set(roots), reverse=True)
+
+
+def test_what_nobody_knows_is_said_with_a_way_on(told: Told, open_page: OpenPage) -> None:
+    page = open_page(told.server)
+    page.get_by_label("What happened to").fill("order-9999")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="Nothing is known of order-9999")).to_be_visible()
+    page.get_by_role("link", name="Look among the events").click()
+    expect(page.get_by_label("Filter events")).to_have_value("order-9999")
+
+
+def test_an_empty_store_says_how_conversations_begin(
+    serve: Callable[[World], Server], open_page: OpenPage
+) -> None:
+    world = World()
+    world.start_trace("/")
+    page = open_page(serve(world), "#/conversations")
+    expect(page.get_by_role("heading", name="No conversations yet")).to_be_visible()
+
+
+def test_an_unknown_event_and_a_failing_service_are_told(told: Told, open_page: OpenPage) -> None:
+    page = open_page(told.server, "#/conversations?event=99999")
+    expect(page.get_by_role("heading", name="There is no event #99999")).to_be_visible()
+
+    def refuse(route: Route) -> None:
+        route.fulfill(status=500, json={"error": "error", "reason": "the store is on fire"})
+
+    page.route("**/itc_db/conversations**", refuse)
+    page.get_by_role("link", name="All conversations").click()
+    expect(page.get_by_text("The store is on fire.")).to_be_visible()
+    page.unroute("**/itc_db/conversations**")
+    page.get_by_role("button", name="Try again").click()
+    expect(page.get_by_role("link", name="batch.start")).to_be_visible()
+
+
+def test_an_events_drawer_leads_to_its_conversation_first(told: Told, open_page: OpenPage) -> None:
+    page = open_page(told.server, f"#/events?live=off&event={told.event('payment.done')}")
+    first = page.locator(".drawer-head .drawer-line").nth(1).locator("a, button").first
+    expect(first).to_have_text("Conversation")
+    first.click()
+    expect(page.get_by_role("heading", name="order.new")).to_be_visible()
+    expect(page.get_by_role("treeitem", selected=True)).to_contain_text("payment.done")
+
+
+# ---- the facts ----------------------------------------------------------------------------------
+
+
+def test_facts_come_first_why_it_failed_and_where_the_time_went(
+    told: Told, open_page: OpenPage
+) -> None:
+    page = opened(told, open_page)
+    why = page.get_by_role("region", name="Why it failed")
+    expect(why).to_contain_text(
+        "receipt.print died in printer: rejected by stock@10.0.2.10 #3; it went to orders.dead"
+    )
+    expect(why).to_contain_text("order.shipped still waits in mail.out")
+    time = page.get_by_role("region", name="Where the time went").get_by_role("listitem")
+    expect(time).to_have_text(
+        [
+            re.compile(r"880 ms\s*42 %\s*until billing handed it over again"),
+            re.compile(r"643 ms\s*31 %\s*until its dead letter came out of orders.dead"),
+            re.compile(r"510 ms\s*24 %\s*in billing@10.0.1.10 #2, until it published"),
+            re.compile("the rest of the critical path: 70 ms"),
+        ]
+    )
+    why.get_by_role("button").first.click()
+    expect(page.locator(".drawer h2")).to_have_text(f"#{told.event('receipt.print', 'printer')}")
+
+
+def test_what_is_known_against_it_is_said(
+    serve: Callable[[World], Server], open_page: OpenPage
+) -> None:
+    world = World()
+    order = conversations.tell_order(world)
+    world.traces["/"].gaps.append(
+        {
+            "id": 1,
+            "after_event_id": order + 2,
+            "before_event_id": order + 3,
+            "since": iso(world.events[order].at),
+            "until": iso(world.events[order].at),
+            "reason": "the queue was full",
+            "suspected": False,
+        }
+    )
+    page = open_page(serve(world), f"#/conversations?event={order}")
+    expect(page.get_by_text("A gap lies in this span")).to_be_visible()
+
+
+def test_a_message_whose_publish_was_not_observed_is_shown(
+    demo: Server, open_page: OpenPage
+) -> None:
+    event = next(e.id for e in demo.world.events if e.match == "unmatched")
+    page = open_page(demo, f"#/conversations?event={event}")
+    expect(page.get_by_role("treeitem")).to_contain_text("not observed")
+    for view in ("flow", "sequence"):
+        page.goto(f"{demo.url}/#/conversations?event={event}&view={view}")
+        expect(page.locator(".conv-drawing").first).to_contain_text("not observed")
+
+
+def test_put_together_by_another_way_it_may_be_larger(
+    serve: Callable[[World], Server], open_page: OpenPage
+) -> None:
+    world = World()
+    story = conversations.Story(world, "order-5")
+    root = story.publish(0, 1, "order.new", ("billing",))
+    billed = story.deliver(10, 2, root, "billing")
+    story.publish(20, 2, "payment.done", (), billed, named=False)
+    page = open_page(serve(world), f"#/conversations?event={root}")
+    expect(page.get_by_role("treeitem")).to_have_count(1)
+    page.get_by_role("button", name="Conversation", exact=True).click()
+    expect(page.get_by_role("treeitem")).to_have_count(2)
+    expect(page.get_by_text("payment.done reached no queue")).to_be_visible()
+    assert "via=conversation" in page.url
+
+
+# ---- three drawings, one selection --------------------------------------------------------------
+
+
+def test_a_link_shows_the_same_event_in_the_same_drawing(told: Told, open_page: OpenPage) -> None:
+    event = told.event("payment.done", "ship")
+    page = open_page(told.server, f"#/conversations?event={event}&view=sequence&panel=on")
+    expect(page.locator("[role=option][aria-selected=true]")).to_contain_text("payment.done")
+    expect(page.locator(".drawer h2")).to_have_text(f"#{event}")
+    page.get_by_role("button", name="Waterfall").click()
+    expect(page.get_by_role("treeitem", selected=True)).to_contain_text("payment.done")
+    page.get_by_role("button", name="Flow").click()
+    expect(page.locator("tr.lit")).to_contain_text(["mailer@10.0.3.10 #4", "ship"])
+    page.go_back()
+    page.go_back()
+    expect(page.locator("[role=option][aria-selected=true]")).to_contain_text("payment.done")
+
+
+def test_a_click_opens_the_event_at_the_side_and_escape_closes_only_that(
+    told: Told, open_page: OpenPage
+) -> None:
+    page = opened(told, open_page)
+    row(page, "stock.reserved").click(position={"x": 60, "y": 15})
+    expect(page.locator(".drawer h2")).to_have_text(f"#{told.event('stock.reserved')}")
+    bar = row(page, "payment.done").locator(".bar.handled")
+    bar.click()
+    expect(page.locator(".drawer h2")).to_have_text(f"#{told.event('payment.done', 'ship')}")
+    page.keyboard.press("Escape")
+    expect(page.locator(".drawer")).to_have_count(0)
+    expect(page.get_by_role("treeitem", selected=True)).to_contain_text("payment.done")
+
+
+def test_events_of_one_conversation_are_chosen_without_asking_again(
+    told: Told, open_page: OpenPage
+) -> None:
+    page = opened(told, open_page)
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    expect(page.get_by_role("treeitem", selected=True)).to_contain_text("order.shipped")
+    page.get_by_role("button", name="Sequence").click()
+    expect(page.locator("[role=option][aria-selected=true]")).to_contain_text("order.shipped")
+    assert not [url for url in asked if "/conversations/" in url and "itc_db" in url]
+
+
+def test_the_waterfall_by_keyboard(told: Told, open_page: OpenPage) -> None:
+    page = opened(told, open_page)
+    tree = page.get_by_role("tree")
+    tree.focus()
+    chosen = page.get_by_role("treeitem", selected=True)
+    page.keyboard.press("ArrowDown")
+    expect(chosen).to_contain_text("stock.reserved")
+    assert tree.get_attribute("aria-activedescendant") == chosen.get_attribute("id")
+    page.keyboard.press("ArrowLeft")
+    expect(chosen).to_have_attribute("aria-expanded", "false")
+    expect(chosen).to_contain_text("+1")
+    expect(page.get_by_role("treeitem")).to_have_count(4)
+    page.keyboard.press("ArrowRight")
+    expect(page.get_by_role("treeitem")).to_have_count(5)
+    page.keyboard.press("ArrowRight")
+    expect(chosen).to_contain_text("order.shipped")
+    page.keyboard.press("ArrowLeft")
+    expect(chosen).to_contain_text("stock.reserved")
+    page.keyboard.press("End")
+    expect(chosen).to_contain_text("receipt.print")
+    page.keyboard.press("Enter")
+    expect(page.locator(".drawer h2")).to_have_text(f"#{told.event('receipt.print')}")
+    page.keyboard.press("Escape")
+    expect(page.locator(".drawer")).to_have_count(0)
+
+
+def test_folding_by_mouse_and_all_at_once(told: Told, open_page: OpenPage) -> None:
+    page = opened(told, open_page)
+    row(page, "stock.reserved").locator(".fold").click()
+    expect(page.get_by_role("treeitem")).to_have_count(4)
+    page.get_by_role("button", name="Fold all", exact=True).click()
+    expect(page.get_by_role("treeitem")).to_have_count(1)
+    expect(page.get_by_role("treeitem")).to_contain_text("+4")
+    page.get_by_role("button", name="Unfold all").click()
+    expect(page.get_by_role("treeitem")).to_have_count(5)
+
+
+def test_times_and_slack_are_under_the_pointer_and_below_for_the_chosen_row(
+    told: Told, open_page: OpenPage
+) -> None:
+    page = opened(told, open_page)
+    row(page, "stock.reserved").hover()
+    tip = page.locator(".conv-tip")
+    expect(tip).to_contain_text("20 ms in ship, then mailer@10.0.3.10 #4, 1.6 s until it published")
+    expect(tip).to_contain_text("slack 1.3 s")
+    page.mouse.move(0, 0)
+    expect(tip).to_have_count(0)
+    expect(page.locator(".conv-detail")).to_contain_text("on the critical path")
+    page.keyboard.press("ArrowDown")
+    expect(page.locator(".conv-detail")).to_contain_text("slack 1.3 s")
+
+
+def test_the_time_axis_zooms_to_the_chosen_message_and_back(
+    told: Told, open_page: OpenPage
+) -> None:
+    page = open_page(told.server, f"#/conversations?event={told.event('payment.done')}")
+    bar = row(page, "payment.done").locator(".bar.handled")
+    before = bar.bounding_box()
+    assert before
+    page.get_by_role("button", name="Zoom in").click()
+    expect(page.locator(".conv-axis-time span").first).not_to_have_text("0")
+    after = bar.bounding_box()
+    assert after
+    assert after["width"] > 1.8 * before["width"]
+    page.keyboard.press("f")
+    expect(page.locator(".conv-axis-time span").first).to_have_text("0")
+
+
+def test_a_flow_is_chosen_from_by_arrow_and_by_table(told: Told, open_page: OpenPage) -> None:
+    page = opened(told, open_page, "&view=flow")
+    table = page.get_by_role("group", name="Flows")
+    died = table.get_by_role("row").filter(has_text="dead letters to")
+    died.get_by_role("button", name="orders.dead").click()
+    expect(page.locator(".drawer h2")).to_have_text(f"#{told.event('receipt.print')}")
+    expect(died).to_have_class("lit")
+    waits = page.locator(".part").filter(has_text="mail.out")
+    expect(waits).to_contain_text("1 in · 1 waiting")
+    page.locator(".part").filter(has_text="printer").last.click()
+    expect(died).to_have_class("lit")
+
+
+def test_a_sequence_is_copied_as_mermaid_and_saved_as_svg_and_png(
+    told: Told, open_page: OpenPage, tmp_path: Path
+) -> None:
+    page = opened(told, open_page, "&view=sequence")
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.get_by_role("button", name="Mermaid").click()
+    expect(page.get_by_text("Copied.")).to_be_visible()
+    copied = page.evaluate("navigator.clipboard.readText()")
+    assert copied.startswith("sequenceDiagram\n")
+    assert "order.shipped (waits)" in copied
+
+    with page.expect_download() as download:
+        page.get_by_role("button", name="SVG").click()
+    assert download.value.suggested_filename == f"conversation-{told.order}-sequence.svg"
+    download.value.save_as(tmp_path / "sequence.svg")
+    svg = (tmp_path / "sequence.svg").read_text()
+    assert "order.new again (880 ms in billing)" in svg
+    assert "var(" not in svg
+    with page.expect_download() as download:
+        page.get_by_role("button", name="PNG").click()
+    download.value.save_as(tmp_path / "sequence.png")
+    png = (tmp_path / "sequence.png").read_bytes()
+    assert png.startswith(b"\x89PNG")
+    width, height = (int.from_bytes(png[at : at + 4], "big") for at in (16, 20))
+    size = re.search(r'width="([\d.]+)" height="([\d.]+)"', svg)
+    assert size
+    assert (width, height) == (2 * float(size[1]), 2 * float(size[2]))
+
+
+def test_a_drawings_code_is_loaded_when_it_is_looked_at(told: Told, open_page: OpenPage) -> None:
+    page = open_page(told.server)
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url.rpartition("/")[2]))
+    page.goto(f"{told.server.url}/#/conversations?event={told.order}")
+    expect(page.get_by_role("treeitem")).to_have_count(5)
+    assert "waterfall.js" in asked
+    assert not {"flow.js", "sequence.js"} & set(asked)
+    page.get_by_role("button", name="Flow").click()
+    expect(page.get_by_role("group", name="Flows")).to_be_visible()
+    assert "flow.js" in asked
+
+
+# ---- a thousand messages ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("view", "role"), [("waterfall", "treeitem"), ("sequence", "option")])
+def test_of_a_thousand_messages_only_rows_in_view_exist(
+    told: Told, open_page: OpenPage, view: str, role: str
+) -> None:
+    page = open_page(told.server, f"#/conversations?event={told.batch}&view={view}")
+    rows = page.locator(f"[role={role}]")
+    expect(rows.first).to_be_visible()
+    assert rows.count() < 60
+    page.locator(".conv-list").focus()
+    page.keyboard.press("End")
+    expect(page.locator(f"[role={role}][aria-selected=true]")).to_be_in_viewport()
+    assert rows.count() < 60
+    page.keyboard.press("Home")
+    expect(page.locator(f"[role={role}][aria-selected=true]")).to_contain_text("batch.start")
+
+
+def test_what_does_not_fit_into_one_answer_is_loaded_when_asked_for(
+    told: Told, open_page: OpenPage
+) -> None:
+    page = open_page(told.server)
+    page.route(
+        "**/itc_db/conversations/*",
+        lambda route: route.continue_(url=route.request.url.replace("limit=5000", "limit=1200")),
+    )
+    page.goto(f"{told.server.url}/#/conversations?event={told.batch}")
+    more = page.get_by_text(re.compile(r"^The first \d+ messages are shown of 1,000"))
+    expect(more).to_be_visible()
+    page.get_by_role("button", name="Show more").click()
+    expect(more).to_have_count(0)
+    expect(page.get_by_role("tree", name="Messages, 1,000 rows")).to_be_visible()
+
+
+# ---- for everybody ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_axe_finds_nothing(told: Told, open_page: OpenPage, theme: str, shots: Path) -> None:
+    page = open_page(told.server, theme=theme, policy=False)
+    found = {}
+    addresses = {
+        "list": "",
+        "nothing": "?find=order-9999",
+        "unknown": "?event=99999",
+        **{view: f"?event={told.order}&view={view}" for view in VIEWS},
+        "panel": f"?event={told.event('receipt.print')}&panel=on",
+        "batch": f"?event={told.batch}",
+    }
+    for name, query in addresses.items():
+        page.goto(f"{told.server.url}/#/conversations{query}")
+        settled(page)
+        found[name] = violations(page)
+        page.screenshot(path=shots / f"conversation-{name}-{theme}.png")
+    assert {name: lines for name, lines in found.items() if lines} == {}
+
+
+@pytest.mark.parametrize("width", [800, 400])
+def test_no_drawing_is_wider_than_the_window(
+    told: Told, open_page: OpenPage, width: int, shots: Path
+) -> None:
+    page = open_page(told.server, width=width)
+    for view in VIEWS:
+        page.goto(f"{told.server.url}/#/conversations?event={told.order}&view={view}")
+        settled(page)
+        expect(page.locator(".conv-drawing, .conv-bars").first).to_be_visible()
+        page.screenshot(path=shots / f"conversation-{view}-{width}.png")
+        assert page.evaluate(
+            """() => [document.documentElement, document.getElementById("page")]
+                 .every((e) => e.scrollWidth <= e.clientWidth)"""
+        ), view
+
+
+def test_hostile_names_are_shown_as_text(
+    serve: Callable[[World], Server], open_page: OpenPage
+) -> None:
+    world = World()
+    world.start_trace("/", 12, seed=3, hostile=True)
+    world.grow("/", 120)
+    root = next(e.id for e in world.events if not e.received and not e.prompt)
+    server = serve(world)
+    page = open_page(server)
+    for query in ("", *(f"?event={root}&view={view}" for view in VIEWS)):
+        page.goto(f"{server.url}/#/conversations{query}")
+        settled(page)
+        assert page.evaluate("window.pwned") is None
+        assert "\u202e" not in page.locator("main").inner_text()

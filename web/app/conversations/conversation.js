@@ -1,0 +1,135 @@
+// One conversation: the facts, three drawings with one selection, and the selected event at the side.
+import { useEffect, useMemo, useRef, useState } from "../../vendor/hooks.js";
+import { html } from "../core/html.js";
+import { api } from "../core/api.js";
+import { count, plural } from "../core/format.js";
+import { useKeys } from "../core/keys.js";
+import { attempt } from "../core/notices.js";
+import { useResource } from "../core/resource.js";
+import { href, patch, route } from "../core/route.js";
+import { EventDrawer } from "../ui/event/drawer.js";
+import { Choice, Empty, Failure, pending } from "../ui/panel.js";
+import { Facts } from "./facts.js";
+import { modelOf } from "./model.js";
+import { WAYS } from "./words.js";
+
+const MOST_EVENTS = 5000; // of one answer
+const VIEWS = [
+  ["waterfall", "Waterfall", "When: a row for each message, below what led to it"],
+  ["flow", "Flow", "Who sent what to whom"],
+  ["sequence", "Sequence", "In which order, to copy into a ticket"],
+];
+// Loaded when looked at: few look at all three.
+const DRAWINGS = {
+  waterfall: async () => {
+    const { Waterfall } = await import("./waterfall.js");
+    return Waterfall;
+  },
+  flow: async () => {
+    const { Flow } = await import("./flow.js");
+    return Flow;
+  },
+  sequence: async () => {
+    const { Sequence } = await import("./sequence.js");
+    return Sequence;
+  },
+};
+
+export function Conversation({ event }) {
+  const { via = "links", view = "waterfall", panel } = route.value.params;
+  const loaded = useConversation(Number(event), via);
+  const { model, error } = loaded;
+  return html`<div class="conv">
+      ${error && (error.status === 404
+        ? html`<${Unknown} event=${event} />`
+        : html`<div class="panel-body"><${Failure} error=${error} onRetry=${loaded.reload} /></div>`)}
+      ${!model && !error && html`<h1 class="unseen">Conversation</h1>${pending({ error: null }, "the conversation")}`}
+      ${model && html`
+        <${Facts} model=${model} via=${via} onSelect=${(one) => select(one, { panel: "on" })}
+          tools=${html`<${Choice} label="Put together by" options=${WAYS} value=${via} small
+              onChange=${(value) => patch({ via: value === "links" ? null : value })} />
+            <button class="button small" onClick=${loaded.reload}>Refresh</button>`} />
+        <${More} loaded=${loaded} />
+        <${Drawing} model=${model} view=${view in DRAWINGS ? view : "waterfall"} selected=${Number(event)} />`}
+    </div>
+    ${panel === "on" && html`<${EventDrawer} id=${event} key=${event} />`}`;
+}
+
+/** Chooses an event, in all drawings. Walking along adds no steps to go back to. */
+function select(event, { replace = false, ...changes } = {}) {
+  patch({ event: String(event), ...changes }, { replace });
+}
+
+/** The conversation of an event; choosing another of its events does not load it again. */
+function useConversation(event, via) {
+  const kept = useRef(null); // {via, of, events}
+  const [pages, setPages] = useState({ of: null, answers: [] });
+  const known = kept.current?.via === via && kept.current.events.has(event);
+  const of = known ? kept.current.of : event;
+  const { data, error, reload } = useResource(
+    (signal) => api.conversation(of, { via, limit: MOST_EVENTS }, signal),
+    [of, via],
+    { every: 0 },
+  );
+  const further = pages.of === data ? pages.answers : [];
+  const model = useMemo(() => data && modelOf(together([data, ...further])), [data, further.length]);
+  useEffect(() => {
+    if (model) kept.current = { via, of, events: model.places };
+  }, [model]);
+  const next = [data, ...further].at(-1)?.next ?? null;
+  const more = () =>
+    attempt(async () => {
+      const answer = await api.conversation(of, { via, limit: MOST_EVENTS, after: next });
+      setPages({ of: data, answers: [...further, answer] });
+    });
+  return { model, error, reload, next, more };
+}
+
+/** Pages of one conversation as one. */
+function together(answers) {
+  if (answers.length === 1) return answers[0];
+  const messages = new Map(answers.flatMap((answer) => answer.messages).map((one) => [one.event, one]));
+  const participants = new Map(answers.flatMap((answer) => answer.participants).map((one) => [one.number, one]));
+  const last = answers.at(-1);
+  return {
+    ...answers[0],
+    messages: [...messages.values()].sort((a, b) => a.event - b.event),
+    participants: [...participants.values()],
+    truncated: last.truncated,
+    next: last.next,
+  };
+}
+
+function More({ loaded: { model, next, more } }) {
+  const [busy, setBusy] = useState(false);
+  if (!model.answer.truncated) return null;
+  const load = async () => {
+    if (busy) return;
+    setBusy(true);
+    await more();
+    setBusy(false);
+  };
+  return html`<div class="alert calm conv-more" role="status">
+    <p>The first ${plural(model.messages.size, "message")} are shown${model.answer.counts.messages > model.messages.size
+      ? ` of ${count(model.answer.counts.messages)}` : "; there are more"}.</p>
+    ${next != null && html`<button class="button small" aria-disabled=${String(busy)} onClick=${load}>${busy ? "Loading …" : "Show more"}</button>`}
+  </div>`;
+}
+
+function Unknown({ event }) {
+  return html`<h1 class="unseen">Conversation</h1>
+    <${Empty} title=${`There is no event #${event}`}
+      actions=${html`<a class="button" href=${href("conversations")}>All conversations</a>`}>
+      It may have been removed by retention, or belong to a virtual host that you cannot see.<//>`;
+}
+
+function Drawing({ model, view, selected }) {
+  const code = useResource(DRAWINGS[view], [view], { every: 0 });
+  useKeys({ Enter: () => patch({ panel: "on" }) });
+  return html`<div class="conv-bar">
+      <${Choice} label="Drawing" options=${VIEWS} value=${view} onChange=${(value) => patch({ view: value === "waterfall" ? null : value })} />
+    </div>
+    ${!code.data
+      ? pending(code, "the drawing")
+      : html`<${code.data} key=${`${view} ${model.answer.root} ${model.answer.via} ${model.messages.size}`} model=${model} selected=${selected} onSelect=${select} />`}`;
+}

@@ -1,0 +1,92 @@
+// What there is to know at once: what happened, why, and where the time went.
+import { html } from "../core/html.js";
+import { dateTime, percent, plural, visible } from "../core/format.js";
+import { href, hrefHere } from "../core/route.js";
+import { Caveats } from "../ui/caveats.js";
+import { CopyButton } from "../ui/copy.js";
+import { Value } from "../ui/marks.js";
+import { failuresOf, partsOf, took, waitingOf } from "./model.js";
+import { failureText, Outcome, partText } from "./words.js";
+
+const MOST = 3;
+// The list again as it was; a list cannot be put together by *Any*, so not by the way of one conversation.
+const BACK = { event: null, panel: null, view: null, via: null, relatives: null };
+
+export function Facts({ model, tools, onSelect }) {
+  const { answer } = model;
+  const { counts } = answer;
+  return html`<header class="conv-head">
+    <div class="conv-title">
+      <a class="small" href=${hrefHere(BACK)}>← All conversations</a>
+      <h1><${Value}>${answer.type}<//></h1>
+      <${Outcome} outcome=${answer.outcome} />
+      ${answer.keys.map((key) => html`<span class="badge" key=${key} title="What its messages share">${visible(key)}</span>`)}
+      <div class="right">${tools}
+        <${CopyButton} text=${() => location.href} label="Copy link" icon="link" title="Copy a link to this view" /></div>
+    </div>
+    <p class="conv-sentence">${visible(answer.sentence)}${/[.!?]$/.test(answer.sentence) ? "" : "."}</p>
+    <p class="soft small">Began ${dateTime(answer.began_at)} in <${Value}>${answer.vhost}<//>, took ${took(answer.seconds)}:
+      ${" "}${plural(counts.messages, "message")}, ${plural(counts.deliveries, "delivery", "deliveries")} (${counts.redeliveries} again),
+      ${" "}${plural(counts.participants, "participant")}<${Further} answer=${answer} onSelect=${onSelect} /></p>
+    <div class="conv-facts">
+      <${Why} model=${model} onSelect=${onSelect} />
+      <${Time} model=${model} onSelect=${onSelect} />
+    </div>
+    <${Caveats} answer=${answer} />
+  </header>`;
+}
+
+/** Where else it may have begun, what led to the most, and types that led to themselves. */
+function Further({ answer, onSelect }) {
+  const { amplification, loops, other_roots: others } = answer;
+  return html`${amplification?.most > 1 && html`; most came of <${Step} event=${amplification.event} onSelect=${onSelect} />${" "}(${plural(amplification.most, "message")})`}${loops?.length > 0 &&
+    html`; <strong>loop</strong>: ${visible(loops[0].type)} led to <${Step} event=${loops[0].events.at(-1)} onSelect=${onSelect} /> of its own type`}${others.length > 0 &&
+    html`; other beginnings: ${others.map((event, i) => html`${i ? ", " : ""}<a key=${event} href=${href("conversations", { event: String(event) })}>#${event}</a>`)}`}.`;
+}
+
+function Step({ event, onSelect, children }) {
+  return html`<button type="button" class="as-link" onClick=${() => onSelect(event)}>${children ?? `#${event}`}</button>`;
+}
+
+function Why({ model, onSelect }) {
+  const failures = failuresOf(model);
+  const waiting = waitingOf(model);
+  if (!failures.length && !waiting.length) return null;
+  return html`<section aria-labelledby="conv-why">
+    <h2 id="conv-why">${failures.length ? "Why it failed" : "What it waits for"}</h2>
+    <ul>
+      ${failures.slice(0, MOST).map(
+        (one) => html`<li key=${one.message.event}>
+          <${Step} event=${one.by?.event ?? one.message.event} onSelect=${onSelect}>${failureText(one, model.names)}<//>
+          ${one.failure.exception && html`<code class="conv-exception">${visible(one.failure.exception)}</code>`}
+        </li>`,
+      )}
+      ${failures.length > MOST && html`<li class="soft">and ${plural(failures.length - MOST, "further failure")}</li>`}
+      ${waiting.slice(0, MOST).map(
+        ({ message, queue }) => html`<li key=${`${message.event} ${queue}`}>
+          <${Step} event=${message.event} onSelect=${onSelect}>${visible(message.type)} still waits in ${visible(queue)}<//>
+        </li>`,
+      )}
+      ${waiting.length > MOST && html`<li class="soft">and ${plural(waiting.length - MOST, "further message")} waiting</li>`}
+    </ul>
+  </section>`;
+}
+
+function Time({ model, onSelect }) {
+  const parts = partsOf(model);
+  if (!parts.length) return null;
+  const all = parts.reduce((sum, part) => sum + part.seconds, 0);
+  return html`<section aria-labelledby="conv-time">
+    <h2 id="conv-time">Where the time went</h2>
+    <ol>
+      ${parts.slice(0, MOST).map(
+        (part) => html`<li key=${`${part.kind} ${part.name}`} class="conv-part">
+          <span class="tabular end">${took(part.seconds)}</span>
+          <span class="tabular end soft">${percent(part.seconds, all)}</span>
+          <${Step} event=${part.event} onSelect=${onSelect}>${partText(part)}<//>
+        </li>`,
+      )}
+      ${parts.length > MOST && html`<li class="soft small">the rest of the critical path: ${took(parts.slice(MOST).reduce((sum, part) => sum + part.seconds, 0))}</li>`}
+    </ol>
+  </section>`;
+}

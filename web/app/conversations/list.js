@@ -1,0 +1,159 @@
+// The conversations that fit, newest first.
+import { useLayoutEffect, useState } from "../../vendor/hooks.js";
+import { html } from "../core/html.js";
+import { findConversations } from "../core/conversations.js";
+import { count, dateTime, plural, recent, visible } from "../core/format.js";
+import { useKeys } from "../core/keys.js";
+import { useResource } from "../core/resource.js";
+import { href, hrefHere, patch, route, vhost } from "../core/route.js";
+import { user } from "../core/session.js";
+import { FindConversation } from "../ui/find-conversation.js";
+import { Value } from "../ui/marks.js";
+import { Choice, Empty, Failure, Panel, pending } from "../ui/panel.js";
+import { Table } from "../ui/table.js";
+import { took } from "./model.js";
+import { Outcome, WAYS } from "./words.js";
+
+const PAGE = 50;
+const OUTCOMES = [
+  ["", "All"],
+  ["failed", "Failed"],
+  ["waiting", "Waiting"],
+  ["done", "Done"],
+];
+const PERIODS = [
+  ["", "any time"],
+  ["900", "last 15 minutes"],
+  ["3600", "last hour"],
+  ["86400", "last day"],
+];
+const FEW = 3;
+
+export function ConversationList() {
+  const { find = "", ...params } = route.value.params;
+  const filters = filtersOf(params, vhost.value);
+  const key = JSON.stringify([find, filters, params.within]);
+  const first = useResource((signal) => findConversations(find, since(filters, params.within), signal), [key]);
+  const [more, setMore] = useState({ key, items: [], next: undefined, error: null, busy: false });
+  const older = more.key === key ? more : { items: [], next: undefined, error: null, busy: false };
+  const { data } = first;
+  const next = older.next === undefined ? data?.next : older.next;
+  const load = async () => {
+    setMore({ ...older, key, busy: true, error: null });
+    try {
+      const page = await findConversations(find, { ...since(filters, params.within), before: next }, undefined, data.by);
+      setMore({ key, items: [...older.items, ...page.items], next: page.next, error: null, busy: false });
+    } catch (error) {
+      setMore({ ...older, key, busy: false, error });
+    }
+  };
+  const known = new Set(data?.items.map(({ root }) => root));
+  const items = data ? [...data.items, ...older.items.filter(({ root }) => !known.has(root))] : [];
+
+  return html`<div class="conv-scroll"><div class="page-inner">
+    <div class="page-title"><h1>Conversations</h1>
+      <p>What happened to an order: a message, and all that came of it.</p></div>
+    <${FindConversation} shown=${find} />
+    <${Filters} params=${params} />
+    <${Panel} title="Conversations" flush note=${data && noteOf(data, items)}
+      foot=${next && html`<button class="button small" aria-disabled=${String(older.busy)}
+        onClick=${() => older.busy || load()}>${older.busy ? "Loading …" : "Show older"}</button>
+        <span> ${plural(data.looked_at, "conversation")} looked at${data.since ? `, since ${dateTime(data.since)}` : ""}</span>`}>
+      ${older.error && html`<div class="panel-body"><${Failure} error=${older.error} onRetry=${load} /></div>`}
+      ${!data
+        ? pending(first, "conversations")
+        : items.length
+          ? html`<${Rows} items=${items} />`
+          : html`<${NoneFound} find=${find} filtered=${[find, params.within, ...FILTERS.map((name) => params[name])].some(Boolean)} next=${next} />`}
+    <//>
+  </div></div>`;
+}
+
+const FILTERS = ["outcome", "type", "participant_name", "min_seconds", "max_seconds", "via"];
+
+function filtersOf(params, chosen) {
+  const set = FILTERS.filter((name) => params[name]).map((name) => [name, params[name]]);
+  return { vhost: chosen ?? undefined, limit: PAGE, ...Object.fromEntries(set) };
+}
+
+const since = (filters, within) =>
+  within ? { ...filters, since: new Date(Date.now() - Number(within) * 1000).toISOString() } : filters;
+
+const FOUND_BY = {
+  conversation: "by what their messages share, ",
+  correlation_id: "by correlation id, ",
+  message_id: "by message id, ",
+  q: "by text, ",
+};
+
+const noteOf = ({ by, truncated }, items) =>
+  items.length ? `${count(items.length)}${truncated ? " so far" : ""}, ${FOUND_BY[by] ?? ""}newest first` : null;
+
+function Filters({ params }) {
+  const field = (name, label, hint) => html`<label class="field"><span>${label}</span>
+    <input class="input" key=${params[name] ?? ""} value=${params[name] ?? ""} placeholder=${hint} spellcheck=${false}
+      inputmode=${name.endsWith("seconds") ? "decimal" : undefined}
+      onChange=${(e) => patch({ [name]: clean(name, e.currentTarget.value) })} /></label>`;
+  return html`<div class="conv-filters" role="group" aria-label="Filters">
+    <div class="field"><span>Outcome</span><${Choice} label="Outcome" options=${OUTCOMES} value=${params.outcome ?? ""}
+      onChange=${(value) => patch({ outcome: value || null })} /></div>
+    <label class="field"><span>Began</span>
+      <select class="select" value=${params.within ?? ""} onChange=${(e) => patch({ within: e.currentTarget.value || null })}>
+        ${PERIODS.map(([value, text]) => html`<option key=${value} value=${value} selected=${value === (params.within ?? "")}>${text}</option>`)}
+      </select></label>
+    ${field("type", "Message type", "order.new")}
+    ${field("participant_name", "Participant", "name")}
+    ${field("min_seconds", "At least, s", "0.5")}
+    ${field("max_seconds", "At most, s", "60")}
+    <label class="field"><span>Put together by</span>
+      <select class="select" value=${params.via ?? "links"} onChange=${(e) => patch({ via: e.currentTarget.value === "links" ? null : e.currentTarget.value })}>
+        ${WAYS.slice(0, 2).map(([value, text]) => html`<option key=${value} value=${value} selected=${value === (params.via ?? "links")}>${text}</option>`)}
+      </select></label>
+  </div>`;
+}
+
+const clean = (name, text) => (name.endsWith("seconds") ? text.replace(/[^\d.]/g, "") : text.trim()) || null;
+
+function Rows({ items }) {
+  const [active, setActive] = useState(-1);
+  const several = !vhost.value && user.value.vhosts.length > 1;
+  const step = (by) => setActive(Math.max(0, Math.min(items.length - 1, active + by)));
+  useLayoutEffect(() => {
+    if (active >= 0) document.getElementById(`conversation-${items[active]?.root}`)?.focus();
+  }, [active]);
+  useKeys({ ArrowDown: () => step(1), ArrowUp: () => step(-1), j: () => step(1), k: () => step(-1) });
+  const heads = `Began|Type|Outcome|#Duration|#Messages|What happened|Participants${several ? "|Virtual host" : ""}`;
+  return html`<${Table} label="Conversations, newest first" heads=${heads}>
+    ${items.map(
+      (one) => html`<tr key=${one.root} class="chosen-by-click" onClick=${(e) => e.target.closest("a") || patch({ event: String(one.root) })}>
+        <td class="tabular" title=${dateTime(one.began_at)}>${recent(one.began_at)}</td>
+        <td><a id=${`conversation-${one.root}`} class="strong" data-focus=${`conversation ${one.root}`}
+          href=${hrefHere({ event: String(one.root) })}><${Value} cut>${one.type}<//></a></td>
+        <td><${Outcome} outcome=${one.outcome} /></td>
+        <td class="number">${took(one.seconds)}</td>
+        <td class="number">${count(one.counts.messages)}${one.truncated ? "+" : ""}</td>
+        <td class="text">${visible(one.sentence)}</td>
+        <td class="name" title=${visible(one.participants.join(", "))}>${visible(few(one.participants))}</td>
+        ${several && html`<td><${Value} cut>${one.vhost}<//></td>`}
+      </tr>`,
+    )}
+  <//>`;
+}
+
+const few = (names) =>
+  names.slice(0, FEW).join(", ") + (names.length > FEW ? ` and ${names.length - FEW} more` : "");
+
+function NoneFound({ find, filtered, next }) {
+  if (next) return html`<${Empty} title="None among the newest events">Older ones were not looked at yet: show older.<//>`;
+  if (!filtered) {
+    return html`<${Empty} title="No conversations yet" actions=${html`<a class="button" href=${href("overview")}>To the traces</a>`}>
+      A conversation begins with a message that nothing led to, as soon as a trace runs.<//>`;
+  }
+  return html`<${Empty} title=${find ? html`Nothing is known of <${Value}>${find}<//>` : "No conversation fits these filters"}
+    actions=${html`<a class="button" href=${href("conversations")}>All conversations</a>
+      ${find && html`<a class="button" href=${href("events", { q: find })}>Look among the events</a>`}`}>
+    ${find
+      ? `Neither a message id, a correlation id nor a conversation is called so, and no message that could be searched holds it.
+         A whole id finds more than a part of it; the virtual host above narrows it, too.`
+      : "Take a filter away, or wait: new ones appear here."}<//>`;
+}

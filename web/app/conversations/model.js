@@ -1,0 +1,128 @@
+// A conversation as its drawings need it: who led to whom, and what each event belongs to. Pure.
+
+import { seconds } from "../core/format.js";
+
+/** A duration as people read it. Events are timed when they are read, so less than 1 ms says nothing. */
+export const took = (n) => (n != null && n < 0.001 ? "< 1 ms" : seconds(n));
+/** When something was, in seconds since the conversation began. */
+export const afterText = (n) => (n < 0.001 ? "at the beginning" : `after ${seconds(n)}`);
+
+/**
+ * `names`: participants by number; `messages`: by the event of their publish, each with `children`,
+ * `parent` and `depth`; `places`: `{message, copy, delivery}` by event, of publishes and deliveries
+ * alike; `tops`: messages without a cause here; `end`: seconds from the beginning to the last sign.
+ */
+export function modelOf(answer) {
+  const names = new Map(answer.participants.map(({ number, name }) => [number, name]));
+  const messages = new Map();
+  const places = new Map();
+  for (const one of answer.messages) {
+    const message = { ...one, children: [], parent: null, depth: 0 };
+    messages.set(one.event, message);
+    places.set(one.event, { message, copy: null, delivery: null });
+    for (const copy of one.copies) {
+      for (const delivery of copy.deliveries) places.set(delivery.event, { message, copy, delivery });
+    }
+  }
+  const tops = [];
+  for (const message of messages.values()) {
+    const parent = places.get(message.cause)?.message;
+    if (parent && parent !== message) {
+      message.parent = parent;
+      parent.children.push(message);
+    } else tops.push(message);
+  }
+  let end = answer.seconds ?? 0;
+  for (const { delivery } of places.values()) {
+    if (delivery) end = Math.max(end, delivery.offset + (delivery.handled ?? 0));
+  }
+  return { answer, names, messages, places, tops, end, width: Math.max(end, 1e-6) };
+}
+
+/** `[{message, depth, folded}]`: messages below their causes, without what is below a folded one. */
+export function rowsOf({ tops }, folded) {
+  const rows = [];
+  const todo = tops.map((message) => [message, 0]).reverse();
+  while (todo.length) {
+    const [message, depth] = todo.pop();
+    const isFolded = folded.has(message.event);
+    rows.push({ message, depth, folded: isFolded });
+    if (isFolded) continue;
+    for (let i = message.children.length - 1; i >= 0; i -= 1) todo.push([message.children[i], depth + 1]);
+  }
+  return rows;
+}
+
+/** The name of a participant; of a publish that was not observed, nobody knows whose it is. */
+export const nameOf = (names, number) =>
+  number == null ? "not observed" : (names.get(number) ?? `participant ${number}`);
+
+/** How many messages are below one. */
+export function countBelow(message) {
+  let count = 0;
+  const todo = [...message.children];
+  while (todo.length) {
+    const one = todo.pop();
+    count += 1;
+    todo.push(...one.children);
+  }
+  return count;
+}
+
+/** A part of the time: from which event to which, where, and how long. */
+function partBetween({ places, names }, from, to) {
+  const a = places.get(from);
+  const b = places.get(to);
+  if (!a || !b) return null;
+  const at = (place) => (place.delivery ?? place.message).offset;
+  const seconds = at(b) - at(a);
+  if (!b.delivery) {
+    return { kind: "program", name: nameOf(names, b.message.participant), seconds, event: to };
+  }
+  const again = a.delivery ? (b.delivery.match === "dead_lettered" ? "dead" : "again") : "queue";
+  return { kind: again, name: b.delivery.queue ?? "", seconds, event: to };
+}
+
+/** Where the time of the critical path went, the largest part first: `{kind, name, seconds, event}`. */
+export function partsOf(model) {
+  const path = model.answer.critical_path;
+  const sums = new Map();
+  for (let i = 1; i < path.length; i += 1) {
+    const part = partBetween(model, path[i - 1], path[i]);
+    if (!part) continue;
+    const key = `${part.kind}\n${part.name}`;
+    const known = sums.get(key);
+    if (!known) sums.set(key, { ...part, longest: part.seconds });
+    else {
+      known.seconds += part.seconds;
+      if (part.seconds > known.longest) Object.assign(known, { event: part.event, longest: part.seconds });
+    }
+  }
+  return [...sums.values()].sort((a, b) => b.seconds - a.seconds);
+}
+
+/** What failed: `{message, failure, by, to}`; `by` is the delivery before the death, `to` where it went. */
+export function failuresOf({ messages }) {
+  const found = [];
+  for (const message of messages.values()) {
+    if (!message.failure) continue;
+    const copy = message.copies.find(({ queue, state }) => queue === message.failure.queue && state === "dead_lettered")
+      ?? message.copies.find(({ queue }) => queue === message.failure.queue);
+    const alive = copy?.deliveries.filter(({ match }) => match !== "dead_lettered") ?? [];
+    found.push({ message, failure: message.failure, by: alive.at(-1) ?? null, to: copy?.dead_lettered_to ?? [] });
+  }
+  return found;
+}
+
+/** The copies that still wait: `{message, queue}`. */
+export function waitingOf({ messages }) {
+  return [...messages.values()].flatMap((message) =>
+    message.copies.filter(({ state }) => state === "waiting").map(({ queue }) => ({ message, queue })),
+  );
+}
+
+/** The middle one of some numbers, or null. */
+export function median(numbers) {
+  const known = numbers.filter((n) => n != null).sort((a, b) => a - b);
+  return known.length ? known[known.length >> 1] : null;
+}

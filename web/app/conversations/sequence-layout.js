@@ -1,0 +1,156 @@
+// Lanes for who acts, arrows for messages, in the order of time. Pure.
+import { visible } from "../core/format.js";
+import { nameOf, took } from "./model.js";
+import { arrowHead, fitted, path, rect, round, text } from "./shapes.js";
+
+export const STEP = 34;
+export const HEAD = 44;
+const LEAST_LANE = 130;
+const FOOT = 16;
+const LOOP = 26;
+
+/**
+ * `{lanes, steps}`. A lane is a participant, or a queue in which something stayed. A step is
+ * `{event, at, from, to, kind, type, note}`, from and to by lane; kind is sent, again, dead, stays or
+ * note. Notes have no `to`.
+ */
+export function sequenceOf({ messages, names }) {
+  const lanes = new Map();
+  const lane = (kind, key, name) => {
+    const id = `${kind}\n${key}`;
+    if (!lanes.has(id)) lanes.set(id, { id, kind, name, place: lanes.size });
+    return id;
+  };
+  const person = (number) => lane("participant", number, visible(nameOf(names, number)));
+  const found = [];
+  for (const message of messages.values()) {
+    const { type } = message;
+    const step = (event, at, rest) => found.push({ event, at, type: visible(type), note: "", from: message.participant, ...rest });
+    if (!message.copies.length) step(message.event, message.offset, { kind: "note", note: "reached no queue" });
+    for (const copy of message.copies) {
+      let last = null;
+      for (const one of copy.deliveries) {
+        const dead = one.match === "dead_lettered";
+        if (dead) step(one.event, one.offset, { kind: "note", from: last?.participant ?? message.participant, note: `died in ${visible(copy.queue)}${reason(message)}` });
+        const kind = dead ? "dead" : one.redelivered ? "again" : "sent";
+        const waited = one.queued == null ? "" : `${took(one.queued)} in ${visible(one.queue ?? copy.queue)}`;
+        step(one.event, one.offset, { kind, to: one.participant, note: waited });
+        if (!dead) last = one;
+      }
+      if (copy.state === "waiting") {
+        step(message.event, message.offset, { kind: "stays", queue: copy.queue, note: "waits" });
+      } else if (copy.state === "dead_lettered" && !copy.deliveries.some(({ match }) => match === "dead_lettered")) {
+        const to = copy.dead_lettered_to.at(-1);
+        const at = last?.offset ?? message.offset;
+        const from = last?.participant ?? message.participant;
+        step(last?.event ?? message.event, at, { kind: "note", from, note: `died in ${visible(copy.queue)}${reason(message)}` });
+        if (to) step(last?.event ?? message.event, at, { kind: "stays", from, queue: to, note: "dead letter" });
+      }
+    }
+  }
+  found.sort((a, b) => a.at - b.at || a.event - b.event);
+  const steps = found.map((one) => {
+    const from = person(one.from);
+    const to = one.queue != null ? lane("queue", one.queue, visible(one.queue)) : one.to != null ? person(one.to) : null;
+    return { ...one, from, to };
+  });
+  return { lanes: [...lanes.values()], steps };
+}
+
+const reason = ({ failure }) => (failure?.reason ? `: ${visible(failure.reason)}` : "");
+
+/** `{width, lane, x}`: how wide all lanes and each of them are, and where a lane's line is. */
+export function placesOf({ lanes }, width) {
+  const lane = Math.max(LEAST_LANE, Math.min(260, width / Math.max(1, lanes.length)));
+  const at = new Map(lanes.map(({ id }, n) => [id, (n + 0.5) * lane]));
+  return { lane, width: Math.max(lane * lanes.length, 240), x: (id) => at.get(id) };
+}
+
+export function headShapes({ lanes }, { lane, x }) {
+  return lanes.flatMap(({ id, kind, name }) => [
+    rect(x(id) - lane / 2 + 5, 7, lane - 10, HEAD - 16, {
+      r: kind === "queue" ? 3 : 14, fill: "--raised", stroke: kind === "queue" ? "--warn" : "--line-control",
+    }),
+    text(x(id), 26, fitted(name, lane - 26), { bold: true }),
+  ]);
+}
+
+const TONES = { sent: "--ink", again: "--warn", dead: "--bad", stays: "--warn", note: "--bad" };
+const WORDS = { sent: "", again: " again", dead: " as a dead letter", stays: "", note: "" };
+
+/** `order.new again (20 ms in billing)`: the words of a step. */
+export function stepText({ type, kind, note }) {
+  if (kind === "note") return `${type} ${note}`;
+  return `${type}${WORDS[kind]}${note ? ` (${note})` : ""}`;
+}
+
+/** The shapes of a step whose row begins at `top`, with its piece of every lane's line. */
+export function stepShapes(step, { lanes }, { lane, width, x }, top = 0) {
+  const lines = lanes.map(({ id }) => path(`M${round(x(id))} ${top}v${STEP}`, "--line-strong", { width: 1 }));
+  const tone = TONES[step.kind];
+  const from = x(step.from);
+  const y = top + STEP - 9;
+  if (step.kind === "note") return [...lines, ...noteShapes(step, from, lane, width, top)];
+  const to = x(step.to);
+  const dash = step.kind === "sent" ? undefined : "6 4";
+  const words = stepText(step);
+  if (from === to) {
+    const room = width - from - LOOP - 8;
+    const side = room > 120 ? 1 : -1;
+    const out = from + side * LOOP;
+    return [
+      ...lines,
+      path(`M${from} ${y - 12}H${out}V${y}H${from + side * 4}`, tone, { dash }),
+      arrowHead(from, y, side > 0 ? Math.PI : 0, tone),
+      text(out + side * 5, y - 2, fitted(words, side > 0 ? room : from - LOOP - 8, 11), { anchor: side > 0 ? "start" : "end", size: 11, halo: true, fill: tone }),
+    ];
+  }
+  const turn = to > from ? 0 : Math.PI;
+  const room = Math.max(Math.abs(to - from) - 16, lane - 16);
+  const middle = Math.min(width - room / 2, Math.max(room / 2, (from + to) / 2));
+  return [
+    ...lines,
+    path(`M${from} ${y}H${to - 5 * Math.cos(turn)}`, tone, { dash }),
+    arrowHead(to, y, turn, tone),
+    text(round(middle), y - 6, fitted(words, room, 11), { size: 11, halo: true, fill: step.kind === "sent" ? "--ink" : tone }),
+  ];
+}
+
+function noteShapes(step, at, lane, width, top) {
+  const words = fitted(stepText(step), lane * 1.7 - 12, 11);
+  const w = Math.min(lane * 1.7, Math.max(80, words.length * 6.3 + 14));
+  const left = Math.max(2, Math.min(width - w - 2, at - w / 2));
+  return [
+    rect(left, top + 7, w, STEP - 13, { r: 3, fill: "--bad-ground", stroke: "--bad" }),
+    text(left + w / 2, top + 21, words, { size: 11, fill: "--bad" }),
+  ];
+}
+
+/** All of it as one drawing. */
+export function wholeDrawing(sequence, places) {
+  return {
+    width: places.width,
+    height: HEAD + sequence.steps.length * STEP + FOOT,
+    shapes: [
+      ...headShapes(sequence, places),
+      ...sequence.steps.flatMap((step, n) => stepShapes(step, sequence, places, HEAD + n * STEP)),
+    ],
+  };
+}
+
+// A semicolon ends a statement, and a hash begins the code of a character.
+const plain = (words) => words.replace(/[#;]/g, (c) => `#${c.charCodeAt(0)};`).replace(/\n/g, " ");
+const ARROWS = { sent: "->>", again: "-->>", dead: "--x", stays: "-)" };
+
+/** The same in Mermaid's words. */
+export function mermaidOf({ lanes, steps }) {
+  const short = new Map(lanes.map(({ id }, n) => [id, `${id.startsWith("queue") ? "q" : "p"}${n + 1}`]));
+  const lines = lanes.map(({ id, name }) => `  participant ${short.get(id)} as ${plain(name)}`);
+  for (const step of steps) {
+    const words = plain(stepText(step));
+    lines.push(step.kind === "note"
+      ? `  Note over ${short.get(step.from)}: ${words}`
+      : `  ${short.get(step.from)}${ARROWS[step.kind]}${short.get(step.to)}: ${words}`);
+  }
+  return ["sequenceDiagram", ...lines, ""].join("\n");
+}

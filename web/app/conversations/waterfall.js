@@ -1,0 +1,201 @@
+// As tracing users know it: a row for each message, below what led to it; time runs to the right.
+import { useMemo, useRef, useState } from "../../vendor/hooks.js";
+import { html } from "../core/html.js";
+import { plural, seconds, visible } from "../core/format.js";
+import { useKeys } from "../core/keys.js";
+import { patch } from "../core/route.js";
+import { Icon } from "../ui/icons.js";
+import { afterText, countBelow, nameOf, rowsOf } from "./model.js";
+import { Rows } from "./rows.js";
+import { ROW, rowShapes, scaleOf, ticksOf } from "./waterfall-layout.js";
+import { slackText, timesOf } from "./words.js";
+
+const HEAD = 28;
+const NARROW = 760;
+const INDENT = 14;
+const MOST_INDENT = 10;
+const MARGIN = 14; // right of the last sign
+const MOST_LINES = 6;
+const LABEL = 34; // pixels that a time on the axis takes
+
+export function Waterfall({ model, selected, onSelect }) {
+  const [folded, setFolded] = useState(() => new Set());
+  const [width, setWidth] = useState(1000);
+  const [tip, setTip] = useState(null);
+  const [span, setSpan] = useZoom(model);
+  const rows = useMemo(() => rowsOf(model, folded), [model, folded]);
+  const names = width < NARROW ? Math.max(130, width * 0.38) : 320;
+  const pixels = Math.max(80, width - names - MARGIN);
+  const x = scaleOf(span, pixels);
+  const chosen = model.places.get(selected)?.message;
+  const active = useMemo(() => rowOf(rows, chosen), [rows, chosen]);
+
+  const fold = (message, wanted) => {
+    if (!message.children.length || folded.has(message.event) === wanted) return false;
+    const next = new Set(folded);
+    if (wanted) next.add(message.event);
+    else next.delete(message.event);
+    setFolded(next);
+    return true;
+  };
+  const step = (index) => onSelect(rows[index].message.event, { replace: true });
+  const keys = {
+    ArrowRight: () => chosen && (fold(chosen, false) || (chosen.children[0] && (onSelect(chosen.children[0].event, { replace: true }), true))),
+    ArrowLeft: () => chosen && (fold(chosen, true) || (chosen.parent && (onSelect(chosen.parent.event, { replace: true }), true))),
+    Enter: () => (patch({ panel: "on" }), true),
+  };
+  useKeys({
+    ArrowDown: () => active + 1 < rows.length && step(active + 1),
+    ArrowUp: () => active > 0 && step(active - 1),
+    ArrowRight: keys.ArrowRight,
+    ArrowLeft: keys.ArrowLeft,
+    "+": () => setSpan(0.5, chosen),
+    "-": () => setSpan(2, chosen),
+    "−": () => setSpan(2, chosen),
+    f: () => setSpan(null),
+  });
+  const inner = [...model.messages.values()].filter(({ children }) => children.length);
+
+  return html`<div class="waterfall" style=${{ "--names": `${names}px` }}>
+    <div class="conv-tools">
+      <div class="tool"><button class="button small icon" aria-label="Zoom in (+)" title="Zoom in (+)" onClick=${() => setSpan(0.5, chosen)}><${Icon} name="plus" /></button>
+        <button class="button small icon" aria-label="Zoom out (-)" title="Zoom out (-)" onClick=${() => setSpan(2, chosen)}><${Icon} name="minus" /></button>
+        <button class="button small icon" aria-label="Show all of it (F)" title="Show all of it (F)" onClick=${() => setSpan(null)}><${Icon} name="fit" /></button></div>
+      <button class="button small" disabled=${!inner.length || folded.size === inner.length}
+        onClick=${() => setFolded(new Set(inner.map(({ event }) => event)))}>Fold all</button>
+      <button class="button small" disabled=${!folded.size} onClick=${() => setFolded(new Set())}>Unfold all</button>
+      <${Legend} />
+    </div>
+    <${Rows} name="waterfall" role="tree" label=${`Messages, ${plural(rows.length, "row")}`} count=${rows.length} height=${ROW}
+      active=${active} onStep=${step} onKey=${(key) => keys[key]?.()} onWidth=${setWidth} headHeight=${HEAD}
+      head=${html`<${Axis} span=${span} pixels=${pixels} x=${x} onSpan=${setSpan} />`}
+      row=${(index, place) => html`<${Row} key=${rows[index].message.event} row=${rows[index]} place=${place} model=${model}
+        selected=${selected} x=${x} pixels=${pixels} onFold=${fold} onTip=${setTip} onSelect=${onSelect} />`} />
+    ${tip && html`<${Tip} tip=${tip} model=${model} />`}
+    <${Detail} message=${chosen} model=${model} />
+  </div>`;
+}
+
+/** The row of a message, or of the folded one that it is below. */
+function rowOf(rows, message) {
+  const at = new Map(rows.map((row, index) => [row.message, index]));
+  let one = message;
+  while (one && !at.has(one)) one = one.parent;
+  return one ? at.get(one) : -1;
+}
+
+/** The seconds in view, and how to change them: by a factor around a message, `{from, to}`, or null for all. */
+function useZoom(model) {
+  const all = { from: 0, to: model.width };
+  const [span, setSpan] = useState(all);
+  const change = (wanted, around) => {
+    if (wanted === null) return setSpan({ from: 0, to: model.width });
+    setSpan((before) => {
+      if (typeof wanted !== "number") return within(wanted, model.width);
+      const length = Math.min(model.width, Math.max(model.width / 1e5, (before.to - before.from) * wanted));
+      const middle = around && wanted < 1 ? around.offset : (before.from + before.to) / 2;
+      return within({ from: middle - length / 2, to: middle + length / 2 }, model.width);
+    });
+  };
+  return [span, change];
+}
+
+/** The same length, moved so that it lies between 0 and `end`. */
+function within({ from, to }, end) {
+  const length = Math.min(end, to - from);
+  const start = Math.max(0, Math.min(end - length, from));
+  return { from: start, to: start + length };
+}
+
+function Axis({ span, pixels, x, onSpan }) {
+  const drag = useRef(null);
+  const perPixel = (span.to - span.from) / pixels;
+  const wheel = (event) => {
+    const by = event.deltaX || (event.shiftKey ? event.deltaY : 0);
+    if (by) onSpan({ from: span.from + by * perPixel, to: span.to + by * perPixel });
+  };
+  const move = ({ clientX }) => {
+    if (!drag.current) return;
+    const by = (drag.current.at - clientX) * perPixel;
+    onSpan({ from: drag.current.from + by, to: drag.current.to + by });
+  };
+  return html`<div class="conv-axis" style=${{ height: `${HEAD}px` }} onWheel=${wheel}
+    onPointerDown=${(e) => { e.currentTarget.setPointerCapture(e.pointerId); drag.current = { at: e.clientX, ...span }; }}
+    onPointerMove=${move} onPointerUp=${() => (drag.current = null)}>
+    <span class="conv-axis-name">Message, from</span>
+    <div class="conv-axis-time" aria-hidden="true">
+      ${ticksOf(span, pixels).map((at) => html`<span key=${at} style=${{ left: `${x(at)}px` }}>${pixels - x(at) < LABEL ? "" : at ? seconds(at) : "0"}</span>`)}
+    </div>
+  </div>`;
+}
+
+function Row({ row: { message, depth, folded }, place, model, selected, x, pixels, onFold, onTip, onSelect }) {
+  const { bars, marks } = rowShapes(message, x, model.end);
+  const below = message.children.length;
+  const from = nameOf(model.names, message.participant);
+  const choose = (event) => {
+    const one = Number(event.target.dataset?.event) || message.event;
+    onSelect(one, { panel: "on" });
+  };
+  const label = `${visible(message.type)} from ${visible(from)}, ${afterText(message.offset)}, ${message.outcome}${message.critical ? ", on the critical path" : ""}`;
+  return html`<div class="conv-row ${place.chosen ? "chosen" : ""}" id=${place.id} role="treeitem" aria-label=${label}
+      aria-level=${depth + 1} aria-selected=${String(place.chosen)} aria-expanded=${below ? String(!folded) : undefined}
+      style=${{ top: place.top, height: `${ROW}px` }} onClick=${choose}
+      onPointerMove=${(e) => onTip({ message, x: e.clientX, y: e.clientY })} onPointerLeave=${() => onTip(null)}>
+    <div class="conv-row-name" style=${{ paddingLeft: `${8 + Math.min(depth, MOST_INDENT) * INDENT}px` }}>
+      <span class="fold" aria-hidden="true" onClick=${(e) => below && (e.stopPropagation(), onFold(message, !folded))}>${below ? (folded ? "▸" : "▾") : ""}</span>
+      ${depth > MOST_INDENT && html`<span class="soft small">${depth}</span>`}
+      <span class="conv-sign ${message.outcome}" title=${message.outcome}></span>
+      <bdi class="cut ${message.critical ? "strong" : ""}">${visible(message.type)}</bdi>
+      ${folded && html`<span class="badge">+${countBelow(message)}</span>`}
+      <bdi class="cut soft small">${visible(from)}</bdi>
+    </div>
+    <svg class="conv-bars" width=${pixels + MARGIN} height=${ROW} aria-hidden="true">
+      ${bars.map((bar, n) => html`<rect key=${n} class="bar ${bar.kind} ${bar.event === selected ? "lit" : ""}" data-event=${bar.event}
+        x=${bar.x} y=${bar.y} width=${bar.width} height=${bar.height} rx="1.5" />`)}
+      ${bars.filter(({ critical }) => critical).map((bar) => html`<rect class="critical" x=${bar.x} y=${ROW - 4} width=${bar.width} height="2" />`)}
+      ${marks.map((mark, n) => html`<${Mark} key=${n} mark=${mark} lit=${mark.event === selected} />`)}
+    </svg>
+  </div>`;
+}
+
+function Mark({ mark: { kind, x, y, height, event }, lit }) {
+  const d = {
+    published: `M${x} ${y}v${height}`,
+    delivered: `M${x} ${y}v${height}`,
+    redelivered: `M${x} ${y - 3}v${height + 6}M${x - 3.5} ${y - 3}h7`,
+    died: `M${x - 4} ${y + height / 2 - 4}l8 8M${x + 4} ${y + height / 2 - 4}l-8 8`,
+  }[kind];
+  return html`<path class="mark-${kind} ${lit ? "lit" : ""}" d=${d} data-event=${event} />`;
+}
+
+function Legend() {
+  const item = (kind, text) => html`<span><i class="conv-key ${kind}"></i>${text}</span>`;
+  return html`<div class="conv-legend small soft" aria-hidden="true">
+    ${item("queued", "in the queue")}${item("handled", "in the program, until it published")}${item("waiting", "still waits")}
+    ${item("critical", "critical path")}${item("redelivered", "handed over again")}${item("died", "died")}
+  </div>`;
+}
+
+function linesOf(message, model) {
+  const lines = timesOf(message, model.names);
+  const rest = lines.length - MOST_LINES;
+  return rest > 0 ? [...lines.slice(0, MOST_LINES), `and ${plural(rest, "further delivery", "further deliveries")}`] : lines;
+}
+
+function Tip({ tip: { message, x, y }, model }) {
+  const left = Math.min(x + 14, innerWidth - 330);
+  const below = y < innerHeight - 220;
+  return html`<div class="tip conv-tip" aria-hidden="true" style=${below ? { left: `${left}px`, top: `${y + 16}px` } : { left: `${left}px`, bottom: `${innerHeight - y + 12}px` }}>
+    <p class="strong"><bdi>${visible(message.type)}</bdi> #${message.event}</p>
+    ${linesOf(message, model).map((line, n) => html`<p class="small" key=${n}>${line}</p>`)}
+    <p class="small soft">${slackText(message)}</p>
+  </div>`;
+}
+
+/** The same as the tip, for the chosen message and those who use no pointer. */
+function Detail({ message, model }) {
+  if (!message) return null;
+  return html`<p class="conv-detail small" role="status"><strong>${visible(message.type)}</strong> #${message.event}:
+    ${" "}${linesOf(message, model).join("; ")}. <span class="soft">${slackText(message)}</span></p>`;
+}

@@ -1,0 +1,82 @@
+// The words of conversations, so that a thing is called the same everywhere.
+import { html } from "../core/html.js";
+import { visible } from "../core/format.js";
+import { nameOf, took } from "./model.js";
+
+const OUTCOMES = { done: ["good", "done"], waiting: ["warn", "waiting"], failed: ["bad", "failed"] };
+
+export function Outcome({ outcome }) {
+  const [tone, word] = OUTCOMES[outcome] ?? ["calm", outcome];
+  return html`<span class="badge ${tone}"><span class="dot"></span>${word}</span>`;
+}
+
+/** By what a conversation is put together. */
+export const WAYS = [
+  ["links", "Links", "By messages, and links to what they name as their cause"],
+  ["conversation", "Conversation", "By these, and by what messages share: a correlation id, a trace id"],
+  ["any", "Any", "All that may have been influenced by the event"],
+];
+
+const PARTS = {
+  queue: (name) => `in the queue ${name}`,
+  again: (name) => `until ${name} handed it over again`,
+  dead: (name) => `until its dead letter came out of ${name}`,
+  program: (name) => `in ${name}, until it published`,
+};
+export const partText = ({ kind, name }) => PARTS[kind](visible(name));
+
+/** What happened to a message that failed. `by`: the participant that had it last, or null. */
+export function failureText({ message, failure, by, to }, names) {
+  const type = visible(message.type);
+  const queue = failure.queue == null ? "a queue" : visible(failure.queue);
+  const who = by ? visible(nameOf(names, by.participant)) : null;
+  const last = who ? `, last handed to ${who}` : "";
+  const went = to.length ? `; it went to ${to.map((name) => visible(name)).join(", ")}` : "";
+  switch (failure.kind) {
+    case "died":
+      if (failure.reason === "rejected") return `${type} died in ${queue}: ${who ? `rejected by ${who}` : "rejected"}${went}`;
+      return `${type} died in ${queue}: ${REASONS[failure.reason] ?? visible(failure.reason ?? "why is not known")}${last}${went}`;
+    case "error_queue":
+      return `${type} was sent to the error queue ${queue}${last}`;
+    case "unroutable":
+      return `${type} reached no queue`;
+    case "came_back":
+      return `${type} came back to ${queue} again and again${last}`;
+    case "overdue":
+      return `${type} did not lead to what it usually leads to`;
+    default:
+      return `${type} failed in ${queue}${last}${went}`;
+  }
+}
+
+const REASONS = {
+  expired: "its time to live ended",
+  maxlen: "the queue was full",
+  delivery_limit: "it was handed over too often",
+};
+
+/** A message's times, a line for each copy. */
+export function timesOf(message, names) {
+  const lines = message.copies.flatMap((copy) => {
+    const queue = visible(copy.queue);
+    if (!copy.deliveries.length) {
+      const state = copy.state === "waiting" ? `waits in ${queue}` : `${queue}: ${copy.state.replace("_", "-")}`;
+      return [copy.remark ? `${state} (${visible(copy.remark)})` : state];
+    }
+    return copy.deliveries.map((one) => {
+      const who = visible(nameOf(names, one.participant));
+      const again = one.match === "dead_lettered" ? "dead letter, " : one.redelivered ? "again, " : "";
+      const until = one.handled_until === "span" ? "in the program" : "until it published";
+      const handled = one.handled == null ? "" : `, ${took(one.handled)} ${until}`;
+      return `${again}${took(one.queued)} in ${visible(one.queue ?? copy.queue)}, then ${who}${handled}`;
+    });
+  });
+  return lines.length ? lines : ["reached no queue"];
+}
+
+export const slackText = (message) =>
+  message.critical
+    ? "on the critical path"
+    : message.slack == null
+      ? ""
+      : `slack ${took(message.slack)}: so much later, and the end would be the same`;

@@ -1,0 +1,52 @@
+// Finds conversations by what people know of them: an order number, an id, a text.
+import { api } from "./api.js";
+
+const FIELDS = new Set([
+  "message_id",
+  "correlation_id",
+  "conversation",
+  "type",
+  "participant",
+  "participant_name",
+  "outcome",
+  "min_seconds",
+  "max_seconds",
+  "since",
+  "until",
+]);
+const TOKEN = /(?:^|\s)(header\.[\w.:-]+|[a-z_]+):(?:"([^"]*)"|(\S+))/g;
+// What a plain word may be. Each is an index, and a text is a search.
+const IDS = ["conversation", "correlation_id", "message_id"];
+const TEXT = "q";
+
+/** `{fields, rest}`: `message_id:m-1 outcome:failed lamp` names two fields, and a text remains. */
+function readSearch(text) {
+  const fields = {};
+  const rest = text.replace(TOKEN, (whole, name, quoted, bare) => {
+    if (!FIELDS.has(name) && !name.startsWith("header.")) return whole;
+    fields[name] = quoted ?? bare;
+    return " ";
+  });
+  return { fields, rest: rest.replace(/\s+/g, " ").trim() };
+}
+
+/** The number of an event, where the text is one such as `#17`. */
+export const eventIn = (text) => /^\s*#(\d+)\s*$/.exec(text)?.[1] ?? null;
+
+/**
+ * As the API lists them, with `by`: what of a message the text was found to be, null where it only names
+ * fields. Older ones of the same list are found by the same.
+ */
+export async function findConversations(text, filters, signal, by) {
+  const { fields, rest } = readSearch(text);
+  const list = async (name) => {
+    const asked = { ...filters, ...fields, ...(name && { [name]: rest }) };
+    return { ...(await api.conversations(asked, signal)), by: name };
+  };
+  if (!rest || by) return list(rest ? by : null);
+  for (const name of IDS) {
+    const found = await list(name);
+    if (found.items.length) return found;
+  }
+  return list(TEXT);
+}

@@ -1,0 +1,41 @@
+// "What happened to order 1234?": leads to its conversation, or to the list if several fit.
+import { useState } from "../../vendor/hooks.js";
+import { html } from "../core/html.js";
+import { eventIn, findConversations } from "../core/conversations.js";
+import { attempt } from "../core/notices.js";
+import { go, route, vhost } from "../core/route.js";
+import { Icon } from "./icons.js";
+
+const SEVERAL = 2;
+
+export function FindConversation({ shown = "" }) {
+  const [busy, setBusy] = useState(false);
+  const submit = async (event) => {
+    event.preventDefault();
+    const text = event.currentTarget.elements.find.value.trim();
+    if (busy) return;
+    setBusy(true);
+    await attempt(() => lead(text));
+    setBusy(false);
+  };
+  return html`<form class="find" role="search" aria-label="Conversations" onSubmit=${submit}>
+    <${Icon} name="search" />
+    <input class="input" name="find" type="text" autocomplete="off" spellcheck=${false} key=${shown}
+      aria-label="What happened to" value=${shown}
+      placeholder="What happened to … order-1234, a message id, a text" />
+    <button class="button main" aria-disabled=${String(busy)}>${busy ? "Looking …" : "Find"}</button>
+  </form>`;
+}
+
+async function lead(text) {
+  const before = route.peek();
+  const known = { vhost: vhost.peek() };
+  let event = eventIn(text);
+  if (text && !event) {
+    const { items, truncated } = await findConversations(text, { ...known, limit: SEVERAL });
+    if (items.length === 1 && !truncated) event = String(items[0].root);
+  }
+  if (route.peek() !== before) return; // went elsewhere meanwhile
+  if (event) go("conversations", { event });
+  else go("conversations", { event: null, find: text || null });
+}
