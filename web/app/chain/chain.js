@@ -2,7 +2,7 @@
 import { useRef, useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
 import { api } from "../core/api.js";
-import { count, plural, seconds, time, toMicros } from "../core/format.js";
+import { count, passed, plural, time, toMicros } from "../core/format.js";
 import { saidType } from "../core/message-type.js";
 import { useResource } from "../core/resource.js";
 import { href, hrefHere, openEvent, patch, route } from "../core/route.js";
@@ -16,7 +16,6 @@ const Drawing = lazy(() => import("./drawing.js"), "the drawing");
 
 const PAGE = 200;
 const MOST = 1000; // that the API gives at once, with the steps among them
-const FINEST = 0.01; // seconds that the times of two events tell apart
 const COLUMNS = "id,type,match,exchange,queue,routing_keys,properties,participant,participant_name,recorded_at";
 const WAYS = [
   ["links", "Links", "Messages, and links to what they name as their cause"],
@@ -91,15 +90,12 @@ function List({ chain, marked, ends, open }) {
   </ol>`;
 }
 
-/** Seconds; times are those of reading the broker's socket, so the shortest mean nothing. */
-const span = (n) => (n < FINEST ? `under ${seconds(FINEST)}` : seconds(n));
-
 /** How each event came about: by id, the steps that lead to it, or the event before it on its lane. */
 function waysTo({ events, steps }) {
   const at = new Map(events.map((event) => [event.id, toMicros(event.recorded_at)]));
   const ways = new Map();
   for (const { cause, effect, how, rule, kind } of steps) {
-    const later = at.has(cause) && at.has(effect) ? `, ${span((at.get(effect) - at.get(cause)) / 1e6)} later` : "";
+    const later = at.has(cause) && at.has(effect) ? `, ${passed((at.get(effect) - at.get(cause)) / 1e6)} later` : "";
     const by = how === "message" ? "message" : [kind, rule].filter(Boolean).join(" ") || how;
     const word = `${by} from #${cause}${later}`;
     ways.set(effect, [...(ways.get(effect) ?? []), word]);
@@ -125,7 +121,7 @@ function Step({ event, index, end, way = [], after, marked, open }) {
         <span class="cut small soft">${marked && html`<span class="unseen">on the shortest way; </span>`}${way.join("; ") || (index ? "" : "the chain begins here")}<span class="narrow-only"> · <${Value}>${event.participant_name}<//></span></span>
       </span>
       <span class="cut wide soft"><${Value}>${event.participant_name}<//></span>
-      <span class="faint end">${event.recorded_at ? time(event.recorded_at) : ""}${index > 0 && html`<br /><span class="small">${after < FINEST ? "" : "+"}${span(after)}</span>`}</span>
+      <span class="faint end">${event.recorded_at ? time(event.recorded_at) : ""}${index > 0 && html`<br /><span class="small">${passed(after)} in</span>`}</span>
     </a>
   </li>`;
 }
