@@ -10,12 +10,16 @@ publishes follows from what it received before, and from nothing that was still 
 RabbitMQ advises, those that answer consume on one connection and publish on another; only the names
 of the connections say that they are one program. In between every role tells all others that it is
 alive, as Celery's workers do: that must not make anything the cause of anything.
+
+Messages say their type, their order as the correlation id, and in the header ``causation_id`` which
+message they answer.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import uuid
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -45,6 +49,7 @@ HEARD = {role: f"celeryev.itc-demo.{role}" for role in ROLES}  # quiet by defaul
 EXCHANGES = (ORDERS, ACCEPTED, REJECTED, HEARTBEATS)
 QUEUES = (NEW_ORDERS, BILLING, SHIPPING, REPLIES, DEAD, STOCK, *HEARD.values())
 GOOD_ORDERS = 2
+SUBJECT = "order"  # the field of a body that says what it is about
 CONNECT_SECONDS = 30
 # Broker and service see two connections in no particular order if nobody works in between.
 WORK_SECONDS = 0.02
@@ -72,12 +77,25 @@ class Role:
         self.heard = asyncio.Semaphore(0)
 
     async def publish(
-        self, exchange: str, routing_key: str, content: dict[str, object], reply_to: str = ""
+        self,
+        exchange: str,
+        routing_key: str,
+        kind: str,
+        content: dict[str, object],
+        *,
+        answers: AbstractIncomingMessage | None = None,
+        reply_to: str | None = None,
     ) -> Action:
-        """Publish a message and wait for the broker's confirm."""
+        """Publish a message of some type and wait for the broker's confirm."""
         payload = json.dumps(content)
         message = aio_pika.Message(
-            payload.encode(), content_type="application/json", reply_to=reply_to or None
+            payload.encode(),
+            content_type="application/json",
+            type=kind,
+            message_id=str(uuid.uuid4()),
+            correlation_id=str(content[SUBJECT]) if SUBJECT in content else None,
+            headers={} if answers is None else {"causation_id": answers.message_id},
+            reply_to=reply_to,
         )
         action = self._history.published(self.name, exchange, payload)
         target = (
@@ -205,22 +223,25 @@ class Pipeline:
         return channel
 
     def _order(self, number: int, **more: object) -> dict[str, object]:
-        return {"order": f"{self._run}-{number}", **more}
+        return {SUBJECT: f"{self._run}-{number}", **more}
 
     async def _shop(self, shop: Role) -> Action:
         await shop.listen(REPLIES)
         placed = []
         for number in range(1, GOOD_ORDERS + 1):
             order = self._order(number, item="atlas", copies=number)
-            placed.append(await shop.publish(ORDERS, "order.new", order, reply_to=REPLIES))
+            placed.append(await self._place(shop, order))
             for _ in ("invoice", "parcel"):
                 _, _, reply = await shop.take()
                 await reply.ack()
             if self._heartbeats and number < GOOD_ORDERS:
                 await self._all_beat()
         poison = self._order(GOOD_ORDERS + 1, item="atlas", copies=-1)
-        await shop.publish(ORDERS, "order.new", poison, reply_to=REPLIES)
+        await self._place(shop, poison)
         return placed[0]
+
+    async def _place(self, shop: Role, order: dict[str, object]) -> Action:
+        return await shop.publish(ORDERS, "order.new", "order.new", order, reply_to=REPLIES)
 
     async def _all_beat(self) -> None:
         await asyncio.gather(*(role.hear() for role in self._roles.values()))
@@ -235,7 +256,7 @@ class Pipeline:
                 continue
             await asyncio.sleep(WORK_SECONDS)
             accepted = {**order, "accepted": True, "reply_to": message.reply_to}
-            await orders.publish(ACCEPTED, "", accepted)
+            await orders.publish(ACCEPTED, "", "order.accepted", accepted, answers=message)
             await message.ack()
 
     async def _answer(self, service: Role, queue: str, what: str) -> None:
@@ -243,8 +264,8 @@ class Pipeline:
         while True:
             _, order, message = await service.take()
             await asyncio.sleep(WORK_SECONDS)
-            reply = {"order": order["order"], what: f"{what} for {order['order']}"}
-            await service.publish("", str(order["reply_to"]), reply)
+            reply = {SUBJECT: order[SUBJECT], what: f"{what} for {order[SUBJECT]}"}
+            await service.publish("", str(order["reply_to"]), what, reply, answers=message)
             await message.ack()
 
     async def _audit(self, auditor: Role) -> Action:
@@ -257,7 +278,7 @@ class Pipeline:
         await stock.listen(STOCK)
         for number in range(1, GOOD_ORDERS + 1):
             content = {"stock": f"{self._run}-{number}", "atlas": 40 - number}
-            await stock.publish(ORDERS, "stock.changed", content)
+            await stock.publish(ORDERS, "stock.changed", "stock.changed", content)
             _, _, message = await stock.take()
             await message.ack()
 

@@ -22,7 +22,7 @@ export function OverTime({ over }) {
   };
   if (!bars.length) return html`<p class="soft">Nothing to draw.</p>`;
   return html`<figure class="bars-plot" style=${{ maxWidth: `max(30rem, ${4 * bars.length}rem)` }}>
-    <div class="bars" role="group" aria-label="Failures over time; the arrow keys go from bar to bar" onKeyDown=${turn}>
+    <div class="fail-bars" role="group" aria-label="Failures over time; the arrow keys go from bar to bar" onKeyDown=${turn}>
       ${bars.map((bar, i) => html`<a key=${bar.since} tabindex=${i === stop ? 0 : -1} onFocus=${() => setAt(i)}
         href=${hrefHere({ since: bar.since, until: bar.until })} title=${said(bar)} aria-label=${said(bar)}>
         ${bar.count > 0 && html`<i style=${{ height: `${(100 * bar.count) / most}%` }}></i>`}</a>`)}
