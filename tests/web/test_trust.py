@@ -66,6 +66,22 @@ def test_events_are_judged_by_the_time_of_the_rows_in_view(
     expect(trust(page).locator(".badge").first).to_have_text("complete")
 
 
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("#/space-time?vhost=%2F&at=751&live=off", "the loaded events"),
+        ("#/space-time?chain=3,900", "the chain"),
+        ("#/topology?vhost=%2F&newest=1000", "the period shown"),
+    ],
+)
+def test_a_drawing_is_judged_by_the_time_of_what_it_shows(
+    demo: Server, open_page: OpenPage, address: str, said: str
+) -> None:
+    page = open_page(demo, address)
+    expect(trust(page)).to_contain_text(said)
+    expect(trust(page).locator(".badge").first).to_have_text("incomplete: 1 gap")
+
+
 def test_of_all_virtual_hosts_together_each_gap_counts(demo: Server, open_page: OpenPage) -> None:
     page = open_page(demo, "#/overview")
     expect(trust(page).locator(".badge").first).to_have_text("incomplete: 1 gap")

@@ -6,6 +6,7 @@ import { useResource, useRetry } from "../core/resource.js";
 import { href, hrefHere, openEvent, route, vhost } from "../core/route.js";
 import { useTail } from "../core/tail.js";
 import { busiestVhost, traces } from "../core/traces.js";
+import { useViewed } from "../core/viewed.js";
 import { Caveats } from "../ui/caveats.js";
 import { EventDrawer } from "../ui/event/drawer.js";
 import { Empty, Failure, pending } from "../ui/panel.js";
@@ -69,7 +70,11 @@ function Diagram({ vhost: name, subset = null }) {
     onEvents: (events) => stage.append(events),
   });
 
-  const empty = !stage.loaded.value && !loader.busy.value;
+  const loaded = stage.loaded.value;
+  const end = loaded && (stage.alone || !loader.atNewest.value) ? isoOf(model.at[loaded - 1] + 1000) : null;
+  useViewed(name, loaded ? isoOf(model.at[0]) : undefined, end, subset && stage.alone ? `the ${subset.kind}` : "the loaded events");
+
+  const empty = !loaded && !loader.busy.value;
   return html`<div class="diagram">
     <${Toolbar} stage=${stage} />
     ${subset && html`<${Subject} subset=${subset} />`}
@@ -88,6 +93,8 @@ function Diagram({ vhost: name, subset = null }) {
       everything, L lists what is in view as a table, G explains every sign. Question mark shows all keys.</p>
   </div>`;
 }
+
+const isoOf = (microseconds) => new Date(microseconds / 1000).toISOString();
 
 /** What the diagram is of, in the service's words. */
 function Subject({ subset }) {

@@ -6,6 +6,7 @@ import { useResource } from "../core/resource.js";
 import { href, patch, route, vhost } from "../core/route.js";
 import { mayWrite } from "../core/session.js";
 import { busiestVhost } from "../core/traces.js";
+import { useViewed } from "../core/viewed.js";
 import { Alert, Choice, Empty, Panel, pending } from "../ui/panel.js";
 import { Value } from "../ui/marks.js";
 import { countedFlows, CountingLine, useCounting } from "./counted.js";
@@ -50,6 +51,8 @@ export default function Topology() {
   const flows = useMemo(() => flowsFor(amount, shown.data, by), [amount, shown.data, by]);
   const period = amount ? wanted ?? {} : { since: counted.data?.since, until: counted.data?.until };
   const reload = () => (amount ? events : counted).reload();
+  const begin = period.since ?? (amount ? shown.data?.events.at(-1)?.recorded_at : null);
+  useViewed(name, flows ? begin : undefined, period.until ?? null, "the period shown");
 
   return html`<div class="page-inner">
     <div class="page-title"><h1>Topology</h1>
