@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.terminal import interruptible
 from tools.servers import Broker, free_port, port_answers, wait_until
 
 CHECKOUT = Path(__file__).parents[2]
@@ -24,13 +25,8 @@ def start(folder: Path, port: int, **environment: str) -> subprocess.Popen[str]:
         stderr=subprocess.PIPE,
         text=True,
         cwd=CHECKOUT,
-        preexec_fn=_interruptible,
+        preexec_fn=interruptible,
     )
-
-
-def _interruptible() -> None:
-    """As in a terminal: what a shell starts in the background would ignore Ctrl-C."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def test_the_demo_stays_up_with_the_expected_chain_until_it_is_interrupted(tmp_path: Path) -> None:

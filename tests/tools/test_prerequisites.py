@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.terminal import interruptible
 from tools.servers.processes import wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -79,6 +80,7 @@ class Machine:
             text=True,
             stdin=subprocess.DEVNULL,
             start_new_session=True,  # Ctrl-C is for all of a group
+            preexec_fn=interruptible,
             **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options},  # type: ignore[call-overload]
         )
 
