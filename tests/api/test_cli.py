@@ -439,7 +439,7 @@ async def test_a_chain_without_a_file_is_shown_at_once_to_every_reader(
     assert (ended.code, ended.err) == (0, "")
     assert sentence == "event 1 happened before event 3, and may have influenced it"
     assert counted == "3 events of 2 participants, complete"
-    assert heads.split()[0] == "ID"
+    assert heads.split()[0] == "EVENT"
     assert [row.split()[0] for row in rows] == ["1", "2", "3"]
     assert first.err == "there are more: -n says how many to show, -o FILE writes them all\n"
     assert len(first.out.splitlines()) == 5
@@ -583,13 +583,23 @@ async def test_a_sound_answer_may_be_required(run: Command) -> None:
 
 async def test_an_unsound_chain_ends_with_8_on_request(run: Command, world: World) -> None:
     world.spark.doubts, world.spark.quiet = ["participants are channels"], 1_000
-    ended = await run("chain", ORDERED, INVOICED, "--require-sound")
+    ended = await run("chain", ORDERED, INVOICED, "--file", "a.jsonl", "--require-sound")
 
     assert ended.code == Exit.unsound
     assert ended.out.splitlines()[-2:] == [
         "NOT SOUND: participants are channels",
         "quiet traffic in between, which is not followed: at least 1000 event(s)",
     ]
+
+
+async def test_an_unsound_chain_at_once_ends_with_8_on_request(run: Command, world: World) -> None:
+    await world.tell(*UNSOUND)
+
+    shown = await run("chain", ORDERED, INVOICED)
+    strict = await run("chain", ORDERED, INVOICED, "--require-sound")
+
+    assert (shown.code, strict.code) == (0, Exit.unsound)
+    assert "NOT SOUND: participants are channels" in strict.out
 
 
 async def test_old_events_are_pruned(run: Command, world: World) -> None:
