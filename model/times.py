@@ -23,7 +23,7 @@ def now() -> int:
 
 @lru_cache(maxsize=1024)
 def _second(seconds: int) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    return datetime.fromtimestamp(seconds, UTC).isoformat()[:19]  # strftime writes a year as it is
 
 
 def iso_time(microseconds: int) -> str:

@@ -30,6 +30,7 @@ TRACE = "/itc_db/{vhost}/undefined/undefined/undefined"
 CHAIN = "/itc_db/undefined/{from}/{to}/{file}"
 ALIAS = "/itc_db/participants/{vhost}/{participant}"
 LINK_RULE = "/itc_db/links/{vhost}/{name}"
+TOUCHED = "/itc_db/touched/{event_id}/{file}"
 ROUTES: dict[tuple[str, str], tuple[str, str, int | str]] = {
     ("PUT", TRACE): ("/itc_db/%2F/undefined/undefined/undefined", WRITE, 404),
     ("GET", TRACE): ("/itc_db/%2F/undefined/undefined/undefined", READ, 404),
@@ -53,6 +54,15 @@ ROUTES: dict[tuple[str, str], tuple[str, str, int | str]] = {
     ("GET", "/itc_db/events/{event_id}/effects"): ("/itc_db/events/1/effects", READ, 404),
     ("GET", "/itc_db/events/{event_id}/deliveries"): ("/itc_db/events/1/deliveries", READ, 404),
     ("GET", "/itc_db/compare/{a}/{b}"): ("/itc_db/compare/1/2", READ, 404),
+    ("GET", "/itc_db/chain/{a}/{b}"): ("/itc_db/chain/1/2", READ, 404),
+    ("GET", "/itc_db/conversations"): ("/itc_db/conversations", READ, LISTS),
+    ("GET", "/itc_db/conversations/{event_id}"): ("/itc_db/conversations/1", READ, 404),
+    ("GET", "/itc_db/histogram"): ("/itc_db/histogram", READ, LISTS),
+    ("GET", "/itc_db/certainty"): ("/itc_db/certainty?vhost=/", READ, 404),
+    ("GET", "/itc_db/touched"): ("/itc_db/touched?events=1", READ, 404),
+    ("PUT", TOUCHED): ("/itc_db/touched/1/x.jsonl", WRITE, 404),
+    ("GET", TOUCHED): ("/itc_db/touched/1/made.jsonl", READ, 404),
+    ("DELETE", TOUCHED): ("/itc_db/touched/1/made.jsonl", WRITE, 404),
     ("GET", "/itc_db/live"): ("/itc_db/live", READ, LISTS),
     ("PUT", CHAIN): ("/itc_db/undefined/1/3/x.jsonl", WRITE, 404),
     ("GET", CHAIN): ("/itc_db/undefined/1/3/made.jsonl", READ, 404),
@@ -84,6 +94,7 @@ ROUTES: dict[tuple[str, str], tuple[str, str, int | str]] = {
 PATHS = {
     "a trace": ROUTES["PUT", TRACE][0],
     "an export": ROUTES["GET", CHAIN][0],
+    "what an event touched": ROUTES["GET", TOUCHED][0],
     "a topology": ROUTES["GET", "/itc_db/topology"][0],
     "a report": f"/itc_db/reports/races?vhost=/&since={_DAYS[0]}&until={_DAYS[1]}",
     "an archive": ROUTES["PUT", "/itc_db/archive"][0],
@@ -102,6 +113,8 @@ SUCCESS = {
     ("PUT", LINK_RULE): 400,
     ("DELETE", LINK_RULE): 404,  # there is none
     ("DELETE", CHAIN): 204,
+    ("PUT", TOUCHED): 201,
+    ("DELETE", TOUCHED): 204,
     ("PUT", "/itc_db/restamp"): 409,  # it has an archive
     ("POST", "/v1/traces"): 404,  # it is off
     ("DELETE", "/itc_db/jobs/{job_id}"): 409,  # it has ended

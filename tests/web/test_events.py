@@ -105,8 +105,8 @@ def test_new_events_wait_while_one_reads_further_down(
 def test_columns_can_be_chosen_and_are_remembered(demo: Server, open_page: OpenPage) -> None:
     page = open_page(demo, "#/events?live=off")
     page.get_by_role("button", name="Columns").click()
-    page.get_by_label("Connection").check()
-    page.get_by_label("Lamport").uncheck()
+    page.get_by_role("checkbox", name="Connection").check()
+    page.get_by_role("checkbox", name="Lamport").uncheck()
     page.keyboard.press("Escape")
     expect(page.get_by_role("columnheader", name="Connection")).to_have_count(1)
     expect(page.get_by_role("columnheader", name="Lamport")).to_have_count(0)

@@ -7,9 +7,10 @@ import time
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Response
+from pydantic import WithJsonSchema
 
 from app.api.openapi import READING, READING_ONE, WRITING, answers, example
-from app.api.parameters import Text
+from app.api.parameters import LONGEST_TEXT, Text
 from app.api.routes.queries import Moment, OfVhost
 from app.api.routes.submitting import ACCEPTED, Prefer, submitted
 from app.api.schemas.reports import OrderReport, ReportFacts, ReportWord
@@ -17,7 +18,7 @@ from app.api.services import Parts
 from app.api.signin.auth import Reader, Writer
 from app.api.views import json_answer
 from app.errors import NotFoundError
-from app.jobs.reports import ReportKind
+from app.jobs.reports import KEYS, ReportKind
 from app.stored.jobs import Json
 from model.times import microseconds_of
 
@@ -25,8 +26,24 @@ router = APIRouter(tags=["reports"], prefix="/itc_db/reports")
 
 _PERIOD = 3_600_000_000  # µs, looked at by default
 
+Key = Annotated[
+    Text,
+    # What `Reports.request` lets through, for those who read the OpenAPI document.
+    WithJsonSchema(
+        {
+            "type": "string",
+            "pattern": rf"^({'|'.join(KEYS)}|(header|body)\.[^\x00]+)$",
+            "maxLength": LONGEST_TEXT,
+        }
+    ),
+]
 ReportId = Annotated[
-    str, Path(pattern="^[0-9a-f]{16}$", openapi_examples=example("0123456789abcdef"))
+    str,
+    Path(
+        pattern="^[0-9a-f]{16}$",
+        description="A report's id, as the list of reports says it.",
+        openapi_examples=example("0123456789abcdef"),
+    ),
 ]
 
 
@@ -37,7 +54,9 @@ ReportId = Annotated[
     responses={**WRITING, **answers(500), **ACCEPTED},
 )
 async def make_report(
-    report: Annotated[ReportWord, Path(description="What about.")],
+    report: Annotated[
+        ReportWord, Path(description="What about.", openapi_examples=example("races"))
+    ],
     user: Writer,
     parts: Parts,
     prefer: Prefer,
@@ -45,7 +64,7 @@ async def make_report(
     since: Annotated[Moment | None, Query(description="Of what was recorded from then on.")] = None,
     until: Annotated[Moment | None, Query(description="Of what was recorded before.")] = None,
     key: Annotated[
-        Text | None,
+        Key | None,
         Query(
             description="Compare only messages that share this: `message_id`, `correlation_id`, "
             "`routing_key`, `header.NAME`, or `body.NAME`, a field of a JSON body."
