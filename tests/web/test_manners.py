@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 
 from tests.web.conftest import OpenPage
 from tests.web.fake_server import Server
-from tests.web.test_chain import cause_and_effect
+from tests.web.test_chain import cause_and_effect, export
 from tests.web.world import World, demo_world
 
 
@@ -43,7 +43,7 @@ def test_a_file_is_not_deleted_before_one_has_said_so(
     world = demo_world(800)
     a, b = cause_and_effect(world)
     page = open_page(serve(world), f"#/chain?a={a}&b={b}")
-    page.get_by_role("button", name="Restore and export").click()
+    export(page)
     page.get_by_role("button", name=f"Remove chain-{a}-{b}.jsonl").click()
     question = page.get_by_role("alertdialog", name=f"Delete chain-{a}-{b}.jsonl?")
     question.get_by_role("button", name="No, leave it").click()
@@ -57,7 +57,7 @@ def test_without_the_broker_nothing_is_green(
     world = demo_world(60)
     server = serve(world)
     page = open_page(server)
-    expect(page.locator(".badge.good")).to_have_count(2)
+    expect(page.locator(".badge.good")).not_to_have_count(0)
     world.checks["broker"] = "unavailable"
     expect(page.locator(".badge.good")).to_have_count(0)
     page.get_by_role("link", name="Events", exact=True).click()

@@ -501,7 +501,7 @@ def test_participants_without_a_name_yet_are_lanes_all_the_same(
 ) -> None:
     page = open_page(serve(demo_world(100)), "#/overview")
     page.route("**/itc_db/participants*", lambda route: route.fulfill(body=json.dumps([])))
-    page.keyboard.press("5")
+    page.keyboard.press("6")
     expect(page.get_by_role("button", name="unknown")).to_be_visible()
     expect(page.locator(".lane-label").first).to_be_visible()
 

@@ -76,7 +76,7 @@ async def make_report(
     if await parts.store.traces.find(vhost) is None:
         raise NotFoundError("no such trace")
     end = time.time_ns() // 1_000 if until is None else microseconds_of(until)
-    start = max(0, end - _PERIOD) if since is None else microseconds_of(since)
+    start = max(0, end - _PERIOD if since is None else microseconds_of(since))
     request = parts.reports.request(ReportKind[report], vhost, start, end, key, user.name)
     # Before the job, because not every client waits for its end.
     await asyncio.to_thread(parts.reports.forget_old, vhost)

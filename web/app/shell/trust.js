@@ -31,7 +31,7 @@ export function Trust() {
   return html`<section class="trust ${isStale.value ? "stale" : ""}" aria-label="What is known">
     <span class="trust-verdict" aria-live="polite"><span class="badge ${verdict.tone}"><${Term} name=${verdict.term}>${verdict.word}<//></span>
     ${shown.length > 0 &&
-    html`<span class="badge ${known.doubts.length ? "warn" : "good"}"><${Term} name="sound">${known.doubts.length ? "not sound" : "sound"}<//></span>`}</span>
+    html`<span class="badge ${known.doubts.length ? "warn" : isStale.value ? "calm" : "good"}"><${Term} name="sound">${known.doubts.length ? "not sound" : "sound"}<//></span>`}</span>
     <span class="trust-period">${chosen ? html`<${Value} cut>${chosen}<//>` : "all virtual hosts"}, ${periodText(known, period)}</span>
     ${missed && html`<span class="warn-text">${missed}</span>`}
     <${Why} known=${known} />
