@@ -146,17 +146,22 @@ def _settle(page: Page, name: str) -> None:
 
 
 def small(png: bytes) -> bytes:
-    """The same picture with at most 256 colours: the most frequent, and the nearest of them."""
+    """The same picture with at most 256 colours: frequent ones, and such as no other is like."""
     drawn = pixels(png)
     height, width, _ = drawn.shape
     colours, where, counts = np.unique(
         drawn.reshape(-1, 3), axis=0, return_inverse=True, return_counts=True
     )
-    palette = colours[np.argsort(-counts, kind="stable")[:256]].astype(np.int32)
-    nearest = np.array(
-        [np.argmin(((palette - colour) ** 2).sum(axis=1)) for colour in colours.astype(np.int32)],
-        dtype=np.uint8,
-    )
+    colours = colours.astype(np.int64)
+    taken = [int(np.argmax(counts))]
+    off = ((colours - colours[taken[0]]) ** 2).sum(axis=1)  # of each from the nearest that is taken
+    nearest = np.zeros(len(colours), dtype=np.uint8)
+    while len(taken) < 256 and off.any():
+        taken.append(int(np.argmax(off * counts)))
+        new = ((colours - colours[taken[-1]]) ** 2).sum(axis=1)
+        nearest[new < off] = len(taken) - 1
+        off = np.minimum(off, new)
+    palette = colours[taken]
     rows = nearest[where.reshape(-1)].reshape(height, width)
     unfiltered = np.hstack([np.zeros((height, 1), np.uint8), rows])  # filter 0 suits a palette
     return b"".join(
