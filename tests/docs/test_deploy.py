@@ -52,7 +52,7 @@ def test_each_dead_letter_is_exported_once(
     assert (first.returncode, again.returncode) == (0, 0), first.stderr + again.stderr
     [name] = files
     text = (tmp_path / "chains" / name).read_text()
-    assert [line.count("1003-3") for line in text.splitlines()] == [1, 1]
+    assert ["1003-3" in line for line in text.splitlines()] == [True, True]
     assert again.stdout == ""
 
 
