@@ -10,11 +10,10 @@ import enum
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
-from model.deaths import Death, Forward, deaths_of, forward_of, headers_of
-from model.event import Event
-from model.message_types import type_of
+from model.deaths import Death
+from model.happened import Cause, Happened
 from model.slack import critical_path, slacks
 from model.words import EventType, Match, Via
 
@@ -24,17 +23,6 @@ FailureWord: TypeAlias = Literal["died", "error_queue", "unroutable", "came_back
 OFTEN = 3
 """A copy that was handed over again this many times came back again and again."""
 MOST_KEYS = 5
-_LONGEST_KEY = 200
-# Where a value may be that the messages of a conversation share, and that people know.
-_KEY_HEADERS = (
-    "NServiceBus.ConversationId",
-    "ConversationId",
-    "conversation-id",
-    "rbs2-corr-id",
-    "root_id",
-    "cloudEvents:correlationid",
-    "cloudEvents_correlationid",
-)
 
 
 class Outcome(enum.StrEnum):
@@ -43,69 +31,6 @@ class Outcome(enum.StrEnum):
     done = "done"
     waiting = "waiting"
     failed = "failed"
-
-
-class Happened(NamedTuple):
-    """What a conversation needs of an event; ``at`` in µs, ``message_type`` is `type_of`'s."""
-
-    id: int
-    type: EventType
-    match: Match
-    cause: int | None
-    participant: int
-    name: str
-    at: int
-    exchange: str
-    routing_keys: tuple[str, ...]
-    queue: str | None
-    routed_queues: tuple[str, ...]
-    redelivered: bool
-    message_type: str
-    deaths: tuple[Death, ...] = ()
-    forward: Forward | None = None
-    expiration: str | None = None
-    keys: tuple[str, ...] = ()
-
-
-def happened(event: Event) -> Happened:
-    """What is needed of an event that was read with its properties."""
-    is_publish = event.type is EventType.published
-    expiration = (event.properties or {}).get("expiration")
-    return Happened(
-        event.id,
-        event.type,
-        event.match,
-        event.cause,
-        event.participant,
-        event.participant_name,
-        event.recorded_at,
-        event.exchange,
-        event.routing_keys,
-        event.queue,
-        event.routed_queues or (),
-        event.redelivered,
-        type_of(event.properties, event.exchange, event.routing_keys, event.payload),
-        () if is_publish else tuple(deaths_of(event.properties)),
-        forward_of(event.properties) if is_publish else None,
-        expiration if isinstance(expiration, str) else None,
-        tuple(_keys_in(event.properties)) if is_publish else (),
-    )
-
-
-def _keys_in(properties: Mapping[str, Any] | None) -> Iterable[str]:
-    headers = headers_of(properties)
-    values = [(properties or {}).get("correlation_id"), *map(headers.get, _KEY_HEADERS)]
-    return dict.fromkeys(
-        value for value in values if isinstance(value, str) and 0 < len(value) <= _LONGEST_KEY
-    )
-
-
-class Cause(NamedTuple):
-    """What led to a publish: an event; by a rule, or for a kind of reason that has none."""
-
-    event: int
-    rule: str | None
-    kind: str
 
 
 class Failure(NamedTuple):
@@ -546,8 +471,3 @@ def spoken(microseconds: int) -> str:
         return f"{minutes} min {rest} s"
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes} min"
-
-
-def preferred(causes: Iterable[Cause]) -> tuple[Cause, ...]:
-    """Causes in the order in which they count: links by their events' ids, then the others."""
-    return tuple(sorted(causes, key=lambda each: (each.rule is None, each.event, each.rule or "")))

@@ -77,12 +77,14 @@ WORDS: dict[Dialect, dict[str, str]] = {
         "rows": "json_group_array",
         "keys": "group_concat(lower(hex(s.key)))",
         "late": "group_concat(l.cause_id)",
+        "empty": "x''",
     },
     "postgresql": {
         "row": "json_build_array",
         "rows": "json_agg",
         "keys": "string_agg(encode(s.key, 'hex'), ',')",
         "late": "string_agg(CAST(l.cause_id AS TEXT), ',')",
+        "empty": "CAST('' AS bytea)",
     },
 }
 
@@ -111,6 +113,14 @@ _ANSWERED = (
 _BY_BROKER = (
     f"(CASE WHEN e.type = {int(EventType.received)} AND (e.match = {int(Match.dead_lettered)}"
     " OR e.properties LIKE '%\"timestamp_in_ms\"%') THEN e.properties END)"
+)
+
+# A body that says the message's type (`model.message_types.is_in_body`), as far as SQL can tell;
+# otherwise empty.
+_ENVELOPE = (
+    "coalesce((CASE WHEN e.properties LIKE '%\"content_type\"%application/vnd.masstransit+json%'"
+    " OR e.properties LIKE '%\"content_type\"%application/cloudevents+json%' THEN e.payload END),"
+    " {empty})"
 )
 
 # The causes among these that its clock does not have: spans told of them later.
@@ -159,6 +169,7 @@ COLUMNS: dict[str, EventColumn] = {
     "late": EventColumn(_LATE, TEXT, mark=""),
     "answered": EventColumn(_ANSWERED, TEXT, mark=""),
     "by_broker": EventColumn(_BY_BROKER, TEXT, mark=""),
+    "envelope": EventColumn(_ENVELOPE, BYTES),
 }
 
 SPARK_TYPES: dict[pa.DataType, DataType] = {

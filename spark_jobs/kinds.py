@@ -11,10 +11,11 @@ from pyspark.sql import SparkSession
 from model.exports import FORMATS, Quota
 from model.jobs import Problem
 from model.words import Via
-from spark_jobs import archive, chain, report, topology, touched
+from spark_jobs import archive, chain, reports, topology, touched
 from spark_jobs.database import Database
 from spark_jobs.errors import JobError
 from spark_jobs.progress import Report
+from spark_jobs.reports.request import ReportRequest
 
 Json: TypeAlias = dict[str, Any]
 Kind: TypeAlias = Callable[[SparkSession, Database, Json, Report], Json]
@@ -63,18 +64,18 @@ def _topology(spark: SparkSession, database: Database, request: Json, report: Re
     return topology.run(spark, wanted, report)
 
 
-def _report(spark: SparkSession, database: Database, request: Json, progress: Report) -> Json:
-    wanted = report.ReportRequest(
+def _report(spark: SparkSession, database: Database, request: Json, report: Report) -> Json:
+    wanted = ReportRequest(
         database=database,
         report=request["report"],
         id=request["id"],
         vhost=request["vhost"],
         since=request["since"],
         until=request["until"],
-        key=request["key"],
         output=Path(request["output"]),
+        asked=request["asked"],
     )
-    return report.run(spark, wanted, progress)
+    return reports.run(spark, wanted, report)
 
 
 def _touched(spark: SparkSession, database: Database, request: Json, report: Report) -> Json:

@@ -22,15 +22,14 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from model.gaps import Gap
-from model.jobs import Problem
 from model.times import iso_time
 from model.words import EventType, Match
+from spark_jobs import period
 from spark_jobs.database import Database
-from spark_jobs.errors import JobError
 from spark_jobs.executors import tasks_at_a_time
 from spark_jobs.export import write_file
 from spark_jobs.failures import explained
-from spark_jobs.history import History
+from spark_jobs.period import Period
 from spark_jobs.progress import Meter, Report, silent
 from spark_jobs.slices import MOST_ROWS, Slice, spans
 from spark_jobs.source import read_slices
@@ -75,19 +74,10 @@ def run(spark: SparkSession, request: TopologyRequest, report: Report = silent) 
     """Count the flows, write them, and return what the file holds except the lists."""
     meter = Meter(report)
     meter.enter("planning", 0.0)
-    with request.database.connect() as connection:
-        history = History(connection)
-        trace = history.trace(request.vhost)
-        ids = history.ids_between(trace, request.since, request.until)
-        gaps = history.gaps(trace, *ids) if ids else []
+    with period.opened(request.database, request.vhost, request.since, request.until) as opened:
         meter.enter("counting", 5.0)
-        lists = topology(spark, request, trace, ids)
-        if ids and not history.exists(ids[0]):
-            raise JobError(
-                Problem.not_found,
-                "The period was pruned while it was counted; ask for a later one.",
-            )
-    facts = _facts(request, gaps)
+        lists = topology(spark, request, opened)
+    facts = _facts(request, opened.gaps)
     meter.enter("finishing", 99.0)
     write_file(request.output, json.dumps({**facts, **lists}).encode() + b"\n")
     return {
@@ -98,14 +88,15 @@ def run(spark: SparkSession, request: TopologyRequest, report: Report = silent) 
 
 
 def topology(
-    spark: SparkSession, request: TopologyRequest, trace: int, ids: tuple[int, int] | None
+    spark: SparkSession, request: TopologyRequest, opened: Period
 ) -> dict[str, list[Json]]:
     """Publishes, routes, deliveries, deaths and times in programs, the busiest first."""
     rows: list[Row] = []
-    if ids is not None:
+    if opened.ids is not None:
+        ids = opened.ids
         count = max(tasks_at_a_time(spark), -(-(ids[1] - ids[0] + 1) // MOST_ROWS))
         with explained():
-            rows = _grouped(_flows(spark, request, spans(trace, *ids, count))).collect()
+            rows = _grouped(_flows(spark, request, spans(opened.trace, *ids, count))).collect()
     kinds: dict[str, list[Json]] = {kind: [] for kind in SHOWN}
     for row in rows:
         kinds[row["kind"]].append(SHOWN[row["kind"]](row))

@@ -1,4 +1,4 @@
-"""The folder of reports on order: races and inversions, a file for each.
+"""The folder of reports on periods, a file for each.
 
 Written as exports are, under a temporary name and then renamed, and a report's facts last: what is
 listed is complete. Everything here blocks on the disk: call it in a thread.
@@ -32,6 +32,14 @@ class ReportKind(enum.StrEnum):
     inversions = "inversions"
 
 
+def check_key(key: str | None) -> None:
+    """Raise `BadRequestError` for what no message can share."""
+    if not (key is None or key in KEYS or any(key.startswith(n) and key != n for n in NAMED)):
+        raise BadRequestError(
+            f"key: expected {', '.join(KEYS)}, header.NAME or body.NAME, not {key}"
+        )
+
+
 class Reports:
     """The reports under one folder."""
 
@@ -39,32 +47,25 @@ class Reports:
         self._folder = folder
 
     def request(
-        self, kind: ReportKind, vhost: str, since: int, until: int, key: str | None, owner: str
+        self, kind: ReportKind, vhost: str, since: int, until: int, owner: str, asked: Json
     ) -> JobRequest:
         """The job that makes a report of what was recorded from ``since`` to before ``until`` (µs).
 
-        Raises `BadRequestError` for an invalid period or key.
+        ``asked`` is what else is asked for, by the kind. Raises `BadRequestError` for an invalid
+        period.
         """
         if not 0 <= since < until:
             raise BadRequestError("a report needs a time: since must be before until")
-        if not (key is None or key in KEYS or any(key.startswith(n) and key != n for n in NAMED)):
-            raise BadRequestError(
-                f"key: expected {', '.join(KEYS)}, header.NAME or body.NAME, not {key}"
-            )
-        shown: Json = {
-            "report": kind.value,
-            "vhost": vhost,
-            "since": since,
-            "until": until,
-            "key": key,
-        }
+        period: Json = {"report": kind.value, "vhost": vhost, "since": since, "until": until}
+        shown = {**period, **asked}
         report_id = hashlib.sha256(msgspec.json.encode(shown)).hexdigest()[:16]
+        output = str(self._of(vhost) / f"{report_id}.json")
         return JobRequest(
             kind="report",
             vhost=vhost,
             owner=owner,
             shown=shown,
-            work={**shown, "id": report_id, "output": str(self._of(vhost) / f"{report_id}.json")},
+            work={**period, "asked": asked, "id": report_id, "output": output},
         )
 
     def get(self, report_id: str) -> Json:

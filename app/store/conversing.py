@@ -17,8 +17,9 @@ from app.store.links import Neighbours
 from app.store.roots import Origin, Roots
 from app.store.spans import handled_by
 from app.stored.conversations import MOST_OTHER_ROOTS
-from model.conversations import Cause, Conversation, Happened, conversation_of, happened, preferred
+from model.conversations import Conversation, conversation_of
 from model.event import Event, Large
+from model.happened import Cause, Happened, causes_of, happened
 from model.message_types import is_in_body, type_of
 from model.words import EventType, Via
 
@@ -244,35 +245,8 @@ class Conversing:
         via: Via,
         named: Mapping[int, Sequence[Cause]],
     ) -> dict[int, tuple[Cause, ...]]:
-        """What led to each publish: links first, those from within the conversation before others.
-
-        Where there are none, what the conversation or the participant did last before it.
-        """
-        causes: dict[int, tuple[Cause, ...]] = {}
-        for each, found in named.items():
-            if each in events and each not in page.roots:
-                known = events if via is Via.any else page.members
-                inside = [cause for cause in found if cause.event in known]
-                outside = [cause for cause in found if cause.event not in known]
-                if inside or via is Via.links:
-                    causes[each] = (*preferred(inside), *preferred(outside))
-        if via is Via.links:
-            return causes
         shared = await self._roots.keys_of(events) if via is Via.conversation else {}
-        received: defaultdict[int, list[Happened]] = defaultdict(list)
-        published: dict[int, int] = {}
-        for event in events.values():
-            if event.type is EventType.received:
-                received[event.participant].append(event)
-                continue
-            if event.id not in causes and event.id not in page.roots:
-                nearest_one = _last_that_led(event, received[event.participant], via, shared)
-                if nearest_one is None and via is Via.any:
-                    nearest_one = published.get(event.participant)
-                if nearest_one is not None:
-                    causes[event.id] = (Cause(nearest_one, None, via.value),)
-            published[event.participant] = event.id
-        return causes
+        return causes_of(events, named, via, roots=page.roots, members=page.members, shared=shared)
 
     async def _handled(self, events: Mapping[int, Happened]) -> dict[int, int]:
         """How long consumers handled deliveries, as spans say (µs)."""
@@ -298,16 +272,3 @@ def _from_roots(far: Neighbours, roots: Sequence[int], members: set[int]) -> Nei
         return {**found, 0: [*roots]} if len(others) < len(ids) else found
 
     return neighbours
-
-
-def _last_that_led(
-    publish: Happened,
-    received: Sequence[Happened],
-    via: Via,
-    shared: Mapping[int, set[bytes]],
-) -> int | None:
-    """What the publisher was handed last before a publish, in the same conversation."""
-    if via is Via.any:
-        return received[-1].id if received else None
-    its = shared.get(publish.id, set())
-    return next((each.id for each in reversed(received) if its & shared.get(each.id, set())), None)

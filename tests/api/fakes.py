@@ -324,7 +324,8 @@ class FakeSpark:
     def _compare(work: Json) -> Json:
         """As if an order and its invoice were in no order."""
         facts = {
-            **{name: work[name] for name in ("id", "report", "vhost", "key")},
+            **{name: work[name] for name in ("id", "report", "vhost")},
+            **work["asked"],
             "since": iso_time(work["since"]),
             "until": iso_time(work["until"]),
             "made_at": iso_time(MADE_AT),
@@ -339,7 +340,7 @@ class FakeSpark:
         shop, billing = ({"number": 1, "name": "shop"}, {"number": 2, "name": "billing"})
         pair = {
             "queue": "billing",
-            "key": work["key"],
+            "key": work["asked"]["key"],
             "a": 1,
             "b": 3,
             "a_by": shop,

@@ -23,7 +23,9 @@ SAME = "same"  # the answer is the same for everybody
 
 _DAYS = ("2026-01-01", "2026-01-02")
 _SINCE, _UNTIL = (microseconds_of(datetime.fromisoformat(day)) for day in _DAYS)
-REPORT_ID = Reports(Path()).request(ReportKind.races, "/", _SINCE, _UNTIL, None, "ann").work["id"]
+REPORT_ID = (
+    Reports(Path()).request(ReportKind.races, "/", _SINCE, _UNTIL, "ann", {"key": None}).work["id"]
+)
 
 # (method, route) → (a request, the right it needs, what a user without the virtual host gets)
 TRACE = "/itc_db/{vhost}/undefined/undefined/undefined"

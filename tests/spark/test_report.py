@@ -15,12 +15,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from app.errors import BadRequestError, NotFoundError
-from app.jobs.reports import ReportKind, Reports
-from spark_jobs import ordering
+from app.jobs.reports import ReportKind, Reports, check_key
 from spark_jobs.kinds import run_job
-from spark_jobs.ordering import Messages, Pairs, inversions, races
 from spark_jobs.progress import silent
-from spark_jobs.report import key_of
+from spark_jobs.reports import ordering
+from spark_jobs.reports.order import key_of
+from spark_jobs.reports.ordering import Messages, Pairs, inversions, races
 from tests.spark.histories import NOON, History
 
 QUEUES = ("work", "audit")
@@ -86,7 +86,7 @@ def test_a_report_has_every_pair_and_no_other(
     truth = judged(history, report, key is not None)
     assert len(truth) > 2
     reports = Reports(tmp_path / "reports")
-    request = reports.request(report, "/", 0, END, key, "ann")
+    request = reports.request(report, "/", 0, END, "ann", {"key": key})
     run_job(spark, history.write(tmp_path / "a.db"), "report", request.work, silent)
     found = reports.get(request.work["id"])
     assert (found["count"], found["counted_all"]) == (len(truth), True)
@@ -201,10 +201,10 @@ def test_a_key_is_a_text_or_a_number_of_the_message() -> None:
 def test_reports_that_make_no_sense_are_refused(tmp_path: Path) -> None:
     reports = Reports(tmp_path)
     with pytest.raises(BadRequestError, match="since must be before until"):
-        reports.request(ReportKind.races, "/", 5, 5, None, "ann")
+        reports.request(ReportKind.races, "/", 5, 5, "ann", {"key": None})
     for key in ("header.", "payload", ""):
         with pytest.raises(BadRequestError, match="key: expected"):
-            reports.request(ReportKind.races, "/", 0, 5, key, "ann")
+            check_key(key)
     with pytest.raises(NotFoundError):
         reports.get("0123456789abcdef")
     assert reports.newest() == []

@@ -5,16 +5,14 @@ from __future__ import annotations
 import pytest
 
 from model.conversations import (
-    Cause,
     Conversation,
     Failure,
-    Happened,
     Outcome,
     conversation_of,
-    preferred,
     spoken,
 )
 from model.deaths import Death, Forward
+from model.happened import Cause, Happened, preferred
 from model.words import EventType, Match
 
 SECOND = 1_000_000

@@ -18,7 +18,7 @@ from app.api.services import Parts
 from app.api.signin.auth import Reader, Writer
 from app.api.views import json_answer
 from app.errors import NotFoundError
-from app.jobs.reports import KEYS, ReportKind
+from app.jobs.reports import KEYS, ReportKind, check_key
 from app.stored.jobs import Json
 from model.times import microseconds_of
 
@@ -28,7 +28,7 @@ _PERIOD = 3_600_000_000  # µs, looked at by default
 
 Key = Annotated[
     Text,
-    # What `Reports.request` lets through, for those who read the OpenAPI document.
+    # What `check_key` lets through, for those who read the OpenAPI document.
     WithJsonSchema(
         {
             "type": "string",
@@ -77,7 +77,9 @@ async def make_report(
         raise NotFoundError("no such trace")
     end = time.time_ns() // 1_000 if until is None else microseconds_of(until)
     start = max(0, end - _PERIOD if since is None else microseconds_of(since))
-    request = parts.reports.request(ReportKind[report], vhost, start, end, key, user.name)
+    check_key(key)
+    asked = {"key": key}
+    request = parts.reports.request(ReportKind[report], vhost, start, end, user.name, asked)
     # Before the job, because not every client waits for its end.
     await asyncio.to_thread(parts.reports.forget_old, vhost)
 

@@ -12,33 +12,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from model.gaps import Gap
-from model.jobs import Problem
-from model.sound import Soundness
-from model.times import iso_time, now
+from model.times import iso_time
 from model.words import EventType, Match
-from spark_jobs.database import Database
-from spark_jobs.errors import JobError
 from spark_jobs.executors import tasks_at_a_time
-from spark_jobs.export import write_file
 from spark_jobs.failures import explained
-from spark_jobs.finding import soundness_of
-from spark_jobs.history import History
-from spark_jobs.ordering import Messages, Pairs, inversions, races
-from spark_jobs.progress import Meter, Report, silent
+from spark_jobs.period import Period
+from spark_jobs.progress import Meter
+from spark_jobs.reports.ordering import Messages, Pairs, inversions, races
+from spark_jobs.reports.request import Json, Made, ReportRequest
 from spark_jobs.slices import MOST_ROWS, spans
 from spark_jobs.source import read_slices
-
-Json: TypeAlias = dict[str, Any]
 
 REPORTS: dict[str, Callable[[Messages], Pairs]] = {"races": races, "inversions": inversions}
 
@@ -75,64 +65,36 @@ _OF_EVENTS = (
 )
 
 
-@dataclass(frozen=True)
-class ReportRequest:
-    """A report on a virtual host from ``since`` to before ``until`` (µs), as a JSON file.
+def make(spark: SparkSession, request: ReportRequest, period: Period, meter: Meter) -> Made:
+    """The pairs of a period.
 
-    ``key`` says what messages share that are compared: ``message_id``, ``correlation_id``,
-    ``routing_key``, ``header.NAME`` or ``body.NAME``, a field of a JSON body; None: the queue.
+    ``asked["key"]`` says what messages share that are compared: ``message_id``,
+    ``correlation_id``, ``routing_key``, ``header.NAME`` or ``body.NAME``, a field of a JSON body;
+    None: the queue.
     """
-
-    database: Database
-    report: str
-    id: str
-    vhost: str
-    since: int
-    until: int
-    key: str | None
-    output: Path
-
-
-def run(spark: SparkSession, request: ReportRequest, report: Report = silent) -> Json:
-    """Make the report, write it, and return what the file holds except the lists."""
-    meter = Meter(report)
-    meter.enter("planning", 0.0)
-    with request.database.connect() as connection:
-        history = History(connection)
-        trace = history.trace(request.vhost)
-        ids = history.ids_between(trace, request.since, request.until)
-        gaps = history.gaps(trace, *ids) if ids else []
-        sound = soundness_of(history, trace, *ids) if ids else Soundness()
-        meter.enter("counting", 5.0)
-        lists = _lists(spark, request, trace, ids)
-        if ids and not history.exists(ids[0]):
-            raise JobError(
-                Problem.not_found,
-                "The period was pruned while it was counted; ask for a later one.",
-            )
-        numbers = {number for item in lists["items"] for number in _numbers(item)}
-        names = {number: name for number, (name, _) in history.names(trace, numbers).items()}
+    lists = _lists(spark, request, period)
+    numbers = {number for item in lists["items"] for number in _numbers(item)}
+    names = {
+        number: name for number, (name, _) in period.history.names(period.trace, numbers).items()
+    }
     for item in lists["items"]:
         _name(item, names)
-    facts = _facts(request, gaps, sound, lists)
-    meter.enter("finishing", 99.0)
-    write_file(request.output, json.dumps({**facts, **lists}).encode() + b"\n")
-    # Last, so what can be seen of a report is there.
-    write_file(request.output.with_suffix(".facts"), json.dumps(facts).encode() + b"\n")
-    return facts
+    facts = {"count": lists.pop("count"), "counted_all": lists.pop("counted_all")}
+    return Made(facts, lists)
 
 
-def _lists(
-    spark: SparkSession, request: ReportRequest, trace: int, ids: tuple[int, int] | None
-) -> Json:
+def _lists(spark: SparkSession, request: ReportRequest, period: Period) -> Json:
     """The pairs, newest first, and the queues, those with the most first."""
-    if ids is None:
-        return {"items": [], "groups": [], "truncated": False, "counted_all": True}
+    if period.ids is None:
+        return {"items": [], "groups": [], "truncated": False, "counted_all": True, "count": 0}
+    ids, key = period.ids, request.asked["key"]
     count = max(tasks_at_a_time(spark), -(-(ids[1] - ids[0] + 1) // MOST_ROWS))
-    columns = (*_OF_EVENTS, *_columns_of(request.key))
-    frame = read_slices(spark, request.database, columns, spans(trace, *ids, count))
+    columns = (*_OF_EVENTS, *_columns_of(key))
+    frame = read_slices(spark, request.database, columns, spans(period.trace, *ids, count))
     with explained():
-        found = _found(frame.mapInArrow(_rows(request), _ROWS), request.report).persist()
+        found = _found(
+            frame.mapInArrow(_rows(period.since, period.until, key), _ROWS), request.report
+        ).persist()
         try:
             items = (
                 found.where(F.col("a").isNotNull())
@@ -264,10 +226,8 @@ _ARROW = pa.schema(
 
 
 def _rows(
-    request: ReportRequest,
+    since: int, until: int, key: str | None
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    since, until, key = request.since, request.until, request.key
-
     def rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             made = [
@@ -355,20 +315,3 @@ def _name(item: Json, names: Mapping[int, str]) -> None:
     who = (item["handed_a_by"], item["handed_b_by"])
     item["participants"] = list(dict.fromkeys(each["name"] for each in who if each is not None))
     item["at"] = iso_time(item["at"])
-
-
-def _facts(request: ReportRequest, gaps: list[Gap], sound: Soundness, lists: Json) -> Json:
-    return {
-        "id": request.id,
-        "report": request.report,
-        "vhost": request.vhost,
-        "since": iso_time(request.since),
-        "until": iso_time(request.until),
-        "key": request.key,
-        "made_at": iso_time(now()),
-        "count": lists.pop("count", 0),
-        "counted_all": lists.pop("counted_all"),
-        "complete": not gaps,
-        "gaps": [gap.to_json() for gap in gaps],
-        **sound.to_json(),
-    }

@@ -1,0 +1,156 @@
+"""What a conversation needs of events, and what led to each of them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from model.deaths import Death, Forward, deaths_of, forward_of, headers_of
+from model.event import Event
+from model.message_types import type_of
+from model.words import EventType, Match, Via
+
+_LONGEST_KEY = 200
+# Where a value may be that the messages of a conversation share, and that people know.
+_KEY_HEADERS = (
+    "NServiceBus.ConversationId",
+    "ConversationId",
+    "conversation-id",
+    "rbs2-corr-id",
+    "root_id",
+    "cloudEvents:correlationid",
+    "cloudEvents_correlationid",
+)
+
+
+class Happened(NamedTuple):
+    """What a conversation needs of an event; ``at`` in µs, ``message_type`` is `type_of`'s."""
+
+    id: int
+    type: EventType
+    match: Match
+    cause: int | None
+    participant: int
+    name: str
+    at: int
+    exchange: str
+    routing_keys: tuple[str, ...]
+    queue: str | None
+    routed_queues: tuple[str, ...]
+    redelivered: bool
+    message_type: str
+    deaths: tuple[Death, ...] = ()
+    forward: Forward | None = None
+    expiration: str | None = None
+    keys: tuple[str, ...] = ()
+
+
+def happened(event: Event) -> Happened:
+    """What is needed of an event that was read with its properties."""
+    is_publish = event.type is EventType.published
+    expiration = (event.properties or {}).get("expiration")
+    return Happened(
+        event.id,
+        event.type,
+        event.match,
+        event.cause,
+        event.participant,
+        event.participant_name,
+        event.recorded_at,
+        event.exchange,
+        event.routing_keys,
+        event.queue,
+        event.routed_queues or (),
+        event.redelivered,
+        type_of(event.properties, event.exchange, event.routing_keys, event.payload),
+        () if is_publish else tuple(deaths_of(event.properties)),
+        forward_of(event.properties) if is_publish else None,
+        expiration if isinstance(expiration, str) else None,
+        tuple(keys_in(event.properties)) if is_publish else (),
+    )
+
+
+def keys_in(properties: Mapping[str, Any] | None) -> Iterable[str]:
+    """What a message may share with its conversation, and people know it by."""
+    headers = headers_of(properties)
+    values = [(properties or {}).get("correlation_id"), *map(headers.get, _KEY_HEADERS)]
+    return dict.fromkeys(
+        value for value in values if isinstance(value, str) and 0 < len(value) <= _LONGEST_KEY
+    )
+
+
+class Cause(NamedTuple):
+    """What led to a publish: an event; by a rule, or for a kind of reason that has none."""
+
+    event: int
+    rule: str | None
+    kind: str
+
+
+def preferred(causes: Iterable[Cause]) -> tuple[Cause, ...]:
+    """Causes in the order in which they count: links by their events' ids, then the others."""
+    return tuple(sorted(causes, key=lambda each: (each.rule is None, each.event, each.rule or "")))
+
+
+def causes_of(
+    events: Mapping[int, Happened],
+    named: Mapping[int, Sequence[Cause]],
+    via: Via,
+    *,
+    roots: Collection[int],
+    members: Collection[int],
+    shared: Mapping[int, Collection[Any]],
+) -> dict[int, tuple[Cause, ...]]:
+    """What led to each publish: links first, those from within the conversation before others.
+
+    Where there are none, what the conversation or the participant did last before it.
+
+    Args:
+        events: of the conversation, by id and in their order.
+        named: what publishes name as their causes.
+        via: what leads from one event to the next.
+        roots: the publishes that nothing led to.
+        members: all that are known to belong there.
+        shared: by event what its message shares with its conversation; for ``conversation``.
+    """
+    causes: dict[int, tuple[Cause, ...]] = {}
+    for each, found in named.items():
+        if each in events and each not in roots:
+            known = events if via is Via.any else members
+            inside = [cause for cause in found if cause.event in known]
+            outside = [cause for cause in found if cause.event not in known]
+            if inside or via is Via.links:
+                causes[each] = (*preferred(inside), *preferred(outside))
+    if via is Via.links:
+        return causes
+    received: defaultdict[int, list[Happened]] = defaultdict(list)
+    published: dict[int, int] = {}
+    for event in events.values():
+        if event.type is EventType.received:
+            received[event.participant].append(event)
+            continue
+        if event.id not in causes and event.id not in roots:
+            nearest = _last_that_led(event, received[event.participant], via, shared)
+            if nearest is None and via is Via.any:
+                nearest = published.get(event.participant)
+            if nearest is not None:
+                causes[event.id] = (Cause(nearest, None, via.value),)
+        published[event.participant] = event.id
+    return causes
+
+
+def _last_that_led(
+    publish: Happened,
+    received: Sequence[Happened],
+    via: Via,
+    shared: Mapping[int, Collection[Any]],
+) -> int | None:
+    """What the publisher was handed last before a publish, in the same conversation."""
+    if via is Via.any:
+        return received[-1].id if received else None
+    its = {*shared.get(publish.id, ())}
+    return next(
+        (each.id for each in reversed(received) if not its.isdisjoint(shared.get(each.id, ()))),
+        None,
+    )

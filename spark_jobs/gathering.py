@@ -1,0 +1,296 @@
+"""Brings the events of each conversation of a period together, for jobs that look at all of them.
+
+Here a conversation is everything that messages and links join, and with ``via=conversation``
+shared keys too, in whichever direction: so whatever led to one of its events, or was led to, is in
+it as well. It is of the period if its first event was recorded then; what belongs to it is looked
+for up to a later time. The driver finds what is joined, from three numbers an event. Spark brings
+the events themselves together, and hands them to a function a conversation at a time.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from model.conversations import Conversation, conversation_of
+from model.deaths import deaths_of, forward_of
+from model.happened import Cause, Happened, causes_of, keys_in
+from model.jobs import Problem
+from model.message_types import type_of
+from model.words import IS_CONVERSATION, EventType, LinkKind, Match, Via
+from spark_jobs.database import Connection, Database
+from spark_jobs.errors import JobError
+from spark_jobs.executors import tasks_at_a_time
+from spark_jobs.named import named_in
+from spark_jobs.period import Period
+from spark_jobs.ranges import Longs
+from spark_jobs.slices import MOST_ROWS, spans
+from spark_jobs.source import read_slices
+
+Row: TypeAlias = dict[str, Any]
+
+# Events that the driver joins, at about 60 bytes each.
+MOST_EVENTS = 20_000_000
+MAX_ID = 2**63 - 1
+# Of a conversation, so many events are looked at, the first: a task holds them all.
+MOST_EACH = 10_000
+# What Spark sends to each task instead of moving all events twice.
+BROADCAST_ROWS = 2_000_000
+
+COLUMNS = (
+    "id",
+    "type",
+    "match",
+    "cause_id",
+    "participant",
+    "participant_name",
+    "recorded_at",
+    "exchange",
+    "routing_keys",
+    "queue",
+    "routed_queues",
+    "redelivered",
+    "properties",
+    "envelope",
+    "links",
+    "conversations",
+)
+"""What `told` needs of an event."""
+
+
+class Joined(NamedTuple):
+    """Events by id, and the first event of the conversation of each."""
+
+    ids: Longs
+    roots: Longs
+
+
+@dataclass(frozen=True)
+class Told:
+    """A conversation with its events' rows, by id; ``is_cut`` if these are only the first."""
+
+    conversation: Conversation
+    rows: dict[int, Row]
+    is_cut: bool
+
+
+def gathered(
+    spark: SparkSession,
+    database: Database,
+    period: Period,
+    via: Via,
+    *,
+    through: int | None = None,
+    columns: Sequence[str] = COLUMNS,
+) -> DataFrame | None:
+    """The events of a period's conversations, with the column ``root``; None if there are none.
+
+    Each conversation is in one partition, its events together and by id (see `each`). They are
+    looked for up to what was recorded before ``through`` (µs); without it, up to the newest event.
+    Quiet traffic is left out. Raises `JobError` where the period has more events than the driver
+    can join.
+    """
+    if period.ids is None:
+        return None
+    first, last = period.ids
+    end = max(last, _end(period, through))
+    joined = join(period.history.connection, period.trace, (first, last), end, via)
+    if not len(joined.ids):
+        return None
+    tasks = tasks_at_a_time(spark)
+    count = max(tasks, -(-(end - first + 1) // MOST_ROWS))
+    events = read_slices(spark, database, columns, spans(period.trace, first, end, count))
+    roots = spark.createDataFrame(pa.table({"id": joined.ids, "root": joined.roots}))
+    if len(joined.ids) <= BROADCAST_ROWS:
+        roots = F.broadcast(roots)
+    parts = max(tasks, -(-len(joined.ids) // MOST_ROWS))
+    together = events.join(roots, "id").repartition(parts, "root")
+    return together.sortWithinPartitions("root", "id")
+
+
+def _end(period: Period, through: int | None) -> int:
+    """The last id to look at."""
+    if through is None:
+        newest = period.history.newest_until(period.trace, MAX_ID)
+        return newest[0] if newest else 0
+    ids = period.history.ids_between(period.trace, period.since, through)
+    return ids[1] if ids else 0
+
+
+def join(connection: Connection, trace: int, within: tuple[int, int], end: int, via: Via) -> Joined:
+    """The conversations that began within a span of ids, with their events up to the id ``end``.
+
+    Left out is what an event before the span led to, or shares a key with as far as is read.
+    """
+    first, last = within
+    ids, causes = _columns(
+        connection,
+        "SELECT id, coalesce(cause_id, 0) AS cause FROM events"
+        f" WHERE trace_id = {trace} AND id BETWEEN {first} AND {end} AND NOT quiet ORDER BY id"
+        f" LIMIT {MOST_EVENTS + 1}",
+    )
+    if len(ids) > MOST_EVENTS:
+        raise JobError(
+            Problem.bad_request,
+            f"The period has more than {MOST_EVENTS:,} events; ask for a shorter one.",
+        )
+    oldest = _oldest(connection, trace)
+    effects, named = _columns(
+        connection,
+        "SELECT effect_id, cause_id FROM edges"
+        f" WHERE trace_id = {trace} AND effect_id BETWEEN {first} AND {end}"
+        f" AND kind <> {int(LinkKind.conversation)}",
+    )
+    led = np.flatnonzero(causes >= oldest)
+    a = np.concatenate([ids[led], effects])
+    b = np.concatenate([causes[led], named])
+    kept = _among(ids, a) & (b >= oldest)
+    a, b = a[kept], b[kept]
+    is_before = b < first
+    begun_before = np.searchsorted(ids, a[is_before])
+    inside = ~is_before & _among(ids, b)
+    pairs = [np.searchsorted(ids, a[inside]), np.searchsorted(ids, b[inside])]
+    if via is Via.conversation:
+        pairs = _with_keys(connection, trace, (first, end), ids, pairs)
+    labels = components(len(ids), *pairs)
+    is_ours = np.ones(len(ids), dtype=bool)
+    is_ours[labels[begun_before]] = False
+    roots = ids[labels]
+    wanted = is_ours[labels] & (roots <= last)
+    return Joined(ids[wanted], roots[wanted])
+
+
+def components(count: int, a: Longs, b: Longs) -> Longs:
+    """For each of so many places the least place that pairs of places join it with."""
+    labels = np.arange(count, dtype=np.int64)
+    while True:
+        low = np.minimum(labels[a], labels[b])
+        new = labels.copy()
+        np.minimum.at(new, labels[a], low)
+        np.minimum.at(new, labels[b], low)
+        while (new[new] != new).any():
+            new = new[new]
+        if (new == labels).all():
+            return labels
+        labels = new
+
+
+def _with_keys(
+    connection: Connection, trace: int, span: tuple[int, int], ids: Longs, pairs: list[Longs]
+) -> list[Longs]:
+    """The pairs, and one of each event that shares a key, with the first that has it."""
+    sql = (
+        f"SELECT event_id, key FROM keys WHERE trace_id = {trace}"
+        f" AND event_id BETWEEN {span[0]} AND {span[1]} AND (roles & {IS_CONVERSATION}) <> 0"
+        " ORDER BY event_id"
+    )
+    table = pa.Table.from_batches(
+        [batch.cast(_KEYS) for batch in connection.query(sql, 65536)], schema=_KEYS
+    )
+    events = table.column("event_id").to_numpy()
+    numbers = table.column("key").combine_chunks().dictionary_encode().indices.to_numpy()
+    kept = _among(ids, events)
+    places, numbers = np.searchsorted(ids, events[kept]), numbers[kept]
+    _, first, which = np.unique(numbers, return_index=True, return_inverse=True)
+    return [np.concatenate([pairs[0], places]), np.concatenate([pairs[1], places[first][which]])]
+
+
+_KEYS = pa.schema([("event_id", pa.int64()), ("key", pa.binary())])
+
+
+def _oldest(connection: Connection, trace: int) -> int:
+    """The first id that the trace still has: what is smaller was pruned, and is no cause."""
+    sql = f"SELECT coalesce(min(id), 0) AS id FROM events WHERE trace_id = {trace}"
+    return int(connection.rows(sql)[0]["id"])
+
+
+def _columns(connection: Connection, sql: str) -> list[Longs]:
+    """An answer of two columns of numbers."""
+    batches = [*connection.query(sql, 65536)]
+    return [
+        np.concatenate(
+            [np.empty(0, np.int64), *(np.asarray(b.column(k), np.int64) for b in batches)]
+        )
+        for k in range(2)
+    ]
+
+
+def _among(ids: Longs, some: Longs) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Which of these are among the ids."""
+    return np.isin(some, ids)
+
+
+def each(batches: Iterable[pa.RecordBatch], via: Via) -> Iterator[Told]:
+    """Each conversation of a partition of `gathered`."""
+    rows = (row for batch in batches for row in batch.to_pylist())
+    for root, its_rows in groupby(rows, key=lambda row: row["root"]):
+        taken: dict[int, Row] = {}
+        is_cut = False
+        for row in its_rows:
+            if len(taken) < MOST_EACH:
+                taken[row["id"]] = row
+            else:
+                is_cut = True
+        yield told(root, taken, via, is_cut=is_cut)
+
+
+def told(root: int, rows: dict[int, Row], via: Via, *, is_cut: bool = False) -> Told:
+    """A conversation by the rows of its events, which may have more columns than `COLUMNS`."""
+    for row in rows.values():
+        row["properties"] = json.loads(row["properties"])
+    events = {event_id: happened_in(row) for event_id, row in rows.items()}
+    named = {
+        event_id: [Cause(one.cause, one.rule, one.kind.name) for one in named_in(row["links"])]
+        for event_id, row in rows.items()
+        if row["links"]
+    }
+    shared = {
+        event_id: row["conversations"].split(",")
+        for event_id, row in rows.items()
+        if row["conversations"]
+    }
+    causes = causes_of(events, named, via, roots={root}, members=events, shared=shared)
+    conversation = conversation_of(
+        events[root],
+        events.values(),
+        causes,
+        via=via,
+        origins=frozenset(events.keys() - causes.keys()),
+        truncated=is_cut,
+    )
+    return Told(conversation, rows, is_cut)
+
+
+def happened_in(row: Row) -> Happened:
+    """An event's row, whose properties were read, as `Happened`."""
+    properties = row["properties"]
+    routing_keys = tuple(json.loads(row["routing_keys"]))
+    is_publish = row["type"] == EventType.published
+    expiration = properties.get("expiration")
+    return Happened(
+        row["id"],
+        EventType(row["type"]),
+        Match(row["match"]),
+        row["cause_id"],
+        row["participant"],
+        row["participant_name"],
+        row["recorded_at"],
+        row["exchange"],
+        routing_keys,
+        row["queue"],
+        tuple(json.loads(row["routed_queues"] or "[]")),
+        row["redelivered"],
+        type_of(properties, row["exchange"], routing_keys, row["envelope"]),
+        () if is_publish else tuple(deaths_of(properties)),
+        forward_of(properties) if is_publish else None,
+        expiration if isinstance(expiration, str) else None,
+        tuple(keys_in(properties)) if is_publish else (),
+    )

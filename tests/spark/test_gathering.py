@@ -1,0 +1,186 @@
+"""Conversations of a period, brought together, against a walk over all pairs of a history."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from model.words import EventType, LinkKind, Via
+from spark_jobs import gathering, period
+from spark_jobs.database import Database
+from spark_jobs.gathering import COLUMNS, components, each, gathered, told
+from tests.spark.histories import NOON, History, Link
+
+QUEUE = json.dumps(["work"])
+
+
+def orders(seed: int, size: int = 400) -> History:
+    """Orders that participants hand on: by a link, by a shared key alone, or by neither."""
+    dice = random.Random(seed)
+    history = History(pasts=False)
+    actors = [history.join() for _ in range(4)]
+    waiting: list[tuple[int, str]] = []
+    while len(history.rows) < size:
+        actor = dice.choice(actors)
+        order, links = f"order {len(history.rows)}", list[Link]()
+        if waiting and dice.random() < 0.9:
+            message, order = waiting.pop(dice.randrange(len(waiting)))
+            delivery = history.receive(actor, message, shared=[order])
+            if dice.random() < 0.4:
+                continue
+            if dice.random() < 0.6:
+                links = [Link(delivery)]
+                if dice.random() < 0.1:  # it answers another one too
+                    links.append(Link(dice.randrange(1, delivery), "reply", LinkKind.reply))
+        shared = [order] if dice.random() < 0.9 else []
+        event = history.publish(actor, links=links, shared=shared, quiet=dice.random() < 0.03)
+        waiting.append((event, order))
+    return history
+
+
+def judged(history: History, via: Via, first: int, last: int) -> set[frozenset[int]]:
+    """The conversations that began from ``first`` to ``last``, by walking from each event."""
+    steps: defaultdict[int, set[int]] = defaultdict(set)
+
+    def joined(a: int, b: int) -> None:
+        steps[a].add(b)
+        steps[b].add(a)
+
+    loud = {row["id"] for row in history.rows if not row["quiet"]}
+    by_key: defaultdict[str, list[int]] = defaultdict(list)
+    for row in history.rows:
+        if row["id"] not in loud:
+            continue
+        causes = [row["cause_id"], *(link.cause for link in history.links.get(row["id"], ()))]
+        for cause in causes:
+            if cause is not None and (cause in loud or cause < first):
+                joined(cause, row["id"])
+        for key in history.shared[row["id"]]:
+            if row["id"] >= first:
+                by_key[key].append(row["id"])
+    if via is Via.conversation:
+        for sharing in by_key.values():
+            for event in sharing[1:]:
+                joined(sharing[0], event)
+    found, seen = set(), set[int]()
+    for start in range(first, last + 1):
+        if start not in loud or start in seen:
+            continue
+        reached, left = {start}, [start]
+        while left:
+            at = left.pop()
+            # What was before the period says that a conversation began there, and joins nothing.
+            for event in steps[at] - reached if at >= first else ():
+                reached.add(event)
+                left.append(event)
+        seen |= reached
+        if min(reached) >= first:
+            found.add(frozenset(reached))
+    return found
+
+
+@pytest.mark.parametrize("via", [Via.links, Via.conversation])
+def test_conversations_are_brought_together_whole(
+    spark: SparkSession, tmp_path: Path, via: Via
+) -> None:
+    history = orders(seed=4)
+    database = Database.from_url(history.write(tmp_path / "a.db"))
+    first, last = 41, 300
+    since, until = NOON + 1000 * first, NOON + 1000 * last + 1
+    with period.opened(database, "/", since, until) as opened:
+        # Blocks of ids are no exact bounds: these are.
+        exact = period.Period(
+            "/", since, until, opened.trace, (first, last), [], opened.sound, opened.history
+        )
+        frame = gathered(spark, database, exact, via)
+        assert frame is not None
+        rows = frame.mapInArrow(_rows_of(via), "root bigint, ids string").collect()
+    found = {frozenset(json.loads(row["ids"])) for row in rows}
+    expected = judged(history, via, first, last)
+    assert len(expected) > 20
+    assert found == expected
+    assert all(row["root"] == min(json.loads(row["ids"])) for row in rows)
+
+
+def _rows_of(via: Via) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for one in each(batches, via):
+            row = {"root": one.conversation.root, "ids": json.dumps(sorted(one.rows))}
+            yield pa.RecordBatch.from_pylist([row])
+
+    return rows
+
+
+def test_nothing_is_gathered_from_a_time_without_events(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    database = Database.from_url(orders(seed=4, size=20).write(tmp_path / "a.db"))
+    with period.opened(database, "/", 5, 6) as opened:
+        assert gathered(spark, database, opened, Via.links) is None
+
+
+def test_a_shared_key_alone_says_which_delivery_led_to_a_publish() -> None:
+    history = History(pasts=False)
+    client, worker = history.join(), history.join()
+    first, second = (history.publish(client, shared=[key]) for key in ("a", "b"))
+    history.receive(worker, first, shared=["a"])
+    delivery = history.receive(worker, second, shared=["b"])
+    history.receive(worker, first, shared=["a"])
+    answer = history.publish(worker, shared=["b"])
+    rows = {
+        row["id"]: {
+            **{name: row.get(name) for name in COLUMNS},
+            "participant_name": "somebody",
+            "links": None,
+            "conversations": ",".join(history.shared[row["id"]]),
+        }
+        for row in history.rows
+        if history.shared[row["id"]] == ["b"]
+    }
+    conversation = told(second, rows, Via.conversation).conversation
+    [_, reply] = conversation.messages
+    assert (reply.it.id, reply.it.type) == (answer, EventType.published)
+    assert reply.cause is not None
+    assert (reply.cause.event, reply.cause.kind) == (delivery, "conversation")
+
+
+def test_a_conversation_that_is_too_large_is_cut_and_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(gathering, "MOST_EACH", 2)
+    history = History(pasts=False)
+    client = history.join()
+    root = history.publish(client)
+    for _ in range(3):
+        history.receive(client, root)
+    rows = [
+        {
+            **{name: row.get(name) for name in COLUMNS},
+            "participant_name": "x",
+            "root": root,
+        }
+        for row in history.rows
+    ]
+    [one] = each([pa.RecordBatch.from_pylist(rows)], Via.links)
+    assert (sorted(one.rows), one.is_cut, one.conversation.truncated) == ([1, 2], True, True)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_components_are_those_of_a_search(seed: int) -> None:
+    dice = random.Random(seed)
+    count = dice.randrange(1, 60)
+    pairs = [(dice.randrange(count), dice.randrange(count)) for _ in range(dice.randrange(80))]
+    a, b = (np.array([pair[k] for pair in pairs], dtype=np.int64) for k in range(2))
+    least = [*range(count)]
+    for _ in range(count):
+        for one, other in pairs:
+            least[one] = least[other] = min(least[one], least[other])
+    assert components(count, a, b).tolist() == least
