@@ -1,0 +1,69 @@
+"""Correlations in the traffic of applications whose keys, and whose truth, are known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from app.jobs.reports import ReportKind, Reports
+from app.tracker.links import Rule, Rules
+from bench.applications import KEYS, NO_KEY, Application
+from bench.stores import VHOST, fill
+from spark_jobs.kinds import run_job
+from spark_jobs.progress import silent
+
+END = 10**16
+ORDERS = 300
+
+
+async def stored(folder: Path, application: Application, rules: Rules) -> str:
+    url = f"sqlite+aiosqlite:///{folder}/events.db"
+    await fill(url, application.records(), rules)
+    return url
+
+
+def correlated(spark: SparkSession, url: str, folder: Path, until: int = END) -> dict[str, Any]:
+    reports = Reports(folder / "reports")
+    request = reports.request(ReportKind.correlations, VHOST, 0, until, "ann", {})
+    run_job(spark, url, "report", request.work, silent)
+    return reports.get(request.work["id"])
+
+
+def keys_of(report: dict[str, Any]) -> list[tuple[str, str, str]]:
+    return [(each["kind"], each["parent"], each["child"]) for each in report["proposals"]]
+
+
+@pytest.mark.parametrize("is_split", [False, True])
+@pytest.mark.parametrize("name", KEYS)
+async def test_the_key_is_proposed_and_nothing_else(
+    spark: SparkSession, tmp_path: Path, name: str, is_split: bool
+) -> None:
+    application = Application(name, ORDERS, is_split=is_split)
+    url = await stored(tmp_path, application, Rules(()))
+    report = correlated(spark, url, tmp_path)
+    assert keys_of(report)[:1] == [KEYS[name]]
+    assert len(report["proposals"]) == 1
+    [proposal] = report["proposals"]
+    assert [Rule.from_json(rule) for rule in proposal["rules"]]
+    assert len(proposal["examples"]) == 10
+    assert all(example["value"] for example in proposal["examples"])
+    assert bool(report["programs"]) == is_split
+
+
+async def test_without_a_key_nothing_is_proposed(spark: SparkSession, tmp_path: Path) -> None:
+    url = await stored(tmp_path, Application(NO_KEY, ORDERS), Rules(()))
+    report = correlated(spark, url, tmp_path)
+    assert report["proposals"] == []
+    assert {each["why"] for each in report["refused"]} >= {"as often by chance"}
+    why = {each["place"]: each["why"] for each in report["places"]}
+    assert why["$message.payload#/at"] == why["$message.payload#/sent_ms"] == "a time"
+    assert why["$message.payload#/status"] == "a few values repeat"
+
+
+async def test_a_period_without_events_says_so(spark: SparkSession, tmp_path: Path) -> None:
+    url = await stored(tmp_path, Application("order-id", 5), Rules(()))
+    report = correlated(spark, url, tmp_path, until=1)
+    assert (report["events"], report["looked_at"], report["proposals"]) == (0, 0, [])
