@@ -37,6 +37,7 @@ from spark_jobs.reports.correlating import (
 )
 from spark_jobs.reports.flattening import NOT_WHOLE, Field, fields_of
 from spark_jobs.reports.matching import (
+    Flags,
     Found,
     Hits,
     Members,
@@ -232,7 +233,7 @@ def _compared(
         )
         table = (
             rows.repartition(parts, F.col("value"))
-            .mapInArrow(_matched(members, len(places), one_in), _FOUND)
+            .mapInArrow(_matched(members, [place.is_long for place in places], one_in), _FOUND)
             .toArrow()
         )
     return _found(table), members
@@ -259,53 +260,66 @@ def _batch(
 ) -> pa.RecordBatch:
     """The values of some events at known places, without those that repeat."""
     texts: list[str] = []
-    made: list[tuple[int, ...]] = []
+    places: list[int] = []
+    sizes: list[int] = []
+    of_events: list[tuple[int, ...]] = []
+    spots: list[str] = []
     for event in events:
-        of_event = _of_event(event, one)
         properties = json.loads(event["properties"])
+        before = len(texts)
         for text, value in fields_of(properties, event["body"], left):
             number = numbers.get(text)
             if number is not None:
                 texts.append(value)
-                made.append((number, *of_event))
-    columns = np.array(made, dtype=np.int64).reshape(-1, 6)
-    values = pd.util.hash_array(np.array(texts, dtype=object), categorize=False).view(np.int64)
-    alike = np.stack([values, columns[:, 0], columns[:, 1]])
-    _, which, counts = np.unique(alike, axis=1, return_inverse=True, return_counts=True)
-    kept = counts[which.ravel()] <= MOST_ALIKE if len(values) else np.zeros(0, bool)
-    arrays = [pa.array(values[kept])]
-    arrays += [pa.array(columns[kept, k]) for k in range(5)]
-    arrays.append(pa.array(columns[kept, 5] == 1))
-    return pa.RecordBatch.from_arrays(arrays, names=list(Rows._fields))
+                places.append(number)
+        sizes.append(len(texts) - before)
+        is_publish = event["type"] == EventType.published
+        spots.append(_spot(event, properties, is_publish=is_publish))
+        participant, event_id = int(event["participant"]), int(event["id"])
+        who, message = one.get(participant, participant), event["cause_id"] or event_id
+        of_events.append((who, event_id, message, is_publish))
+    which = np.repeat(np.arange(len(sizes)), sizes)
+    columns = np.array(of_events, dtype=np.int64).reshape(-1, 4)[which]
+    where = np.where(np.array([*map(bool, spots)], dtype=bool), _hashed(spots), 0)[which]
+    values, place = _hashed(texts), np.array(places, dtype=np.int64)
+    kept = _rare(values, place, columns[:, 0])
+    arrays = [values, place, columns[:, 0], columns[:, 1], columns[:, 2], where]
+    arrays.append(columns[:, 3] == 1)
+    return pa.RecordBatch.from_arrays(
+        [pa.array(array[kept]) for array in arrays], names=list(Rows._fields)
+    )
 
 
-def _of_event(event: Json, one: dict[int, int]) -> tuple[int, int, int, int, int]:
-    """Participant, event, message, spot, and whether it is a publish."""
-    is_publish = event["type"] == EventType.published
-    spot = ""
-    if is_publish and not event["exchange"]:
-        keys = json.loads(event["routing_keys"])
-        spot = keys[0] if keys else ""
-    elif not is_publish:
-        spot = _reply_to(event["properties"])
-    number = 0
-    if spot:
-        digest = pd.util.hash_array(np.array([spot], dtype=object), categorize=False)
-        number = int(digest.view(np.int64)[0])
-    participant: int = event["participant"]
-    who, event_id = one.get(participant, participant), int(event["id"])
-    return (who, event_id, event["cause_id"] or event_id, number, int(is_publish))
+def _hashed(texts: Sequence[str]) -> Longs:
+    hashes = pd.util.hash_array(np.array(texts, dtype=object), categorize=False)
+    return np.asarray(hashes.view(np.int64))
 
 
-def _reply_to(properties: str) -> str:
-    if '"reply_to"' not in properties:
-        return ""
-    found = json.loads(properties).get("reply_to")
+def _rare(values: Longs, places: Longs, participants: Longs) -> Flags:
+    """Which rows have a value that their participant has not too often there."""
+    order = np.lexsort((participants, places, values))
+    new = np.ones(len(order), dtype=bool)
+    for number, column in enumerate((values, places, participants)):
+        differs = np.diff(column[order]) != 0
+        new[1:] = differs if not number else new[1:] | differs
+    starts = np.flatnonzero(new)
+    counts = np.diff(np.append(starts, len(order)))
+    rare = np.empty(len(order), dtype=bool)
+    rare[order] = np.repeat(counts <= MOST_ALIKE, counts)
+    return rare
+
+
+def _spot(event: Json, properties: Json, *, is_publish: bool) -> str:
+    """Where replies to a delivery go, or where a publish went by its queue's name."""
+    if is_publish:
+        keys = [] if event["exchange"] else json.loads(event["routing_keys"])
+        return str(keys[0]) if keys else ""
+    found = properties.get("reply_to") if isinstance(properties, dict) else None
     return found if isinstance(found, str) else ""
 
 
 def _matched(
-    members: Members, places: int, one_in: int
+    members: Members, is_long: Sequence[bool], one_in: int
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def matched(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         held = [batch for batch in batches if batch.num_rows]
@@ -313,7 +327,7 @@ def _matched(
             return
         table = pa.Table.from_batches(held)
         columns = (table.column(name).to_numpy() for name in Rows._fields)
-        found = found_in(Rows(*columns), members, places, one_in)
+        found = found_in(Rows(*columns), members, np.array(is_long, dtype=bool), one_in)
         hits = Hits(*(column[:MOST_HITS] for column in found.hits))
         for name, part in zip(
             ("pairs", "hits", "programs"), found._replace(hits=hits), strict=True

@@ -96,11 +96,13 @@ class Hits(NamedTuple):
 class Programs(NamedTuple):
     """How many publishes of ``publisher`` have a value that ``receiver`` alone was handed before.
 
-    ``newest``: of all participants, it was the last to be handed it.
+    ``newest``: of all participants, it was the last to be handed it. ``is_long``: 1 for values
+    that are not equal by accident.
     """
 
     receiver: Longs
     publisher: Longs
+    is_long: Longs
     known: Longs
     newest: Longs
 
@@ -113,11 +115,13 @@ class Found(NamedTuple):
     programs: Programs
 
 
-def found_in(rows: Rows, members: Members, places: int, one_in: int) -> Found:
+def found_in(rows: Rows, members: Members, is_long: Flags, one_in: int) -> Found:
     """Compare rows; all of a value's must be there.
 
-    ``places`` is how many there are; hits are kept of one in ``one_in`` publishes.
+    ``is_long`` says of each place whether its values are not equal by accident; hits are kept of
+    one in ``one_in`` publishes.
     """
+    places = len(is_long)
     rows = _sorted(rows)
     own = _same(rows.value, rows.participant)
     near, older, has_older = _looked_up(rows, own, members)
@@ -126,7 +130,9 @@ def found_in(rows: Rows, members: Members, places: int, one_in: int) -> Found:
     begun = _beginnings(rows, is_met)
     pairs, hits = _counted(rows, near, older, has_older, begun, places)
     kept = hits.event % one_in == 0
-    return Found(pairs, Hits(*(column[kept] for column in hits)), _programs(rows, is_met, members))
+    return Found(
+        pairs, Hits(*(column[kept] for column in hits)), _programs(rows, is_met, members, is_long)
+    )
 
 
 def _sorted(rows: Rows) -> Rows:
@@ -245,7 +251,7 @@ def _among(pair: Longs, event: Longs, rows: Rows, older: tuple[Longs, Longs], pl
     return np.isin(pair * width + event, others[0] * width + others[1])
 
 
-def _programs(rows: Rows, is_met: Flags, members: Members) -> Programs:
+def _programs(rows: Rows, is_met: Flags, members: Members, is_long: Flags) -> Programs:
     """Who publishes what another was handed, where neither does both."""
     order = np.lexsort((rows.event, rows.value))
     value, is_publish = rows.value[order], rows.is_publish[order]
@@ -260,21 +266,18 @@ def _programs(rows: Rows, is_met: Flags, members: Members) -> Programs:
     end = np.searchsorted(deliveries, publishes)
     publish, delivery = _expanded(publishes, deliveries, begin, np.maximum(begin, end))
     by, to = rows.participant[order][publish], rows.participant[order][delivery]
-    event = rows.event[order][publish]
+    event, long = rows.event[order][publish], is_long[rows.place[order][publish]].astype(np.int64)
     is_last = np.diff(publish, prepend=-1) != 0  # the newest comes first
-    seen = np.unique(np.stack([to, by, event, np.zeros_like(to)]), axis=1)
-    last = np.unique(np.stack([to[is_last], by[is_last], event[is_last]]), axis=1)
-    return _by_two(seen[0], seen[1], last[0], last[1])
-
-
-def _by_two(receiver: Longs, publisher: Longs, last_to: Longs, last_by: Longs) -> Programs:
-    both, which = np.unique(np.stack([receiver, publisher]), axis=1, return_inverse=True)
-    known = np.bincount(which.ravel(), minlength=both.shape[1]).astype(np.int64)
-    places = {(int(a), int(b)): k for k, (a, b) in enumerate(both.T)}
-    newest = np.zeros(both.shape[1], dtype=np.int64)
-    for a, b in zip(last_to.tolist(), last_by.tolist(), strict=True):
-        newest[places[a, b]] += 1
-    return Programs(both[0], both[1], known, newest)
+    seen = np.unique(np.stack([to, by, long, event]), axis=1)
+    last = np.unique(np.stack([to, by, long, event])[:, is_last], axis=1)
+    all_three, which = np.unique(seen[:3], axis=1, return_inverse=True)
+    known = np.bincount(which.ravel(), minlength=all_three.shape[1]).astype(np.int64)
+    places = {tuple(three): k for k, three in enumerate(all_three.T.tolist())}
+    newest = np.zeros(all_three.shape[1], dtype=np.int64)
+    for three in last[:3].T.tolist():
+        newest[places[tuple(three)]] += 1
+    to, by, long = all_three
+    return Programs(to, by, long, known, newest)
 
 
 def members_of(roll: Mapping[str, Longs], spans: int, least: int = 64) -> Members:

@@ -82,11 +82,14 @@ def programs_of(found: Programs, connection: Connection, trace: int) -> list[Pro
 
 
 def _summed(found: Programs) -> dict[tuple[int, int], tuple[int, int]]:
-    counts: dict[tuple[int, int], tuple[int, int]] = {}
-    for to, by, known, newest in zip(*(c.tolist() for c in found), strict=True):
-        before = counts.get((to, by), (0, 0))
-        counts[to, by] = (before[0] + known, before[1] + newest)
-    return counts
+    """By long values where a publisher has enough of them, since short ones coincide."""
+    counts: dict[int, dict[tuple[int, int], tuple[int, int]]] = {0: {}, 1: {}}
+    for to, by, is_long, known, newest in zip(*(c.tolist() for c in found), strict=True):
+        before = counts[is_long].get((to, by), (0, 0))
+        counts[is_long][to, by] = (before[0] + known, before[1] + newest)
+    sure = {by for (_, by), (known, _) in counts[1].items() if known >= LEAST_KNOWN}
+    others = {both: those for both, those in counts[0].items() if both[1] not in sure}
+    return {**others, **{both: those for both, those in counts[1].items() if both[1] in sure}}
 
 
 def _one_to_one(

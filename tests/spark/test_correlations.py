@@ -9,14 +9,17 @@ import pytest
 from pyspark.sql import SparkSession
 
 from app.jobs.reports import ReportKind, Reports
+from app.store import Store
 from app.tracker.links import Rule, Rules
 from bench.applications import KEYS, NO_KEY, Application
 from bench.stores import VHOST, fill
+from model.words import Via
 from spark_jobs.kinds import run_job
 from spark_jobs.progress import silent
 
 END = 10**16
 ORDERS = 300
+SAMPLE = 100
 
 
 async def stored(folder: Path, application: Application, rules: Rules) -> str:
@@ -61,6 +64,30 @@ async def test_the_key_is_proposed_and_nothing_else(
     assert len(proposal["examples"]) == 10
     assert all(example["value"] for example in proposal["examples"])
     assert bool(report["programs"]) == is_split
+
+
+@pytest.mark.parametrize("name", KEYS)
+async def test_by_the_proposed_rule_effects_are_right_both_ways(
+    spark: SparkSession, tmp_path: Path, name: str
+) -> None:
+    application = Application(name, ORDERS)
+    url = await stored(tmp_path, application, Rules(()))
+    [proposal] = correlated(spark, url, tmp_path)["proposals"]
+    adopted = Rules([Rule.from_json(rule) for rule in proposal["rules"]])
+    (tmp_path / "adopted").mkdir()
+    again = Application(name, ORDERS)
+    store = await Store.open(await stored(tmp_path / "adopted", again, adopted))
+    published = {message.event for message in again.messages}
+    wrong = missing = right = 0
+    for event, true in [*again.effects().items()][: 5 * SAMPLE : 5]:
+        walk = await store.causality.effects(event, limit=1_000, via=Via.conversation)
+        found = {effect.id for effect in walk.items} & published
+        right += len(found & true)
+        wrong += len(found - true)
+        missing += len(true - found)
+    await store.close()
+    assert right > SAMPLE / 2
+    assert wrong + missing <= 0.01 * right, (right, wrong, missing)
 
 
 async def test_without_a_key_nothing_is_proposed(spark: SparkSession, tmp_path: Path) -> None:
