@@ -14,6 +14,7 @@ import typer
 from app.cli import (
     chains,
     conversations,
+    correlations,
     events,
     hidden,
     jobs,
@@ -60,6 +61,7 @@ for module in (
     jobs,
     retention,
     reports,
+    correlations,
     topology,
     restamp,
 ):

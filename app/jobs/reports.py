@@ -31,6 +31,7 @@ class ReportKind(enum.StrEnum):
     races = "races"
     inversions = "inversions"
     assertions = "assertions"
+    correlations = "correlations"
 
 
 def check_key(key: str | None) -> None:
