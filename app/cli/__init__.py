@@ -12,6 +12,7 @@ import sys
 import typer
 
 from app.cli import (
+    assertions,
     chains,
     conversations,
     correlations,
@@ -61,6 +62,7 @@ for module in (
     jobs,
     retention,
     reports,
+    assertions,
     correlations,
     topology,
     restamp,

@@ -34,6 +34,7 @@ from model.assertions import (
 from model.assertions.judging import needs_clocks
 from model.gaps import Gap
 from model.message_types import type_of
+from model.times import iso_time
 from model.words import EventType, Match, Via
 from spark_jobs.executors import tasks_at_a_time
 from spark_jobs.failures import explained
@@ -150,7 +151,7 @@ def _item(row: Any) -> Json:
         "verdict": row["verdict"],
         "event": row["event"],
         "root": row["root"],
-        "at": row["at"],
+        "at": iso_time(row["at"]),
         "sentence": row["sentence"],
         "others": json.loads(row["others"]),
     }

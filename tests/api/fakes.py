@@ -415,6 +415,11 @@ class FakeSpark:
             "doubts": [],
             "quiet": 0,
         }
+        if work["report"] == "assertions":
+            for name in ("count", "counted_all"):
+                del facts[name]
+            verdicts = {"verdict": "violated", "holds": 1, "violated": 1, "unknown": 1}
+            return _written(work, facts | verdicts, {"results": _results(work["asked"])})
         if work["report"] == "correlations":
             for name in ("count", "counted_all"):
                 del facts[name]
@@ -503,3 +508,29 @@ class FakeSpark:
         digest = hashlib.sha256(content).hexdigest()
         size = len(content)
         return {"file": path.name, "events": 1, "participants": 1, "bytes": size, "sha256": digest}
+
+
+def _results(asked: Json) -> list[Json]:
+    """As if an order's invoice had been late, and of the third assertion nothing were known."""
+    late = {
+        "verdict": "violated",
+        "event": 1,
+        "root": 1,
+        "at": iso_time(MADE_AT),
+        "sentence": "order.new led to no invoice within 30.0 s",
+        "others": [],
+    }
+    told = [
+        {"verdict": "violated", "why": None, "holds": 2, "violated": 1, "unknown": 0},
+        {"verdict": "holds", "why": None, "holds": 3, "violated": 0, "unknown": 0},
+        {"verdict": "unknown", "why": "it has gaps", "holds": 0, "violated": 0, "unknown": 0},
+    ]
+    return [
+        {
+            "assertion": assertion,
+            **result,
+            "items": [late] if result["violated"] else [],
+            "truncated": False,
+        }
+        for assertion, result in zip(asked["assertions"], told, strict=False)
+    ]

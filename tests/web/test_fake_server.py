@@ -41,6 +41,7 @@ NOT_FAKED = {
     "DELETE /itc_db/links/{vhost}/{name}",
     "PUT /itc_db/restamp",
     "PUT /itc_db/correlations",
+    "PUT /itc_db/reports/assertions",
     "POST /v1/traces",
     "GET /itc_db/archive",
     "GET /itc_db/hidden",

@@ -13,6 +13,7 @@ from app.api.openapi import READING, READING_ONE, WRITING, answers, example
 from app.api.parameters import LONGEST_TEXT, Text
 from app.api.routes.queries import Moment, OfVhost
 from app.api.routes.submitting import ACCEPTED, Prefer, submitted
+from app.api.schemas.assertion_reports import AssertionFacts, AssertionReport
 from app.api.schemas.correlations import CorrelationFacts, CorrelationReport
 from app.api.schemas.reports import OrderReport, OrderWord, ReportFacts
 from app.api.services import Parts
@@ -90,14 +91,20 @@ async def make_report(
     return await submitted(request, prefer, parts, answer)
 
 
-@router.get("", response_model=list[ReportFacts | CorrelationFacts], responses=READING)
+@router.get(
+    "", response_model=list[ReportFacts | CorrelationFacts | AssertionFacts], responses=READING
+)
 async def list_reports(user: Reader, parts: Parts) -> Response:
     """Every report that there is, the one made last first, without its lists."""
     found = await asyncio.to_thread(parts.reports.newest)
     return json_answer([facts for facts in found if user.sees(facts["vhost"])])
 
 
-@router.get("/{report_id}", response_model=OrderReport | CorrelationReport, responses=READING_ONE)
+@router.get(
+    "/{report_id}",
+    response_model=OrderReport | CorrelationReport | AssertionReport,
+    responses=READING_ONE,
+)
 async def get_report(report_id: ReportId, user: Reader, parts: Parts) -> Response:
     """One report."""
     found = await asyncio.to_thread(parts.reports.get, report_id)
