@@ -12,8 +12,10 @@ import sys
 import typer
 
 from app.cli import (
+    assertions,
     chains,
     conversations,
+    correlations,
     events,
     hidden,
     jobs,
@@ -60,6 +62,8 @@ for module in (
     jobs,
     retention,
     reports,
+    assertions,
+    correlations,
     topology,
     restamp,
 ):

@@ -27,6 +27,7 @@ MAY_IMPORT = {
     "app.errors": (),
     "app.children": (),
     "app.secret_url": (),
+    "app.assertion_files": ("model",),
     "app.link_rules": ("app.errors", "app.tracker"),
     "app.settings": ("app.errors", "app.secret_url"),
     "app.version": (),
@@ -54,6 +55,7 @@ MAY_IMPORT = {
         "model",
     ),
     "app.api": (
+        "app.assertion_files",
         "app.errors",
         "app.jobs",
         "app.settings",

@@ -40,6 +40,8 @@ NOT_FAKED = {
     "PUT /itc_db/links/{vhost}/{name}",
     "DELETE /itc_db/links/{vhost}/{name}",
     "PUT /itc_db/restamp",
+    "PUT /itc_db/correlations",
+    "PUT /itc_db/reports/assertions",
     "POST /v1/traces",
     "GET /itc_db/archive",
     "GET /itc_db/hidden",
