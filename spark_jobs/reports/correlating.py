@@ -331,20 +331,29 @@ def in_turn(roll: Mapping[str, Longs], effects: Longs, causes: Longs) -> list[Tu
     ``effects`` and ``causes`` are links.
     """
     found = []
-    ids, who, is_publish = roll["id"], roll["participant"], roll["is_publish"].astype(bool)
+    who = roll["participant"]
+    order = np.argsort(who, kind="stable")
+    parts = np.split(order, np.flatnonzero(np.diff(who[order])) + 1) if len(order) else []
     named = dict(zip(effects.tolist(), causes.tolist(), strict=True))
-    for participant in np.unique(who).tolist():
-        mine = who == participant
-        publishes, deliveries = ids[mine & is_publish], ids[mine & ~is_publish]
-        place = {event: k for k, event in enumerate(deliveries.tolist())}
-        turns = [
-            place[named[event]] - k
-            for k, event in enumerate(publishes.tolist())
-            if named.get(event) in place
-        ]
+    for part in parts:
+        ids, is_publish = roll["id"][part], roll["is_publish"][part] == 1
+        publishes = ids[is_publish].tolist()
+        turns = _turns(publishes, ids[~is_publish], named)
         if len(turns) >= LEAST_LINKED:
             _, counts = np.unique(turns, return_counts=True)
             share = float(counts.max() / len(turns))
             if share >= IN_TURN:
-                found.append(Turns(participant, len(publishes), len(turns), share))
+                found.append(Turns(int(who[part[0]]), len(publishes), len(turns), share))
     return found
+
+
+def _turns(publishes: Sequence[int], deliveries: Longs, named: Mapping[int, int]) -> list[int]:
+    """By how many places each publish that names a delivery is off it."""
+    if not any(event in named for event in publishes):
+        return []
+    place = {event: number for number, event in enumerate(deliveries.tolist())}
+    return [
+        place[named[event]] - number
+        for number, event in enumerate(publishes)
+        if named.get(event) in place
+    ]
