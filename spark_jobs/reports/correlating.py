@@ -40,9 +40,9 @@ LEAST_COMPARED = 10
 COUNTER_AGREEMENT = 0.99
 # A rule has to add this share of what another could still explain.
 LEAST_ADDED = 0.02
-# Which share of values must be a message's own for it to be an id, and of hits to be replies.
-LEAST_UNIQUE, LEAST_REPLIES = 0.95, 0.9
-# A field whose own values come back in this share is handed on: it names no single message.
+# Which share of hits must be replies.
+LEAST_REPLIES = 0.9
+# A value that comes back in this share of messages is handed on: it names no single message.
 HANDED_ON = 0.5
 # Pairs are as good as each other where they share this.
 AS_GOOD = 0.95
@@ -74,12 +74,12 @@ class Pair(NamedTuple):
         return self.chance / self.measured if self.measured >= LEAST_COMPARED else None
 
     @property
-    def worth(self) -> tuple[bool, float, bool, str, str]:
+    def worth(self) -> tuple[bool, float, bool, int, str, str]:
         """What is better sorts later."""
         is_long = self.parent.is_long and self.child.is_long
         good = self.hits / self.ambiguity * (1 - (self.by_chance or 0.0))
         texts = (self.parent.text, self.child.text)
-        return (is_long, good, texts[0] == texts[1], *texts)
+        return (is_long, good, texts[0] == texts[1], -sum(map(len, texts)), *texts)
 
 
 @dataclass
@@ -182,7 +182,6 @@ class Judge:
         self._meant = meant
         self._linked = linked
         self._refused: list[Refused] = []
-        self._hits_of = {(pair.parent.text, pair.child.text): pair.hits for pair in pairs}
 
     def judged(self) -> Judged:
         """The proposals, and what is refused."""
@@ -227,12 +226,18 @@ class Judge:
         """Reply or parent where one message is meant, and conversation where a value goes on."""
         if pair.replies >= LEAST_REPLIES * pair.hits:
             return "reply"
-        child = pair.child.text
-        goes_on = self._hits_of.get((child, child), 0) >= HANDED_ON * pair.hits
-        is_id = pair.parent.unique >= LEAST_UNIQUE and pair.unique >= LEAST_UNIQUE * pair.hits
-        if pair.parent.text != child and is_id and not goes_on:
-            return "parent"
-        return "conversation"
+        parent, child = pair.parent.text, pair.child.text
+        if parent == child:
+            return "conversation"
+        mine, both = self._of(pair), self._meant.get((parent, parent), {})
+        # Whoever names a message has an id of its own where that has its.
+        of_its_own = len(_same(mine, both)) < HANDED_ON * len(mine)
+        # What a child says its children do not say again; a message that is published again does.
+        again = self._meant.get((child, child), {})
+        goes_on = len(again) - len(_same(again, both)) >= HANDED_ON * len(mine)
+        # And it is not the other way round just as well.
+        is_mutual = len(self._meant.get((child, parent), {})) >= HANDED_ON * len(mine)
+        return "parent" if of_its_own and not goes_on and not is_mutual else "conversation"
 
     def _covered(self, pairs: Sequence[Pair]) -> Iterator[Proposal]:
         """Few rules that explain what all of these do: each adds something."""
@@ -274,6 +279,11 @@ def agreement(
     if len(both) < LEAST_COMPARED:
         return None, len(both)
     return sum(not small[event].isdisjoint(large[event]) for event in both) / len(both), len(both)
+
+
+def _same(meant: Mapping[int, set[int]], other: Mapping[int, set[int]]) -> list[int]:
+    """Publishes by which both mean the same."""
+    return [event for event, those in meant.items() if not those.isdisjoint(other.get(event, ()))]
 
 
 def _by_itself(pair: Pair) -> Refusal | None:
@@ -321,20 +331,29 @@ def in_turn(roll: Mapping[str, Longs], effects: Longs, causes: Longs) -> list[Tu
     ``effects`` and ``causes`` are links.
     """
     found = []
-    ids, who, is_publish = roll["id"], roll["participant"], roll["is_publish"].astype(bool)
+    who = roll["participant"]
+    order = np.argsort(who, kind="stable")
+    parts = np.split(order, np.flatnonzero(np.diff(who[order])) + 1) if len(order) else []
     named = dict(zip(effects.tolist(), causes.tolist(), strict=True))
-    for participant in np.unique(who).tolist():
-        mine = who == participant
-        publishes, deliveries = ids[mine & is_publish], ids[mine & ~is_publish]
-        place = {event: k for k, event in enumerate(deliveries.tolist())}
-        turns = [
-            place[named[event]] - k
-            for k, event in enumerate(publishes.tolist())
-            if named.get(event) in place
-        ]
+    for part in parts:
+        ids, is_publish = roll["id"][part], roll["is_publish"][part] == 1
+        publishes = ids[is_publish].tolist()
+        turns = _turns(publishes, ids[~is_publish], named)
         if len(turns) >= LEAST_LINKED:
             _, counts = np.unique(turns, return_counts=True)
             share = float(counts.max() / len(turns))
             if share >= IN_TURN:
-                found.append(Turns(participant, len(publishes), len(turns), share))
+                found.append(Turns(int(who[part[0]]), len(publishes), len(turns), share))
     return found
+
+
+def _turns(publishes: Sequence[int], deliveries: Longs, named: Mapping[int, int]) -> list[int]:
+    """By how many places each publish that names a delivery is off it."""
+    if not any(event in named for event in publishes):
+        return []
+    place = {event: number for number, event in enumerate(deliveries.tolist())}
+    return [
+        place[named[event]] - number
+        for number, event in enumerate(publishes)
+        if named.get(event) in place
+    ]

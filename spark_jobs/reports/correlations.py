@@ -197,7 +197,7 @@ def _part(request: ReportRequest, period: Period, part: Slice, left: Counter[str
             event["participant"],
             event["cause_id"] or event["id"],
             event["recorded_at"],
-            list(_fields(event, left)),
+            _fields(event, left),
         )
         for batch in read(request.database, COLUMNS, part)
         for event in batch.to_pylist()
@@ -205,10 +205,10 @@ def _part(request: ReportRequest, period: Period, part: Slice, left: Counter[str
     ]
 
 
-def _fields(event: Json, left: Counter[str]) -> Iterator[Field]:
+def _fields(event: Json, left: Counter[str]) -> list[Field]:
     if event["payload_bytes"] and not event["body"]:
         left[NOT_WHOLE] += 1
-    yield from fields_of(json.loads(event["properties"]), event["body"], left)
+    return fields_of(json.loads(event["properties"]), event["body"], left)
 
 
 def _compared(
@@ -498,7 +498,7 @@ def _said(period: Period, events: Sequence[int]) -> dict[int, list[Field]]:
         part = Slice(period.trace, event, event)
         for batch in read(period.history.connection.database, COLUMNS, part):
             for row in batch.to_pylist():
-                found[row["id"]] = list(_fields(row, left))
+                found[row["id"]] = _fields(row, left)
     return found
 
 

@@ -12,7 +12,6 @@ import binascii
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
@@ -38,7 +37,7 @@ NOTHING = frozenset(
 )
 
 
-def fields_of(properties: Any, body: bytes, left: Counter[str]) -> Iterator[Field]:
+def fields_of(properties: Any, body: bytes, left: Counter[str]) -> list[Field]:
     """The places of a message that hold values, with each value.
 
     Args:
@@ -46,68 +45,84 @@ def fields_of(properties: Any, body: bytes, left: Counter[str]) -> Iterator[Fiel
         body: as far as it is whole and not too large; otherwise empty.
         left: counts what is beyond the bounds.
     """
+    found: list[Field] = []
     if not isinstance(properties, dict):
-        return
-    room = MOST_FIELDS
-    for field in _all(properties, body, left):
-        if not room:
-            left[FIELDS_LEFT] += 1
-            return
-        room -= 1
-        yield field
-
-
-def _all(properties: dict[str, Any], body: bytes, left: Counter[str]) -> Iterator[Field]:
+        return found
     for name in PROPERTIES:
         if name in properties:
-            yield from _walk(f"{PROPERTY}/{name}", properties[name], MOST_DEPTH, left, True)
+            _walk(f"{PROPERTY}/{name}", properties[name], MOST_DEPTH, (found, left, True))
     # The body first: a table of ten thousand headers must not hide it.
     if body[:1] in (b"{", b"[") or body[:64].lstrip()[:1] in (b"{", b"["):
         try:
-            tree = json.loads(body)
+            _walk(PAYLOAD, json.loads(body), 0, (found, left, False))
         except (ValueError, RecursionError):
             left[NOT_JSON] += 1
-        else:
-            yield from _walk(PAYLOAD, tree, 0, left, False)
     elif body:
         left[NOT_JSON] += 1
     headers = properties.get("headers")
     for name, value in headers.items() if isinstance(headers, dict) else ():
+        if len(found) >= MOST_FIELDS:
+            break
         if name and name not in OF_BROKER and not name.startswith(OF_BROKER_BEGIN):
-            yield from _walk(f"{HEADER}/{_escaped(name)}", value, 1, left, True)
+            _walk(_below(HEADER, name), value, 1, (found, left, True))
+    if len(found) >= MOST_FIELDS:
+        left[FIELDS_LEFT] += 1
+        del found[MOST_FIELDS:]
+    return found
 
 
-def _walk(place: str, tree: Any, depth: int, left: Counter[str], of_table: bool) -> Iterator[Field]:
+# What is found, what is left out, and whether it is of an AMQP table.
+_Walked: TypeAlias = tuple[list[Field], Counter[str], bool]
+
+
+def _walk(place: str, tree: Any, depth: int, walked: _Walked) -> None:
+    found, left, of_table = walked
     value = value_of(tree, of_table, left)
     if value is not None:
         if len(place) <= LONGEST_PLACE:
-            yield place, value
+            found.append((place, value))
     elif isinstance(tree, (dict, list)) and tree:
         if depth >= MOST_DEPTH:
             left[DEPTH_LEFT] += 1
-        elif isinstance(tree, dict):
-            for name, below in tree.items():
-                if name:
-                    yield from _walk(f"{place}/{_escaped(name)}", below, depth + 1, left, of_table)
+        elif isinstance(tree, list):
+            _elements(place, tree, depth, walked)
         else:
-            yield from _elements(place, tree, depth, left, of_table)
+            for name, below in tree.items():
+                if len(found) >= MOST_FIELDS:
+                    break
+                if name:
+                    _walk(_below(place, name), below, depth + 1, walked)
 
 
-def _elements(
-    place: str, tree: list[Any], depth: int, left: Counter[str], of_table: bool
-) -> Iterator[Field]:
+def _elements(place: str, tree: list[Any], depth: int, walked: _Walked) -> None:
     """A list's values, or what stands in its first tables."""
+    found, left, of_table = walked
     values = [value_of(each, of_table, left) for each in tree[: MOST_VALUES + 1]]
-    known = [value for value in values if value is not None]
-    if known and depth and len(tree) <= MOST_VALUES:  # the whole body is no place
-        for value in known:
-            yield place, value
-        for back in (-1, -2):
+    if depth and len(tree) <= MOST_VALUES:  # the whole body is no place
+        known = [(place, value) for value in values if value is not None]
+        found += known
+        for back in (-1, -2) if known else ():
             if len(values) >= -back and (last := values[back]) is not None:
-                yield f"{place}/{back}", last
+                found.append((f"{place}/{back}", last))
     for index, (known_as, each) in enumerate(zip(values, tree[:MOST_ELEMENTS], strict=False)):
         if known_as is None or not depth:
-            yield from _walk(f"{place}/{index}", each, depth + 1, left, of_table)
+            _walk(f"{place}/{index}", each, depth + 1, walked)
+
+
+# Messages have the same places again and again.
+_places: dict[tuple[str, str], str] = {}
+_MOST_KNOWN = 10_000
+
+
+def _below(place: str, name: str) -> str:
+    """The place of a field."""
+    known = _places.get((place, name))
+    if known is None:
+        if len(_places) >= _MOST_KNOWN:
+            _places.clear()
+        escaped = name.replace("~", "~0").replace("/", "~1")
+        known = _places[place, name] = f"{place}/{escaped}"
+    return known
 
 
 def value_of(raw: Any, of_table: bool, left: Counter[str]) -> str | None:
@@ -131,10 +146,6 @@ def value_of(raw: Any, of_table: bool, left: Counter[str]) -> str | None:
         left[LONG_LEFT] += 1
         return None
     return None if value in NOTHING else value
-
-
-def _escaped(name: str) -> str:
-    return name.replace("~", "~0").replace("/", "~1")
 
 
 _ISO = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d([.,]\d+)?)?)?\s?(Z|[+-]\d\d:?\d\d)?")

@@ -1,0 +1,222 @@
+"""How messages are taken apart, compared and judged, without Spark."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from spark_jobs.reports.correlating import Judge, Pair, in_turn
+from spark_jobs.reports.flattening import (
+    DEPTH_LEFT,
+    FIELDS_LEFT,
+    LONG_LEFT,
+    MOST_FIELDS,
+    NOT_JSON,
+    fields_of,
+    is_time,
+)
+from spark_jobs.reports.matching import Found, Rows, found_in, members_of
+from spark_jobs.reports.surveying import Place, Refusal, Seen, surveyed
+
+NOON = 1_767_268_800_000_000  # 2026-01-01T12:00:00Z
+
+
+def test_a_message_is_taken_apart_by_place() -> None:
+    properties = {
+        "message_id": "m-1",
+        "timestamp": 5,
+        "headers": {"a/b": 7, "x-death": [{"queue": "q"}], "stack": ["x", "y"], "flag": True},
+    }
+    body = b'{"order": {"id": 17}, "lines": [{"sku": "s"}], "total": 1.5, "nothing": null}'
+    left: Counter[str] = Counter()
+    assert fields_of(properties, body, left) == [
+        ("$message.property#/message_id", "m-1"),
+        ("$message.payload#/order/id", "17"),
+        ("$message.payload#/lines/0/sku", "s"),
+        ("$message.header#/a~1b", "7"),
+        ("$message.header#/stack", "x"),
+        ("$message.header#/stack", "y"),
+        ("$message.header#/stack/-1", "y"),
+        ("$message.header#/stack/-2", "x"),
+    ]
+    assert not left
+
+
+def test_what_is_beyond_a_bound_is_left_out_and_counted() -> None:
+    left: Counter[str] = Counter()
+    headers = {f"h{number}": f"value {number}" for number in range(10_000)}
+    found = fields_of({"headers": headers}, b'{"id": "k"}', left)
+    assert len(found) == MOST_FIELDS
+    assert found[0] == ("$message.payload#/id", "k")
+    assert left.pop(FIELDS_LEFT) == 1
+    assert fields_of({}, b"not JSON", left) == fields_of({}, b"{broken", left) == []
+    assert left.pop(NOT_JSON) == 2
+    assert fields_of({"headers": {"big": "x" * 1_000_000}}, b"", left) == []
+    assert left.pop(LONG_LEFT) == 1
+    deep = json.loads('{"a":' * 50 + "1" + "}" * 50)
+    assert fields_of({"headers": deep}, b"", left) == []
+    assert left.pop(DEPTH_LEFT) == 1
+    assert fields_of({}, b"[" * 100_000, left) == []
+    assert not left - Counter({NOT_JSON: 1})
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("2026-01-01T12:00:00Z", True),
+        ("2026-01-01 12:00:00.123+01:00", True),
+        ("2019-05-05", True),
+        ("1767268801", True),
+        ("1767268801123", True),
+        ("1567268801123", False),  # another year: a number
+        ("100017", False),
+        ("2026-0001", False),
+        ("0b8a8c9e-6f8e-4f8e-8d2e-0f2c9a7e4d11", False),
+    ],
+)
+def test_times_are_known_by_what_they_say(value: str, expected: bool) -> None:
+    assert is_time(value, NOON) is expected
+
+
+def seen(number: int, **values: str) -> Seen:
+    fields = [(f"$message.header#/{name}", value) for name, value in values.items()]
+    return Seen(number, number % 2 == 1, 1, number, NOON + number, fields)
+
+
+def test_a_survey_says_what_places_are_like() -> None:
+    part = [
+        seen(n, id=f"id-{n:08}", state="abc"[n % 3], at="2026-01-01", seq=str(n // 2), same="x")
+        for n in range(1, 200)
+    ]
+    places = {place.text.rpartition("/")[2]: place for place in surveyed([part], {1})}
+    assert places["id"].refusal is None
+    assert places["id"].is_long
+    assert not places["id"].is_counted
+    assert places["seq"].is_counted
+    assert places["state"].refusal is places["same"].refusal is Refusal.repeats
+    assert places["at"].refusal is Refusal.time
+
+
+def rows_of(events: list[tuple[int, bool, int, dict[int, int]]]) -> Rows:
+    """Rows of (event, whether it is a publish, participant, value by place)."""
+    made = [
+        (value, place, who, event, event, 0, is_publish)
+        for event, is_publish, who, values in events
+        for place, value in values.items()
+    ]
+    columns = [np.array(column) for column in zip(*made, strict=True)]
+    return Rows(*columns[:6], columns[6].astype(bool))
+
+
+def found_among(events: list[tuple[int, bool, int, dict[int, int]]]) -> Found:
+    rows = rows_of(events)
+    roll = {
+        "id": np.array([each[0] for each in events]),
+        "is_publish": np.array([int(each[1]) for each in events]),
+        "participant": np.array([each[2] for each in events]),
+    }
+    return found_in(rows, members_of(roll, 1), np.ones(3, dtype=bool), 1)
+
+
+def test_a_publish_means_deliveries_before_it_of_its_own_participant() -> None:
+    found = found_among(
+        [
+            (1, True, 1, {0: 10}),
+            (2, False, 2, {0: 10}),
+            (3, True, 2, {1: 10}),  # means 2
+            (4, True, 3, {1: 10}),  # was never handed it
+            (5, False, 2, {0: 11}),
+            (6, True, 2, {1: 12}),
+            (7, True, 2, {1: 13}),
+            (8, False, 2, {0: 13}),  # too late
+        ]
+    )
+    assert found.pairs.hits.tolist() == [1]
+    assert (found.hits.event.tolist(), found.hits.delivery.tolist()) == ([3], [2])
+    assert (found.pairs.parent.tolist(), found.pairs.child.tolist()) == ([0], [1])
+
+
+def test_what_only_publishes_is_joined_with_what_was_only_handed_it() -> None:
+    events: list[tuple[int, bool, int, dict[int, int]]] = []
+    for order in range(30):
+        at = 10 * order
+        events += [
+            (at + 1, True, 1, {0: order}),
+            (at + 2, False, 2, {0: order}),
+            (at + 3, True, 3, {0: order}),
+            (at + 4, False, 4, {0: order}),
+            (at + 5, True, 5, {0: order}),
+        ]
+    programs = found_among(events).programs
+    by_two = {
+        (to, by): (known, newest)
+        for to, by, known, newest in zip(
+            programs.receiver.tolist(),
+            programs.publisher.tolist(),
+            programs.known.tolist(),
+            programs.newest.tolist(),
+            strict=True,
+        )
+    }
+    assert by_two[2, 3] == by_two[4, 5] == (30, 30)
+    assert by_two[2, 5] == (30, 0)
+
+
+def place(text: str, *, is_counted: bool = False, is_long: bool = True) -> Place:
+    return Place(f"$message.header#/{text}", 100, 1.0, is_long, is_counted, None)
+
+
+def pair_of(parent: Place, child: Place, **figures: int) -> Pair:
+    usual = {"hits": 100, "unique": 100, "candidates": 100, "measured": 50, "chance": 0}
+    made = usual | {"begun": 100, "values": 100, "replies": 0} | figures
+    return Pair(parent, child, **made)
+
+
+@pytest.mark.parametrize(
+    ("figures", "why"),
+    [
+        ({"values": 3}, Refusal.repeats),
+        ({"chance": 20}, Refusal.chance),
+        ({"candidates": 900}, Refusal.ambiguous),
+        ({"begun": 400}, Refusal.many_origins),
+    ],
+)
+def test_what_a_pair_is_refused_for(figures: dict[str, int], why: Refusal) -> None:
+    pair = pair_of(place("a"), place("a"), **figures)
+    judged = Judge([pair], {}, {}).judged()
+    assert (judged.proposals, [each.refusal for each in judged.refused]) == ([], [why])
+
+
+def test_links_and_better_pairs_have_to_agree() -> None:
+    good, counter, wrong = place("good"), place("n", is_counted=True, is_long=False), place("bad")
+    pairs = [pair_of(each, each) for each in (good, counter, wrong)]
+    right = {event: {event - 1} for event in range(1, 101)}
+    off = {event: {event - 9} for event in range(1, 101)}
+    meant = {(p.text, p.text): m for p, m in ((good, right), (counter, off), (wrong, off))}
+    linked = {event: {event - 1} for event in range(1, 51)}
+    judged = Judge(pairs, meant, linked).judged()
+    assert [each.best.child for each in judged.proposals] == [good]
+    assert (judged.proposals[0].agreement, judged.proposals[0].linked) == (1.0, 50)
+    assert {each.refusal for each in judged.refused} == {Refusal.unlinked}
+    alone = Judge([pairs[1]], {}, {}).judged()
+    assert [each.refusal for each in alone.refused] == [Refusal.counter]
+    unlinked = Judge(pairs[:2], meant, {}).judged()
+    assert [each.refusal for each in unlinked.refused] == [Refusal.disagrees]
+
+
+@pytest.mark.parametrize(("shuffled", "expected"), [(0, 1), (5, 0)])
+def test_a_handler_in_turn_is_told_by_its_links(shuffled: int, expected: int) -> None:
+    ids = np.arange(1, 201)
+    roll = {
+        "id": ids,
+        "is_publish": (ids > 100).astype(np.int64),
+        "participant": np.ones(200, dtype=np.int64),
+    }
+    effects, causes = np.arange(101, 151), np.arange(1, 51)
+    causes[:shuffled] = causes[:shuffled][::-1]
+    found = in_turn(roll, effects, causes)
+    assert len(found) == expected
+    assert all((turn.linked, turn.agreement, turn.publishes) == (50, 1.0, 100) for turn in found)
