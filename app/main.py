@@ -31,6 +31,7 @@ from app.errors import ItcError
 from app.jobs.archives import Archives
 from app.jobs.exports import Exports, folder_id
 from app.jobs.manager import JobManager
+from app.jobs.periods import PeriodFiles, Target
 from app.jobs.ports import Report
 from app.jobs.process import SparkProcess
 from app.jobs.reports import Reports
@@ -145,10 +146,12 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         await claims.register()
         stack.push_async_callback(claims.leave)
         exports, touched = _exports(settings, claims), _touched(settings)
+        periods = _periods(settings)
         if not await registry.others():  # what a killed one left
             await store.restamps.clear()
             await asyncio.to_thread(exports.sweep)
             await asyncio.to_thread(touched.sweep)
+            await asyncio.to_thread(periods.sweep)
         await registry.resume()
         stack.push_async_callback(lambda: registry.shutdown(closing.left()))
         if not store.is_alone:
@@ -179,6 +182,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             jobs=jobs,
             exports=exports,
             touched=touched,
+            periods=periods,
             topologies=Topologies(settings.data_dir.absolute() / "topologies"),
             reports=Reports(settings.data_dir.absolute() / "reports"),
             archives=archives,
@@ -413,6 +417,13 @@ def _exports(settings: Settings, claims: Claims) -> Exports:
 def _touched(settings: Settings) -> TouchedFiles:
     quota = Quota(files=settings.exports_max_files, bytes=settings.exports_max_bytes)
     return TouchedFiles(settings.exports, quota, settings.signing_key_file)
+
+
+def _periods(settings: Settings) -> PeriodFiles:
+    quota = Quota(files=settings.exports_max_files, bytes=settings.exports_max_bytes)
+    url = settings.otlp_export_url
+    collector = None if url is None else Target(url, settings.collector_headers)
+    return PeriodFiles(settings.exports, quota, collector)
 
 
 def _searches(settings: Settings, store: Store) -> Searches:

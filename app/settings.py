@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import re
 import socket
 from collections.abc import Mapping
 from pathlib import Path
@@ -45,6 +46,8 @@ def _comma_separated(value: object) -> object:
 
 
 MOST_INDEXED = 100  # headers; as `app.tracker.links.rules` has it
+_HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_HEADER_TEXT = re.compile(r"[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?")
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_comma_separated)]
 Count = Annotated[int, Field(ge=1, le=2**31 - 1)]
 Bytes = Annotated[int, Field(ge=0, le=2**50)]
@@ -285,6 +288,16 @@ class Settings(BaseSettings):
     otlp_unpacked_max_bytes: Annotated[int, Field(ge=1, le=2**28)] = Field(
         default=16_777_216, description="Its largest size once it is unpacked; beyond it, 413."
     )
+    otlp_export_url: SecretUrl | None = Field(
+        default=None,
+        description="A collector that spans of a period may be sent to, with OTLP over HTTP: "
+        "`http://host:4318`, with a user and a password in it if it asks for them "
+        "(docs/interchange.md).",
+    )
+    otlp_export_headers: SecretStr | None = Field(
+        default=None,
+        description="What each request to it says in headers: `name=value`, comma separated.",
+    )
 
     # Retention
     retention_days: Annotated[float, Field(gt=0)] | None = Field(
@@ -427,6 +440,21 @@ class Settings(BaseSettings):
             raise ValueError("expected http://host:port or https://host:port")
         return value
 
+    @field_validator("otlp_export_url")
+    @classmethod
+    def _collector(cls, value: SecretUrl | None) -> SecretUrl | None:
+        if value is None or (value.parts.scheme in ("http", "https") and value.parts.hostname):
+            return value
+        raise ValueError("expected http://host:port or https://host:port")
+
+    @field_validator("otlp_export_headers")
+    @classmethod
+    def _collector_headers(cls, value: SecretStr | None) -> SecretStr | None:
+        for name, _, text in _pairs(value):
+            if not _HEADER.fullmatch(name) or not _HEADER_TEXT.fullmatch(text):
+                raise ValueError("expected name=value, comma separated")
+        return value
+
     @field_validator("shared_places")
     @classmethod
     def _networks(cls, value: tuple[str, ...]) -> tuple[str, ...]:
@@ -509,10 +537,22 @@ class Settings(BaseSettings):
         return parts.geturl()
 
     @property
+    def collector_headers(self) -> dict[str, str]:
+        """What each request to the collector says in headers."""
+        return {name: text for name, _, text in _pairs(self.otlp_export_headers)}
+
+    @property
     def management_credentials(self) -> tuple[str, str]:
         """User and password for the management API: its own, or else the capturing account's."""
         source = self.management_url if self.management_url.user else self.amqp_url
         return source.user or "guest", source.password or "guest"
+
+
+def _pairs(value: SecretStr | None) -> list[tuple[str, str, str]]:
+    """Names and texts of headers."""
+    text = "" if value is None else value.get_secret_value()
+    pairs = (part.partition("=") for part in text.split(",") if part.strip())
+    return [(name.strip(), sign, said.strip()) for name, sign, said in pairs]
 
 
 def _portable(value: object) -> Any:

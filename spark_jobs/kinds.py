@@ -11,9 +11,10 @@ from pyspark.sql import SparkSession
 from model.exports import FORMATS, Quota
 from model.jobs import Problem
 from model.words import Via
-from spark_jobs import archive, chain, reports, topology, touched
+from spark_jobs import archive, chain, interchange, reports, topology, touched
 from spark_jobs.database import Database
 from spark_jobs.errors import JobError
+from spark_jobs.interchange.request import Collector, PeriodRequest
 from spark_jobs.progress import Report
 from spark_jobs.reports.request import ReportRequest
 
@@ -90,7 +91,24 @@ def _touched(spark: SparkSession, database: Database, request: Json, report: Rep
     return touched.run(spark, wanted, report)
 
 
+def _period(spark: SparkSession, database: Database, request: Json, report: Report) -> Json:
+    wanted = PeriodRequest(
+        database=database,
+        vhost=request["vhost"],
+        since=request["since"],
+        until=request["until"],
+        form=request["format"],
+        via=Via(request["via"]),
+        output=Path(request["output"]) if request.get("output") else None,
+        quota=Quota(**request["quota"]) if request.get("quota") else None,
+        collector=Collector(**request["collector"]) if request.get("collector") else None,
+        rules=request.get("rules", ()),
+    )
+    return interchange.run(spark, wanted, report)
+
+
 KINDS: dict[str, Kind] = {
+    "period": _period,
     "touched": _touched,
     "chain": _chain,
     "topology": _topology,

@@ -29,6 +29,7 @@ from app.api.routes import (
     failures,
     health,
     hidden,
+    interchange,
     jobs,
     links,
     live,
@@ -60,6 +61,7 @@ ROUTERS = (
     assertion_reports.router,  # before the other reports, whose kinds stand in its place
     reports.router,
     correlations.router,
+    interchange.router,
     failures.router,
     hidden.router,
     restamp.router,

@@ -20,6 +20,7 @@ from app.api.tail import Tail
 from app.jobs.archives import Archives
 from app.jobs.exports import Exports
 from app.jobs.manager import JobManager
+from app.jobs.periods import PeriodFiles
 from app.jobs.reports import Reports
 from app.jobs.topologies import Topologies
 from app.jobs.touched import TouchedFiles
@@ -55,6 +56,7 @@ class Services:
     jobs: JobManager
     exports: Exports
     touched: TouchedFiles
+    periods: PeriodFiles
     topologies: Topologies
     reports: Reports
     archives: Archives

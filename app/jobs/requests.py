@@ -18,8 +18,8 @@ class JobRequest(msgspec.Struct, frozen=True):
     """A job that somebody asks for.
 
     Attributes:
-        kind: ``chain``, ``touched``, ``topology``, ``report``, ``archive`` or ``restamp``; the
-            runner's part for it runs it.
+        kind: ``chain``, ``touched``, ``topology``, ``report``, ``period``, ``archive`` or
+            ``restamp``; the runner's part for it runs it.
         vhost: whose events it is about; decides who may see it.
         owner: the user who asks; waiting jobs are taken in turns between users.
         shown: the request as ``GET /itc_db/jobs`` shows it. Two requests of one kind that show

@@ -11,31 +11,15 @@ from pathlib import Path
 
 import msgspec
 
-from app.errors import BadRequestError, NotFoundError, QuotaError
+from app.errors import BadRequestError, NotFoundError
+from app.jobs.manifested import Manifested, ManifestedFile
 from app.jobs.requests import JobRequest
 from app.stored.jobs import Json
-from model.exports import (
-    FORMATS,
-    LEFTOVER,
-    MANIFEST,
-    Format,
-    Manifest,
-    Quota,
-    manifest_of,
-    usage_of,
-)
+from model.exports import FORMATS, MANIFEST, Format, Quota
 
 KIND = "touched"
 EXTENSIONS = ("jsonl", "parquet")
 NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
-
-
-class TouchedFile(msgspec.Struct, frozen=True):
-    """A file of touched events, or its manifest."""
-
-    path: Path
-    vhost: str
-    media_type: str
 
 
 def location_of(event_id: int, file: str) -> str:
@@ -59,8 +43,7 @@ class TouchedFiles:
 
     def __init__(self, folder: Path, quota: Quota, key_file: Path | None = None) -> None:
         """``key_file`` holds the key that manifests are signed with."""
-        self._folder = folder
-        self._quota = quota
+        self._files = Manifested(folder, quota)
         self._key_file = key_file
 
     def request(self, vhost: str, event_id: int, file: str, owner: str) -> JobRequest:
@@ -76,7 +59,7 @@ class TouchedFiles:
                 "event": event_id,
                 "output": str(self._path(event_id, file)),
                 "format": found.name,
-                "quota": {"files": self._quota.files, "bytes": self._quota.bytes},
+                "quota": self._files.quota,
                 "key_file": None if self._key_file is None else str(self._key_file.absolute()),
             },
             finish=lambda result: {**result, "location": location},
@@ -84,43 +67,26 @@ class TouchedFiles:
 
     def check_room(self, event_id: int, file: str) -> None:
         """Raise `QuotaError` where there is no room for another file, or for one anew."""
-        used = usage_of(self._folder, self._path(event_id, file))
-        if self._quota.left(used) <= 0:
-            raise QuotaError(self._quota.refusal(used))
+        self._files.check_room(self._path(event_id, file))
 
-    def get(self, event_id: int, file: str) -> TouchedFile:
+    def get(self, event_id: int, file: str) -> ManifestedFile:
         """A file, or the manifest of one; raises `BadRequestError` and `NotFoundError`."""
         name = file.removesuffix(MANIFEST)
         media_type = checked_name(name).media_type
         path = self._path(event_id, name)
-        try:
-            manifest = msgspec.json.decode(manifest_of(path).read_bytes(), type=Manifest)
-            path.stat()
-        except (OSError, msgspec.DecodeError):
-            raise NotFoundError(
-                f"there is no file {name} of what event {event_id} touched"
-            ) from None
-        if name != file:
-            return TouchedFile(manifest_of(path), manifest.vhost, "application/json")
-        return TouchedFile(path, manifest.vhost, media_type)
+        found = self._files.find(path, media_type, is_manifest=name != file)
+        if found is None:
+            raise NotFoundError(f"there is no file {name} of what event {event_id} touched")
+        return found
 
     def delete(self, event_id: int, file: str) -> None:
         """Remove a file and its manifest; raises as `get`."""
         checked_name(file)
-        path = self.get(event_id, file).path
-        path.unlink(missing_ok=True)
-        manifest_of(path).unlink(missing_ok=True)
-        try:
-            path.parent.rmdir()
-        except OSError:  # not empty, or gone: both are fine
-            return
+        self._files.remove(self.get(event_id, file).path)
 
     def sweep(self) -> int:
         """Remove what killed workers left half-written; returns how many files."""
-        leftovers = [*self._folder.glob(f"{KIND}-*/.*{LEFTOVER}")]
-        for path in leftovers:
-            path.unlink(missing_ok=True)
-        return len(leftovers)
+        return self._files.sweep(f"{KIND}-*")
 
     def manifest(self, event_id: int, file: str) -> Json:
         """What a file's manifest says; raises as `get`."""
@@ -128,4 +94,4 @@ class TouchedFiles:
         return found
 
     def _path(self, event_id: int, file: str) -> Path:
-        return self._folder / f"{KIND}-{event_id}" / file
+        return self._files.folder / f"{KIND}-{event_id}" / file

@@ -335,6 +335,7 @@ class FakeSpark:
         self.running = asyncio.Event()
         self.fail: ItcError | None = None
         self.runs = 0
+        self.works: list[Json] = []  # of periods
 
     async def start(self) -> None:
         """Nothing to start."""
@@ -357,6 +358,9 @@ class FakeSpark:
             return await asyncio.to_thread(self._compare, work)
         if kind == "touched":
             return await asyncio.to_thread(self._touch, work)
+        if kind == "period":
+            self.works.append(work)
+            return await asyncio.to_thread(self._export, work)
         ordered = self.relation != "concurrent"
         summary = {
             "from": work["from"],
@@ -498,6 +502,37 @@ class FakeSpark:
             "seconds": {"plan": 0.1, "spark": 0.2, "total": 0.3},
             "versions": {"rabbitmq-itc": "0.1.0"},
         }
+
+    @staticmethod
+    def _export(work: Json) -> Json:
+        """As if a conversation of three events had begun in the period."""
+        facts = {
+            "vhost": work["vhost"],
+            "since": iso_time(work["since"]),
+            "until": iso_time(work["until"]),
+            "via": work["via"],
+            "format": work["format"],
+            "events": 3,
+            "conversations": 1,
+            "cut": 0,
+            "complete": True,
+            "gaps": [],
+            "sound": True,
+            "doubts": [],
+            "quiet": 0,
+            "seconds": {"spark": 0.2, "total": 0.3},
+            "versions": {"rabbitmq-itc": "0.1.0"},
+        }
+        if work["format"] == "collector":
+            sent = {"spans": 7, "refused": 0, "refusal": None}
+            return {**facts, **sent, "file": None, "bytes": 0, "sha256": None}
+        path, content = Path(work["output"]), b"{}\n"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        digest = hashlib.sha256(content).hexdigest()
+        manifest = {**facts, "file": path.name, "bytes": len(content), "sha256": digest}
+        manifest_of(path).write_text(json.dumps(manifest))
+        path.write_bytes(content)
+        return manifest
 
     @staticmethod
     def _write(path: Path) -> Json:

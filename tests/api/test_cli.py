@@ -468,6 +468,35 @@ async def test_what_events_touched_is_said_listed_and_written(run: Command, tmp_
     assert several.code == Exit.usage
 
 
+async def test_a_period_is_written_saved_listed_and_removed(run: Command, tmp_path: Path) -> None:
+    written = await run("period", "export", "/", "day.ocel.json")
+    named = await run("period", "export", "/", "api.yaml", "--as", "asyncapi", "--json")
+    piped = await run("period", "export", "/", "-", "--as", "otlp")
+    vague = await run("period", "export", "/", "day.json")
+    listed = await run("period", "list")
+    got = await run("period", "get", "/", "day.ocel.json", "-o", "again.json")
+    removed = await run("period", "delete", "/", "day.ocel.json")
+    sent = await run("period", "send", "/")
+
+    assert (written.code, written.out.splitlines()) == (
+        0,
+        ["3 events, 1 conversations, complete", "3 bytes in /itc_db/periods/%2F/day.ocel.json"],
+    )
+    assert (tmp_path / "day.ocel.json").read_text() == "{}\n"
+    assert (named.json["file"], named.json["format"]) == ("api.asyncapi.yaml", "asyncapi.yaml")
+    assert (tmp_path / "api.yaml").is_file()
+    assert (piped.code, piped.out) == (0, "{}\n")
+    assert (vague.code, "say with --as what to write" in vague.err) == (Exit.usage, True)
+    assert [line.split()[1] for line in listed.out.splitlines()[1:]] == [
+        "period.otlp.json",
+        "api.asyncapi.yaml",
+        "day.ocel.json",
+    ]
+    assert (got.code, (tmp_path / "again.json").read_text()) == (0, "{}\n")
+    assert removed.out == "day.ocel.json: removed\n"
+    assert (sent.code, "ITC_OTLP_EXPORT_URL" in sent.err) == (Exit.failure, True)
+
+
 async def test_a_chain_need_not_be_waited_for(run: Command, world: World) -> None:
     world.spark.go.clear()
     asked = await run("chain", ORDERED, INVOICED, "--no-wait")

@@ -33,6 +33,7 @@ CHAIN = "/itc_db/undefined/{from}/{to}/{file}"
 ALIAS = "/itc_db/participants/{vhost}/{participant}"
 LINK_RULE = "/itc_db/links/{vhost}/{name}"
 TOUCHED = "/itc_db/touched/{event_id}/{file}"
+PERIOD = "/itc_db/periods/{vhost}/{file}"
 ROUTES: dict[tuple[str, str], tuple[str, str, int | str]] = {
     ("PUT", TRACE): ("/itc_db/%2F/undefined/undefined/undefined", WRITE, 404),
     ("GET", TRACE): ("/itc_db/%2F/undefined/undefined/undefined", READ, 404),
@@ -65,6 +66,11 @@ ROUTES: dict[tuple[str, str], tuple[str, str, int | str]] = {
     ("PUT", TOUCHED): ("/itc_db/touched/1/x.jsonl", WRITE, 404),
     ("GET", TOUCHED): ("/itc_db/touched/1/made.jsonl", READ, 404),
     ("DELETE", TOUCHED): ("/itc_db/touched/1/made.jsonl", WRITE, 404),
+    ("PUT", PERIOD): ("/itc_db/periods/%2F/x.ocel.json", WRITE, 404),
+    ("GET", PERIOD): ("/itc_db/periods/%2F/made.ocel.json", READ, 404),
+    ("DELETE", PERIOD): ("/itc_db/periods/%2F/made.ocel.json", WRITE, 404),
+    ("GET", "/itc_db/periods"): ("/itc_db/periods", READ, LISTS),
+    ("PUT", "/itc_db/spans"): ("/itc_db/spans?vhost=/", WRITE, 404),
     ("GET", "/itc_db/live"): ("/itc_db/live", READ, LISTS),
     ("PUT", CHAIN): ("/itc_db/undefined/1/3/x.jsonl", WRITE, 404),
     ("GET", CHAIN): ("/itc_db/undefined/1/3/made.jsonl", READ, 404),
@@ -99,6 +105,7 @@ PATHS = {
     "a trace": ROUTES["PUT", TRACE][0],
     "an export": ROUTES["GET", CHAIN][0],
     "what an event touched": ROUTES["GET", TOUCHED][0],
+    "a period's log": ROUTES["GET", PERIOD][0],
     "a topology": ROUTES["GET", "/itc_db/topology"][0],
     "a report": f"/itc_db/reports/races?vhost=/&since={_DAYS[0]}&until={_DAYS[1]}",
     "an archive": ROUTES["PUT", "/itc_db/archive"][0],
@@ -121,6 +128,9 @@ SUCCESS = {
     ("DELETE", CHAIN): 204,
     ("PUT", TOUCHED): 201,
     ("DELETE", TOUCHED): 204,
+    ("PUT", PERIOD): 201,
+    ("DELETE", PERIOD): 204,
+    ("PUT", "/itc_db/spans"): 409,  # no collector is set
     ("PUT", "/itc_db/restamp"): 409,  # it has an archive
     ("POST", "/v1/traces"): 404,  # it is off
     ("DELETE", "/itc_db/jobs/{job_id}"): 409,  # it has ended

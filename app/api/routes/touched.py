@@ -18,7 +18,7 @@ from app.api.services import Parts, Services
 from app.api.signin.auth import Reader, User, Writer
 from app.api.views import json_answer
 from app.errors import ConflictError, NotFoundError
-from app.jobs.touched import TouchedFile
+from app.jobs.manifested import ManifestedFile
 from app.stored.jobs import Json
 from model.event import NOTHING_LARGE
 
@@ -98,7 +98,7 @@ async def delete_touched(event_id: EventId, file: File, user: Writer, parts: Par
     await asyncio.to_thread(parts.touched.delete, event_id, file)
 
 
-async def _visible(event_id: int, file: str, user: User, parts: Services) -> TouchedFile:
+async def _visible(event_id: int, file: str, user: User, parts: Services) -> ManifestedFile:
     """A file that the user may see; `ConflictError` while it is being made."""
     try:
         found = await asyncio.to_thread(parts.touched.get, event_id, file)

@@ -14,7 +14,7 @@ class Job(Model):
     """A job of the service."""
 
     id: int
-    kind: Literal["chain", "archive", "topology", "report", "restamp", "touched"]
+    kind: Literal["chain", "archive", "topology", "report", "restamp", "touched", "period"]
     state: JobStateWord
     stage: str | None
     percent: float

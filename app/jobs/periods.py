@@ -1,0 +1,183 @@
+"""Exports of periods for other tools, in the folder of exports, and spans that are sent.
+
+A file belongs to a virtual host and has a manifest beside it. They count in the bounds of exports.
+Everything here blocks on the disk: call it in a thread.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+
+from app.errors import BadRequestError, ConflictError, NotFoundError
+from app.jobs.manifested import Manifested, ManifestedFile
+from app.jobs.requests import JobRequest
+from app.secret_url import SecretUrl
+from app.stored.jobs import Json
+from model.exports import MANIFEST, Format, Quota
+from model.interchange import COLLECTOR, PERIOD_FORMATS, period_format_of
+from model.words import Via
+
+KIND = "period"
+NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
+TRACES = "/v1/traces"
+"""Where a collector takes spans, if its address does not say."""
+
+
+class Target(msgspec.Struct, frozen=True):
+    """A collector, and what each request to it says in headers."""
+
+    url: SecretUrl
+    headers: dict[str, str]
+
+    def to_json(self) -> Json:
+        """For the worker alone: it holds the address with its password."""
+        parts = self.url.parts
+        whole = parts._replace(path=TRACES if parts.path in ("", "/") else parts.path)
+        host = parts.netloc.rpartition("@")[2]
+        shown = f"{parts.scheme}://{host}{whole.path}"  # a query may hold a token
+        return {"url": whole.geturl(), "shown": shown, "headers": self.headers}
+
+
+class PeriodFile(msgspec.Struct, frozen=True):
+    """What a list says of a file; times as the manifest has them."""
+
+    vhost: str
+    file: str
+    location: str
+    format: str
+    since: str
+    until: str
+    via: str
+    events: int
+    bytes: int
+    complete: bool
+
+
+def location_of(vhost: str, file: str) -> str:
+    """The path of a file's URL."""
+    return f"/itc_db/periods/{quote(vhost, safe='')}/{file}"
+
+
+def checked_name(file: str) -> Format:
+    """The format of a file with this name; raises `BadRequestError` if it cannot be one."""
+    found = period_format_of(file) if NAME.fullmatch(file) else None
+    if found is None:
+        known = ", ".join(each.extension for each in PERIOD_FORMATS.values())
+        raise BadRequestError(
+            "expected a name of 1 to 200 letters, digits, dots, underscores and hyphens that does"
+            f" not begin with a dot, and ends in one of {known}"
+        )
+    return found
+
+
+class PeriodFiles:
+    """The exports of periods under the folder of exports."""
+
+    def __init__(self, folder: Path, quota: Quota, collector: Target | None = None) -> None:
+        """``collector`` is where spans may be sent."""
+        self._files = Manifested(folder, quota)
+        self._collector = collector
+
+    def request(
+        self,
+        vhost: str,
+        file: str,
+        period: tuple[int, int],
+        via: Via,
+        owner: str,
+        rules: Sequence[Json],
+    ) -> JobRequest:
+        """The job that writes what began from one time to before another (µs).
+
+        ``rules`` are those of links, as people see them. Raises `BadRequestError`.
+        """
+        found = checked_name(file)
+        location = location_of(vhost, file)
+        asked = _asked(vhost, period, via)
+        return JobRequest(
+            kind=KIND,
+            vhost=vhost,
+            owner=owner,
+            shown={**asked, "file": file},
+            work={
+                **asked,
+                "format": found.name,
+                "output": str(self._path(vhost, file)),
+                "quota": self._files.quota,
+                "rules": [*rules],
+            },
+            finish=lambda result: {**result, "location": location},
+        )
+
+    def sending(self, vhost: str, period: tuple[int, int], via: Via, owner: str) -> JobRequest:
+        """The job that sends a period's spans to the collector.
+
+        Raises `BadRequestError`, and `ConflictError` where no collector is set.
+        """
+        if self._collector is None:
+            raise ConflictError("no collector is set: ITC_OTLP_EXPORT_URL says where one is")
+        asked = _asked(vhost, period, via)
+        return JobRequest(
+            kind=KIND,
+            vhost=vhost,
+            owner=owner,
+            shown={**asked, "file": None},
+            work={**asked, "format": COLLECTOR, "collector": self._collector.to_json()},
+            finish=lambda result: {**result, "location": None},
+        )
+
+    def check_room(self, vhost: str, file: str) -> None:
+        """Raise `QuotaError` where there is no room for another file, or for one anew."""
+        self._files.check_room(self._path(vhost, file))
+
+    def get(self, vhost: str, file: str) -> ManifestedFile:
+        """A file, or the manifest of one; raises `BadRequestError` and `NotFoundError`."""
+        name = file.removesuffix(MANIFEST)
+        media_type = checked_name(name).media_type
+        path = self._path(vhost, name)
+        found = self._files.find(path, media_type, is_manifest=name != file)
+        if found is None:
+            raise NotFoundError(f"there is no export {name} of a period of {vhost}")
+        return found
+
+    def list(self) -> list[PeriodFile]:
+        """All files, the one made last first."""
+        found = []
+        for path in self._files.folder.glob(f"{KIND}-*/*{MANIFEST}"):
+            file = path.with_name(path.name.removesuffix(MANIFEST))
+            with contextlib.suppress(OSError, msgspec.MsgspecError, KeyError):
+                said = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
+                location = location_of(said["vhost"], file.name)
+                values = {**said, "file": file.name, "location": location}
+                row = msgspec.convert(values, PeriodFile, strict=False)
+                found.append((file.stat().st_mtime_ns, row))
+        return [row for _, row in sorted(found, key=lambda each: each[0], reverse=True)]
+
+    def delete(self, vhost: str, file: str) -> None:
+        """Remove a file and its manifest; raises as `get`."""
+        checked_name(file)
+        self._files.remove(self.get(vhost, file).path)
+
+    def sweep(self) -> int:
+        """Remove what killed workers left half-written; returns how many files."""
+        return self._files.sweep(f"{KIND}-*")
+
+    def _path(self, vhost: str, file: str) -> Path:
+        # A virtual host's name may be anything; its digest is a valid file name.
+        name = hashlib.sha256(vhost.encode()).hexdigest()[:32]
+        return self._files.folder / f"{KIND}-{name}" / file
+
+
+def _asked(vhost: str, period: tuple[int, int], via: Via) -> Json:
+    since, until = period
+    if not 0 <= since < until:
+        raise BadRequestError("an export needs a time: since must be before until")
+    return {"vhost": vhost, "since": since, "until": until, "via": via.value}

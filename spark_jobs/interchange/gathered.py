@@ -1,0 +1,127 @@
+"""A period's conversations, turned by executors into pieces that the driver writes or sends.
+
+The driver holds a partition's pieces at a time, however long the period is.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple, Protocol
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from spark_jobs.failures import explained
+from spark_jobs.gathering import COLUMNS, Told, each, gathered
+from spark_jobs.interchange.request import Json, PeriodRequest
+from spark_jobs.period import Period
+from spark_jobs.progress import Meter
+
+PIECES = (
+    "events bigint, conversations bigint, is_cut bigint, body binary, beside binary, facts string"
+)
+_SCHEMA = pa.schema(
+    [
+        ("events", pa.int64()),
+        ("conversations", pa.int64()),
+        ("is_cut", pa.int64()),
+        ("body", pa.binary()),
+        ("beside", pa.binary()),
+        ("facts", pa.string()),
+    ]
+)
+
+
+class Piece(NamedTuple):
+    """A part of the answer; ``beside`` is what does not go where the body goes."""
+
+    body: bytes
+    beside: bytes
+    facts: Json
+
+
+class Packer(Protocol):
+    """Takes conversations, and gives a piece whenever it has enough for one."""
+
+    def add(self, told: Told) -> Iterator[Piece]:
+        """Take one more."""
+        ...
+
+    def rest(self) -> Iterator[Piece]:
+        """Give what is left."""
+        ...
+
+
+class Tally:
+    """How many events and conversations were written; ``cut`` were longer than is looked at."""
+
+    def __init__(self) -> None:
+        self.events = self.conversations = self.cut = 0
+
+    def to_json(self) -> Json:
+        """For the manifest."""
+        return {
+            "events": self.events,
+            "conversations": self.conversations,
+            "cut": self.cut,
+        }
+
+
+def pieces(
+    spark: SparkSession,
+    request: PeriodRequest,
+    period: Period,
+    meter: Meter,
+    packer: Callable[[], Packer],
+    tally: Tally,
+) -> Iterator[Piece]:
+    """The pieces of all conversations that began in the period, in an order that stays the same.
+
+    Raises `JobError`, where Spark or the store fails.
+    """
+    columns = (*COLUMNS, "payload_bytes")
+    with explained():
+        meter.enter("gathering", 2.0)
+        frame = gathered(spark, request.database, period, request.via, columns=columns)
+        if frame is None or period.ids is None:
+            return
+        meter.enter("reading", 10.0)
+        meter.expect(period.ids[1] - period.ids[0] + 1)
+        made = frame.mapInArrow(_packed(request, packer), PIECES)
+        for row in made.toLocalIterator(prefetchPartitions=True):
+            meter.read(row.events)
+            yield Piece(bytes(row.body), bytes(row.beside), json.loads(row.facts))
+            tally.events += row.events
+            tally.conversations += row.conversations
+            tally.cut += row.is_cut
+            meter.wrote(row.events)
+
+
+def _packed(
+    request: PeriodRequest, packer: Callable[[], Packer]
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    since, until, via = request.since, request.until, request.via
+
+    def packed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        pack, tally = packer(), Tally()
+        for told in each(batches, via):
+            # What is gathered may have begun a moment outside: blocks of ids are no exact bounds.
+            if since <= told.conversation.began_at < until:
+                tally.events += len(told.rows)
+                tally.conversations += 1
+                tally.cut += told.is_cut
+                for piece in pack.add(told):
+                    yield _row(piece, tally)
+                    tally = Tally()
+        for piece in pack.rest():
+            yield _row(piece, tally)
+            tally = Tally()
+
+    return packed
+
+
+def _row(piece: Piece, tally: Tally) -> pa.RecordBatch:
+    facts = json.dumps(piece.facts)
+    values = (tally.events, tally.conversations, tally.cut, piece.body, piece.beside, facts)
+    return pa.RecordBatch.from_pylist([dict(zip(_SCHEMA.names, values, strict=True))], _SCHEMA)

@@ -1,0 +1,217 @@
+"""Conversations as an object-centric event log, OCEL 2.0 in JSON; without I/O.
+
+Events are publishes and deliveries, by message type. Objects are conversations, messages, the keys
+that people know them by, participants and queues. Values are texts, as the standard's own schema
+has them; the types of attributes say what to read them as.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from model.happened import Happened, keys_in
+from model.times import iso_time
+from model.words import EventType
+
+if TYPE_CHECKING:
+    from model.conversations import Conversation, Message
+    from spark_jobs.gathering import Told
+
+# What is so from the beginning has this time, as the standard says.
+ALWAYS = "1970-01-01T00:00:00Z"
+
+EVENT_ATTRIBUTES = {
+    "event": "integer",
+    "message_type": "string",
+    "exchange": "string",
+    "routing_key": "string",
+    "match": "string",
+    "redelivered": "boolean",
+}
+OBJECT_ATTRIBUTES: dict[str, dict[str, str]] = {
+    "conversation": {
+        "type": "string",
+        "outcome": "string",
+        "messages": "integer",
+        "microseconds": "integer",
+        "is_cut": "boolean",
+    },
+    "message": {"type": "string", "outcome": "string"},
+    "key": {"value": "string"},
+    "participant": {"name": "string", "number": "integer"},
+    "queue": {"name": "string"},
+}
+
+
+class Logged(NamedTuple):
+    """A conversation's part of a log: its events, its own objects, and those that others have too.
+
+    The last ones are by id. ``types`` are the events' types.
+    """
+
+    events: list[bytes]
+    objects: list[bytes]
+    shared: dict[str, bytes]
+    types: set[str]
+
+
+def logged(told: Told) -> Logged:
+    """A conversation as events and objects."""
+    conversation = told.conversation
+    found = Logged([], [_conversation(conversation, is_cut=told.is_cut)], {}, set())
+    messages = _messages_of_events(conversation)
+    for message in conversation.messages:
+        found.objects.append(_message(conversation.root, message, messages))
+        for it in _events_of(message):
+            keys = [*keys_in(told.rows[it.id]["properties"])]
+            kind = type_of_event(message.it.message_type, it.type)
+            found.types.add(kind)
+            found.events.append(_event(conversation.root, message, it, kind, keys))
+            found.shared.update(_shared(it, keys))
+    for key in conversation.keys:
+        found.shared.setdefault(_id("key", key), _object("key", key, {"value": key}))
+    return found
+
+
+def type_of_event(message_type: str, what: EventType) -> str:
+    """The type of an event: ``order.new published``."""
+    return f"{message_type} {what.name}"
+
+
+def head() -> bytes:
+    """The log's beginning: events follow, then `between`, objects and `tail`."""
+    return b'{\n"events": [\n'
+
+
+def between() -> bytes:
+    """What stands between events and objects."""
+    return b'\n],\n"objects": [\n'
+
+
+def tail(types: set[str]) -> bytes:
+    """The log's end, which declares the types."""
+    events = [{"name": each, "attributes": _declared(EVENT_ATTRIBUTES)} for each in sorted(types)]
+    objects = [
+        {"name": name, "attributes": _declared(attributes)}
+        for name, attributes in OBJECT_ATTRIBUTES.items()
+    ]
+    return b'\n],\n"objectTypes": %b,\n"eventTypes": %b\n}\n' % (_json(objects), _json(events))
+
+
+def digest(object_id: str) -> int:
+    """A number of 64 bits by which objects that were written are known."""
+    name = object_id.encode(errors="surrogatepass")
+    return int.from_bytes(hashlib.blake2b(name, digest_size=8).digest(), "big")
+
+
+def _declared(attributes: Mapping[str, str]) -> list[dict[str, str]]:
+    return [{"name": name, "type": kind} for name, kind in attributes.items()]
+
+
+def _events_of(message: Message) -> Iterator[Happened]:
+    """The publish and the deliveries, each once."""
+    if not message.unseen:
+        yield message.it
+    for copy in message.copies:
+        for delivery in copy.deliveries:
+            yield delivery.it
+
+
+def _messages_of_events(conversation: Conversation) -> dict[int, int]:
+    """By event the publish of its message."""
+    return {it.id: message.it.id for message in conversation.messages for it in _events_of(message)}
+
+
+def _conversation(conversation: Conversation, *, is_cut: bool) -> bytes:
+    values = {
+        "type": conversation.type,
+        "outcome": conversation.outcome.value,
+        "messages": conversation.counts.messages,
+        "microseconds": conversation.duration,
+        "is_cut": is_cut,
+    }
+    keys = [(_id("key", key), "known by") for key in conversation.keys]
+    return _object("conversation", conversation.root, values, keys)
+
+
+def _message(root: int, message: Message, messages: Mapping[int, int]) -> bytes:
+    led = dict.fromkeys(messages[each.event] for each in message.causes if each.event in messages)
+    relations = [(_id("conversation", root), "part of")]
+    relations += [(_id("message", each), "caused by") for each in led if each != message.it.id]
+    values = {"type": message.it.message_type, "outcome": message.outcome.value}
+    return _object("message", message.it.id, values, relations)
+
+
+def _event(root: int, message: Message, it: Happened, kind: str, keys: list[str]) -> bytes:
+    is_publish = it.type is EventType.published
+    queues = dict.fromkeys(it.routed_queues) if is_publish else [it.queue] if it.queue else []
+    related = [
+        (_id("conversation", root), "conversation"),
+        (_id("message", message.it.id), "message"),
+        (_id("participant", it.participant), "publisher" if is_publish else "receiver"),
+        *((_id("queue", queue), "routed to" if is_publish else "from") for queue in queues),
+        *((_id("key", key), "key") for key in keys),
+    ]
+    values = {
+        "event": it.id,
+        "message_type": it.message_type,
+        "exchange": it.exchange,
+        "routing_key": it.routing_keys[0] if it.routing_keys else "",
+        "match": it.match.name,
+        "redelivered": it.redelivered,
+    }
+    return _json(
+        {
+            "id": f"event:{it.id}",
+            "type": kind,
+            "time": iso_time(it.at),
+            "attributes": [{"name": name, "value": _text(value)} for name, value in values.items()],
+            "relationships": _relations(related),
+        }
+    )
+
+
+def _shared(it: Happened, keys: list[str]) -> Iterator[tuple[str, bytes]]:
+    """The objects of an event that other conversations may have too."""
+    values = {"name": it.name, "number": it.participant}
+    yield _id("participant", it.participant), _object("participant", it.participant, values)
+    for queue in (*it.routed_queues, it.queue):
+        if queue:
+            yield _id("queue", queue), _object("queue", queue, {"name": queue})
+    for key in keys:
+        yield _id("key", key), _object("key", key, {"value": key})
+
+
+def _object(
+    kind: str, name: object, values: Mapping[str, Any], related: list[tuple[str, str]] | None = None
+) -> bytes:
+    return _json(
+        {
+            "id": _id(kind, name),
+            "type": kind,
+            "attributes": [
+                {"name": each, "time": ALWAYS, "value": _text(value)}
+                for each, value in values.items()
+            ],
+            "relationships": _relations(related or []),
+        }
+    )
+
+
+def _relations(related: list[tuple[str, str]]) -> list[dict[str, str]]:
+    return [{"objectId": each, "qualifier": word} for each, word in dict.fromkeys(related)]
+
+
+def _id(kind: str, name: object) -> str:
+    return f"{kind}:{name}"
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _json(value: object) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()

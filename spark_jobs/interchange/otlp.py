@@ -1,0 +1,198 @@
+"""OpenTelemetry's protocol, written: spans as an ExportTraceServiceRequest in JSON or protobuf.
+
+Numbers of fields are those of opentelemetry/proto/collector/trace/v1 and trace/v1.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeAlias
+
+from spark_jobs.interchange.tracing import Span, Value
+
+Json: TypeAlias = dict[str, Any]
+
+SCOPE = "rabbitmq-itc"
+ERROR = 2  # of a status
+SAMPLED, KNOWN, REMOTE = 0x1, 0x100, 0x200
+LONGEST_TEXT = 1_024  # characters, of an attribute
+
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+
+
+def as_json(spans: Iterable[Span], vhost: str, version: str) -> bytes:
+    """A request on one line, as a collector's file has it."""
+    scope = {"name": SCOPE, "version": version}
+    request = {
+        "resourceSpans": [
+            {
+                "resource": {"attributes": [_attribute(*each) for each in resource.items()]},
+                "scopeSpans": [{"scope": scope, "spans": [_span(span) for span in its]}],
+            }
+            for resource, its in _by_resource(spans, vhost)
+        ]
+    }
+    return json.dumps(request, separators=(",", ":")).encode() + b"\n"
+
+
+def as_protobuf(spans: Iterable[Span], vhost: str, version: str) -> bytes:
+    """A request in protobuf's wire format."""
+    scope = _text(1, SCOPE) + _text(2, version)
+    return b"".join(
+        _field(
+            1,
+            _field(1, b"".join(_field(1, _pair(*each)) for each in resource.items()))
+            + _field(2, _field(1, scope) + b"".join(_field(2, _message(span)) for span in its)),
+        )
+        for resource, its in _by_resource(spans, vhost)
+    )
+
+
+def refused_in(answer: bytes) -> tuple[int, str]:
+    """How many spans an ExportTraceServiceResponse says were refused, and why."""
+    partial = _fields(answer).get(1, b"")
+    found = _fields(partial) if isinstance(partial, bytes) else {}
+    count, why = found.get(1, 0), found.get(2, b"")
+    text = why.decode(errors="replace") if isinstance(why, bytes) else ""
+    return (count if isinstance(count, int) else 0), text
+
+
+def _by_resource(spans: Iterable[Span], vhost: str) -> list[tuple[dict[str, Value], list[Span]]]:
+    services: defaultdict[str, list[Span]] = defaultdict(list)
+    for span in spans:
+        services[span.service].append(span)
+    return [
+        ({"service.name": service, "itc.vhost": vhost}, its) for service, its in services.items()
+    ]
+
+
+def _flags(span: Span) -> int:
+    return SAMPLED | KNOWN | (REMOTE if span.is_remote else 0)
+
+
+# JSON
+
+
+def _span(span: Span) -> Json:
+    written: Json = {
+        "traceId": span.context.trace_id.hex(),
+        "spanId": span.context.span_id.hex(),
+        "name": span.name,
+        "kind": int(span.kind),
+        "startTimeUnixNano": str(span.begin * 1_000),
+        "endTimeUnixNano": str(span.end * 1_000),
+        "attributes": [_attribute(*each) for each in span.attributes.items()],
+        "flags": _flags(span),
+    }
+    if span.parent is not None:
+        written["parentSpanId"] = span.parent.hex()
+    if span.links:
+        written["links"] = [
+            {"traceId": each.trace_id.hex(), "spanId": each.span_id.hex()} for each in span.links
+        ]
+    if span.error is not None:
+        written["status"] = {"code": ERROR, "message": span.error[:LONGEST_TEXT]}
+    return written
+
+
+def _attribute(name: str, value: Value) -> Json:
+    if isinstance(value, bool):
+        return {"key": name, "value": {"boolValue": value}}
+    if isinstance(value, int):
+        return {"key": name, "value": {"intValue": str(value)}}
+    return {"key": name, "value": {"stringValue": value[:LONGEST_TEXT]}}
+
+
+# Protobuf
+
+
+def _message(span: Span) -> bytes:
+    return b"".join(
+        (
+            _field(1, span.context.trace_id),
+            _field(2, span.context.span_id),
+            _field(4, span.parent) if span.parent is not None else b"",
+            _text(5, span.name),
+            _number(6, span.kind),
+            _fixed64(7, span.begin * 1_000),
+            _fixed64(8, span.end * 1_000),
+            *(_field(9, _pair(*each)) for each in span.attributes.items()),
+            *(
+                _field(13, _field(1, each.trace_id) + _field(2, each.span_id))
+                for each in span.links
+            ),
+            _field(15, _text(2, span.error) + _number(3, ERROR)) if span.error is not None else b"",
+            _tag(16, _FIXED32) + struct.pack("<I", _flags(span)),
+        )
+    )
+
+
+def _pair(name: str, value: Value) -> bytes:
+    if isinstance(value, bool):
+        return _text(1, name) + _field(2, _number(2, value))
+    if isinstance(value, int):
+        return _text(1, name) + _field(2, _number(3, value))
+    return _text(1, name) + _field(2, _text(1, value))
+
+
+def _text(number: int, value: str) -> bytes:
+    return _field(number, value[:LONGEST_TEXT].encode(errors="replace"))
+
+
+def _field(number: int, value: bytes) -> bytes:
+    return _tag(number, _BYTES) + _varint(len(value)) + value
+
+
+def _number(number: int, value: int) -> bytes:
+    return _tag(number, _VARINT) + _varint(value & 0xFFFF_FFFF_FFFF_FFFF)
+
+
+def _fixed64(number: int, value: int) -> bytes:
+    return _tag(number, _FIXED64) + struct.pack("<Q", value)
+
+
+def _tag(number: int, kind: int) -> bytes:
+    return _varint(number << 3 | kind)
+
+
+def _varint(value: int) -> bytes:
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def _fields(message: bytes) -> Mapping[int, bytes | int]:
+    """The numbers and bytes in a message, the last of each; nothing more after what is invalid."""
+    found: dict[int, bytes | int] = {}
+    at = 0
+    try:
+        while at < len(message):
+            tag, at = _read(message, at)
+            value, at = _read(message, at)
+            if tag & 7 == _BYTES:
+                found[tag >> 3] = message[at : at + value]
+                at += value
+            elif tag & 7 == _VARINT:
+                found[tag >> 3] = value
+            else:
+                break
+    except IndexError:
+        pass
+    return found
+
+
+def _read(message: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = message[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+        shift += 7

@@ -1,0 +1,43 @@
+"""What is asked of an export of a period."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from model.exports import Quota
+from model.words import Via
+from spark_jobs.database import Database
+
+Json: TypeAlias = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Collector:
+    """Where spans are sent: an address with its password, and headers; ``shown`` has no secrets."""
+
+    url: str = field(repr=False)
+    shown: str
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True)
+class PeriodRequest:
+    """What began in a virtual host from ``since`` to before ``until`` (µs), in one form.
+
+    ``form`` is a format of `model.interchange`, written to ``output``, or is sent to the
+    ``collector``. ``rules`` are those of links, as the service shows them, for AsyncAPI.
+    """
+
+    database: Database
+    vhost: str
+    since: int
+    until: int
+    form: str
+    via: Via = Via.links
+    output: Path | None = None
+    quota: Quota | None = None
+    collector: Collector | None = None
+    rules: Sequence[Json] = ()

@@ -1,0 +1,206 @@
+"""Who sent and received which messages in a period, and what these look like; without I/O.
+
+Executors note what is in their part of the events, and the driver merges the notes. All of it is
+bounded: what is beyond a bound is counted as left out, and of each type only samples are read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, NamedTuple, TypeAlias
+
+from model.deaths import headers_of
+from model.message_types import type_of
+from model.words import EventType, Match
+from spark_jobs.interchange.shapes import Json, Shape
+
+Row: TypeAlias = Mapping[str, Any]
+
+COLUMNS = (
+    "type",
+    "match",
+    "participant_name",
+    "recorded_at",
+    "exchange",
+    "routing_keys",
+    "queue",
+    "properties",
+    "payload",
+    "payload_cut",
+    "quiet",
+)
+
+MOST_PATHS = 10_000
+"""Ways of a message type between a participant and an exchange or queue."""
+MOST_TYPES = 1_000
+MOST_SAMPLES = 200  # of a type, in one task
+LONGEST_BODY = 262_144  # bytes, of a sample
+MOST_SAMPLED = 33_554_432  # bytes, in one task
+
+
+class Path(NamedTuple):
+    """A way of messages: to an exchange with a routing key, or from a queue (the key is empty)."""
+
+    is_send: bool
+    place: str
+    key: str
+    participant: str
+    type: str
+
+
+class MessageNotes:
+    """What is known of the messages of one type.
+
+    ``correlated`` counts those with the property ``correlation_id``; ``sampled`` those that were
+    looked into, of which ``as_json`` had a JSON body.
+    """
+
+    def __init__(self) -> None:
+        self.count = self.correlated = self.sampled = self.as_json = 0
+        self.content_types: Counter[str] = Counter()
+        self.payload, self.headers = Shape(), Shape()
+
+    def merge(self, other: MessageNotes) -> None:
+        """Take in what another one has seen."""
+        for name in _COUNTS:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.content_types.update(other.content_types)
+        self.payload.merge(other.payload)
+        self.headers.merge(other.headers)
+
+    def to_json(self) -> Json:
+        """For `from_json`."""
+        return {
+            **{name: getattr(self, name) for name in _COUNTS},
+            "content_types": self.content_types,
+            "payload": self.payload.to_json(),
+            "headers": self.headers.to_json(),
+        }
+
+    @classmethod
+    def from_json(cls, given: Json) -> MessageNotes:
+        """What `to_json` wrote."""
+        notes = cls()
+        for name in _COUNTS:
+            setattr(notes, name, given[name])
+        notes.content_types.update(given["content_types"])
+        notes.payload = Shape.from_json(given["payload"])
+        notes.headers = Shape.from_json(given["headers"])
+        return notes
+
+
+_COUNTS = ("count", "correlated", "sampled", "as_json")
+
+
+class Seen:
+    """What was seen of a period: how many events, on which ways, of which types."""
+
+    def __init__(self) -> None:
+        self.events = self.left_out = 0
+        self.paths: Counter[Path] = Counter()
+        self.messages: dict[str, MessageNotes] = {}
+        self._bytes = 0
+
+    def add(self, row: Row) -> None:
+        """Note one event."""
+        properties = json.loads(row["properties"])
+        routing_keys = json.loads(row["routing_keys"])
+        is_send = row["type"] == EventType.published
+        kind = type_of(properties, row["exchange"], routing_keys, row["payload"])
+        key = routing_keys[0] if routing_keys else ""
+        place, key = (row["exchange"], key) if is_send else (row["queue"] or "", "")
+        self.events += 1
+        if not self._note(Path(is_send, place, key, row["participant_name"], kind), 1):
+            return
+        # A message is looked at once: where it was published, if that was seen.
+        if is_send or row["match"] == Match.unmatched:
+            self._look_at(self.messages[kind], properties, row["payload"], row["payload_cut"])
+
+    def merge(self, other: Seen) -> None:
+        """Take in what another one has seen."""
+        self.events += other.events
+        self.left_out += other.left_out
+        for path, count in sorted(other.paths.items(), key=_commonest):
+            self._note(path, count)
+        for kind, notes in other.messages.items():
+            if kind in self.messages:
+                self.messages[kind].merge(notes)
+
+    def to_json(self) -> Json:
+        """For `from_json`."""
+        return {
+            "events": self.events,
+            "left_out": self.left_out,
+            "paths": [[*path, count] for path, count in self.paths.items()],
+            "messages": {kind: notes.to_json() for kind, notes in self.messages.items()},
+        }
+
+    @classmethod
+    def from_json(cls, given: Json) -> Seen:
+        """What `to_json` wrote."""
+        seen = cls()
+        seen.events, seen.left_out = given["events"], given["left_out"]
+        seen.paths.update({Path(*path): count for *path, count in given["paths"]})
+        seen.messages = {k: MessageNotes.from_json(v) for k, v in given["messages"].items()}
+        return seen
+
+    def _note(self, path: Path, count: int) -> bool:
+        """Count a way; False if it is one too many."""
+        is_new = path not in self.paths
+        is_new_type = path.type not in self.messages
+        if (is_new and len(self.paths) >= MOST_PATHS) or (
+            is_new_type and len(self.messages) >= MOST_TYPES
+        ):
+            self.left_out += count
+            return False
+        self.paths[path] += count
+        if is_new_type:
+            self.messages[path.type] = MessageNotes()
+        return True
+
+    def _look_at(self, notes: MessageNotes, properties: Json, body: bytes, is_cut: bool) -> None:
+        notes.count += 1
+        notes.correlated += _is_text(properties.get("correlation_id"))
+        content_type = properties.get("content_type")
+        if isinstance(content_type, str) and len(notes.content_types) < MOST_SAMPLES:
+            notes.content_types[content_type] += 1
+        size = len(body or b"")
+        if notes.sampled >= MOST_SAMPLES or self._bytes + size > MOST_SAMPLED:
+            return
+        notes.sampled += 1
+        self._bytes += size
+        notes.headers.add(headers_of(properties))
+        value = _NOTHING if is_cut else json_in(body, content_type)
+        if value is not _NOTHING:
+            notes.as_json += 1
+            notes.payload.add(value)
+
+
+def json_in(body: bytes | None, content_type: object) -> Any:
+    """A body's JSON, or `_NOTHING`: where nothing says so it is JSON if it is a table or list."""
+    if not body or len(body) > LONGEST_BODY:
+        return _NOTHING
+    says_so = _is_text(content_type) and "json" in str(content_type).lower()
+    if not says_so and (_is_text(content_type) or body.lstrip()[:1] not in (b"{", b"[")):
+        return _NOTHING
+    try:
+        return json.loads(body, parse_constant=_refused)
+    except (ValueError, RecursionError):
+        return _NOTHING
+
+
+_NOTHING = object()
+
+
+def _refused(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and bool(value)
+
+
+def _commonest(item: tuple[Path, int]) -> tuple[int, Path]:
+    return -item[1], item[0]

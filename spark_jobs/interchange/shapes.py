@@ -1,0 +1,200 @@
+"""What JSON values look like, merged over samples, as a JSON Schema.
+
+Merging gives the same whatever the order, so executors look at their own samples and the driver
+puts them together. A schema says what was seen and no more: never an enumeration, and a format only
+where every sample has it.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import date, datetime
+from typing import Any, TypeAlias
+from uuid import UUID
+
+Json: TypeAlias = dict[str, Any]
+
+MOST_FIELDS = 100
+"""Of an object with more names than this, the names are taken for data, such as ids."""
+MOST_DEPTH = 8
+MOST_ITEMS = 50  # of an array, looked at
+LONGEST_NAME = 200
+LONGEST_FORMATTED = 64
+
+_DATE_TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
+_DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+_UUID = re.compile(r"[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
+_FORMATS = ("date", "date-time", "uuid")
+
+
+class Shape:
+    """What the values at one place look like.
+
+    Attributes:
+        count: how many values there were.
+        types: JSON Schema's words for them.
+        formats: what all strings among them are.
+        fields: of objects, by name; None once there were more names than `MOST_FIELDS`.
+        others: of objects with that many names, what their values look like.
+        items: of arrays.
+    """
+
+    __slots__ = ("count", "fields", "formats", "items", "others", "types")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.types: set[str] = set()
+        self.formats: set[str] | None = None
+        self.fields: dict[str, Shape] | None = {}
+        self.others: Shape | None = None
+        self.items: Shape | None = None
+
+    def add(self, value: Any, depth: int = 0) -> None:
+        """Look at one more value."""
+        self.count += 1
+        self.types.add(_type_of(value))
+        if isinstance(value, str):
+            self._meet(formats_of(value))
+        elif isinstance(value, dict) and depth < MOST_DEPTH:
+            self._add_fields(value, depth)
+        elif isinstance(value, list) and depth < MOST_DEPTH:
+            for item in value[:MOST_ITEMS]:
+                self.items = self.items or Shape()
+                self.items.add(item, depth + 1)
+
+    def merge(self, other: Shape) -> None:
+        """Take in what another one has seen."""
+        self.count += other.count
+        self.types |= other.types
+        if other.formats is not None:
+            self._meet(other.formats)
+        if other.items is not None:
+            self.items = self.items or Shape()
+            self.items.merge(other.items)
+        if other.fields is None:
+            self._forget_names()
+        for name, shape in (other.fields or {}).items():
+            self._field(name).merge(shape)
+        if other.others is not None:
+            self.others = self.others or Shape()
+            self.others.merge(other.others)
+
+    def holds(self, tokens: tuple[str, ...]) -> bool:
+        """Whether every value has something at a path of names."""
+        if not tokens:
+            return True
+        field = (self.fields or {}).get(tokens[0])
+        return field is not None and field.count == self.count and field.holds(tokens[1:])
+
+    def schema(self) -> Json:
+        """As JSON Schema (draft 7)."""
+        types = sorted(self.types - ({"integer"} if "number" in self.types else set()))
+        schema: Json = {}
+        if types:
+            schema["type"] = types[0] if len(types) == 1 else types
+        if self.formats:
+            schema["format"] = min(self.formats)
+        if "object" in types:
+            schema |= self._object_schema()
+        if self.items is not None:
+            schema["items"] = self.items.schema()
+        return schema
+
+    def to_json(self) -> Json:
+        """For `from_json`."""
+        fields = self.fields
+        return {
+            "count": self.count,
+            "types": sorted(self.types),
+            "formats": None if self.formats is None else sorted(self.formats),
+            "fields": None if fields is None else {k: v.to_json() for k, v in fields.items()},
+            "others": self.others and self.others.to_json(),
+            "items": self.items and self.items.to_json(),
+        }
+
+    @classmethod
+    def from_json(cls, given: Json) -> Shape:
+        """What `to_json` wrote."""
+        shape = cls()
+        shape.count, shape.types = given["count"], set(given["types"])
+        shape.formats = None if given["formats"] is None else set(given["formats"])
+        fields = given["fields"]
+        shape.fields = None if fields is None else {k: cls.from_json(v) for k, v in fields.items()}
+        shape.others = given["others"] and cls.from_json(given["others"])
+        shape.items = given["items"] and cls.from_json(given["items"])
+        return shape
+
+    def _meet(self, formats: set[str]) -> None:
+        self.formats = set(formats) if self.formats is None else self.formats & formats
+
+    def _add_fields(self, value: Json, depth: int) -> None:
+        if len(value) > MOST_FIELDS:
+            self._forget_names()
+        for name, each in value.items():
+            self._field(name).add(each, depth + 1)
+
+    def _field(self, name: str) -> Shape:
+        """Where what is under a name belongs."""
+        if self.fields is not None and (len(name) > LONGEST_NAME):
+            self._forget_names()
+        if self.fields is not None and name not in self.fields and len(self.fields) == MOST_FIELDS:
+            self._forget_names()
+        if self.fields is not None:
+            return self.fields.setdefault(name, Shape())
+        self.others = self.others or Shape()
+        return self.others
+
+    def _forget_names(self) -> None:
+        fields, self.fields = self.fields or {}, None
+        for shape in fields.values():
+            self.others = self.others or Shape()
+            self.others.merge(shape)
+
+    def _object_schema(self) -> Json:
+        if self.fields is None:
+            return {"additionalProperties": self.others.schema() if self.others else True}
+        schema: Json = {}
+        if self.fields:
+            schema["properties"] = {n: s.schema() for n, s in sorted(self.fields.items())}
+        # Where some values are no objects, nothing is in all of them.
+        in_all = [name for name, shape in sorted(self.fields.items()) if shape.count == self.count]
+        if in_all:
+            schema["required"] = in_all
+        return schema
+
+
+def formats_of(text: str) -> set[str]:
+    """Which of the formats that we know a text is in."""
+    if len(text) > LONGEST_FORMATTED:
+        return set()
+    return {name for name in _FORMATS if _is_format(name, text)}
+
+
+def _is_format(name: str, text: str) -> bool:
+    try:
+        if name == "uuid":
+            return _UUID.fullmatch(text) is not None and bool(UUID(text).hex)
+        if name == "date":
+            return _DATE.fullmatch(text) is not None and bool(date.fromisoformat(text))
+        return _DATE_TIME.fullmatch(text) is not None and bool(datetime.fromisoformat(text.upper()))
+    except ValueError:
+        return False
+
+
+def _type_of(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "boolean"
+    for kind, word in _TYPES:
+        if isinstance(value, kind):
+            return word
+    return "string"
+
+
+_TYPES: tuple[tuple[type, str], ...] = (
+    (int, "integer"),
+    (float, "number"),
+    (dict, "object"),
+    (list, "array"),
+)

@@ -1,0 +1,223 @@
+"""Conversations as spans of OpenTelemetry, by its conventions for messaging; without I/O.
+
+A publish is a producer's span, the time of each copy in its queue one of the broker, and what was
+handed over a consumer's. A message that carries a ``traceparent`` is under that span of the
+application; any other under the delivery that led to it, or it begins a trace. Ids come from what
+is stored, so a second export gives the same spans again.
+"""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+import re
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+from model.deaths import headers_of
+from model.happened import Happened
+
+if TYPE_CHECKING:
+    from model.conversations import Conversation, Copy, Delivery, Message
+    from spark_jobs.gathering import Row, Told
+
+Value: TypeAlias = "str | int | bool"
+
+BROKER = "rabbitmq"
+"""The service of the spans of queues, and the value of ``messaging.system``."""
+
+_TRACEPARENT = re.compile(r"(?!ff)[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}(-.*)?")
+
+
+class SpanKind(enum.IntEnum):
+    """The numbers of the protocol."""
+
+    internal = 1
+    producer = 4
+    consumer = 5
+
+
+class Context(NamedTuple):
+    """A span's name in all the world."""
+
+    trace_id: bytes
+    span_id: bytes
+
+
+class Span(NamedTuple):
+    """A span; times in µs. ``is_remote``: its parent is the application's own."""
+
+    service: str
+    context: Context
+    parent: bytes | None
+    is_remote: bool
+    name: str
+    kind: SpanKind
+    begin: int
+    end: int
+    attributes: dict[str, Value]
+    links: tuple[Context, ...] = ()
+    error: str | None = None
+
+
+def spans_of(told: Told, vhost: str) -> Iterator[Span]:
+    """The spans of a conversation."""
+    return _Spans(told.conversation, told.rows, vhost).all()
+
+
+def context_in(properties: Mapping[str, Any]) -> Context | None:
+    """The span that sent a message, by its ``traceparent``; None where there is no valid one."""
+    text = headers_of(properties).get("traceparent")
+    found = _TRACEPARENT.fullmatch(text) if isinstance(text, str) else None
+    if found is None:
+        return None
+    context = Context(bytes.fromhex(found[1]), bytes.fromhex(found[2]))
+    return context if any(context.trace_id) and any(context.span_id) else None
+
+
+class _Spans:
+    def __init__(self, conversation: Conversation, rows: Mapping[int, Row], vhost: str) -> None:
+        self.conversation, self.rows, self.vhost = conversation, rows, vhost
+        self.contexts: dict[int, Context] = {}  # by event, of what was published and handed over
+        root = rows[conversation.root]
+        self.trace = self._id(root["id"], root["recorded_at"], "trace", 16)
+
+    def all(self) -> Iterator[Span]:
+        for message in self.conversation.messages:
+            yield from self._of(message)
+
+    def _of(self, message: Message) -> Iterator[Span]:
+        it = message.it
+        sent_by = context_in(self.rows[it.id]["properties"])
+        causes = [
+            self.contexts[each.event] for each in message.causes if each.event in self.contexts
+        ]
+        parent = sent_by or (causes[0] if causes else None)
+        links = tuple(dict.fromkeys(each for each in causes if each != parent))
+        trace = parent.trace_id if parent else self.trace
+        above = parent
+        if not message.unseen:
+            above = Context(trace, self._id(it.id, it.at, "publish"))
+            self.contexts[it.id] = above
+            yield self._publish(message, above, parent, is_remote=sent_by is not None, links=links)
+        for copy in message.copies:
+            for delivery in copy.deliveries:
+                yield from self._delivery(message, copy, delivery, trace, above)
+
+    def _publish(
+        self,
+        message: Message,
+        context: Context,
+        parent: Context | None,
+        *,
+        is_remote: bool,
+        links: tuple[Context, ...],
+    ) -> Span:
+        it, failure = message.it, message.failure
+        place = destination(it.exchange, _key(it))
+        return Span(
+            it.name,
+            context,
+            parent.span_id if parent else None,
+            is_remote,
+            f"publish {place}",
+            SpanKind.producer,
+            it.at,
+            it.at,
+            {
+                "messaging.operation.name": "publish",
+                "messaging.operation.type": "send",
+                "messaging.destination.name": place,
+                **self._common(it),
+            },
+            links,
+            "unroutable" if failure and failure.kind == "unroutable" else None,
+        )
+
+    def _delivery(
+        self,
+        message: Message,
+        copy: Copy,
+        delivery: Delivery,
+        trace: bytes,
+        above: Context | None,
+    ) -> Iterator[Span]:
+        it, queue = delivery.it, delivery.it.queue or copy.queue
+        place = destination(it.exchange, _key(it), queue)
+        if not message.unseen:
+            waited = Context(trace, self._id(it.id, it.at, "queue"))
+            yield Span(
+                BROKER,
+                waited,
+                above.span_id if above else None,
+                False,
+                f"wait {queue}",
+                SpanKind.internal,
+                it.at - max(0, delivery.queued),
+                it.at,
+                {"messaging.destination.name": place, **self._common(it)},
+            )
+            above = waited
+        context = Context(trace, self._id(it.id, it.at, "receive"))
+        self.contexts[it.id] = context
+        word = "receive" if delivery.handled is None else "process"
+        yield Span(
+            it.name,
+            context,
+            above.span_id if above else None,
+            message.unseen and above is not None,
+            f"{word} {queue}",
+            SpanKind.consumer,
+            it.at,
+            it.at + (delivery.handled or 0),
+            {
+                "messaging.operation.name": "deliver",
+                "messaging.operation.type": word,
+                "messaging.destination.name": place,
+                **self._common(it),
+            },
+            error=_error(message, copy, delivery),
+        )
+
+    def _common(self, it: Happened) -> dict[str, Value]:
+        row = self.rows[it.id]
+        said = row["properties"]
+        attributes: dict[str, Any] = {
+            "messaging.system": BROKER,
+            "messaging.message.id": said.get("message_id"),
+            "messaging.message.conversation_id": said.get("correlation_id"),
+            "messaging.message.body.size": row.get("payload_bytes"),
+            "messaging.rabbitmq.destination.routing_key": _key(it) or None,
+            "itc.event.id": it.id,
+            "itc.conversation.id": self.conversation.root,
+            "itc.message.type": it.message_type,
+            "itc.match": it.match.name,
+            "itc.redelivered": it.redelivered or None,
+        }
+        return {name: value for name, value in attributes.items() if isinstance(value, (str, int))}
+
+    def _id(self, event: int, at: int, word: str, size: int = 8) -> bytes:
+        """An id that is the same whenever it is asked for."""
+        name = f"{word}\0{event}\0{at}\0{self.vhost}".encode(errors="surrogatepass")
+        return hashlib.blake2b(name, digest_size=size).digest()
+
+
+def destination(exchange: str, key: str, queue: str | None = None) -> str:
+    """``messaging.destination.name``: exchange, routing key and queue, without what is empty."""
+    parts = [exchange, key, *([queue] if queue and queue != key else [])]
+    return ":".join(part for part in parts if part) or "amq.default"
+
+
+def _key(it: Happened) -> str:
+    return it.routing_keys[0] if it.routing_keys else ""
+
+
+def _error(message: Message, copy: Copy, delivery: Delivery) -> str | None:
+    """What went wrong with a message, at the last delivery in the queue where it did."""
+    failure = message.failure
+    if failure is None or failure.queue is None:
+        return None
+    there = [each for each in copy.deliveries if each.it.queue == failure.queue]
+    if not there or there[-1] is not delivery:
+        return None
+    return failure.exception or failure.reason or failure.kind

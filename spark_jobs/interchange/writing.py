@@ -1,0 +1,247 @@
+"""A period written to a file, or sent: each form with what it needs of Spark."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from typing import BinaryIO, cast
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from model.jobs import Problem
+from model.times import iso_time
+from spark_jobs.chain import versions
+from spark_jobs.errors import JobError
+from spark_jobs.executors import MOST_IN_WAVE, tasks_at_a_time
+from spark_jobs.export import HashedFile
+from spark_jobs.failures import explained
+from spark_jobs.gathering import Told
+from spark_jobs.interchange import asyncapi, ocel, otlp
+from spark_jobs.interchange.collector import sending
+from spark_jobs.interchange.gathered import Piece, Tally, pieces
+from spark_jobs.interchange.request import Json, PeriodRequest
+from spark_jobs.interchange.seen import COLUMNS, Seen
+from spark_jobs.interchange.tracing import Span, spans_of
+from spark_jobs.period import Period
+from spark_jobs.progress import Meter
+from spark_jobs.slices import rows_per_slice, spans
+from spark_jobs.source import read_slices
+
+# In one piece: a request of this many spans is below what collectors take.
+MOST_SPANS = 1_000
+PIECE_BYTES = 1 << 20
+# Objects of several conversations, such as keys, and types of events: the driver knows each.
+MOST_SHARED = 2_000_000
+MOST_TYPES = 100_000
+
+
+# OCEL
+
+
+class LogPacker:
+    """Conversations as events and objects of a log."""
+
+    def __init__(self) -> None:
+        self._clear()
+
+    def add(self, told: Told) -> Iterator[Piece]:
+        """Take one more conversation."""
+        found = ocel.logged(told)
+        self._events += found.events
+        self._objects += found.objects
+        self._shared.update(found.shared)
+        self._types |= found.types
+        self._bytes += sum(map(len, (*found.events, *found.objects)))
+        if self._bytes >= PIECE_BYTES:
+            yield from self.rest()
+
+    def rest(self) -> Iterator[Piece]:
+        """Give what is left."""
+        if self._events:
+            shared = {each: base64.b85encode(one).decode() for each, one in self._shared.items()}
+            facts = {"shared": shared, "types": sorted(self._types)}
+            yield Piece(b",\n".join(self._events), b",\n".join(self._objects), facts)
+        self._clear()
+
+    def _clear(self) -> None:
+        self._events: list[bytes] = []
+        self._objects: list[bytes] = []
+        self._shared: dict[str, bytes] = {}
+        self._types: set[str] = set()
+        self._bytes = 0
+
+
+def write_ocel(
+    spark: SparkSession, request: PeriodRequest, period: Period, meter: Meter, file: HashedFile
+) -> Json:
+    """The log: events as they come, objects kept aside until the events are over."""
+    tally, known, types, count = Tally(), set[int](), set[str](), 0
+    folder = None if request.output is None else request.output.parent
+    with tempfile.TemporaryFile(dir=folder) as objects:
+        file.write(ocel.head())
+        for piece in pieces(spark, request, period, meter, LogPacker, tally):
+            file.write((b",\n" if count else b"") + piece.body)
+            objects.write((b",\n" if count else b"") + piece.beside)
+            for object_id, text in piece.facts["shared"].items():
+                if (digest := ocel.digest(object_id)) not in known:
+                    known.add(digest)
+                    objects.write(b",\n" + base64.b85decode(text))
+            types.update(piece.facts["types"])
+            _check(len(known), MOST_SHARED, "keys, participants and queues")
+            _check(len(types), MOST_TYPES, "types of events")
+            count += 1
+        file.write(ocel.between())
+        objects.seek(0)
+        shutil.copyfileobj(cast(BinaryIO, objects), cast(BinaryIO, file))
+        file.write(ocel.tail(types))
+    return tally.to_json()
+
+
+def _check(count: int, most: int, what: str) -> None:
+    if count > most:
+        raise JobError(
+            Problem.bad_request,
+            f"The period has more than {most:,} {what}; ask for a shorter one.",
+        )
+
+
+# OpenTelemetry
+
+
+class SpanPacker:
+    """Conversations as requests with spans."""
+
+    def __init__(self, vhost: str, render: Callable[[Iterable[Span], str, str], bytes]) -> None:
+        self._vhost, self._render = vhost, render
+        self._version = versions()["rabbitmq-itc"]
+        self._spans: list[Span] = []
+
+    def add(self, told: Told) -> Iterator[Piece]:
+        """Take one more conversation."""
+        for span in spans_of(told, self._vhost):
+            self._spans.append(span)
+            if len(self._spans) >= MOST_SPANS:
+                yield from self.rest()
+
+    def rest(self) -> Iterator[Piece]:
+        """Give what is left."""
+        if self._spans:
+            body = self._render(self._spans, self._vhost, self._version)
+            yield Piece(body, b"", {"spans": len(self._spans)})
+        self._spans = []
+
+
+def write_otlp(
+    spark: SparkSession, request: PeriodRequest, period: Period, meter: Meter, file: HashedFile
+) -> Json:
+    """Requests in JSON, one a line."""
+    tally, count = Tally(), 0
+    packer = _spans_packer(request.vhost, otlp.as_json)
+    for piece in pieces(spark, request, period, meter, packer, tally):
+        file.write(piece.body)
+        count += piece.facts["spans"]
+    return {**tally.to_json(), "spans": count}
+
+
+def send_otlp(spark: SparkSession, request: PeriodRequest, period: Period, meter: Meter) -> Json:
+    """Requests in protobuf, packed, one after the other to the collector."""
+    tally, count, refused, why = Tally(), 0, 0, ""
+    assert request.collector is not None  # noqa: S101 - what asks for it gives one
+    packer = _spans_packer(request.vhost, _packed)
+    with sending(request.collector, lambda: meter.enter("sending", 0.0)) as send:
+        for piece in pieces(spark, request, period, meter, packer, tally):
+            some, reason = send(piece.body, count)
+            count += piece.facts["spans"]
+            refused, why = refused + some, reason or why
+    return {**tally.to_json(), "spans": count, "refused": refused, "refusal": why or None}
+
+
+def _spans_packer(
+    vhost: str, render: Callable[[Iterable[Span], str, str], bytes]
+) -> Callable[[], SpanPacker]:
+    return lambda: SpanPacker(vhost, render)
+
+
+def _packed(some: Iterable[Span], vhost: str, version: str) -> bytes:
+    return gzip.compress(otlp.as_protobuf(some, vhost, version), 6, mtime=0)
+
+
+# AsyncAPI
+
+
+def write_asyncapi(
+    spark: SparkSession, request: PeriodRequest, period: Period, meter: Meter, file: HashedFile
+) -> Json:
+    """The document, from what executors noted."""
+    seen = Seen()
+    for notes in _notes(spark, request, period, meter):
+        seen.merge(Seen.from_json(json.loads(notes)))
+    facts = {
+        "vhost": request.vhost,
+        "since": iso_time(request.since),
+        "until": iso_time(request.until),
+        "complete": not period.gaps,
+        "gaps": [gap.to_json() for gap in period.gaps],
+    }
+    document = asyncapi.document_of(seen, facts, request.rules)
+    is_yaml = request.form.endswith("yaml")
+    file.write(asyncapi.as_yaml(document) if is_yaml else asyncapi.as_json(document))
+    return {
+        "events": seen.events,
+        "channels": len(document["channels"]),
+        "operations": len(document["operations"]),
+        "messages": len(document["components"]["messages"]),
+        "left_out": document["info"]["x-left-out"],
+    }
+
+
+def _notes(
+    spark: SparkSession, request: PeriodRequest, period: Period, meter: Meter
+) -> Iterator[str]:
+    if period.ids is None:
+        return
+    first, last = period.ids
+    ids = last - first + 1
+    row_bytes = period.history.row_bytes(period.trace, first, last)
+    rows = rows_per_slice(row_bytes, ids, tasks_at_a_time(spark))
+    slices = spans(period.trace, first, last, -(-ids // rows))
+    meter.enter("reading", 5.0)
+    meter.expect(ids)
+    for at in range(0, len(slices), MOST_IN_WAVE):
+        wave = slices[at : at + MOST_IN_WAVE]
+        with explained():
+            frame = read_slices(spark, request.database, COLUMNS, wave)
+            noted = frame.mapInArrow(_noted(request), "notes string").toArrow()
+        yield from noted.column("notes").to_pylist()
+        meter.read(sum(each.last_id - each.first_id + 1 for each in wave))
+
+
+def _noted(
+    request: PeriodRequest,
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    since, until = request.since, request.until
+
+    def noted(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        seen = Seen()
+        for batch in batches:
+            for row in batch.to_pylist():
+                if since <= row["recorded_at"] < until and not row["quiet"]:
+                    seen.add(row)
+        yield pa.RecordBatch.from_pylist([{"notes": json.dumps(seen.to_json())}])
+
+    return noted
+
+
+Write = Callable[[SparkSession, PeriodRequest, Period, Meter, HashedFile], Json]
+
+WRITERS: dict[str, Write] = {
+    "ocel.json": write_ocel,
+    "otlp.json": write_otlp,
+    "asyncapi.json": write_asyncapi,
+    "asyncapi.yaml": write_asyncapi,
+}

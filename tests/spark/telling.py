@@ -1,0 +1,39 @@
+"""Conversations of a history, as executors are given them, without Spark."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from model.words import LinkKind, Via
+from spark_jobs.gathering import COLUMNS, Told, told
+from tests.spark.histories import History
+
+
+def tell(history: History, via: Via = Via.links, ids: Sequence[int] = ()) -> Told:
+    """The events, all unless some are named, as one conversation; the first is its root."""
+    wanted = ids or [row["id"] for row in history.rows]
+    rows = {each: _row(history, each) for each in wanted}
+    return told(wanted[0], rows, via)
+
+
+def _row(history: History, event: int) -> dict[str, Any]:
+    row = history.rows[event - 1]
+    named = [
+        [link.cause, link.rule, int(link.kind), None, None, None, None]
+        for link in history.links.get(event, ())
+        if link.kind is not LinkKind.conversation
+    ]
+    return {
+        **{name: row.get(name) for name in COLUMNS},
+        "participant_name": f"user{row['participant']}",
+        "links": json.dumps(named) if named else None,
+        "conversations": ",".join(history.shared[event]) or None,
+        "payload_bytes": row["payload_bytes"],
+    }
+
+
+def headers(**values: object) -> str:
+    """Properties with these headers, as they are stored."""
+    return json.dumps({"headers": values})

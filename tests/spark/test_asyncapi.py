@@ -1,0 +1,236 @@
+"""What was seen as an AsyncAPI document, valid by its official schema."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from jsonschema import Draft7Validator
+
+from app.tracker.links import BUILT_IN
+from model.words import EventType, Match
+from spark_jobs.interchange import asyncapi, seen
+from spark_jobs.interchange.asyncapi import as_json, as_yaml, document_of
+from spark_jobs.interchange.seen import Seen
+
+SCHEMA = Path(__file__).parent / "vendor" / "asyncapi" / "3.0.0.json"
+FACTS = {"vhost": "/", "since": "2026-01-01", "until": "2026-01-02", "complete": True, "gaps": []}
+RULES = [{**rule.to_json(), "origin": "built_in"} for rule in BUILT_IN]
+
+
+def sent(body: object, key: str = "order.new", who: str = "shop", **more: Any) -> dict[str, Any]:
+    """A publish; what is no bytes goes as JSON."""
+    said = {"headers": more.pop("headers", {}), **more.pop("properties", {})}
+    return {
+        "type": EventType.published,
+        "match": Match.none,
+        "participant_name": who,
+        "recorded_at": 1,
+        "exchange": "orders",
+        "routing_keys": json.dumps([key]),
+        "queue": None,
+        "properties": json.dumps(said),
+        "payload": body if isinstance(body, bytes) else json.dumps(body).encode(),
+        "payload_cut": False,
+        "quiet": False,
+        **more,
+    }
+
+
+def got(body: object, queue: str = "work", who: str = "billing", **more: Any) -> dict[str, Any]:
+    more = {"match": Match.routed, **more}
+    return sent(body, who=who, **{"type": EventType.received, "queue": queue, **more})
+
+
+def seen_of(*rows: dict[str, Any]) -> Seen:
+    """As from two tasks, through what they send."""
+    whole = Seen()
+    for part in (rows[::2], rows[1::2]):
+        one = Seen()
+        for row in part:
+            one.add(row)
+        whole.merge(Seen.from_json(json.loads(json.dumps(one.to_json()))))
+    return whole
+
+
+def made(*rows: dict[str, Any], rules: list[dict[str, Any]] | None = None) -> dict[str, Any]:
+    document = document_of(seen_of(*rows), FACTS, RULES if rules is None else rules)
+    assert faults(document) == []
+    assert json.loads(as_json(document)) == document
+    assert yaml.safe_load(as_yaml(document)) == document
+    return document
+
+
+def faults(document: dict[str, Any]) -> list[str]:
+    """By the schema, and by the document's own references."""
+    found = [
+        each.message
+        for each in Draft7Validator(json.loads(SCHEMA.read_text())).iter_errors(document)
+    ]
+    return found + [
+        f"nothing at {each}" for each in _references(document) if not _at(document, each)
+    ]
+
+
+def _references(value: Any) -> list[str]:
+    if isinstance(value, dict):
+        own = [value["$ref"]] if isinstance(value.get("$ref"), str) else []
+        return own + [each for one in value.values() for each in _references(one)]
+    if isinstance(value, list):
+        return [each for one in value for each in _references(one)]
+    return []
+
+
+def _at(document: Any, reference: str) -> Any:
+    for token in reference.removeprefix("#/").split("/"):
+        document = document.get(token, {})
+    return document
+
+
+def test_the_schema_refuses_what_is_wrong() -> None:
+    assert faults({"asyncapi": "3.0.0"})
+    document = made(sent({"id": 1}))
+    document["operations"]["shop.send.orders.order.new"]["action"] = "publish"
+    assert faults(document)
+
+
+def test_channels_operations_and_messages_are_those_that_were_seen() -> None:
+    body = {"id": 1, "at": "2026-01-01T10:00:00Z"}
+    document = made(sent(body), sent(body | {"note": "x"}), got(body), sent(body, who="web"))
+    assert {*document["channels"]} == {"orders.order.new", "queue.work"}
+    channel = document["channels"]["orders.order.new"]
+    assert (channel["address"], channel["bindings"]["amqp"]["exchange"]["name"]) == (
+        "order.new",
+        "orders",
+    )
+    assert {
+        each["x-participant"]: (each["action"], each["x-count"])
+        for each in document["operations"].values()
+    } == {
+        "shop": ("send", 2),
+        "web": ("send", 1),
+        "billing": ("receive", 1),
+    }
+    [message] = document["components"]["messages"].values()
+    assert message["name"] == "orders/order.new"
+    assert message["payload"] == {
+        "type": "object",
+        "properties": {
+            "at": {"type": "string", "format": "date-time"},
+            "id": {"type": "integer"},
+            "note": {"type": "string"},
+        },
+        "required": ["at", "id"],
+    }
+    assert message["x-samples"] == {"messages": 3, "json": 3}
+    assert "headers" not in message
+
+
+def test_an_empty_period_is_a_valid_document() -> None:
+    document = made()
+    assert (document["channels"], document["info"]["x-events"]) == ({}, 0)
+
+
+def test_gaps_are_said() -> None:
+    document = document_of(Seen(), {**FACTS, "complete": False, "gaps": [{"id": 1}]}, [])
+    assert faults(document) == []
+    assert document["info"]["x-gaps"] == [{"id": 1}]
+    assert "gaps" in document["info"]["description"]
+
+
+@pytest.mark.parametrize(
+    ("row", "samples"),
+    [
+        (sent(b"\xff\xfe"), (1, 0)),
+        (sent(b"hello"), (1, 0)),
+        (sent(b"17"), (1, 0)),
+        (sent(b"17", properties={"content_type": "application/json"}), (1, 1)),
+        (sent(b"{}", properties={"content_type": "text/plain"}), (1, 0)),
+        (sent(b'{"a": NaN}'), (1, 0)),
+        (sent(b'{"a": 1', payload_cut=True), (1, 0)),
+        (sent(b"[" * 100_000), (1, 0)),
+        (sent(b'{"a": "' + b"x" * 1_000_000 + b'"}'), (1, 0)),
+        (sent(b'{"a": 1' + b"0" * 10_000 + b"}"), (1, 0)),
+        (sent(b""), (1, 0)),
+        (sent(b"", payload=None), (1, 0)),
+    ],
+)
+def test_what_is_no_json_has_no_schema(row: dict[str, Any], samples: tuple[int, int]) -> None:
+    [message] = made(row)["components"]["messages"].values()
+    assert tuple(message["x-samples"].values()) == samples
+    assert ("payload" in message) is bool(samples[1])
+
+
+def test_where_some_bodies_are_no_json_no_schema_is_claimed() -> None:
+    [message] = made(sent({"a": 1}), sent(b"hello"))["components"]["messages"].values()
+    assert "payload" not in message
+
+
+def test_ten_thousand_header_fields_are_data() -> None:
+    row = sent({}, headers={f"field {k}": "x" for k in range(10_000)})
+    [message] = made(row, row)["components"]["messages"].values()
+    assert message["headers"] == {"type": "object", "additionalProperties": {"type": "string"}}
+
+
+def correlation(*rows: dict[str, Any], **more: Any) -> str | None:
+    [message] = made(*rows, **more)["components"]["messages"].values()
+    found: dict[str, str] = message.get("correlationId", {})
+    return found.get("location")
+
+
+def test_a_correlation_id_is_where_a_rule_or_the_property_says_so() -> None:
+    own = {"name": "by-order", "kind": "conversation", "child": ["$message.payload#/order/id"]}
+    parent = {"name": "p", "kind": "parent", "child": "$message.header#/p", "parent": "x"}
+    body = {"order": {"id": 7}}
+    both = {"properties": {"correlation_id": "c"}, "headers": {"p": "1"}}
+    assert correlation(sent(body), rules=[own]) == "$message.payload#/order/id"
+    assert correlation(sent(body, **both), rules=[own]) == "$message.payload#/order/id"
+    assert correlation(sent(body), sent({}), rules=[own]) is None
+    assert correlation(sent(body), sent(b"no"), rules=[own]) is None
+    assert correlation(sent({}, **both), rules=[parent]) == "$message.header#/correlation_id"
+    assert correlation(sent({}, **both), sent({}), rules=[parent]) is None
+    tracing = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
+    assert correlation(sent({}, headers=tracing)) == "$message.header#/traceparent"
+    named = {**tracing, "conversation-id": "7"}
+    assert correlation(sent({}, headers=named)) == "$message.header#/conversation-id"
+
+
+def test_a_message_is_looked_at_where_it_was_published() -> None:
+    body = {"a": 1}
+    [message] = made(sent(body), got({"b": 1}), got(body))["components"]["messages"].values()
+    assert (message["x-count"], [*message["payload"]["properties"]]) == (1, ["a"])
+    [message] = made(got(body, match=Match.unmatched))["components"]["messages"].values()
+    assert message["x-count"] == 1
+
+
+def test_names_that_no_reference_may_have_are_kept_apart() -> None:
+    rows = [sent({}, key=key) for key in ("a/b", "a b", "a_b", "", "{x}", "é", "yes", "a\u2028")]
+    document = made(*rows, got({}, queue="no", who=": - #"))
+    assert len(document["channels"]) == 9
+    assert {c["address"] for c in document["channels"].values()} >= {"a/b", "a b", "a_b", None}
+
+
+def test_what_is_beyond_bounds_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(seen, "MOST_TYPES", 3)
+    monkeypatch.setattr(asyncapi, "MOST_CHANNELS", 2)
+    monkeypatch.setattr(asyncapi, "MOST_OPERATIONS", 2)
+    rows = [sent({}, key=f"order.{k}") for k in range(10)]
+    document = made(*rows, *rows[:2])
+    assert len(document["channels"]) == len(document["operations"]) == 2
+    assert (document["info"]["x-events"], document["info"]["x-left-out"]) == (12, 9)
+
+
+def test_no_more_than_samples_are_looked_into(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(seen, "MOST_SAMPLES", 5)
+    [message] = made(*[sent({"a": k}) for k in range(40)])["components"]["messages"].values()
+    assert (message["x-count"], message["x-samples"]["messages"]) == (40, 10)
+
+
+def test_half_a_character_is_written_as_a_question_mark() -> None:
+    document = document_of(seen_of(sent({"\ud800": 1}, key="\ud800")), FACTS, [])
+    for written in (json.loads(as_json(document)), yaml.safe_load(as_yaml(document))):
+        assert faults(written) == []
+        assert written["channels"]["orders._"]["address"] == "?"

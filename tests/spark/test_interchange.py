@@ -1,0 +1,309 @@
+"""A period exported for other tools, by the real job on random histories."""
+
+from __future__ import annotations
+
+import json
+import random
+import sqlite3
+from collections import Counter
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from pyspark.sql import SparkSession
+
+from app.api.otlp import as_json as reading_json
+from app.stored.spans import Span as StoredSpan
+from model.exports import manifest_of
+from model.jobs import Problem, Progress
+from model.words import Via
+from spark_jobs.errors import JobError
+from spark_jobs.interchange import writing
+from spark_jobs.interchange.collector import MOST_TRIES
+from spark_jobs.kinds import run_job
+from tests.collector import collecting
+from tests.spark.histories import NOON, History, Link
+from tests.spark.telling import headers
+from tests.spark.test_asyncapi import faults as document_faults
+from tests.spark.test_gathering import judged
+from tests.spark.test_ocel import faults as log_faults
+
+Made = Callable[..., dict[str, Any]]
+TRACE = "0af7651916cd43dd8448eb211c80319c"
+FIRST, LAST = 41, 300
+SINCE, UNTIL = NOON + 1000 * FIRST, NOON + 1000 * LAST + 1
+TYPES = ("order.new", "invoice", "mail")
+
+
+def orders(seed: int, size: int = 400) -> History:
+    """Messages of three types that participants hand on, with JSON bodies, keys and traces."""
+    dice = random.Random(seed)
+    history = History(pasts=False)
+    actors = [history.join() for _ in range(4)]
+    waiting: list[tuple[int, str, dict[str, Any]]] = []
+    while len(history.rows) < size:
+        actor = dice.choice(actors)
+        key, links = f"order {len(history.rows)}", list[Link]()
+        if waiting and dice.random() < 0.9:
+            message, key, fields = waiting.pop(dice.randrange(len(waiting)))
+            delivery = history.receive(actor, message, shared=[key], **fields)
+            if dice.random() < 0.5:
+                continue
+            links = [Link(delivery)]
+        said: dict[str, Any] = {"headers": {}, "correlation_id": key, "type": dice.choice(TYPES)}
+        if dice.random() < 0.2:
+            sender = f"{len(history.rows) + 1:016x}"
+            said["headers"] = {"traceparent": f"00-{TRACE}-{sender}-01"}
+        body = json.dumps({"id": len(history.rows), "note": None}).encode()
+        fields = {"properties": json.dumps(said), "payload": body, "payload_bytes": len(body)}
+        quiet = dice.random() < 0.03
+        event = history.publish(actor, links=links, shared=[key], quiet=quiet, **fields)
+        waiting.append((event, key, fields))
+    return history
+
+
+@pytest.fixture(scope="module")
+def history() -> History:
+    return orders(seed=7)
+
+
+@pytest.fixture(scope="module")
+def url(history: History, tmp_path_factory: pytest.TempPathFactory) -> str:
+    return history.write(tmp_path_factory.mktemp("interchange") / "store.db")
+
+
+@pytest.fixture
+def make(spark: SparkSession, url: str, tmp_path: Path) -> Made:
+    def made(name: str | None, **more: Any) -> dict[str, Any]:
+        request = {
+            "vhost": "/",
+            "since": SINCE,
+            "until": UNTIL,
+            "via": "links",
+            "format": "collector" if name is None else name.partition(".")[2],
+            "output": None if name is None else str(tmp_path / name),
+            **more,
+        }
+        where = request.pop("url", url)
+        return run_job(spark, where, "period", request, request.pop("told", lambda _: None))
+
+    return made
+
+
+def whole(history: History, via: Via = Via.links) -> set[frozenset[int]]:
+    """The conversations that began in the period.
+
+    A period's ids are those of its blocks, so what began before is found by its time.
+    """
+    return {each for each in judged(history, via, 1, LAST) if min(each) >= FIRST}
+
+
+@pytest.mark.parametrize("via", [Via.links, Via.conversation])
+def test_a_log_has_every_event_of_every_conversation_once(
+    make: Made, history: History, tmp_path: Path, via: Via, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manifest = make("log.ocel.json", via=via.value)
+    log = json.loads((tmp_path / "log.ocel.json").read_text())
+    assert log_faults(log) == []
+    found: dict[str, set[int]] = {}
+    for event in log["events"]:
+        [conversation] = [
+            r["objectId"] for r in event["relationships"] if r["qualifier"] == "conversation"
+        ]
+        found.setdefault(conversation, set()).add(int(event["id"].removeprefix("event:")))
+    expected = whole(history, via)
+    assert {frozenset(each) for each in found.values()} == expected
+    assert len(expected) > 20
+    assert len(log["events"]) == sum(map(len, expected))
+    assert manifest == json.loads(manifest_of(tmp_path / "log.ocel.json").read_text())
+    assert (manifest["events"], manifest["conversations"]) == (len(log["events"]), len(expected))
+    assert (manifest["complete"], manifest["gaps"], manifest["cut"]) == (True, [], 0)
+    assert {e["type"].rpartition(" ")[0] for e in log["events"]} == {*TYPES}
+
+
+def test_pieces_of_any_size_make_the_same_log(
+    make: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make("a.ocel.json")
+    # Executors are other processes with their own bounds: what is written is the same anyhow.
+    make("b.ocel.json")
+    assert (tmp_path / "a.ocel.json").read_bytes() == (tmp_path / "b.ocel.json").read_bytes()
+    monkeypatch.setattr(writing, "MOST_SHARED", 3)
+    with pytest.raises(JobError, match="more than 3 keys") as refused:
+        make("c.ocel.json")
+    assert refused.value.problem is Problem.bad_request
+    assert not (tmp_path / "c.ocel.json").exists()
+
+
+def test_a_log_is_read_by_pm4py(make: Made, tmp_path: Path) -> None:
+    pm4py = pytest.importorskip("pm4py", reason="pm4py is not among the dependencies: see tests")
+    manifest = make("log.ocel.json")
+    log = pm4py.read_ocel2_json(str(tmp_path / "log.ocel.json"))
+    assert len(log.events) == manifest["events"]
+    assert {*pm4py.ocel_get_object_types(log)} >= {"conversation", "message", "key"}
+    assert pm4py.discover_ocdfg(log)
+
+
+def spans_in(path: Path) -> list[dict[str, Any]]:
+    return [
+        span
+        for line in path.read_text().splitlines()
+        for resource in json.loads(line)["resourceSpans"]
+        for scope in resource["scopeSpans"]
+        for span in scope["spans"]
+    ]
+
+
+def test_a_file_of_spans_has_all_of_them_and_a_second_one_is_the_same(
+    make: Made, history: History, tmp_path: Path
+) -> None:
+    manifest = make("spans.otlp.json")
+    make("again.otlp.json")
+    path = tmp_path / "spans.otlp.json"
+    assert path.read_bytes() == (tmp_path / "again.otlp.json").read_bytes()
+    spans = spans_in(path)
+    events = {each for conversation in whole(history) for each in conversation}
+    kinds = Counter(history.rows[each - 1]["type"] for each in events)
+    alone = sum(history.rows[each - 1]["cause_id"] not in {None, *events} for each in events)
+    # A publish is a span, and a delivery, with its time in the queue where its publish is there.
+    waited = kinds[1] - alone
+    assert Counter(each["kind"] for each in spans) == {4: kinds[0], 1: waited, 5: kinds[1]}
+    ids = {(each["traceId"], each["spanId"]) for each in spans}
+    assert len(ids) == len(spans) == manifest["spans"]
+    foreign = [each for each in spans if each["flags"] & 0x200]
+    assert foreign
+    assert all(each["traceId"] == TRACE for each in foreign)
+    for each in spans:
+        if "parentSpanId" in each and not each["flags"] & 0x200:
+            assert (each["traceId"], each["parentSpanId"]) in ids
+        assert all((link["traceId"], link["spanId"]) in ids for link in each.get("links", ()))
+    lines = path.read_bytes().splitlines()
+    taken = [one for line in lines for one in reading_json.read(line, 10_000)]
+    assert len(taken) == len(spans)
+    assert all(isinstance(each, StoredSpan) for each in taken)
+
+
+def test_spans_are_sent_and_a_second_time_the_same(make: Made, tmp_path: Path) -> None:
+    written = make("spans.otlp.json")
+    with collecting() as standing:
+        where = {"url": standing.url, "shown": "collector", "headers": {"x-key": "k"}}
+        sent = make(None, collector=where)
+        first = standing.spans
+        make(None, collector=where)
+        assert standing.spans == first
+    assert sent["spans"] == written["spans"] == len(first)
+    assert (sent["file"], sent["refused"], sent["refusal"]) == (None, 0, None)
+    ids = {(s["traceId"], s["spanId"]) for s in spans_in(tmp_path / "spans.otlp.json")}
+    assert {(a.hex(), b.hex()) for a, b in first} == ids
+
+
+def test_a_collector_that_is_full_fails_the_job_which_can_be_repeated(
+    make: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("spark_jobs.interchange.collector.FIRST_PAUSE", 0.001)
+    with collecting() as standing:
+        where = {"url": standing.url, "shown": "collector", "headers": {}}
+        standing.statuses = [(503, {})] * MOST_TRIES
+        with pytest.raises(JobError, match="answers 503") as failed:
+            make(None, collector=where)
+        assert failed.value.problem is Problem.outage
+        standing.refuses = 2
+        again = make(None, collector=where)
+        assert len(standing.spans) == again["spans"]
+        assert (again["refused"] > 0, again["refusal"]) == (True, "too old")
+
+
+@pytest.mark.parametrize("name", ["api.asyncapi.json", "api.asyncapi.yaml"])
+def test_a_document_says_what_was_seen(
+    make: Made, history: History, tmp_path: Path, name: str
+) -> None:
+    manifest = make(name)
+    text = (tmp_path / name).read_text()
+    document = json.loads(text) if name.endswith(".json") else yaml.safe_load(text)
+    assert document_faults(document) == []
+    loud = [row for row in history.rows[FIRST - 1 : LAST] if not row["quiet"]]
+    assert manifest["events"] == document["info"]["x-events"] == len(loud)
+    said = Counter()
+    for operation in document["operations"].values():
+        said[operation["action"]] += operation["x-count"]
+    kinds = Counter(row["type"] for row in loud)
+    assert said == {"send": kinds[0], "receive": kinds[1]}
+    messages = {each["name"]: each for each in document["components"]["messages"].values()}
+    assert messages.keys() == {*TYPES}
+    assert messages["mail"]["payload"] == {
+        "type": "object",
+        "properties": {"id": {"type": "integer"}, "note": {"type": "null"}},
+        "required": ["id", "note"],
+    }
+    assert messages["mail"]["correlationId"]["location"] == "$message.header#/correlation_id"
+
+
+@pytest.mark.parametrize("name", ["a.ocel.json", "a.otlp.json", "a.asyncapi.json"])
+def test_a_period_without_events_is_an_empty_file(make: Made, tmp_path: Path, name: str) -> None:
+    manifest = make(name, since=5, until=6)
+    assert (manifest["events"], manifest["complete"]) == (0, True)
+    text = (tmp_path / name).read_text()
+    if name.endswith("otlp.json"):
+        assert text == ""
+    else:
+        found = json.loads(text)
+        assert (log_faults if "events" in found else document_faults)(found) == []
+
+
+def test_gaps_are_said(make: Made, history: History, tmp_path: Path, spark: SparkSession) -> None:
+    url = history.write(tmp_path / "gaps.db")
+    with closing(sqlite3.connect(tmp_path / "gaps.db")) as connection, connection:
+        connection.execute(
+            "INSERT INTO gaps (trace_id, after_event_id, since, reason, suspected)"
+            " VALUES (1, 60, 0, 'lost', 0)"
+        )
+    manifest = make("a.asyncapi.json", url=url)
+    document = json.loads((tmp_path / "a.asyncapi.json").read_text())
+    assert document_faults(document) == []
+    assert not manifest["complete"]
+    assert document["info"]["x-gaps"] == manifest["gaps"]
+    assert make("a.ocel.json", url=url)["gaps"] == manifest["gaps"]
+
+
+def test_hostile_bodies_and_headers_end_no_job(make: Made, tmp_path: Path) -> None:
+    history = History(pasts=False)
+    shop, billing = history.join(), history.join()
+    many = headers(**{f"field {k}": "x" * 20 for k in range(10_000)})
+    bodies = [b'{"a": "' + b"x" * 1_000_000 + b'"}', b"\xff" * 1_000_000, b"[" * 50_000, b""]
+    for body in bodies:
+        event = history.publish(shop, properties=many, payload=body, payload_bytes=len(body))
+        history.receive(billing, event, properties=many, payload=body, payload_bytes=len(body))
+    url = history.write(tmp_path / "hostile.db")
+    period = {"url": url, "since": NOON, "until": NOON + 10**9}
+    for name in ("a.ocel.json", "a.otlp.json", "a.asyncapi.json"):
+        assert make(name, **period)["events"] == 8
+    document = json.loads((tmp_path / "a.asyncapi.json").read_text())
+    assert document_faults(document) == []
+    [message] = document["components"]["messages"].values()
+    assert message["headers"]["additionalProperties"] == {"type": "string"}
+    assert (tmp_path / "a.asyncapi.json").stat().st_size < 20_000
+
+
+def test_a_job_can_be_cancelled_at_every_step(make: Made, tmp_path: Path) -> None:
+    stages: list[str] = []
+
+    def told(progress: Progress) -> None:
+        stages.append(progress.stage)
+        if progress.rows_written:
+            raise JobError(Problem.cancelled, "The job was cancelled.")
+
+    for name in ("a.ocel.json", "a.otlp.json"):
+        with pytest.raises(JobError, match="cancelled"):
+            make(name, told=told)
+    assert [*tmp_path.iterdir()] == []
+    assert {"planning", "gathering", "reading"} <= {*stages}
+
+
+def test_no_more_is_written_than_the_quota_leaves(make: Made, tmp_path: Path) -> None:
+    with pytest.raises(JobError) as refused:
+        make("a.otlp.json", quota={"files": 10, "bytes": 100})
+    assert refused.value.problem is Problem.full
+    assert [*tmp_path.iterdir()] == []
