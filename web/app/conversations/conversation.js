@@ -7,7 +7,8 @@ import { useKeys } from "../core/keys.js";
 import { attempt } from "../core/notices.js";
 import { useResource } from "../core/resource.js";
 import { href, patch, route } from "../core/route.js";
-import { EventDrawer } from "../ui/event/drawer.js";
+import { EventDrawer } from "../ui/event/lazy-drawer.js";
+import { lazy } from "../ui/lazy.js";
 import { Choice, Empty, Failure, pending } from "../ui/panel.js";
 import { Facts } from "./facts.js";
 import { modelOf } from "./model.js";
@@ -19,24 +20,17 @@ const VIEWS = [
   ["flow", "Flow", "Who sent what to whom"],
   ["sequence", "Sequence", "In which order, to copy into a ticket"],
 ];
-// Loaded when looked at: few look at all three.
+// Few look at all three.
 const DRAWINGS = {
-  waterfall: async () => {
-    const { Waterfall } = await import("./waterfall.js");
-    return Waterfall;
-  },
-  flow: async () => {
-    const { Flow } = await import("./flow.js");
-    return Flow;
-  },
-  sequence: async () => {
-    const { Sequence } = await import("./sequence.js");
-    return Sequence;
-  },
+  waterfall: lazy(() => import("./waterfall.js"), "the waterfall"),
+  flow: lazy(() => import("./flow.js"), "the flow"),
+  sequence: lazy(() => import("./sequence.js"), "the sequence"),
 };
 
 export function Conversation({ event }) {
-  const { via = "links", view = "waterfall", panel } = route.value.params;
+  const { via = "links", view: asked, panel } = route.value.params;
+  const view = asked in DRAWINGS ? asked : "waterfall";
+  useEffect(() => void DRAWINGS[view].ask(), []); // while the messages come
   const loaded = useConversation(Number(event), via);
   const { model, error } = loaded;
   return html`<div class="conv">
@@ -50,7 +44,7 @@ export function Conversation({ event }) {
               onChange=${(value) => patch({ via: value === "links" ? null : value })} />
             <button class="button small" onClick=${loaded.reload}>Refresh</button>`} />
         <${More} loaded=${loaded} />
-        <${Drawing} model=${model} view=${view in DRAWINGS ? view : "waterfall"} selected=${Number(event)} />`}
+        <${Drawing} model=${model} view=${view} selected=${Number(event)} />`}
     </div>
     ${panel === "on" && html`<${EventDrawer} id=${event} key=${event} />`}`;
 }
@@ -124,12 +118,9 @@ function Unknown({ event }) {
 }
 
 function Drawing({ model, view, selected }) {
-  const code = useResource(DRAWINGS[view], [view], { every: 0 });
   useKeys({ Enter: () => patch({ panel: "on" }) });
   return html`<div class="conv-bar">
       <${Choice} label="Drawing" options=${VIEWS} value=${view} onChange=${(value) => patch({ view: value === "waterfall" ? null : value })} />
     </div>
-    ${!code.data
-      ? pending(code, "the drawing")
-      : html`<${code.data} key=${`${view} ${model.answer.root} ${model.answer.via} ${model.messages.size}`} model=${model} selected=${selected} onSelect=${select} />`}`;
+    <${DRAWINGS[view]} key=${`${view} ${model.answer.root} ${model.answer.via} ${model.messages.size}`} model=${model} selected=${selected} onSelect=${select} />`;
 }
