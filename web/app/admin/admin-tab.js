@@ -7,7 +7,7 @@ import { Quarantine } from "./quarantine.js";
 import { Preferences, Service } from "./service.js";
 import { TraceSettings } from "./trace-settings.js";
 
-export function AdminTab() {
+export default function AdminTab() {
   const shown = (traces.value.data ?? []).filter((t) => !vhost.value || t.vhost === vhost.value);
   return html`<div class="page-inner">
     <div class="page-title"><h1>Admin</h1></div>

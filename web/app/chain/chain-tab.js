@@ -3,15 +3,15 @@ import { api } from "../core/api.js";
 import { useResource } from "../core/resource.js";
 import { href, openEvent, patch, pinnedA, pinnedB, route } from "../core/route.js";
 import { Caveats, isSure } from "../ui/caveats.js";
-import { EventDrawer } from "../ui/event/drawer.js";
-import { Touched } from "../ui/event/touched.js";
+import { EventDrawer } from "../ui/event/lazy-drawer.js";
+import Touched from "../ui/event/touched.js";
 import { Choice, Empty, Failure, Panel, pending } from "../ui/panel.js";
 import { ExportsTable } from "../ui/exports-table.js";
 import { Icon } from "../ui/icons.js";
 import { Chain } from "./chain.js";
 import { Pair, Way } from "./pair.js";
 
-export function ChainTab() {
+export default function ChainTab() {
   const a = pinnedA.value;
   const b = pinnedB.value;
   return html`<div class="beside">

@@ -5,25 +5,9 @@ import { count, dateTime, plural, sentence } from "../core/format.js";
 import { useResource } from "../core/resource.js";
 import { hrefHere, patch } from "../core/route.js";
 import { Icon } from "../ui/icons.js";
-import { isSure } from "../ui/caveats.js";
 import { about, Pin, TypeMark, Value } from "../ui/marks.js";
 import { Panel } from "../ui/panel.js";
-
-const WORDS = {
-  before: ["happened before", "A may have had a part in B.", "A caused B."],
-  after: ["happened after", "B may have had a part in A.", "B caused A."],
-  concurrent: ["is concurrent with", "Neither could have influenced the other."],
-  equal: ["is the same as", "Both pins hold the same event."],
-};
-
-export const relationWord = (answer) =>
-  answer.relation === "concurrent" && !isSure(answer)
-    ? "has no known relation to"
-    : (WORDS[answer.relation]?.[0] ?? answer.relation);
-const relationMeaning = (answer) =>
-  answer.relation === "concurrent" && !isSure(answer)
-    ? "As far as is known, neither influenced the other."
-    : (WORDS[answer.relation]?.[answer.answer === "caused" ? 2 : 1] ?? "");
+import { relationMeaning, relationWord } from "../ui/relation.js";
 
 const TONES = { caused: "good", unknown: "warn" };
 

@@ -3,6 +3,6 @@ import { openEvent } from "../core/route.js";
 import { Conversation } from "./conversation.js";
 import { ConversationList } from "./list.js";
 
-export function ConversationsTab() {
+export default function ConversationsTab() {
   return openEvent.value ? html`<${Conversation} event=${openEvent.value} />` : html`<${ConversationList} />`;
 }

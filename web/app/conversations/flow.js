@@ -13,7 +13,7 @@ import { Shape } from "./shapes-view.js";
 const LEAST_SCALE = 0.72; // smaller, and the words could not be read
 const WORDS = { sent: "sent to", received: "received by", died: "dead letters to" };
 
-export function Flow({ model, selected, onSelect }) {
+export default function Flow({ model, selected, onSelect }) {
   const graph = useMemo(() => graphOf(model), [model]);
   const placed = useMemo(() => arrange(graph), [graph]);
   const box = useRef(null);

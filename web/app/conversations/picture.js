@@ -81,13 +81,3 @@ function drawText(context, s) {
   context.fillStyle = color(s.fill);
   context.fillText(s.text, s.x, s.y);
 }
-
-/** Hands a blob to the browser's downloads. */
-export function save(blob, name) {
-  const url = URL.createObjectURL(blob);
-  const link = document.createElement("a");
-  link.href = url;
-  link.download = name;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(url), 60_000); // by then the browser has begun to read it
-}

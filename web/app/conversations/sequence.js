@@ -13,7 +13,7 @@ import { Shape } from "./shapes-view.js";
 
 const SAVED_LANE = 240; // wide enough for most words, whatever the window
 
-export function Sequence({ model, selected, onSelect }) {
+export default function Sequence({ model, selected, onSelect }) {
   const [width, setWidth] = useState(1000);
   const sequence = useMemo(() => sequenceOf(model), [model]);
   const places = useMemo(() => placesOf(sequence, width - 2), [sequence, width]);

@@ -18,7 +18,7 @@ const MARGIN = 14; // right of the last sign
 const MOST_LINES = 6;
 const LABEL = 34; // pixels that a time on the axis takes
 
-export function Waterfall({ model, selected, onSelect }) {
+export default function Waterfall({ model, selected, onSelect }) {
   const [folded, setFolded] = useState(() => new Set());
   const [width, setWidth] = useState(1000);
   const [tip, setTip] = useState(null);

@@ -1,5 +1,9 @@
 // Keyboard shortcuts of whatever is shown.
 import { useLayoutEffect, useRef } from "../../vendor/hooks.js";
+import { signal } from "../../vendor/signals.js";
+
+/** Whether the filter box is to have the focus as soon as it is there: its tab may still be loaded. */
+export const filterWanted = signal(false);
 
 const typing = (target) =>
   target.isContentEditable || ["INPUT", "SELECT", "TEXTAREA"].includes(target.tagName);

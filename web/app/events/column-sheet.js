@@ -1,31 +1,14 @@
-import { useEffect, useRef, useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
 import { Icon } from "../ui/icons.js";
+import { useSheet } from "../ui/sheet.js";
 import { moveColumn, resetColumns, toggleColumn } from "./columns.js";
 
 export function ColumnSheet({ all, shown }) {
-  const [open, setOpen] = useState(false);
-  const anchor = useRef(null);
+  const { open, anchor, close, toggle } = useSheet();
   const names = new Set(shown.map((column) => column.name));
 
-  useEffect(() => {
-    if (!open) return undefined;
-    const outside = (event) => {
-      if (event.key === "Escape" || (event.type === "pointerdown" && !anchor.current.contains(event.target))) {
-        setOpen(false);
-        if (event.key) event.preventDefault();
-      }
-    };
-    addEventListener("pointerdown", outside);
-    addEventListener("keydown", outside, true);
-    return () => {
-      removeEventListener("pointerdown", outside);
-      removeEventListener("keydown", outside, true);
-    };
-  }, [open]);
-
   return html`<div class="sheet-anchor" ref=${anchor}>
-    <button class="button" aria-expanded=${String(open)} onClick=${() => setOpen(!open)}>
+    <button class="button" aria-expanded=${String(open)} onClick=${toggle}>
       <${Icon} name="columns" />Columns
     </button>
     ${open &&

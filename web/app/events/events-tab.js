@@ -8,7 +8,7 @@ import { href, openEvent, patch, pinnedA, pinnedB, route, vhost } from "../core/
 import { useTail } from "../core/tail.js";
 import { traces } from "../core/traces.js";
 import { useViewed } from "../core/viewed.js";
-import { EventDrawer } from "../ui/event/drawer.js";
+import { EventDrawer } from "../ui/event/lazy-drawer.js";
 import { Icon } from "../ui/icons.js";
 import { Empty, Failure } from "../ui/panel.js";
 import { chosenOf, columnsOf, requestFor, sortValue, useFields } from "./columns.js";
@@ -21,7 +21,7 @@ import { Histogram } from "./histogram.js";
 import { RowsTable } from "./rows-table.js";
 import { SavedViews } from "./saved-views.js";
 
-export function EventsTab() {
+export default function EventsTab() {
   const { data, error, reload } = useFields();
   if (data) return html`<${Events} all=${columnsOf(data)} />`;
   return html`<h1 class="unseen">Events</h1>

@@ -2,6 +2,7 @@
 import { useEffect, useRef, useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
 import { visible } from "../core/format.js";
+import { filterWanted } from "../core/keys.js";
 import { patch, route } from "../core/route.js";
 import { Icon } from "../ui/icons.js";
 import { filterNames, parse, print } from "./filter-text.js";
@@ -33,6 +34,10 @@ export function FilterBox({ rows }) {
     setText(shown);
     setProblem(null);
   }, [shown]);
+  useEffect(() => {
+    if (filterWanted.peek()) input.current.focus();
+    filterWanted.value = false;
+  }, []);
   useEffect(() => document.getElementById(optionId(active))?.scrollIntoView({ block: "nearest" }), [active]);
 
   const at = (place, isOpen) => {

@@ -1,8 +1,8 @@
 // Filters and times under a name, kept in this browser.
-import { useEffect, useRef, useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
 import { savedViews } from "../core/preferences.js";
 import { Icon } from "../ui/icons.js";
+import { useSheet } from "../ui/sheet.js";
 
 const MOST = 30;
 // Of the moment, not of the view.
@@ -16,38 +16,23 @@ function addressNow() {
 }
 
 export function SavedViews() {
-  const [open, setOpen] = useState(false);
-  const box = useRef(null);
+  const { open, anchor, close, toggle } = useSheet();
   const kept = savedViews.value;
-  useEffect(() => {
-    if (!open) return undefined;
-    const close = (event) => {
-      if (event.key === "Escape") event.preventDefault();
-      else if (event.key || box.current.contains(event.target)) return;
-      setOpen(false);
-    };
-    addEventListener("pointerdown", close);
-    addEventListener("keydown", close, true);
-    return () => {
-      removeEventListener("pointerdown", close);
-      removeEventListener("keydown", close, true);
-    };
-  }, [open]);
   const save = (event) => {
     event.preventDefault();
     const name = event.currentTarget.elements.name.value.trim();
     if (!name) return;
     savedViews.value = [{ name, address: addressNow() }, ...kept.filter((view) => view.name !== name)].slice(0, MOST);
-    setOpen(false);
+    close();
   };
-  return html`<div class="sheet-anchor" ref=${box}>
-    <button class="button" aria-expanded=${String(open)} onClick=${() => setOpen(!open)}><${Icon} name="list" />Views</button>
+  return html`<div class="sheet-anchor" ref=${anchor}>
+    <button class="button" aria-expanded=${String(open)} onClick=${toggle}><${Icon} name="list" />Views</button>
     ${open &&
     html`<div class="sheet views-sheet" role="group" aria-label="Saved views">
       ${kept.length === 0 && html`<p class="soft small">None yet: a view has filters, times and order. It is kept in this browser.</p>`}
       <ul>${kept.map(
         ({ name, address }) => html`<li class="drawer-line" key=${name}>
-          <a class="cut" href=${address} onClick=${() => setOpen(false)}><bdi>${name}</bdi></a>
+          <a class="cut" href=${address} onClick=${close}><bdi>${name}</bdi></a>
           <button class="button quiet icon small" aria-label=${`Forget the view ${name}`}
             onClick=${() => (savedViews.value = kept.filter((view) => view.name !== name))}><${Icon} name="trash" /></button>
         </li>`,

@@ -1,3 +1,104 @@
-import { lazy } from "../ui/lazy.js";
+// What went wrong: messages that died, went to an error queue, could not be routed, came back again and
+// again. Grouped, counted over time, newest first; each leads to its conversation.
+import { html } from "../core/html.js";
+import { api } from "../core/api.js";
+import { count, plural } from "../core/format.js";
+import { useKeys } from "../core/keys.js";
+import { usePages } from "../core/pages.js";
+import { href, openEvent, route, vhost } from "../core/route.js";
+import { traces } from "../core/traces.js";
+import { Caveats } from "../ui/caveats.js";
+import { EventDrawer } from "../ui/event/lazy-drawer.js";
+import { Alert, Empty, Failure, Panel, pending } from "../ui/panel.js";
+import { Chips, Filters, filtersOf } from "./filters.js";
+import { OverTime } from "./over-time.js";
+import { Reports } from "./reports.js";
+import { GroupsTable, ItemsTable } from "./tables.js";
 
-export const FailuresTab = lazy(() => import("./page.js"), "the failures");
+const PAGE = 100;
+
+export default function FailuresPage() {
+  return html`<div class="beside">
+    <div class="scrolled"><div class="page-inner">
+      <div class="page-title"><h1>Failures</h1>
+        <p>Messages that died, could not be routed or came back again and again, and who had them last.</p></div>
+      <${Failures} />
+      <${Reports} />
+    </div></div>
+    ${openEvent.value && html`<${EventDrawer} id=${openEvent.value} key=${openEvent.value} />`}
+  </div>`;
+}
+
+function Failures() {
+  const filters = filtersOf(route.value.params);
+  const load = (before, signal) => api.failures({ vhost: vhost.value, ...filters, limit: PAGE, before }, signal);
+  const loaded = usePages(load, [vhost.value, filters]);
+  const { data, error, reload } = loaded;
+  const first = data?.[0];
+  useKeys({ ArrowDown: () => step(1), ArrowUp: () => step(-1), j: () => step(1), k: () => step(-1) });
+  if (!data && error?.status === 404) return html`<${NotTraced} />`;
+  return html`
+    <${Filters} />
+    <${Chips} />
+    ${data && error && html`<${Failure} error=${error} onRetry=${reload} />`}
+    ${!data
+      ? pending(loaded, "failures")
+      : html`<${Uncertain} answer=${first} />
+          ${first.items.length
+            ? html`<${Found} first=${first} loaded=${loaded} />`
+            : html`<${None} filtered=${Object.keys(filters).length > 0} answer=${first} />`}`}`;
+}
+
+function Found({ first, loaded }) {
+  const items = loaded.data.flatMap((page) => page.items);
+  const several = !vhost.value;
+  return html`
+    ${!first.counted_all && html`<${Alert} tone="calm">Groups and plot count the newest ${plural(first.counted, "failure")} only:
+      there are more. Choose a period or a queue to count fewer.<//>`}
+    <${Panel} title="Over time" note=${`${first.counted_all ? "" : "the newest "}${plural(first.counted, "failure")}; choose a bar to see its time`}>
+      <${OverTime} over=${first.over_time} /><//>
+    <${Panel} title="Groups" flush note="by queue, reason, message type and exception"
+        foot=${first.groups_truncated && `The ${count(first.groups.length)} groups with the newest failures are listed.`}>
+      <${GroupsTable} groups=${first.groups} several=${several} /><//>
+    <${Panel} title="Each failure" flush note="newest first; ↓ and ↑ step through them"
+        foot=${loaded.further && html`<button class="button small" onClick=${loaded.more}>Show ${PAGE} more</button>
+          <span> ${count(items.length)} are shown.</span>`}>
+      <${ItemsTable} items=${items} several=${several} /><//>`;
+}
+
+/** What makes the answer less than certain: of the virtual host asked for, or of any of them. */
+function Uncertain({ answer }) {
+  if (answer.complete !== undefined) return html`<${Caveats} answer=${answer} />`;
+  const doubtful = (traces.value.data ?? []).filter(({ gaps, sound }) => gaps.length || !sound);
+  if (!doubtful.length) return null;
+  return html`<${Alert} tone="warn" action=${html`<a class="button small" href=${href("overview")}>Show the traces</a>`}>
+    <strong>Not certain.</strong> The record of ${plural(doubtful.length, "virtual host")} has gaps or doubts:
+    there may be failures that nobody saw.<//>`;
+}
+
+function None({ filtered, answer }) {
+  const unsure = answer.complete === false || answer.sound === false;
+  if (filtered) {
+    return html`<${Panel} title="Each failure"><${Empty} title="No failure fits these filters"
+      actions=${html`<a class="button" href=${href("failures")}>Show all</a>`}>
+      Take one of the filters above away, or choose another period.<//><//>`;
+  }
+  return html`<${Panel} title="Each failure"><${Empty} title=${unsure ? "No failure is known" : "No failures"}
+    actions=${html`<a class="button" href=${href("overview")}>To the traces</a>`}>
+    ${unsure
+      ? "Nothing that was recorded died or was lost. What happened where trace messages are missing is not known."
+      : "Of the messages that are stored none died, went to an error queue, could not be routed or came back again and again."}<//><//>`;
+}
+
+function NotTraced() {
+  return html`<${Panel} title="Each failure"><${Empty} title="This virtual host is not traced"
+    actions=${html`<a class="button" href=${href("overview")}>To the traces</a>`}>
+    Failures are found in what a trace has recorded.<//><//>`;
+}
+
+/** Moves the focus to the next or previous failure. */
+function step(by) {
+  const links = [...document.querySelectorAll("a.failure")];
+  const at = links.indexOf(document.activeElement?.closest?.("tr")?.querySelector("a.failure"));
+  links[at < 0 ? 0 : Math.min(links.length - 1, Math.max(0, at + by))]?.focus();
+}

@@ -11,7 +11,7 @@ import { StateMark, Value } from "../ui/marks.js";
 import { Empty, Panel, pending } from "../ui/panel.js";
 import { Table } from "../ui/table.js";
 
-export function JobsTab() {
+export default function JobsTab() {
   const loaded = useJobs();
   const list = loaded.data?.filter((job) => !vhost.value || job.vhost === vhost.value);
   return html`<div class="page-inner">

@@ -13,7 +13,7 @@ import { HiddenWays } from "./hidden-ways.js";
 import { RatesPlot } from "./rates-plot.js";
 import { TracesTable } from "./traces-table.js";
 
-export function OverviewTab() {
+export default function OverviewTab() {
   const { data, error } = traces.value;
   const waiting = pending({ data, error, reload: () => reloadTraces() }, "traces");
   if (waiting) return html`<div class="page-inner"><h1 class="unseen">Overview</h1>${waiting}</div>`;

@@ -3,15 +3,6 @@ import { isStale, useHealthPolling } from "../core/health.js";
 import { tab, TABS, vhost } from "../core/route.js";
 import { signInError, user } from "../core/session.js";
 import { useTracesPolling } from "../core/traces.js";
-import { AdminTab } from "../admin/admin-tab.js";
-import { ChainTab } from "../chain/chain-tab.js";
-import { ConversationsTab } from "../conversations/conversations-tab.js";
-import { EventsTab } from "../events/events-tab.js";
-import { FailuresTab } from "../failures/failures-tab.js";
-import { JobsTab } from "../jobs/jobs-tab.js";
-import { OverviewTab } from "../overview/overview-tab.js";
-import { SpaceTimeTab } from "../spacetime/space-time-tab.js";
-import { TopologyTab } from "../topology/topology-tab.js";
 import { useKeptFocus } from "./focus.js";
 import { Header } from "./header.js";
 import { Help, useGlobalKeys } from "./help.js";
@@ -19,22 +10,26 @@ import { Notices } from "./notices.js";
 import { Pins } from "./pins.js";
 import { Question } from "./question.js";
 import { SignIn } from "./sign-in.js";
+import { lazy } from "../ui/lazy.js";
 import { Tip } from "../ui/term.js";
 import { Trust } from "./trust.js";
 
+// Each tab's code is loaded when it is looked at.
 const PAGES = {
-  overview: OverviewTab,
-  events: EventsTab,
-  conversations: ConversationsTab,
-  failures: FailuresTab,
-  chain: ChainTab,
-  "space-time": SpaceTimeTab,
-  topology: TopologyTab,
-  jobs: JobsTab,
-  admin: AdminTab,
+  overview: lazy(() => import("../overview/overview-tab.js"), "the overview"),
+  events: lazy(() => import("../events/events-tab.js"), "events"),
+  conversations: lazy(() => import("../conversations/conversations-tab.js"), "conversations"),
+  failures: lazy(() => import("../failures/failures-tab.js"), "failures"),
+  chain: lazy(() => import("../chain/chain-tab.js"), "the chain"),
+  "space-time": lazy(() => import("../spacetime/space-time-tab.js"), "the diagram"),
+  topology: lazy(() => import("../topology/topology-tab.js"), "the topology"),
+  jobs: lazy(() => import("../jobs/jobs-tab.js"), "jobs"),
+  admin: lazy(() => import("../admin/admin-tab.js"), "the settings"),
 };
 // These fill the window and have scroll bars of their own.
 const FILLED = new Set(["events", "conversations", "space-time"]);
+
+PAGES[tab.peek()].ask(); // while it is found out, or typed, who signs in
 
 export function App() {
   if (user.value === undefined) {

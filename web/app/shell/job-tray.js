@@ -1,5 +1,4 @@
 // What jobs are doing, from any tab: a button that counts those at work, and the newest of them.
-import { useEffect, useRef, useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
 import { download } from "../core/download.js";
 import { cancelJob, hasEnded, useJobs } from "../core/jobs.js";
@@ -8,39 +7,25 @@ import { href } from "../core/route.js";
 import { mayWrite } from "../core/session.js";
 import { Icon } from "../ui/icons.js";
 import { StateMark, Value } from "../ui/marks.js";
+import { useSheet } from "../ui/sheet.js";
 
 const SHOWN = 5;
 
 export function JobTray() {
   const { data = [], reload } = useJobs();
-  const [open, setOpen] = useState(false);
-  const box = useRef(null);
+  const { open, anchor, close, toggle } = useSheet();
   const running = data.filter((job) => !hasEnded(job)).length;
-  useEffect(() => {
-    if (!open) return undefined;
-    const close = (event) => {
-      if (event.key === "Escape") event.preventDefault();
-      else if (event.key || box.current.contains(event.target)) return;
-      setOpen(false);
-    };
-    addEventListener("pointerdown", close);
-    addEventListener("keydown", close, true);
-    return () => {
-      removeEventListener("pointerdown", close);
-      removeEventListener("keydown", close, true);
-    };
-  }, [open]);
   const label = running ? `Jobs: ${running} running` : "Jobs: none running";
-  return html`<div class="sheet-anchor" ref=${box}>
+  return html`<div class="sheet-anchor" ref=${anchor}>
     <button class="button quiet icon" aria-label=${label} title=${label} data-focus="jobs"
-      aria-expanded=${String(open)} onClick=${() => setOpen(!open)}>
+      aria-expanded=${String(open)} onClick=${toggle}>
       <${Icon} name="tray" />${running > 0 && html`<span class="tray-count">${running}</span>`}
     </button>
     ${open &&
     html`<div class="sheet job-tray" role="group" aria-label="The newest jobs">
       ${data.length === 0 && html`<p class="soft">No job has run yet.</p>`}
       ${data.slice(0, SHOWN).map((job) => html`<${Row} key=${job.id} job=${job} reload=${reload} />`)}
-      <a href=${href("jobs")} onClick=${() => setOpen(false)}>All jobs and exports</a>
+      <a href=${href("jobs")} onClick=${close}>All jobs and exports</a>
     </div>`}
   </div>`;
 }

@@ -3,9 +3,9 @@ import { html } from "../core/html.js";
 import { api } from "../core/api.js";
 import { useResource } from "../core/resource.js";
 import { href, patch, pinnedA, pinnedB, tab } from "../core/route.js";
-import { relationWord } from "../chain/pair.js";
 import { Icon } from "../ui/icons.js";
 import { about, Pin, TypeMark } from "../ui/marks.js";
+import { relationWord } from "../ui/relation.js";
 
 export function Pins() {
   const a = pinnedA.value;

@@ -1,3 +1,118 @@
-import { lazy } from "../ui/lazy.js";
+import { useEffect, useMemo } from "../../vendor/hooks.js";
+import { html } from "../core/html.js";
+import { count } from "../core/format.js";
+import { loadParticipants } from "../core/participants.js";
+import { useResource, useRetry } from "../core/resource.js";
+import { href, hrefHere, openEvent, route, vhost } from "../core/route.js";
+import { useTail } from "../core/tail.js";
+import { busiestVhost, traces } from "../core/traces.js";
+import { useViewed } from "../core/viewed.js";
+import { Caveats } from "../ui/caveats.js";
+import { EventDrawer } from "../ui/event/lazy-drawer.js";
+import { Empty, Failure, pending } from "../ui/panel.js";
+import { DiagramCanvas } from "./canvas.js";
+import { Foot, Toolbar, ViewList } from "./controls.js";
+import { useDiagramKeys } from "./keys.js";
+import { LaneHeads } from "./lanes.js";
+import { Legend } from "./legend.js";
+import { FORM } from "./model.js";
+import { alone, explained, listed, live, Stage } from "./stage.js";
+import { askedIn, loadSubset } from "./subset.js";
+import { Tip } from "./tip.js";
 
-export const SpaceTimeTab = lazy(() => import("./diagram.js"), "the diagram");
+const MOST_NAMED = 5000; // participants beyond these are shown by number alone
+
+export default function SpaceTime() {
+  const known = traces.value.data;
+  const asked = askedIn(route.value.params);
+  const chosen = vhost.value ?? busiestVhost();
+  const drawer = openEvent.value && html`<${EventDrawer} id=${openEvent.value} key=${openEvent.value} />`;
+  if (!known) return html`<p class="loading" role="status">Loading traces …</p>`;
+  if (asked) {
+    return html`<h1 class="unseen">Space-time</h1>
+      <${OfSubset} asked=${asked} key=${JSON.stringify(asked)} />${drawer}`;
+  }
+  if (chosen == null) {
+    return html`<div class="page-inner grow"><${Empty} title="Nothing is traced yet"
+      actions=${html`<a class="button" href=${href("overview")}>To the traces</a>`}>
+      The diagram shows who did what in which order, as soon as a trace runs.<//></div>`;
+  }
+  return html`<h1 class="unseen">Space-time</h1>
+    <${Diagram} vhost=${chosen} key=${chosen} />${drawer}`;
+}
+
+/** A chain or a conversation, alone or among what happened meanwhile. */
+function OfSubset({ asked }) {
+  const found = useResource((signal) => loadSubset(asked, signal), [JSON.stringify(asked)], { every: 0 });
+  if (!found.data) {
+    return html`<div class="diagram">${pending(found, `the ${asked.kind}`)}</div>`;
+  }
+  const subset = found.data;
+  const whole = html`<a class="button" href=${hrefHere({ chain: null, conversation: null, via: null, only: null })}>
+    All events</a>`;
+  if (!subset.events.length) {
+    return html`<div class="page-inner grow"><${Empty} title="No events between them" actions=${whole}>
+      ${subset.sentence}<//></div>`;
+  }
+  return html`<${Diagram} vhost=${subset.vhost} subset=${subset} key=${alone.value ? "alone" : "among others"} />`;
+}
+
+function Diagram({ vhost: name, subset = null }) {
+  const stage = useStage(name, subset);
+  const { loader, model } = stage;
+  const error = loader.error.value;
+  useDiagramKeys(stage);
+  useRetry(error, () => loader.retry());
+  useTail({
+    wanted: live.value && loader.atNewest.value && !stage.alone,
+    filters: { vhost: name, ...FORM },
+    from: () => model.id[model.length - 1] ?? 0,
+    onEvents: (events) => stage.append(events),
+  });
+
+  const loaded = stage.loaded.value;
+  const end = loaded && (stage.alone || !loader.atNewest.value) ? isoOf(model.at[loaded - 1] + 1000) : null;
+  useViewed(name, loaded ? isoOf(model.at[0]) : undefined, end, subset && stage.alone ? `the ${subset.kind}` : "the loaded events");
+
+  const empty = !loaded && !loader.busy.value;
+  return html`<div class="diagram">
+    <${Toolbar} stage=${stage} />
+    ${subset && html`<${Subject} subset=${subset} />`}
+    ${error && html`<div class="panel-body"><${Failure} error=${error} onRetry=${() => loader.retry()} /></div>`}
+    ${empty && !error
+      ? html`<${Empty} title="No events yet">Events of this virtual host appear here as they are traced.<//>`
+      : html`<${LaneHeads} stage=${stage} />
+          <div class="diagram-body">
+            <${DiagramCanvas} stage=${stage} describedBy="diagram-keys" />
+            <${Tip} stage=${stage} />
+            ${explained.value && html`<${Legend} stage=${stage} />`}
+          </div>
+          ${listed.value && html`<${ViewList} stage=${stage} />`}`}
+    <${Foot} stage=${stage} />
+    <p class="unseen" id="diagram-keys">Arrow keys move between events, plus and minus zoom, F fits
+      everything, L lists what is in view as a table, G explains every sign. Question mark shows all keys.</p>
+  </div>`;
+}
+
+const isoOf = (microseconds) => new Date(microseconds / 1000).toISOString();
+
+/** What the diagram is of, in the service's words. */
+function Subject({ subset }) {
+  const { sentence, truncated, answer, events } = subset;
+  return html`<div class="subject"><strong>${sentence}</strong>
+    ${truncated && html`<span class="warn-text">Only its first ${count(events.length)} events are drawn.</span>`}
+    <a href=${hrefHere({ chain: null, conversation: null, via: null, only: null, at: null, zoom: null })}>All events</a>
+    <${Caveats} answer=${answer} /></div>`;
+}
+
+/** The stage of a virtual host, or of a part of its events, open while this is shown. */
+function useStage(name, subset) {
+  const stage = useMemo(() => new Stage(name, subset, Boolean(subset) && alone.peek()), [name, subset]);
+  const participants = useResource((s) => loadParticipants(name, MOST_NAMED, s), [name]).data;
+  useEffect(() => {
+    stage.open();
+    return () => stage.close();
+  }, [stage]);
+  useEffect(() => stage.name(participants ?? []), [stage, participants]);
+  return stage;
+}

@@ -1,3 +1,192 @@
-import { lazy } from "../ui/lazy.js";
+import { useMemo, useState } from "../../vendor/hooks.js";
+import { html } from "../core/html.js";
+import { api } from "../core/api.js";
+import { count, dateTime, inClock, ofClock, plural, seconds } from "../core/format.js";
+import { useResource } from "../core/resource.js";
+import { href, patch, route, vhost } from "../core/route.js";
+import { mayWrite } from "../core/session.js";
+import { busiestVhost } from "../core/traces.js";
+import { useViewed } from "../core/viewed.js";
+import { Alert, Choice, Empty, Panel, pending } from "../ui/panel.js";
+import { Value } from "../ui/marks.js";
+import { countedFlows, CountingLine, useCounting } from "./counted.js";
+import { FIELDS, flowsOf } from "./flows.js";
+import { CountedDeliveriesTable, DeathsTable, DeliveriesTable, PublishesTable } from "./flow-tables.js";
+import { FlowLegend, FlowMap } from "./map.js";
 
-export const TopologyTab = lazy(() => import("./page.js"), "the topology");
+const PAGE = 500;
+const MOST_COUNTED = 5000; // flows of each kind in a counted topology
+const AMOUNTS = [1000, 5000, 20_000];
+const MOST_OF_PERIOD = 20_000;
+const COUNTED = "counted";
+const COLOURS = [
+  ["failures", "Failures"],
+  ["waits", "Waits"],
+];
+const BY = [
+  ["user", "Users"],
+  ["participant", "Participants"],
+];
+
+/**
+ * The period of the address, or else that which was counted last: as a job counted it, or else from the
+ * newest of its events; or the newest events of all.
+ */
+export default function Topology() {
+  const name = vhost.value ?? busiestVhost();
+  const { params } = route.value;
+  const { since, until } = params;
+  const wanted = since || until ? { since, until } : null;
+  const counted = useResource((s) => (name == null ? null : whatWasCounted(name, wanted, s)), [name, since, until], { every: 0 });
+  const counting = useCounting(name, wanted, () => {
+    patch({ newest: null });
+    counted.reload();
+  });
+  const fallback = wanted ? MOST_OF_PERIOD : AMOUNTS[0];
+  const amount = Number(params.newest) || (counted.data === null ? fallback : 0);
+  const colour = params.colour === "waits" ? "waits" : "failures";
+  const by = params.by === "participant" && amount ? "participant" : "user";
+  const events = useResource((s) => (name == null || !amount ? NO_EVENTS : newest(name, amount, wanted, s)), [name, amount, since, until], { every: 0 });
+  const shown = amount ? events : counted;
+  const flows = useMemo(() => flowsFor(amount, shown.data, by), [amount, shown.data, by]);
+  const period = amount ? wanted ?? {} : { since: counted.data?.since, until: counted.data?.until };
+  const reload = () => (amount ? events : counted).reload();
+  const begin = period.since ?? (amount ? shown.data?.events.at(-1)?.recorded_at : null);
+  useViewed(name, flows ? begin : undefined, period.until ?? null, "the period shown");
+
+  return html`<div class="page-inner">
+    <div class="page-title"><h1>Topology</h1>
+      <p>Who publishes where, which queues that reaches, and who receives it.</p></div>
+    <${Panel} title=${name == null ? "Topology" : html`<${Value}>${name}<//>`} id="topology-panel"
+      note=${flows ? (amount ? spanOf(shown.data.events, flows) : periodOf(shown.data, flows)) : undefined}
+      tools=${html`
+        ${amount > 0 && html`<${Choice} label="Show" options=${BY} value=${by} onChange=${(v) => patch({ by: v === "user" ? null : v })} small />`}
+        <${Choice} label="Colours say" options=${COLOURS} value=${colour} onChange=${(v) => patch({ colour: v === "failures" ? null : v })} small />
+        <${Source} amount=${amount} counted=${counted.data} />
+        ${mayWrite.value && name != null && html`<button class="button" disabled=${counting.running} onClick=${counting.start}
+          title="A job counts every event of it">${counting.running ? "Counting …" : wanted ? "Count this period" : "Count the last hour"}</button>`}
+        <button class="button" onClick=${reload}>Refresh</button>`}>
+      <${Period} since=${since} until=${until} key=${`${since} ${until}`} />
+      <${CountingLine} job=${counting.job} />
+      ${!amount && flows && html`<${Lacking} topology=${shown.data} />`}
+      ${!shown.data
+        ? pending(shown, "the topology")
+        : !flows
+          ? html`<${Nothing} topology=${amount ? wanted : shown.data} />`
+          : html`<${FlowMap} flows=${flows} vhost=${name} by=${by} colour=${colour} period=${period} />
+              <${FlowLegend} colour=${colour} flows=${flows} />`}
+    <//>
+    ${flows && (amount
+      ? html`<${DeliveriesTable} flows=${flows} vhost=${name} />`
+      : html`<${CountedDeliveriesTable} flows=${flows} vhost=${name} period=${period} />`)}
+    ${flows && html`<${DeathsTable} flows=${flows} vhost=${name} period=${period} />`}
+    ${flows && html`<${PublishesTable} flows=${flows} vhost=${name} period=${period} />`}
+  </div>`;
+}
+
+function flowsFor(amount, data, by) {
+  if (!data) return null;
+  if (amount) return data.events.length ? flowsOf(data.events, by, data.died) : null;
+  const flows = countedFlows(data);
+  return flows.events ? flows : null;
+}
+
+/** The period that is looked at, of the reader's clock. */
+function Period({ since, until }) {
+  const [problem, setProblem] = useState(null);
+  const submit = (event) => {
+    event.preventDefault();
+    const { from, to } = event.currentTarget.elements;
+    const [first, last] = [from.value && ofClock(from.value), to.value && ofClock(to.value)];
+    if (first && last && first >= last) return setProblem("It must begin before it ends.");
+    setProblem(null);
+    return patch({ since: first || null, until: last || null, newest: null });
+  };
+  return html`<form class="period" onSubmit=${submit}>
+    <label class="labelled"><span>From</span>
+      <input class="input" type="datetime-local" step="1" name="from" defaultValue=${since ? inClock(since) : ""} /></label>
+    <label class="labelled"><span>to</span>
+      <input class="input" type="datetime-local" step="1" name="to" defaultValue=${until ? inClock(until) : ""} /></label>
+    <button class="button">Show this period</button>
+    ${(since || until) && html`<button type="button" class="button quiet" onClick=${() => patch({ since: null, until: null })}>Any time</button>`}
+    <span class="warn-text" role="status">${problem}</span>
+  </form>`;
+}
+
+function Source({ amount, counted }) {
+  return html`<select class="select" aria-label="From which events" value=${amount ? String(amount) : COUNTED}
+    onChange=${(e) => patch({ newest: e.currentTarget.value === COUNTED ? null : e.currentTarget.value })}>
+    ${counted && html`<option value=${COUNTED} selected=${!amount}>counted period</option>`}
+    ${AMOUNTS.map((n) => html`<option key=${n} value=${String(n)} selected=${n === amount}>newest ${count(n)}</option>`)}
+  </select>`;
+}
+
+/** What is missing from the numbers of a counted period. */
+function Lacking({ topology }) {
+  const { gaps, publishes, routes, deliveries } = topology;
+  const cut = [publishes, routes, deliveries].some((list) => list.length >= MOST_COUNTED);
+  return html`${gaps.length > 0 &&
+    html`<${Alert} tone="warn">Events may be missing: the period holds ${plural(gaps.length, "gap")}.<//>`}
+    ${cut && html`<${Alert} tone="calm">These numbers include only the ${count(MOST_COUNTED)} busiest flows of each kind.<//>`}`;
+}
+
+function Nothing({ topology }) {
+  const actions = html`<a class="button" href=${href("overview")}>To the traces</a>`;
+  if (!topology) {
+    return html`<${Empty} title="No messages yet" actions=${actions}>
+      The map is drawn from traced events, and there are none here yet.<//>`;
+  }
+  return html`<${Empty} title="No messages in this period" actions=${actions}>
+    No event was traced here from ${dateTime(topology.since)} to ${dateTime(topology.until)}. Choose another time
+    above.<//>`;
+}
+
+function spanOf(events, flows) {
+  const first = dateTime(events.at(-1).recorded_at);
+  return `from the newest ${plural(events.length, "event")}: ${seconds(flows.seconds)} since ${first}`;
+}
+
+const periodOf = ({ since, until }, flows) =>
+  `from all ${plural(flows.events, "event")} of ${dateTime(since)} to ${dateTime(until)}, counted by a job`;
+
+/** The topology of a period, or else the one counted last; null if none was. */
+async function whatWasCounted(vhostName, period, signal) {
+  try {
+    return await api.topology(vhostName, period, signal);
+  } catch (error) {
+    if (error.status === 404) return null;
+    throw error;
+  }
+}
+
+const NO_EVENTS = { events: [], died: new Map() };
+
+/** `{events, died}`: the newest `amount` events of a period, newest first, and where dead letters died. */
+async function newest(vhostName, amount, period, signal) {
+  const events = await pages(vhostName, amount, period, signal);
+  if (!events.some((event) => event.match === "dead_lettered")) return { events, died: new Map() };
+  const filters = { vhost: vhostName, ...period, match: "dead_lettered" };
+  const dead = await api.events({ ...filters, page_size: PAGE, columns: "id,properties", payload: "none" }, signal);
+  return { events, died: new Map(dead.map((event) => [event.id, lastDeath(event)])) };
+}
+
+function lastDeath({ properties }) {
+  const deaths = properties?.headers?.["x-death"];
+  const [last] = Array.isArray(deaths) ? deaths : [];
+  return { queue: last?.queue ?? null, reason: last?.reason ?? null };
+}
+
+async function pages(vhostName, amount, period, signal) {
+  const events = [];
+  let before;
+  while (events.length < amount) {
+    const page = await api.events(
+      { vhost: vhostName, ...period, before, page_size: PAGE, columns: FIELDS, links: true, payload: "none" },
+      signal,
+    );
+    events.push(...page);
+    if (page.length < PAGE) break;
+    before = page.at(-1).id;
+  }
+  return events;
+}

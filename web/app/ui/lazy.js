@@ -1,24 +1,27 @@
-// Parts of the page whose code is loaded when they are first looked at: drawings are large, and most
-// visits see none of them.
+// Parts of the page whose code is loaded when they are first looked at: most visits see few of them.
 import { useEffect, useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
 import { Failure } from "./panel.js";
 
-/** A component for what `load()` imports, the module's default; `what` names it while it comes. */
+/**
+ * A component for what `load()` imports, the module's default; `what` names it while it comes. Its
+ * `ask()` loads the code before the component is shown.
+ */
 export function lazy(load, what) {
   let Part = null;
-  return function Lazy(props) {
+  let asked = null;
+  const ask = () => (asked ??= load().then((module) => (Part = module.default)));
+
+  function Lazy(props) {
     const [error, setError] = useState(null);
     const [, setLoaded] = useState(Part !== null);
     useEffect(() => {
-      if (Part || error) return undefined;
+      if (error) return undefined;
       let shown = true;
-      load().then(
-        (module) => {
-          Part = module.default;
-          if (shown) setLoaded(true);
-        },
+      ask().then(
+        () => shown && setLoaded(true),
         (reason) => {
+          asked = null;
           console.error(reason);
           if (shown) setError({ reason: `The code of ${what} could not be loaded.` });
         },
@@ -28,5 +31,7 @@ export function lazy(load, what) {
     if (Part) return html`<${Part} ...${props} />`;
     if (error) return html`<div class="panel-body"><${Failure} error=${error} onRetry=${() => setError(null)} /></div>`;
     return html`<p class="loading" role="status">Loading ${what} …</p>`;
-  };
+  }
+  Lazy.ask = () => ask().catch(() => (asked = null));
+  return Lazy;
 }

@@ -19,7 +19,7 @@ import { Properties } from "./properties.js";
 import { Relatives } from "./relatives.js";
 import { TouchedSection } from "./touched.js";
 
-export function EventDrawer({ id }) {
+export default function EventDrawer({ id }) {
   const loaded = useResource((signal) => api.event(id, signal), [id], { every: 0 });
   const event = loaded.data;
   useKeys({

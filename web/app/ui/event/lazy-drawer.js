@@ -1,0 +1,3 @@
+import { lazy } from "../lazy.js";
+
+export const EventDrawer = lazy(() => import("./drawer.js"), "the event");

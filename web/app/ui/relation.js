@@ -1,0 +1,19 @@
+// How two events are related, in words.
+import { isSure } from "./caveats.js";
+
+const WORDS = {
+  before: ["happened before", "A may have had a part in B.", "A caused B."],
+  after: ["happened after", "B may have had a part in A.", "B caused A."],
+  concurrent: ["is concurrent with", "Neither could have influenced the other."],
+  equal: ["is the same as", "Both pins hold the same event."],
+};
+
+export const relationWord = (answer) =>
+  answer.relation === "concurrent" && !isSure(answer)
+    ? "has no known relation to"
+    : (WORDS[answer.relation]?.[0] ?? answer.relation);
+
+export const relationMeaning = (answer) =>
+  answer.relation === "concurrent" && !isSure(answer)
+    ? "As far as is known, neither influenced the other."
+    : (WORDS[answer.relation]?.[answer.answer === "caused" ? 2 : 1] ?? "");
