@@ -12,7 +12,6 @@ from app.stored.assertions import (
     Delivery,
     Judged,
     NewViolation,
-    Violation,
     ViolationFilter,
     ViolationKind,
 )
@@ -166,9 +165,7 @@ async def test_a_due_violation_is_claimed_by_one_and_again_when_that_one_is_late
     await store.assertions.put(trace_id, "a", "1", "ann")
     await store.assertions.judged(trace_id, judged(0, 20, 7, 9), Delivery.due)
     now = (await store.violations.list(EVERY))[0].found_at
-    both = await asyncio.gather(
-        *(store.violations.claim(now, now + 10, limit=5) for _ in range(2))
-    )
+    both = await asyncio.gather(*(store.violations.claim(now, now + 10, limit=5) for _ in range(2)))
     assert [each.event for claimed in both for each in claimed] == [7, 9]
     assert await store.violations.claim(now + 9, now + 20, limit=5) == []
     again = await store.violations.claim(now + 10, now + 20, limit=1)
@@ -196,4 +193,3 @@ async def test_what_came_of_telling_the_webhook_stays_known(store: Store, trace_
     assert [each.id for each in await store.violations.claim(at + 5, at + 6, limit=9)] == [
         eleven.id
     ]
-
