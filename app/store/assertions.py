@@ -40,7 +40,7 @@ class Assertions(Subject):
     @reads
     async def list(
         self, connection: AsyncConnection, vhosts: Collection[str] | None = None
-    ) -> list[HeldAssertion]:
+    ) -> Sequence[HeldAssertion]:
         """Those of all virtual hosts that may be seen, by virtual host and in their order."""
         query = _query().order_by(tables.traces.c.vhost, _its.position)
         if vhosts is not None:
@@ -50,7 +50,7 @@ class Assertions(Subject):
     @reads
     async def of_traces(
         self, connection: AsyncConnection, trace_ids: Collection[int]
-    ) -> list[HeldAssertion]:
+    ) -> Sequence[HeldAssertion]:
         """Those of some traces, in their order."""
         if not trace_ids:
             return []

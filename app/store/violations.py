@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import Select, func, select, update
@@ -26,7 +27,7 @@ class Violations(Subject):
         *,
         before: int | None = None,
         limit: int = 100,
-    ) -> list[Violation]:
+    ) -> Sequence[Violation]:
         """The newest, only those before a violation's id."""
         query = _query()
         if asked.visible is not None:
@@ -46,7 +47,7 @@ class Violations(Subject):
     @writes
     async def claim(
         self, connection: AsyncConnection, now: int, until: int, limit: int
-    ) -> list[Violation]:
+    ) -> Sequence[Violation]:
         """The first of those that the webhook is to be told now (µs).
 
         Until the time ``until`` nobody else gets them; then they are tried again.
