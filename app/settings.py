@@ -286,6 +286,24 @@ class Settings(BaseSettings):
         default=16_777_216, description="Its largest size once it is unpacked; beyond it, 413."
     )
 
+    # Assertions
+    webhook_url: SecretUrl | None = Field(
+        default=None,
+        description="Where violations of assertions are told, `https://host/path`: as CloudEvents, "
+        "by POST (docs/assertions.md); unset: nowhere.",
+    )
+    webhook_secret_file: Path | None = Field(
+        default=None,
+        description="A file with the secret that signs them; unset: they are not signed.",
+    )
+    webhook_seconds: Annotated[float, Field(gt=0, le=300)] = Field(
+        default=10, description="How long one request to that address may take."
+    )
+    webhook_give_up_seconds: Seconds = Field(
+        default=86_400,
+        description="How long it is tried to tell a violation, again and again.",
+    )
+
     # Retention
     retention_days: Annotated[float, Field(gt=0)] | None = Field(
         default=None, description="Age at which events are removed; unset: never."
@@ -426,6 +444,13 @@ class Settings(BaseSettings):
         if value.parts.scheme not in ("http", "https") or not value.parts.hostname:
             raise ValueError("expected http://host:port or https://host:port")
         return value
+
+    @field_validator("webhook_url")
+    @classmethod
+    def _webhook(cls, value: SecretUrl | None) -> SecretUrl | None:
+        if value is None or (value.parts.scheme in ("http", "https") and value.parts.hostname):
+            return value
+        raise ValueError("expected https://host/path or http://host/path")
 
     @field_validator("shared_places")
     @classmethod

@@ -53,6 +53,8 @@ MAY_IMPORT = {
         "itc",
         "model",
     ),
+    # What comes of assertions while events come, and telling others of it.
+    "app.watch": ("app.errors", "app.secret_url", "app.stored", "model"),
     "app.api": (
         "app.errors",
         "app.jobs",
@@ -61,6 +63,7 @@ MAY_IMPORT = {
         "app.traces",
         "app.tracker",
         "app.version",
+        "app.watch",
         "itc",
         "model",
     ),
@@ -85,6 +88,7 @@ NEVER_LOADS = {
     "app.broker": (*DATABASE, *WEB, *SPARK),
     "app.traces": (*DATABASE, *BROKER, *WEB, *SPARK),
     "app.jobs": (*DATABASE, *BROKER, *WEB, *SPARK),
+    "app.watch": (*DATABASE, *BROKER, *WEB, *SPARK),
     "app.main": SPARK,  # Spark has a process of its own
     "spark_jobs": (*DATABASE, *BROKER, *WEB),
 }
