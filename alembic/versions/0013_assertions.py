@@ -30,7 +30,6 @@ def upgrade() -> None:
         sa.Column("held", sa.BigInteger(), nullable=False),
         sa.Column("violated", sa.BigInteger(), nullable=False),
         sa.Column("unknown", sa.BigInteger(), nullable=False),
-        sa.Column("passed", sa.BigInteger(), nullable=False),
         sa.ForeignKeyConstraint(
             ["trace_id"], ["traces.id"], name=op.f("fk_assertions_trace_id_traces")
         ),

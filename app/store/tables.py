@@ -372,11 +372,10 @@ assertions = Table(
     Column("from_event_id", BigInteger, nullable=False),
     Column("judged_id", BigInteger, nullable=False),  # all up to here is judged
     Column("waiting", BigInteger, nullable=False),  # how many events wait for their time
-    # How many events it held for, did not, or nobody knows; and how many of these were too many.
+    # How many events it held for, did not, or nobody knows.
     Column("held", BigInteger, nullable=False),
     Column("violated", BigInteger, nullable=False),
     Column("unknown", BigInteger, nullable=False),
-    Column("passed", BigInteger, nullable=False),
 )
 
 # What did not hold, once for each event, and whether the webhook has taken it. Ids are never used

@@ -29,8 +29,7 @@ class HeldAssertion(msgspec.Struct, frozen=True, kw_only=True):
     """An assertion of a trace, and what came of it since it was set. ``set_at`` in µs.
 
     ``text`` is JSON. It is judged by the events from ``from_event_id`` on, and has been by all up
-    to ``judged_id``; ``waiting`` are those that wait for their time. Of the ``unknown`` ``passed``
-    were too many to be judged.
+    to ``judged_id``; ``waiting`` are those read already that wait for their time.
     """
 
     trace_id: int
@@ -45,7 +44,6 @@ class HeldAssertion(msgspec.Struct, frozen=True, kw_only=True):
     held: int
     violated: int
     unknown: int
-    passed: int
 
 
 class NewViolation(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,7 +75,6 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     waiting: int = 0
     held: int = 0
     unknown: int = 0
-    passed: int = 0
     violations: tuple[NewViolation, ...] = ()
 
 
