@@ -20,7 +20,7 @@ class World:
 
     within: int
     events: list[Seen] = field(default_factory=list)
-    settled: Settled = Settled(0, 0)
+    settled: Settled = field(default_factory=lambda: Settled(0, 0))
     judged_id: int = 0
     judged: list[int] = field(default_factory=list)
 
