@@ -20,6 +20,7 @@ from app.api.layers.security import LoopbackHosts, SameOriginWrites, SecurityHea
 from app.api.parameters import single_parameters
 from app.api.routes import (
     archive,
+    assertions,
     chain,
     chains,
     conversations,
@@ -46,6 +47,7 @@ from app.settings import Settings
 ROUTERS = (
     traces.router,
     links.router,
+    assertions.router,
     events.router,
     periods.router,
     chain.router,

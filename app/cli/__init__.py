@@ -26,6 +26,7 @@ from app.cli import (
     topology,
     traces,
     verify,
+    violations,
     walks,
 )
 from app.cli.exits import CommandError, Exit
@@ -60,6 +61,7 @@ for module in (
     jobs,
     retention,
     reports,
+    violations,
     topology,
     restamp,
 ):

@@ -125,7 +125,7 @@ class Assertions(Subject):
         Also if it is another assertion by now. Of violations beyond `MOST_VIOLATIONS` the oldest
         go.
         """
-        violated = len(judged.violations)
+        new = await _new(connection, trace_id, judged)
         done = await connection.execute(
             update(tables.assertions)
             .where(
@@ -138,31 +138,17 @@ class Assertions(Subject):
                 judged_id=judged.judged_id,
                 waiting=judged.waiting,
                 held=_its.held + judged.held,
-                violated=_its.violated + violated,
+                violated=_its.violated + len(new),
                 unknown=_its.unknown + judged.unknown,
             )
         )
         if done.rowcount == 0:
             return False
-        if violated:
-            await self._store(connection, trace_id, judged, delivery)
-        return True
-
-    async def _store(
-        self, connection: AsyncConnection, trace_id: int, judged: Judged, delivery: Delivery
-    ) -> None:
-        """Store violations. An assertion of the same name may have found the same before."""
-        known = select(_found.event_id).where(
-            _found.trace_id == trace_id,
-            _found.assertion == judged.name,
-            _found.event_id.in_([each.event for each in judged.violations]),
-        )
-        there = {*(await connection.execute(known)).scalars()}
-        new = [each for each in judged.violations if each.event not in there]
         if new:
             values = [self._row(trace_id, judged, each, delivery) for each in new]
             await connection.execute(insert(tables.violations), values)
             await _keep_newest(connection, trace_id)
+        return True
 
     def _row(
         self, trace_id: int, judged: Judged, one: NewViolation, delivery: Delivery
@@ -235,6 +221,19 @@ async def _remove(connection: AsyncConnection, trace_id: int, names: Sequence[st
         delete(tables.assertions).where(and_(_its.trace_id == trace_id, _its.name.in_(names)))
     )
     return gone.rowcount
+
+
+async def _new(connection: AsyncConnection, trace_id: int, judged: Judged) -> list[NewViolation]:
+    """Violations that are not stored: an assertion of that name may have found them before."""
+    if not judged.violations:
+        return []
+    known = select(_found.event_id).where(
+        _found.trace_id == trace_id,
+        _found.assertion == judged.name,
+        _found.event_id.in_([each.event for each in judged.violations]),
+    )
+    there = {*(await connection.execute(known)).scalars()}
+    return [each for each in judged.violations if each.event not in there]
 
 
 async def _keep_newest(connection: AsyncConnection, trace_id: int) -> None:

@@ -37,6 +37,7 @@ from app.store.spans import Spans
 from app.store.touched import Touched
 from app.store.traces import Traces
 from app.store.violations import Violations
+from app.store.watching import Watching
 from app.stored.lanes import Lane
 from model.times import now
 
@@ -82,6 +83,7 @@ class Store:
         self.spans = Spans(database)
         self.assertions = Assertions(database, clock)
         self.violations = Violations(database)
+        self.watching = Watching(database)
 
     @classmethod
     async def open(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Select, func, select, update
+from sqlalchemy import Select, exists, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store import tables
@@ -111,9 +111,15 @@ def _query() -> Select[Any]:
     columns = [
         _its[_NAMES.get(name, name)].label(name)
         for name in Violation.__struct_fields__
-        if name != "vhost"
+        if name not in ("vhost", "complete")
     ]
-    return select(tables.traces.c.vhost, *columns).join_from(
+    gaps = tables.gaps.c
+    spans_gap = exists().where(
+        gaps.trace_id == _its.trace_id,
+        gaps.after_event_id < _its.last_id,
+        or_(gaps.before_event_id.is_(None), gaps.before_event_id > _its.event_id),
+    )
+    return select(tables.traces.c.vhost, *columns, (~spans_gap).label("complete")).join_from(
         tables.violations, tables.traces, tables.traces.c.id == _its.trace_id
     )
 
@@ -125,6 +131,7 @@ async def _read(connection: AsyncConnection, query: Select[Any]) -> list[Violati
                 **row,
                 "kind": ViolationKind(row["kind"]),
                 "delivery": Delivery(row["delivery"]),
+                "complete": bool(row["complete"]),
             }
         )
         for row in (await connection.execute(query)).mappings()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -23,6 +25,30 @@ class Delivery(enum.StrEnum):
     due = "due"
     delivered = "delivered"
     given_up = "given_up"
+
+
+class Seen(NamedTuple):
+    """What is read of an event: its id, when it was recorded (µs), and its message's type."""
+
+    id: int
+    recorded_at: int
+    is_publish: bool
+    type: str
+
+
+class Reach(NamedTuple):
+    """An event, and those that it led to, or that led to it, in order; and whether that is all."""
+
+    event: Seen
+    events: Sequence[Seen]
+    is_whole: bool
+
+
+class Caused(NamedTuple):
+    """A message that led to a publish, and how many it had led to by then."""
+
+    cause: Seen
+    effects: int
 
 
 class HeldAssertion(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,7 +107,8 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
 class Violation(msgspec.Struct, frozen=True, kw_only=True):
     """A stored one; ``text`` is that of the assertion which it was judged by. Times in µs.
 
-    ``attempts`` to tell the webhook were made; ``error`` is why the last one failed.
+    ``attempts`` to tell the webhook were made; ``error`` is why the last one failed. It is not
+    ``complete`` if a gap turned up where it was looked for.
     """
 
     id: int
@@ -101,6 +128,7 @@ class Violation(msgspec.Struct, frozen=True, kw_only=True):
     attempts: int
     delivered_at: int | None
     error: str | None
+    complete: bool = True
 
 
 class ViolationFilter(msgspec.Struct, frozen=True, kw_only=True):

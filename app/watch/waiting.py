@@ -13,20 +13,13 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from app.stored.assertions import Seen
+
 MOST_WAITING = 20_000
 """So many events of an assertion are kept in memory; the others are read when these are judged."""
 
 MOST_TOGETHER = 50
 """So many events of an assertion are judged together."""
-
-
-class Seen(NamedTuple):
-    """What is read of an event: its id, when it was recorded (µs), and its message's type."""
-
-    id: int
-    recorded_at: int
-    is_publish: bool
-    type: str
 
 
 class Settled(NamedTuple):

@@ -148,6 +148,22 @@ async def test_violations_are_listed_newest_first_a_page_at_a_time(
     assert await violated(store, ViolationFilter(until=at)) == [9, 7]
 
 
+async def test_one_is_not_complete_if_a_gap_turned_up_where_it_was_looked_for(
+    store: Store, trace_id: int
+) -> None:
+    await store.assertions.put(trace_id, "a", "1", "ann")
+    await store.assertions.judged(trace_id, judged(0, 40, 10, 20, 30))
+
+    async def complete() -> list[bool]:
+        return [each.complete for each in await store.violations.list(EVERY)][::-1]
+
+    assert await complete() == [True, True, True]
+    gap = await store.gaps.open(trace_id, after_event_id=15, since=1, reason="lost")
+    assert await complete() == [True, False, False]
+    await store.gaps.close(gap, before_event_id=25, until=2)
+    assert await complete() == [True, False, True]
+
+
 async def test_the_newest_violations_are_kept(
     store: Store, trace_id: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -54,7 +54,7 @@ MAY_IMPORT = {
         "model",
     ),
     # What comes of assertions while events come, and telling others of it.
-    "app.watch": ("app.errors", "app.secret_url", "app.stored", "model"),
+    "app.watch": ("app.errors", "app.secret_url", "app.stored", "itc", "model"),
     "app.api": (
         "app.errors",
         "app.jobs",

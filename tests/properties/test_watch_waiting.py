@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.stored.assertions import Seen
 from app.watch import waiting
-from app.watch.waiting import Line, Seen, Settled
+from app.watch.waiting import Line, Settled
 
 WITHIN = 30
 MOST = 4
