@@ -7,45 +7,32 @@ from typing import Any
 import msgspec
 
 from app.errors import BadRequestError
-from app.watch.subjects import subject_of
+from model.assertions import Assertion, InvalidAssertionError, from_json, parse, to_json
 
 
 def assertions_in(body: bytes) -> dict[str, str]:
     """The assertions of a file, texts by name in their order; raises `BadRequestError`."""
-    given = _decoded(body)
-    if not isinstance(given, dict) or not isinstance(given.get("assertions"), list):
-        raise BadRequestError("the body is a file of assertions: an object with a list of them")
-    texts: dict[str, str] = {}
-    for at, each in enumerate(given["assertions"]):
-        name = each.get("name") if isinstance(each, dict) else None
-        if not isinstance(name, str) or name in texts:
-            raise BadRequestError(f"assertions.{at}: an assertion has a name of its own")
-        texts[name] = _text(each)
-    return texts
+    return {each.name: _text(each) for each in _parsed(body)}
 
 
 def assertion_in(name: str, body: bytes) -> str:
-    """The text of one assertion of this name; raises `BadRequestError`."""
-    given = _decoded(body)
-    if not isinstance(given, dict):
-        raise BadRequestError("the body is an assertion")
-    said = {"name": name, **given}
-    if said["name"] != name:
-        raise BadRequestError(f"the assertion is called {said['name']!r}, and the path's is not")
-    return _text(said)
-
-
-def _decoded(body: bytes) -> Any:
+    """The text of one assertion of this name, an object of JSON; raises `BadRequestError`."""
     try:
-        return msgspec.json.decode(body)
-    except msgspec.DecodeError as error:
-        raise BadRequestError(f"the assertions cannot be read: {error}") from error
+        given = msgspec.json.decode(body, type=dict[str, Any])
+        found = from_json({"name": name, **given})
+    except (msgspec.MsgspecError, InvalidAssertionError) as error:
+        raise BadRequestError(f"this is no assertion: {error}") from error
+    if found.name != name:
+        raise BadRequestError(f"the assertion is called {found.name!r}, and the path's is not")
+    return _text(found)
 
 
-def _text(said: dict[str, Any]) -> str:
-    text = msgspec.json.encode(said).decode()
+def _parsed(body: bytes) -> list[Assertion]:
     try:
-        subject_of(text)
-    except ValueError as error:
+        return parse(body)
+    except InvalidAssertionError as error:
         raise BadRequestError(str(error)) from error
-    return text
+
+
+def _text(assertion: Assertion) -> str:
+    return msgspec.json.encode(to_json(assertion)).decode()

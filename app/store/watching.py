@@ -6,22 +6,19 @@ from collections import defaultdict
 from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import bindparam, case, func, select, text
+from sqlalchemy import case, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store import links, messages, tables
-from app.store.causality import nearest, neighbours_along
 from app.store.chunks import chunks
 from app.store.links import Direction
 from app.store.messages import MOST_PROPERTIES, table_of, words_of
 from app.store.subject import Subject, reads
-from app.stored.assertions import Caused, Reach, Seen
+from app.stored.assertions import MOST_REACHED, Reach, Seen
 from model.message_types import is_in_body, type_of
-from model.words import EventType, LinkKind, Via
+from model.words import EventType
 
-# From one event so many others are looked at.
-MOST_REACHED = 1_000
-# So many in one step from several.
+# So many events are looked at in one step from several.
 MOST_A_STEP = 10_000
 
 _its = tables.events.c
@@ -29,24 +26,11 @@ _QUERY = select(
     _its.id,
     _its.recorded_at,
     _its.type,
+    _its.cause_id,
     _its.exchange,
     _its.routing_keys,
     case((func.length(_its.properties) <= MOST_PROPERTIES, _its.properties)).label("properties"),
 ).where(~_its.quiet)
-
-
-# A message is its publish, and its deliveries: what names any of these is caused by it. Where the
-# publish is not stored the delivery stands for it.
-_COUNTED = text(
-    "SELECT DISTINCT own.effect_id AS effect, message.id AS message,"
-    " (SELECT count(DISTINCT each.effect_id) FROM edges AS each"
-    " WHERE each.trace_id = :trace AND each.kind <> :groups AND each.effect_id <= own.effect_id"
-    " AND (each.cause_id = message.id OR each.cause_id IN"
-    " (SELECT copy.id FROM events AS copy WHERE copy.cause_id = message.id))) AS caused"
-    " FROM edges AS own JOIN events AS cause ON cause.id = own.cause_id"
-    " JOIN events AS message ON message.id = COALESCE(cause.cause_id, cause.id)"
-    " WHERE own.effect_id IN :ids AND own.kind <> :groups"
-).bindparams(bindparam("ids", expanding=True), groups=int(LinkKind.conversation))
 
 
 class Page(NamedTuple):
@@ -78,18 +62,13 @@ class Watching(Subject):
         connection: AsyncConnection,
         trace_id: int,
         ids: Sequence[int],
-        via: Via,
         towards: Direction,
     ) -> dict[int, Reach]:
-        """What some events led to (1), or what led to them (-1); of those that are stored."""
-        if via is Via.links:
-            found = await _spread(connection, trace_id, ids, towards)
-        else:
-            found = {}
-            for start in ids:
-                along = await neighbours_along(connection, trace_id, MOST_A_STEP, via, towards)
-                reached, is_cut = await nearest(start, MOST_REACHED, along, towards)
-                found[start] = {*reached}, is_cut
+        """What some events led to (1), or what led to them (-1), along messages and links.
+
+        Those that are not stored are left out.
+        """
+        found = await _spread(connection, trace_id, ids, towards)
         known = await _seen(connection, {*ids}.union(*(reached for reached, _ in found.values())))
         return {
             start: Reach(
@@ -98,25 +77,6 @@ class Watching(Subject):
             for start, (reached, is_cut) in found.items()
             if start in known
         }
-
-    @reads
-    async def counted(
-        self, connection: AsyncConnection, trace_id: int, ids: Sequence[int]
-    ) -> dict[int, list[Caused]]:
-        """Of each publish the messages that led to it by a link, with how many each led to so far.
-
-        Those up to the publish itself are counted, the causes of one through any of its deliveries.
-        """
-        found: list[Any] = []
-        for some in chunks(ids):
-            asked = {"trace": trace_id, "ids": some}
-            found += (await connection.execute(_COUNTED, asked)).all()
-        known = await _seen(connection, {row.message for row in found})
-        counted: dict[int, list[Caused]] = {}
-        for row in found:
-            if row.message in known:
-                counted.setdefault(row.effect, []).append(Caused(known[row.message], row.caused))
-        return counted
 
 
 async def _spread(
@@ -162,7 +122,13 @@ async def _seen(connection: AsyncConnection, ids: Collection[int]) -> dict[int, 
 async def _read(connection: AsyncConnection, rows: Sequence[Any]) -> list[Seen]:
     types = await _types(connection, rows)
     return [
-        Seen(row.id, row.recorded_at, row.type == EventType.published, types[row.id])
+        Seen(
+            row.id,
+            row.recorded_at,
+            row.type == EventType.published,
+            types[row.id],
+            row.cause_id,
+        )
         for row in rows
     ]
 

@@ -8,6 +8,9 @@ from typing import NamedTuple
 
 import msgspec
 
+MOST_REACHED = 1_000
+"""From one event so many others are looked at."""
+
 
 class ViolationKind(enum.StrEnum):
     """What did not hold."""
@@ -28,12 +31,16 @@ class Delivery(enum.StrEnum):
 
 
 class Seen(NamedTuple):
-    """What is read of an event: its id, when it was recorded (µs), and its message's type."""
+    """What is read of an event: its id, when it was recorded (µs), and its message's type.
+
+    ``message`` is the publish of one that was received; None where that was not seen.
+    """
 
     id: int
     recorded_at: int
     is_publish: bool
     type: str
+    message: int | None = None
 
 
 class Reach(NamedTuple):
@@ -42,13 +49,6 @@ class Reach(NamedTuple):
     event: Seen
     events: Sequence[Seen]
     is_whole: bool
-
-
-class Caused(NamedTuple):
-    """A message that led to a publish, and how many it had led to by then."""
-
-    cause: Seen
-    effects: int
 
 
 class HeldAssertion(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,7 +2,8 @@
 
 Each is held, violated, or unknown. It is unknown wherever something that is not stored could change
 the answer: a gap, participants that may be parts of one program, a walk that was cut, an event that
-retention has removed, or a trace that lagged when the time was over.
+retention has removed, or a trace that lagged when the time was over. What leads to what is what
+`model.assertions` says: messages, and the links that they carry.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
+from model.assertions import After, AtMost, LeadsTo, NeverConcurrent
+
 from app.errors import BadRequestError, NotFoundError
-from app.stored.assertions import Caused, NewViolation, Reach, Seen, ViolationKind
+from app.stored.assertions import NewViolation, Reach, Seen, ViolationKind
 from app.watch.ports import ClockStore, ConversationStore, DoubtStore, GapStore, ReachStore
 from app.watch.subjects import Subject
 from app.watch.waiting import Settled, Wait
@@ -24,13 +27,13 @@ from model.words import Via
 
 # So many of the moments at which all was known to be stored are remembered of a trace.
 MOST_PROOFS = 2_000
-_CLOCK_ALONE: Large = frozenset({"clock"})
 # Of a conversation so many events are looked at.
 MOST_MESSAGES = 1_000
+_CLOCK_ALONE: Large = frozenset({"clock"})
 
 
 class Outcome(NamedTuple):
-    """What came of one event."""
+    """What came of one event; nothing at all where the assertion does not speak of it."""
 
     is_held: bool = False
     is_unknown: bool = False
@@ -59,14 +62,13 @@ class Proofs:
     def of(self, moment: int) -> Settled:
         """The first that says that all until a moment (µs) is stored."""
         at = bisect_left(self._known, moment, key=lambda each: each.at)
-        return self._known[min(at, len(self._known) - 1)]
+        return self._known[at] if at < len(self._known) else self.newest
 
 
 class _Case(NamedTuple):
     """An event that is judged, by what is known of its trace."""
 
-    trace_id: int
-    subject: Subject
+    kind: ViolationKind
     wait: Wait
     proof: Settled
     gaps: Sequence[Gap]
@@ -81,7 +83,7 @@ class _Case(NamedTuple):
             event=event.id,
             last_id=max(self.proof.event_id, self.wait.id),
             root=root,
-            kind=self.subject.kind,
+            kind=self.kind,
             type=event.type,
             recorded_at=event.recorded_at,
             sentence=sentence,
@@ -90,7 +92,7 @@ class _Case(NamedTuple):
 
 
 class Judges:
-    """The judges of each kind of assertion."""
+    """Judges what is due, by what is stored."""
 
     def __init__(
         self,
@@ -110,88 +112,81 @@ class Judges:
         self, trace_id: int, subject: Subject, waits: Sequence[Wait], proofs: Proofs
     ) -> list[Outcome]:
         """What comes of events whose time is over, in their order. Raises `OutageError`."""
-        judge = {
-            ViolationKind.overdue: self._led,
-            ViolationKind.unpreceded: self._preceded,
-            ViolationKind.concurrent: self._ordered,
-            ViolationKind.storm: self._calm,
-        }[subject.kind]
-        last = proofs.newest.event_id + 1
-        gaps = await self._gaps.between(trace_id, 0, last)
-        cases = [_Case(trace_id, subject, wait, proofs.of(wait.due), gaps) for wait in waits]
-        return await judge(cases)
-
-    async def _led(self, cases: Sequence[_Case]) -> list[Outcome]:
-        """Whether each led to what it should in time."""
-        found = await self._reached(cases, 1)
-        outcomes = [_led(case, found.get(case.wait.id)) for case in cases]
-        return [await self._if_sound(*each) for each in zip(cases, outcomes, strict=True)]
+        gaps = await self._gaps.between(trace_id, 0, proofs.newest.event_id + 1)
+        cases = [_Case(subject.kind, wait, proofs.of(wait.due), gaps) for wait in waits]
+        what = subject.what
+        match what:
+            case LeadsTo():
+                reached = await self._reached(trace_id, cases, 1)
+                return [_led(what, case, reached.get(case.wait.id)) for case in cases]
+            case After():
+                reached = await self._reached(trace_id, cases, -1)
+                return [_preceded(what, case, reached.get(case.wait.id)) for case in cases]
+            case AtMost():
+                return await self._counted(trace_id, what, cases)
+            case NeverConcurrent():
+                return [await self._compared(trace_id, what, case) for case in cases]
 
     async def _reached(
-        self, cases: Sequence[_Case], towards: Literal[1, -1]
+        self, trace_id: int, cases: Sequence[_Case], towards: Literal[1, -1]
     ) -> Mapping[int, Reach]:
-        ids = [case.wait.id for case in cases]
-        via = cases[0].subject.via
-        return await self._reach.reached(cases[0].trace_id, ids, via, towards)
+        return await self._reach.reached(trace_id, [case.wait.id for case in cases], towards)
 
-    async def _preceded(self, cases: Sequence[_Case]) -> list[Outcome]:
-        """Whether what should come before each is in its past."""
-        found = await self._reached(cases, -1)
-        outcomes = [_preceded(case, found.get(case.wait.id)) for case in cases]
-        return [await self._if_sound(*each) for each in zip(cases, outcomes, strict=True)]
+    async def _counted(self, trace_id: int, what: AtMost, cases: Sequence[_Case]) -> list[Outcome]:
+        """Whether what led to each event had led to no more than it may by then."""
+        pasts = await self._reached(trace_id, cases, -1)
+        causes = {
+            each.id
+            for past in pasts.values()
+            for each in past.events
+            if each.is_publish and what.no.fits(each.type)
+        }
+        futures = await self._reach.reached(trace_id, sorted(causes), 1)
+        return [_calm(what, case, pasts.get(case.wait.id), futures) for case in cases]
 
-    async def _ordered(self, cases: Sequence[_Case]) -> list[Outcome]:
-        """Whether each is in an order with those of its conversation before it."""
-        return [await self._ordered_one(case) for case in cases]
-
-    async def _ordered_one(self, case: _Case) -> Outcome:
-        event_id, subject = case.wait.id, case.subject
+    async def _compared(self, trace_id: int, what: NeverConcurrent, case: _Case) -> Outcome:
+        """Whether a publish is in an order with its rivals of the same conversation before it."""
+        event_id = case.wait.id
         try:
             found = await self._conversations.of_event(
-                event_id, subject.via, limit=MOST_MESSAGES, after=None
+                event_id, Via.links, limit=MOST_MESSAGES, after=None
             )
         except (NotFoundError, BadRequestError):  # removed meanwhile, or it takes too long
             return UNKNOWN
-        told = {each.it.id: each.it.message_type for each in found.conversation.messages}
-        if event_id not in told:
+        types = {each.it.id: each.it.message_type for each in found.conversation.messages}
+        if event_id not in types:
             return UNKNOWN
-        rival = subject.other if told[event_id] == subject.one else subject.one
-        before = [each for each, name in told.items() if name == rival and each < event_id]
-        clocks = await self._events.some([event_id, *before], _CLOCK_ALONE)
-        stamps = {each.id: each.stamp for each in clocks}
+        rivals = [
+            each
+            for each, name in types.items()
+            if each < event_id and _are_rivals(what, types[event_id], name)
+        ]
+        events = await self._events.some([event_id, *rivals], _CLOCK_ALONE)
+        stamps = {each.id: each.stamp for each in events}
         own = stamps.pop(event_id, None)
-        if own is None:
+        if own is None or found.next is not None:
             return UNKNOWN
-        apart = [each for each in stamps if compare(stamps[each], own) is Relation.concurrent]
+        apart = [
+            each for each, stamp in stamps.items() if compare(stamp, own) is Relation.concurrent
+        ]
+        if not case.is_whole(found.root):
+            return UNKNOWN
         if not apart:
-            return HELD if found.next is None and case.is_whole(found.root) else UNKNOWN
-        if not case.is_whole(apart[0]):
+            return HELD
+        # A participant that is finer than its program takes what is in order for concurrent.
+        if (await self._doubts.between(trace_id, apart[0], event_id)).doubts:
             return UNKNOWN
-        event = Seen(event_id, case.wait.recorded_at, True, told[event_id])
-        sentence = f"event {event_id}, {event.type}, and event {apart[0]}, {rival}, are concurrent"
-        outcome = case.violated(event, sentence, found.root)
-        return await self._if_sound(case, outcome, apart[0])
-
-    async def _calm(self, cases: Sequence[_Case]) -> list[Outcome]:
-        """Whether what led to each led to no more than it may, up to it."""
-        ids = [case.wait.id for case in cases]
-        causes = await self._reach.counted(cases[0].trace_id, ids)
-        return [_calm(case, causes.get(case.wait.id, ())) for case in cases]
-
-    async def _if_sound(self, case: _Case, outcome: Outcome, first: int | None = None) -> Outcome:
-        """An outcome, or that nobody knows, where participants may be parts of one program."""
-        if outcome.violation is None or case.subject.via is Via.links:
-            return outcome
-        first = case.wait.id if first is None else first
-        doubts = await self._doubts.between(case.trace_id, first, outcome.violation.last_id)
-        return UNKNOWN if doubts.doubts else outcome
+        event = Seen(event_id, case.wait.recorded_at, True, types[event_id])
+        other = f"event {apart[0]}, {types[apart[0]]}"
+        sentence = f"event {event_id}, {event.type}, and {other}, are concurrent"
+        return case.violated(event, sentence, found.root)
 
 
-def _led(case: _Case, reach: Reach | None) -> Outcome:
+def _led(what: LeadsTo, case: _Case, reach: Reach | None) -> Outcome:
     if reach is None:  # retention has removed it
         return UNKNOWN
-    event, subject = reach.event, case.subject
-    effects = [each for each in reach.events if each.is_publish and subject.is_other(each)]
+    event = reach.event
+    effects = [each for each in reach.events if each.is_publish and what.leads_to.fits(each.type)]
     if any(each.recorded_at <= case.wait.due for each in effects):
         return HELD
     # What came before the trace was known to have caught up may have been in time.
@@ -199,33 +194,47 @@ def _led(case: _Case, reach: Reach | None) -> Outcome:
         return UNKNOWN
     if not reach.is_whole or not case.is_whole(event.id):
         return UNKNOWN
-    within = subject.within / 1e6
-    sentence = f"event {event.id}, {event.type}, led to no {subject.other} within {within:g} s"
+    within = (case.wait.due - event.recorded_at) / 1e6
+    sentence = f"event {event.id}, {event.type}, led to no {what.leads_to} within {within:g} s"
     if effects:
         late = (min(each.recorded_at for each in effects) - event.recorded_at) / 1e6
         sentence += f", but after {late:.1f} s"
     return case.violated(event, sentence)
 
 
-def _preceded(case: _Case, past: Reach | None) -> Outcome:
+def _preceded(what: After, case: _Case, past: Reach | None) -> Outcome:
     if past is None:
         return UNKNOWN
-    if any(map(case.subject.is_other, past.events)):
-        return HELD
     event = past.event
+    others = [each for each in past.events if each.is_publish and each.id != event.message]
+    if any(what.after.fits(each.type) for each in others):
+        return HELD
     began = past.events[0] if past.events else event
     # Whatever led to a delivery whose publish is not stored is not known.
     if not past.is_whole or not began.is_publish or not case.is_whole(began.id):
         return UNKNOWN
-    sentence = f"event {event.id}, {event.type}, has no {case.subject.other} in its past"
+    sentence = f"event {event.id}, {event.type}, has no {what.after} in its past"
     return case.violated(event, sentence, began.id)
 
 
-def _calm(case: _Case, causes: Sequence[Caused]) -> Outcome:
-    found = [each for each in causes if case.subject.is_one(each.cause)]
-    over = [each.cause for each in found if each.effects == case.subject.most + 1]
-    if over:  # the first that is too many says so, once
-        cause = over[0]
-        sentence = f"event {cause.id}, {cause.type}, caused more than {case.subject.most:,}"
-        return case.violated(cause, sentence)
-    return HELD if found and all(each.effects <= case.subject.most for each in found) else NOTHING
+def _calm(what: AtMost, case: _Case, past: Reach | None, futures: Mapping[int, Reach]) -> Outcome:
+    if past is None or not past.is_whole:
+        return UNKNOWN
+    most, outcome = what.causes_more_than, NOTHING
+    for cause in past.events:
+        future = futures.get(cause.id)
+        if future is None:  # of another type
+            continue
+        before = sum(each.is_publish and each.id < case.wait.id for each in future.events)
+        if before < most and outcome is NOTHING:
+            outcome = HELD
+        # The first that is too many says so, once.
+        if before == most:
+            sentence = f"event {cause.id}, {cause.type}, caused more than {most:,} messages"
+            return case.violated(cause, sentence)
+    return outcome
+
+
+def _are_rivals(what: NeverConcurrent, one: str, other: str) -> bool:
+    first, second = what.types
+    return (first.fits(one) and second.fits(other)) or (first.fits(other) and second.fits(one))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Literal, Protocol
 
-from app.stored.assertions import Caused, Delivery, HeldAssertion, Judged, Reach, Seen, Violation
+from app.stored.assertions import Delivery, HeldAssertion, Judged, Reach, Seen, Violation
 from app.stored.conversations import FoundConversation
 from model.event import Event, Large
 from model.gaps import Gap
@@ -79,11 +79,8 @@ class ReachStore(Protocol):
     """What leads to what (`app.store.watching`)."""
 
     async def reached(
-        self, trace_id: int, ids: Sequence[int], via: Via, towards: Literal[1, -1]
+        self, trace_id: int, ids: Sequence[int], towards: Literal[1, -1]
     ) -> Mapping[int, Reach]: ...
-    async def counted(
-        self, trace_id: int, ids: Sequence[int]
-    ) -> Mapping[int, Sequence[Caused]]: ...
 
 
 class ConversationStore(Protocol):

@@ -104,7 +104,6 @@ _ASSERTION = {
     "requestBody": {
         "required": True,
         "content": {
-            "application/yaml": {"schema": {"type": "string"}},
             "application/json": {"schema": {"type": "object"}},
         },
     }
