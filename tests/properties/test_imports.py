@@ -27,6 +27,7 @@ MAY_IMPORT = {
     "app.errors": (),
     "app.children": (),
     "app.secret_url": (),
+    "app.assertion_files": ("model",),
     "app.link_rules": ("app.errors", "app.tracker"),
     "app.settings": ("app.errors", "app.secret_url"),
     "app.version": (),
@@ -56,6 +57,7 @@ MAY_IMPORT = {
     # What comes of assertions while events come, and telling others of it.
     "app.watch": ("app.errors", "app.secret_url", "app.stored", "itc", "model"),
     "app.api": (
+        "app.assertion_files",
         "app.errors",
         "app.jobs",
         "app.settings",

@@ -1,0 +1,35 @@
+"""Assertions: what should hold of a virtual host's messages, as people write it into a file.
+
+``language`` reads and writes them, ``assertion`` says what there are, ``judging`` what each comes
+to in one conversation. Nothing here does I/O.
+"""
+
+from model.assertions.assertion import (
+    After,
+    Assertion,
+    AtMost,
+    Evidence,
+    InvalidAssertionError,
+    LeadsTo,
+    NeverConcurrent,
+    TypePattern,
+)
+from model.assertions.judging import Finding, Verdict, judge
+from model.assertions.language import from_json, to_json, to_yaml
+
+__all__ = [
+    "After",
+    "Assertion",
+    "AtMost",
+    "Evidence",
+    "Finding",
+    "InvalidAssertionError",
+    "LeadsTo",
+    "NeverConcurrent",
+    "TypePattern",
+    "Verdict",
+    "from_json",
+    "judge",
+    "to_json",
+    "to_yaml",
+]

@@ -1,0 +1,93 @@
+"""What there is to assert, as values."""
+
+from __future__ import annotations
+
+import enum
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TypeAlias
+
+
+class InvalidAssertionError(ValueError):
+    """An assertion that cannot be read; ``line`` and ``column`` count from 1, where known."""
+
+    def __init__(self, what: str, line: int | None = None, column: int | None = None) -> None:
+        at = "" if line is None else f"line {line}, column {column}: "
+        super().__init__(f"{at}{what}")
+        self.what, self.line, self.column = what, line, column
+
+
+class Evidence(enum.StrEnum):
+    """What counts as a past: what messages and links say, or what clocks do not rule out."""
+
+    caused = "caused"
+    may_have = "may_have"
+
+
+@dataclass(frozen=True, slots=True)
+class TypePattern:
+    """Which message types are meant: a name, in which ``*`` stands for any text."""
+
+    text: str
+
+    def fits(self, message_type: str) -> bool:
+        """Whether a message of this type is meant."""
+        return _compiled(self.text).fullmatch(message_type) is not None
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@lru_cache(maxsize=1_000)
+def _compiled(text: str) -> re.Pattern[str]:
+    return re.compile(".*".join(map(re.escape, text.split("*"))), re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class LeadsTo:
+    """Every message of a type leads to one of another, ``within`` some time (µs) if that is set."""
+
+    every: TypePattern
+    leads_to: TypePattern
+    within: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class After:
+    """Every delivery of a type has a message of another in its past."""
+
+    every: TypePattern
+    after: TypePattern
+    evidence: Evidence = Evidence.caused
+
+
+@dataclass(frozen=True, slots=True)
+class NeverConcurrent:
+    """No message of the one type is concurrent with one of the other.
+
+    Only messages are compared that share ``per``, a key as reports on order take it
+    (``correlation_id``, ``header.NAME``, ``body.NAME`` …), or that are of one conversation.
+    """
+
+    types: tuple[TypePattern, TypePattern]
+    per: str = "conversation"
+
+
+@dataclass(frozen=True, slots=True)
+class AtMost:
+    """No message of a type causes more than so many others, directly or not."""
+
+    no: TypePattern
+    causes_more_than: int
+
+
+What: TypeAlias = LeadsTo | After | NeverConcurrent | AtMost
+
+
+@dataclass(frozen=True, slots=True)
+class Assertion:
+    """What should hold, under the name that people gave it."""
+
+    name: str
+    what: What

@@ -1,0 +1,236 @@
+"""The language of assertions, and what each comes to in a conversation."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.assertion_files import parse
+from model.assertions import (
+    After,
+    Assertion,
+    AtMost,
+    Evidence,
+    InvalidAssertionError,
+    LeadsTo,
+    NeverConcurrent,
+    TypePattern,
+    Verdict,
+    from_json,
+    judge,
+    to_json,
+    to_yaml,
+)
+from model.conversations import Conversation, conversation_of
+from model.happened import Cause, Happened
+from model.words import EventType, Match
+
+FILE = """\
+assertions:
+  - name: invoice-in-time
+    every: order.new            # message type
+    leads_to: invoice
+    within: 30s
+  - name: ship-approved
+    every: ship
+    after: approve
+    evidence: may_have
+  - name: no-refund-race
+    never_concurrent: [refund, capture]
+    per: body.order
+  - {name: no-storm, no: "*", causes_more_than: 100}
+"""
+ORDER, INVOICE, SHIP, APPROVE = map(TypePattern, ("order.new", "invoice", "ship", "approve"))
+SECOND = 1_000_000
+
+
+def test_a_file_is_read_and_written_again() -> None:
+    read = parse(FILE)
+    assert read == [
+        Assertion("invoice-in-time", LeadsTo(ORDER, INVOICE, 30 * SECOND)),
+        Assertion("ship-approved", After(SHIP, APPROVE, Evidence.may_have)),
+        Assertion(
+            "no-refund-race",
+            NeverConcurrent((TypePattern("refund"), TypePattern("capture")), "body.order"),
+        ),
+        Assertion("no-storm", AtMost(TypePattern("*"), 100)),
+    ]
+    assert parse(to_yaml(read)) == read
+    assert [from_json(to_json(each)) for each in read] == read
+    assert to_json(read[0]) == {
+        "name": "invoice-in-time",
+        "every": "order.new",
+        "leads_to": "invoice",
+        "within": "30s",
+    }
+
+
+def test_a_file_may_be_the_list_alone_and_names_are_texts() -> None:
+    [read] = parse("[{name: a, every: yes, leads_to: 2026-01-01}]")
+    assert read.what == LeadsTo(TypePattern("yes"), TypePattern("2026-01-01"))
+
+
+@pytest.mark.parametrize(
+    ("text", "microseconds"),
+    [("500ms", 500_000), ("1.5 s", 1_500_000), ("5min", 300 * SECOND), ("2h", 7_200 * SECOND)],
+)
+def test_times(text: str, microseconds: int) -> None:
+    [read] = parse(f"- {{name: a, every: b, leads_to: c, within: {text}}}")
+    assert isinstance(read.what, LeadsTo)
+    assert read.what.within == microseconds
+    assert from_json(to_json(read)) == read
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "line 1, column 1: there are no assertions in it"),
+        ("assertions: []", "line 1, column 13: there are no assertions in it"),
+        ("a: [", "line 2, column 1: this is not YAML"),
+        ("just text", "line 1, column 1: expected a list of assertions"),
+        ("asserts: []", "line 1, column 1: expected `assertions:`, not `asserts`"),
+        ("assertions: []\nassertions: []", "line 2, column 1: `assertions` stands there twice"),
+        ("- text", "line 1, column 3: expected an assertion"),
+        ("- [a, b]", "line 1, column 3: expected an assertion"),
+        ("- name: a", "line 1, column 3: expected one of leads_to, after"),
+        ("- {name: a, every: b, leads_to: c, after: d}", "not several"),
+        ("- name: a\n  leads_to: c", "line 1, column 3: `every` is missing"),
+        ("- every: a\n  leads_to: c", "line 1, column 3: `name` is missing"),
+        ("- {name: a, every: b, leads_to: c, evry: d}", "column 36: `evry` is not known here"),
+        ("- name: a\n  name: b\n  no: c", "line 2, column 3: `name` stands there twice"),
+        ("- {name: ' ', every: b, leads_to: c}", "line 1, column 10: a name has 1 to 100 letters"),
+        ("- {name: a, every: [b], leads_to: c}", "line 1, column 20: expected a message type"),
+        ("- {name: a, every: '', leads_to: c}", "column 20: expected a message type"),
+        ("- {name: a, every: b, leads_to: c, within: soon}", "expected a time such as 500ms"),
+        ("- {name: a, every: b, leads_to: c, within: 30}", "expected a time such as 500ms"),
+        ("- {name: a, every: b, leads_to: c, within: 0s}", "more than nothing, and at most 366d"),
+        ("- {name: a, every: b, leads_to: c, within: 400d}", "more than nothing, and at most 366d"),
+        ("- {name: a, every: b, after: c, evidence: sure}", "expected caused or may_have"),
+        ("- {name: a, never_concurrent: [b]}", "expected a list of two message types"),
+        ("- {name: a, never_concurrent: {b: c}}", "expected a list of two message types"),
+        ("- {name: a, never_concurrent: [b, c], per: colour}", "per: expected conversation"),
+        ("- {name: a, never_concurrent: [b, c], per: body.}", "per: expected conversation"),
+        ("- {name: a, no: b, causes_more_than: many}", "expected a number of messages"),
+        ("- {name: a, no: b, causes_more_than: -1}", "expected a number of messages"),
+        (
+            "- {name: a, no: b, causes_more_than: 1}\n- {name: a, no: c, causes_more_than: 1}",
+            "line 2, column 3: there are two assertions of the name a",
+        ),
+        ("- [[[[[[a]]]]]]", "not something nested"),
+        ("x" * 300_000, "at most 262,144 bytes"),
+        ("&a [*a, *a]", "not something nested"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_with_its_place(text: str, said: str) -> None:
+    with pytest.raises(InvalidAssertionError) as raised:
+        parse(text)
+    assert said in str(raised.value)
+
+
+@pytest.mark.parametrize("value", [None, 5, [], {"name": "a"}, {"name": "a", "no": True}])
+def test_json_that_is_no_assertion_is_refused(value: object) -> None:
+    with pytest.raises(InvalidAssertionError):
+        from_json(value)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "message_type", "fits"),
+    [
+        ("order.new", "order.new", True),
+        ("order.new", "orderXnew", False),
+        ("order.*", "order.new.eu", True),
+        ("*", "", True),
+        ("*.new", "order.news", False),
+    ],
+)
+def test_patterns(pattern: str, message_type: str, fits: bool) -> None:
+    assert TypePattern(pattern).fits(message_type) is fits
+
+
+def _event(
+    event_id: int, seconds: float, message_type: str = "", cause: int | None = None
+) -> Happened:
+    is_publish = cause is None
+    return Happened(
+        id=event_id,
+        type=EventType.published if is_publish else EventType.received,
+        match=Match.none if is_publish else Match.routed,
+        cause=cause,
+        participant=1,
+        name="shop",
+        at=int(seconds * SECOND),
+        exchange="",
+        routing_keys=("q",),
+        queue=None if is_publish else "q",
+        routed_queues=("q",) if is_publish else (),
+        redelivered=False,
+        message_type=message_type,
+    )
+
+
+def _conversation(*, truncated: bool = False) -> Conversation:
+    """An order that led to its approval after 1 s, and through it to its invoice after 20 s."""
+    events = [
+        _event(1, 0, "order.new"),
+        _event(2, 0.5, cause=1),
+        _event(3, 1, "approve"),
+        _event(4, 2, cause=3),
+        _event(5, 20, "invoice"),
+        _event(6, 21, cause=5),
+    ]
+    causes = {3: [Cause(2, "own", "parent")], 5: [Cause(4, "own", "parent")]}
+    return conversation_of(events[0], events, causes, truncated=truncated)
+
+
+LONG_AFTER = 1_000 * SECOND
+
+
+@pytest.mark.parametrize(
+    ("assertion", "through", "expected", "certain"),
+    [
+        ("every: order.new, leads_to: invoice", LONG_AFTER, [(1, "holds")], True),
+        ("every: order.new, leads_to: invoice, within: 30s", LONG_AFTER, [(1, "holds")], True),
+        ("every: order.new, leads_to: invoice, within: 5s", LONG_AFTER, [(1, "violated")], False),
+        ("every: order.new, leads_to: ship, within: 5s", LONG_AFTER, [(1, "violated")], False),
+        ("every: order.new, leads_to: ship, within: 30s", 22 * SECOND, [(1, "unknown")], False),
+        ("every: order.new, leads_to: ship", LONG_AFTER, [(1, "violated")], False),
+        ("every: invoice, leads_to: order.new", LONG_AFTER, [(5, "violated")], False),
+        ("every: ship, leads_to: order.new", LONG_AFTER, [], True),
+        ("every: invoice, after: approve", LONG_AFTER, [(6, "holds")], True),
+        ("every: invoice, after: order.*", LONG_AFTER, [(6, "holds")], True),
+        ("every: approve, after: invoice", LONG_AFTER, [(4, "violated")], False),
+        ("no: order.new, causes_more_than: 2", LONG_AFTER, [(1, "holds")], False),
+        ("no: order.new, causes_more_than: 1", LONG_AFTER, [(1, "violated")], True),
+        ('no: "*", causes_more_than: 1', LONG_AFTER, [(1, "violated"), (3, "holds")], None),
+    ],
+)
+def test_verdicts(
+    assertion: str, through: int, expected: list[tuple[int, str]], certain: bool | None
+) -> None:
+    [read] = parse(f"- {{name: a, {assertion}}}")
+    found = judge(read, _conversation(), through=through)
+    assert [(each.event, each.verdict.value) for each in found][: len(expected)] == expected
+    if certain is None:
+        return
+    for unsure in (
+        judge(read, _conversation(truncated=True), through=through),
+        judge(read, _conversation(), through=through, has_gap=True),
+    ):
+        kept = [each.verdict for each in unsure]
+        assert kept == [each.verdict if certain else Verdict.unknown for each in found]
+
+
+def test_what_is_found_says_what_it_rests_on() -> None:
+    [in_time] = judge(
+        Assertion("a", LeadsTo(ORDER, INVOICE, 30 * SECOND)), _conversation(), through=LONG_AFTER
+    )
+    assert (in_time.sentence, in_time.others) == ("order.new led to invoice in 20.0 s", (5,))
+    [late] = judge(
+        Assertion("a", LeadsTo(ORDER, INVOICE, 5 * SECOND)), _conversation(), through=LONG_AFTER
+    )
+    assert late.sentence == "order.new led to invoice only after 20.0 s, not within 5.0 s"
+
+
+def test_what_needs_clocks_is_not_judged_without() -> None:
+    assertion = Assertion("a", NeverConcurrent((SHIP, APPROVE)))
+    with pytest.raises(ValueError, match="judged by clocks"):
+        judge(assertion, _conversation(), through=0)
