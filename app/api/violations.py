@@ -8,16 +8,20 @@ from typing import Any
 import msgspec
 
 from app.stored.assertions import HeldAssertion, Violation
+from app.watch.subjects import unwatched
 from app.watch.webhook import violation_facts
+from model.assertions import InvalidAssertionError, from_json
 from model.times import iso_time
 
 
 def assertion_view(held: HeldAssertion) -> dict[str, Any]:
     """An assertion, and what came of it."""
+    said = msgspec.json.decode(held.text)
     return {
         "vhost": held.vhost,
         "name": held.name,
-        "assertion": msgspec.json.decode(held.text),
+        "assertion": said,
+        "unwatched": _unwatched(said),
         "set_by": held.set_by,
         "set_at": iso_time(held.set_at),
         "from_event_id": held.from_event_id,
@@ -27,6 +31,13 @@ def assertion_view(held: HeldAssertion) -> dict[str, Any]:
         "violated": held.violated,
         "unknown": held.unknown,
     }
+
+
+def _unwatched(said: dict[str, Any]) -> str | None:
+    try:
+        return unwatched(from_json(said))
+    except InvalidAssertionError as error:
+        return f"this version does not know it: {error}"
 
 
 def violations_view(found: Sequence[Violation], limit: int) -> dict[str, Any]:

@@ -106,7 +106,10 @@ def violations(
 
 
 def _row(each: Mapping[str, Any]) -> tuple[object, ...]:
-    says = ", ".join(f"{key} {value}" for key, value in each["assertion"].items() if key != "name")
+    said = (f"{key} {value}" for key, value in each["assertion"].items() if key != "name")
+    says = ", ".join(said)
+    if each["unwatched"]:
+        says += f" (not watched: {each['unwatched']})"
     counts = (each["held"], each["violated"], each["unknown"], each["waiting"])
     return (each["vhost"], each["name"], *counts, says)
 

@@ -13,14 +13,13 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from model.assertions import After, AtMost, LeadsTo, NeverConcurrent
-
 from app.errors import BadRequestError, NotFoundError
 from app.stored.assertions import NewViolation, Reach, Seen, ViolationKind
 from app.watch.ports import ClockStore, ConversationStore, DoubtStore, GapStore, ReachStore
 from app.watch.subjects import Subject
 from app.watch.waiting import Settled, Wait
 from itc import Relation, compare
+from model.assertions import After, AtMost, LeadsTo, NeverConcurrent
 from model.event import Large
 from model.gaps import Gap
 from model.words import Via

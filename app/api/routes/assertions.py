@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.api.assertion_files import assertion_in, assertions_in
+from app.api.asserted import assertion_in, assertions_in
 from app.api.openapi import READING_ONE, WITH_BODY, WRITING, example
 from app.api.parameters import Name, Text
 from app.api.routes.queries import Moment

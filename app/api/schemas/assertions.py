@@ -19,6 +19,9 @@ class AssertionInfo(Model):
     vhost: str
     name: str
     assertion: dict[str, Any] = Field(description="As one writes it.")
+    unwatched: str | None = Field(
+        description="Why it is not held against events as they come; `null` if it is."
+    )
     set_by: str
     set_at: Time
     from_event_id: int = Field(description="The first event that it is held against.")

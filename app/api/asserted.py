@@ -6,8 +6,9 @@ from typing import Any
 
 import msgspec
 
+from app.assertion_files import parse
 from app.errors import BadRequestError
-from model.assertions import Assertion, InvalidAssertionError, from_json, parse, to_json
+from model.assertions import Assertion, InvalidAssertionError, from_json, to_json
 
 
 def assertions_in(body: bytes) -> dict[str, str]:
