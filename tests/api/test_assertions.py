@@ -1,4 +1,4 @@
-"""Assertions that are held against a virtual host, and what did not hold: over HTTP and commands."""
+"""Assertions that are held against a virtual host, and what did not hold: HTTP and commands."""
 
 from __future__ import annotations
 
