@@ -290,7 +290,7 @@ class Settings(BaseSettings):
     webhook_url: SecretUrl | None = Field(
         default=None,
         description="Where violations of assertions are told, `https://host/path`: as CloudEvents, "
-        "by POST (docs/assertions.md); unset: nowhere.",
+        "by POST (docs/assertions-live.md); unset: nowhere.",
     )
     webhook_secret_file: Path | None = Field(
         default=None,
