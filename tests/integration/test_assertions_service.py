@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
+import shutil
 import signal
 from base64 import b64encode
 from collections.abc import AsyncIterator
@@ -69,7 +70,7 @@ async def test_a_webhook_that_hangs_harms_nothing_and_a_kill_tells_each_once(
     rabbit: Broker, vhost: str, tmp_path: Path, migrated_file: Path, hook: Hook, processes: int
 ) -> None:
     (tmp_path / "secret").write_text("key\n")
-    (tmp_path / "itc.db").write_bytes(migrated_file.read_bytes())
+    shutil.copy(migrated_file, tmp_path / "itc.db")
     service = Service(
         rabbit,
         f"sqlite:///{tmp_path / 'itc.db'}",
