@@ -27,7 +27,7 @@ from app.broker.consumer import Firehose
 from app.broker.management import ManagementApi
 from app.broker.source import TraceSource
 from app.broker.trace_queue import QueueBounds
-from app.errors import ItcError
+from app.errors import ItcError, SettingsError
 from app.jobs.archives import Archives
 from app.jobs.exports import Exports, folder_id
 from app.jobs.manager import JobManager
@@ -44,6 +44,7 @@ from app.link_rules import link_rules
 from app.settings import Settings
 from app.store import Store, migrate
 from app.store.alone import only_service
+from app.stored.assertions import Delivery
 from app.stored.restamps import Rules
 from app.stored.traces import Trace
 from app.traces.claims import Claims
@@ -59,6 +60,10 @@ from app.traces.running import RunningTrace
 from app.traces.spanwatch import SpanBounds, SpanWatch
 from app.tracker import Bounds
 from app.tracker.links import Rule, merged
+from app.watch.judging import Judges
+from app.watch.post import WebhookPost
+from app.watch.watcher import Watcher
+from app.watch.webhook import Webhook, secret_in
 from model.exports import Quota
 
 log = logging.getLogger(__name__)
@@ -159,6 +164,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             stack.push_async_callback(claims.stop)
         await jobs.start()
         stack.push_async_callback(jobs.stop)
+        _watch_assertions(stack, settings, store, registry)
         budget = ByteBudget(settings.answers_max_bytes)
         searches = _searches(settings, store)
         yield Services(
@@ -238,6 +244,48 @@ def _spans(
         days=days,
     )
     return watch, Intake(store.spans, bounds, arrived=watch.arrived)
+
+
+def _watch_assertions(
+    stack: AsyncExitStack, settings: Settings, store: Store, registry: TraceRegistry
+) -> None:
+    """Hold assertions against the traces that run here, and tell the webhook if there is one."""
+    webhook = _webhook(settings, store)
+    if webhook is not None:
+        webhook.start()
+        stack.push_async_callback(webhook.stop)
+    watcher = Watcher(
+        store.assertions,
+        store.watching,
+        registry,
+        Judges(store.watching, store.conversations, store.events, store.gaps, store.doubts).judge,
+        delivery=Delivery.none if webhook is None else Delivery.due,
+        found=None if webhook is None else webhook.arrived,
+    )
+    watcher.start()
+    stack.push_async_callback(watcher.stop)
+
+
+def _webhook(settings: Settings, store: Store) -> Webhook | None:
+    """Whoever is told of what did not hold; None for nobody. Raises `SettingsError`."""
+    if settings.webhook_url is None:
+        return None
+    secret, file = None, settings.webhook_secret_file
+    if file is not None:
+        try:
+            secret = secret_in(file.read_bytes())
+        except OSError as error:
+            raise SettingsError(f"ITC_WEBHOOK_SECRET_FILE: {file}: {error.strerror}") from error
+        except ValueError as error:
+            raise SettingsError(f"ITC_WEBHOOK_SECRET_FILE: {file}: {error}") from error
+    return Webhook(
+        store.violations,
+        WebhookPost(settings.webhook_url, settings.webhook_seconds),
+        f"urn:rabbitmq-itc:{store.name}",
+        seconds=settings.webhook_seconds,
+        give_up_seconds=settings.webhook_give_up_seconds,
+        secret=secret,
+    )
 
 
 def _registry(

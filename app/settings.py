@@ -299,6 +299,24 @@ class Settings(BaseSettings):
         description="What each request to it says in headers: `name=value`, comma separated.",
     )
 
+    # Assertions
+    webhook_url: SecretUrl | None = Field(
+        default=None,
+        description="Where violations of assertions are told, `https://host/path`: as CloudEvents, "
+        "by POST (docs/assertions-live.md); unset: nowhere.",
+    )
+    webhook_secret_file: Path | None = Field(
+        default=None,
+        description="A file with the secret that signs them; unset: they are not signed.",
+    )
+    webhook_seconds: Annotated[float, Field(gt=0, le=300)] = Field(
+        default=10, description="How long one request to that address may take."
+    )
+    webhook_give_up_seconds: Seconds = Field(
+        default=86_400,
+        description="How long it is tried to tell a violation, again and again.",
+    )
+
     # Retention
     retention_days: Annotated[float, Field(gt=0)] | None = Field(
         default=None, description="Age at which events are removed; unset: never."
@@ -440,12 +458,12 @@ class Settings(BaseSettings):
             raise ValueError("expected http://host:port or https://host:port")
         return value
 
-    @field_validator("otlp_export_url")
+    @field_validator("otlp_export_url", "webhook_url")
     @classmethod
-    def _collector(cls, value: SecretUrl | None) -> SecretUrl | None:
+    def _told(cls, value: SecretUrl | None) -> SecretUrl | None:
         if value is None or (value.parts.scheme in ("http", "https") and value.parts.hostname):
             return value
-        raise ValueError("expected http://host:port or https://host:port")
+        raise ValueError("expected http://host:port/path or https://host:port/path")
 
     @field_validator("otlp_export_headers")
     @classmethod

@@ -21,6 +21,7 @@ SUBJECTS = {
     "pending_copies": "Matching",
     "links": "Links",
     "otlp": "OpenTelemetry",
+    "webhook_url": "Assertions",
     "retention_events": "Retention",
     "spark_master": "Spark and jobs",
     "exports_max_bytes": "Exports",

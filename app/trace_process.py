@@ -48,6 +48,8 @@ class Attendant:
         elif running := self._running.get(order.trace.id):
             if order.do == "drain":
                 running.drain()
+            elif order.do == "prove":
+                running.prove()
             else:
                 ending = asyncio.create_task(self._end(running, order.drain, order.deadline))
                 self._ending.add(ending)

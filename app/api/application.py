@@ -21,6 +21,7 @@ from app.api.parameters import single_parameters
 from app.api.routes import (
     archive,
     assertion_reports,
+    assertions,
     chain,
     chains,
     conversations,
@@ -49,6 +50,7 @@ from app.settings import Settings
 ROUTERS = (
     traces.router,
     links.router,
+    assertions.router,
     events.router,
     periods.router,
     chain.router,

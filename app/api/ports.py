@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
+from app.stored.assertions import Delivery, HeldAssertion, Violation, ViolationFilter
 from app.stored.causality import Chain, EventLinks, Link, Path, Walk
 from app.stored.conversations import ConversationFilter, ConversationPage, FoundConversation
 from app.stored.deliveries import Fate
@@ -227,6 +228,24 @@ class LinkRules(Protocol):
     async def remove(self, trace_id: int, name: str) -> None: ...
 
 
+class Assertions(Protocol):
+    """The assertions of all traces (`app.store.assertions`)."""
+
+    async def list(self, vhosts: Collection[str] | None = None) -> Sequence[HeldAssertion]: ...
+    async def put(self, trace_id: int, name: str, text: str, set_by: str) -> bool: ...
+    async def set(self, trace_id: int, texts: Mapping[str, str], set_by: str) -> None: ...
+    async def remove(self, trace_id: int, name: str) -> None: ...
+
+
+class Violations(Protocol):
+    """What did not hold (`app.store.violations`)."""
+
+    async def list(
+        self, asked: ViolationFilter, *, before: int | None = None, limit: int = 100
+    ) -> Sequence[Violation]: ...
+    async def deliveries(self) -> Mapping[Delivery, int]: ...
+
+
 class Quarantine(Protocol):
     """Trace messages that could not be read (`app.store.quarantine`)."""
 
@@ -277,6 +296,10 @@ class Store(Protocol):
     def aliases(self) -> Aliases: ...
     @property
     def link_rules(self) -> LinkRules: ...
+    @property
+    def assertions(self) -> Assertions: ...
+    @property
+    def violations(self) -> Violations: ...
     @property
     def quarantine(self) -> Quarantine: ...
     @property

@@ -29,6 +29,7 @@ from app.cli import (
     topology,
     traces,
     verify,
+    violations,
     walks,
 )
 from app.cli.exits import CommandError, Exit
@@ -66,6 +67,7 @@ for module in (
     reports,
     assertions,
     correlations,
+    violations,
     topology,
     restamp,
 ):

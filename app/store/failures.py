@@ -54,6 +54,15 @@ _CONDITIONS: dict[FailureKind, str] = {
     FailureKind.died: tables.FAILED["died"],
     FailureKind.came_back: f"{tables.FAILED['came_back']} AND {_IS_THE_THIRD}",
     FailureKind.unroutable: tables.FAILED["unroutable"],
+    FailureKind.error_queue: tables.FORWARDED,
+    # What is not stored any more is shown among violations only.
+    FailureKind.overdue: "kind = 'overdue'"
+    " AND EXISTS (SELECT 1 FROM events WHERE events.id = violations.event_id)",
+}
+# Where these events are found, where not among the events themselves.
+_PLACES = {
+    FailureKind.error_queue: (tables.edges.c.trace_id, tables.edges.c.effect_id),
+    FailureKind.overdue: (tables.violations.c.trace_id, tables.violations.c.event_id),
 }
 
 _CAME_BACK = text(
@@ -168,9 +177,8 @@ async def _candidates(
 def _query(scope: _Scope, before: int | None) -> Select[Any] | None:
     """The newest candidates; None where there can be none."""
     lists: list[Select[Any]] = []
-    kinds = [kind for kind in scope.kinds if kind is not FailureKind.overdue]
-    numbers = [*scope.traces]
-    if not kinds or not numbers:
+    kinds, numbers = scope.kinds, [*scope.traces]
+    if not numbers:
         return None
     shares = min(len(numbers), MOST_LISTS // len(kinds))
     for kind in kinds:
@@ -183,23 +191,20 @@ def _query(scope: _Scope, before: int | None) -> Select[Any] | None:
 def _list(kind: FailureKind, numbers: list[int], scope: _Scope, before: int | None) -> Select[Any]:
     """The newest candidates of one kind in some traces."""
     event_id: ColumnElement[int]
-    if kind is FailureKind.error_queue:
-        trace_id, event_id = tables.edges.c.trace_id, tables.edges.c.effect_id
-        condition = tables.FORWARDED
-    else:
-        trace_id, event_id = tables.events.c.trace_id, tables.events.c.id
-        condition = _CONDITIONS[kind]
+    trace_id, event_id = _PLACES.get(kind, (tables.events.c.trace_id, tables.events.c.id))
     bounds = []
     if scope.first is not None and scope.end is not None:
         bounds += [event_id >= scope.first, event_id < scope.end]
     if before is not None:
         bounds.append(event_id < before)
     query = select(event_id.label("id"), literal_column(f"'{kind}'").label("kind"))
-    if kind is FailureKind.error_queue:
-        query = query.distinct()  # one that names several causes
+    if kind in _PLACES:
+        query = query.distinct()  # one that names several causes, or is overdue twice
     its_trace = trace_id == numbers[0] if len(numbers) == 1 else trace_id.in_(numbers)
     return (
-        query.where(its_trace, text(condition), *bounds).order_by(event_id.desc()).limit(TOGETHER)
+        query.where(its_trace, text(_CONDITIONS[kind]), *bounds)
+        .order_by(event_id.desc())
+        .limit(TOGETHER)
     )
 
 
@@ -240,6 +245,7 @@ async def _told(
         *await _came_back(connection, ids[FailureKind.came_back], known),
         *_unroutable(ids[FailureKind.unroutable], known),
         *_in_error_queues(forwards, known),
+        *await _overdue(connection, ids[FailureKind.overdue], known),
     ]
     names = await _names(connection, drafts, known)
     order = {kind: place for place, kind in enumerate(FailureKind)}
@@ -297,6 +303,28 @@ def _unroutable(ids: list[int], known: Mapping[int, Message]) -> list[_Draft]:
         for each in publishes
         if each.exchange or not any(key.startswith(_DIRECT_REPLY) for key in each.routing_keys)
     ]
+
+
+async def _overdue(
+    connection: AsyncConnection, ids: list[int], known: Mapping[int, Message]
+) -> list[_Draft]:
+    """The events that did not lead to what an assertion says, once for each of these."""
+    its, drafts = tables.violations.c, []
+    query = select(its.event_id, its.assertion).where(its.event_id.in_(ids), its.kind == "overdue")
+    for event_id, assertion in await connection.execute(query.order_by(its.event_id, its.id)):
+        event = known.get(event_id)
+        if event is not None:
+            message = event_id if event.cause is None else event.cause
+            drafts.append(
+                _Draft(
+                    event=event_id,
+                    message=message,
+                    kind=FailureKind.overdue,
+                    queue=event.queue,
+                    reason=assertion,
+                )
+            )
+    return drafts
 
 
 class _Failed(NamedTuple):

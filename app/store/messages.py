@@ -18,7 +18,7 @@ from model.message_types import type_of
 MOST_BODY = 16_384
 MOST_PROPERTIES = 65_536
 
-_words = msgspec.json.Decoder(tuple[str, ...]).decode
+words_of = msgspec.json.Decoder(tuple[str, ...]).decode
 table_of = msgspec.json.Decoder(dict[str, Any]).decode
 
 
@@ -71,7 +71,7 @@ async def read(connection: AsyncConnection, ids: Collection[int]) -> dict[int, M
     for some in chunks(sorted(ids)):
         for row in await connection.execute(_QUERY.where(_its.id.in_(some))):
             *plain, keys, queues, mark, properties, payload = row
-            routed = () if queues is None else _words(queues)
+            routed = () if queues is None else words_of(queues)
             said = {} if properties is None else table_of(properties)
-            found[row.id] = Message._make([*plain, _words(keys), routed, mark, said, payload])
+            found[row.id] = Message._make([*plain, words_of(keys), routed, mark, said, payload])
     return found

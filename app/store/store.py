@@ -9,6 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store import keys, tables
 from app.store.aliases import Aliases
+from app.store.assertions import Assertions
 from app.store.batches import Batches, Bounds
 from app.store.causality import Causality
 from app.store.chains import Chains
@@ -35,6 +36,8 @@ from app.store.services import Services
 from app.store.spans import Spans
 from app.store.touched import Touched
 from app.store.traces import Traces
+from app.store.violations import Violations
+from app.store.watching import Watching
 from app.stored.lanes import Lane
 from model.times import now
 
@@ -78,6 +81,9 @@ class Store:
         self.retention = Retention(database)
         self.restamps = Restamps(database)
         self.spans = Spans(database)
+        self.assertions = Assertions(database, clock)
+        self.violations = Violations(database)
+        self.watching = Watching(database)
 
     @classmethod
     async def open(

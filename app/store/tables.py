@@ -358,6 +358,60 @@ own_link_rules = Table(
     Column("rule", Text, nullable=False),  # JSON
 )
 
+# What must hold in a trace (`model.assertions`), in order of position. Whoever runs the trace
+# judges each of them by the events that are stored since it was set.
+assertions = Table(
+    "assertions",
+    metadata,
+    Column("trace_id", Integer, ForeignKey("traces.id"), primary_key=True),
+    Column("name", Text, primary_key=True),
+    Column("position", Integer, nullable=False),
+    Column("text", Text, nullable=False),  # JSON
+    Column("set_by", Text, nullable=False),
+    Column("set_at", BigInteger, nullable=False),
+    Column("from_event_id", BigInteger, nullable=False),
+    Column("judged_id", BigInteger, nullable=False),  # all up to here is judged
+    Column("waiting", BigInteger, nullable=False),  # how many events wait for their time
+    # How many events it held for, did not, or nobody knows.
+    Column("held", BigInteger, nullable=False),
+    Column("violated", BigInteger, nullable=False),
+    Column("unknown", BigInteger, nullable=False),
+)
+
+# What did not hold, once for each event, and whether the webhook has taken it. Ids are never used
+# again: they are in events' names for others.
+violations = Table(
+    "violations",
+    metadata,
+    Column("id", BigId, primary_key=True),
+    Column("trace_id", Integer, ForeignKey("traces.id"), nullable=False),
+    Column("assertion", Text, nullable=False),
+    Column("text", Text, nullable=False),  # of the assertion when it was judged, JSON
+    Column("event_id", BigInteger, nullable=False),
+    Column("last_id", BigInteger, nullable=False),  # the last event that was looked at
+    Column("root", BigInteger, nullable=True),  # of the event's conversation
+    Column("kind", Text, nullable=False),  # `app.stored.assertions.ViolationKind`
+    Column("type", Text, nullable=False),  # of the event's message
+    Column("recorded_at", BigInteger, nullable=False),
+    Column("found_at", BigInteger, nullable=False),
+    Column("sentence", Text, nullable=False),
+    Column("delivery", Text, nullable=False),  # `app.stored.assertions.Delivery`
+    Column("attempts", Integer, nullable=False),
+    Column("next_at", BigInteger, nullable=True),  # when the webhook is tried again
+    Column("delivered_at", BigInteger, nullable=True),
+    Column("error", Text, nullable=True),
+    Index(None, "trace_id", "assertion", "event_id", unique=True),
+    Index(None, "trace_id", "kind", "event_id"),
+    Index(None, "trace_id", "id"),
+    Index(
+        "ix_violations_due",
+        "next_at",
+        sqlite_where=text("delivery = 'due'"),
+        postgresql_where=text("delivery = 'due'"),
+    ),
+    sqlite_autoincrement=True,
+)
+
 # The fields whose values are among the keys, and from which event on: values of those before, and
 # of all other fields, are looked for in the events themselves.
 indexed_fields = Table(
@@ -517,6 +571,7 @@ __all__ = [
     "FAILED",
     "FORWARDED",
     "aliases",
+    "assertions",
     "blocks",
     "channels",
     "connections",
@@ -544,4 +599,5 @@ __all__ = [
     "spans",
     "traceparents",
     "traces",
+    "violations",
 ]

@@ -1,4 +1,4 @@
-"""Failures: messages that died, came back, reached nobody, or were put into an error queue."""
+"""Failures: messages that died, came back, reached nobody, failed at a consumer, or are late."""
 
 from __future__ import annotations
 
@@ -35,6 +35,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     ``message`` is the publish, None where it is not stored any more; ``publisher`` published it.
     ``queue`` is where it failed, ``to`` where it went from there. ``by`` was handed it last before,
     by the event ``handed_over``; both None where it is not certain. ``times``: how often, so far.
+    Of one that is overdue ``reason`` is the assertion that says so.
     """
 
     event: int

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
@@ -18,6 +19,7 @@ import msgspec
 
 from app.errors import OutageError
 from app.traces.ports import MarkPublisher
+from model.times import now
 
 Mark: TypeAlias = tuple[str, int]  # series, and number from 1
 
@@ -25,6 +27,8 @@ Mark: TypeAlias = tuple[str, int]  # series, and number from 1
 # after growing pauses.
 PATIENCE_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 60.0
+# Of a series the times of so many marks that are on their way are remembered.
+MOST_ON_THEIR_WAY = 1_000
 
 
 class Point(msgspec.Struct, frozen=True):
@@ -40,7 +44,8 @@ class _Series(msgspec.Struct):
     ``published`` and ``stored`` are their last numbers; all before ``well`` is stored.
     ``overdue_from`` is when a mark that has not come was published (µs), None if all have.
     ``refusals`` counts those in a row that the broker did not take, ``trouble`` says why, and the
-    next is published at ``next_at`` (s, monotonic).
+    next is published at ``next_at`` (s, monotonic). ``sent`` are numbers and times (µs) of those on
+    their way; ``settled`` is when the last one that has come was sent.
     """
 
     publisher: MarkPublisher
@@ -53,6 +58,10 @@ class _Series(msgspec.Struct):
     trouble: str | None = None
     next_at: float = 0.0
     publishing: asyncio.Task[None] | None = None
+    sent: deque[tuple[int, int]] = msgspec.field(
+        default_factory=lambda: deque(maxlen=MOST_ON_THEIR_WAY)
+    )
+    settled: int | None = None
 
 
 class Marks:
@@ -61,6 +70,22 @@ class Marks:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._series: list[_Series] = []
+        self._is_asked = False
+
+    def ask(self) -> None:
+        """Ask for a mark, though there may be no traffic: somebody waits to be sure of a time."""
+        self._is_asked = True
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether a mark was asked for since the last one."""
+        return self._is_asked
+
+    @property
+    def settled(self) -> int | None:
+        """Until when all that was traced is stored (µs); None while no mark has come."""
+        times = [each.settled for each in self._series]
+        return None if not times or None in times else min(filter(None, times))
 
     @property
     def trouble(self) -> str | None:
@@ -77,9 +102,10 @@ class Marks:
         self._series = [
             known.get(id(publisher)) or _new_series(publisher, here) for publisher in publishers
         ]
-        now = self._clock()
+        self._is_asked = False
+        moment = self._clock()
         for each in self._series:
-            if each.next_at <= now and (each.publishing is None or each.publishing.done()):
+            if each.next_at <= moment and (each.publishing is None or each.publishing.done()):
                 each.publishing = asyncio.create_task(self._publish(each, here))
         waiting = {each.publishing for each in self._series if each.publishing is not None}
         if waiting:
@@ -114,6 +140,8 @@ class Marks:
                 each.stored = max(each.stored, *numbers)
                 each.well = here
                 each.overdue_from = None if each.stored >= each.published else here.at
+                while each.sent and each.sent[0][0] <= each.stored:
+                    each.settled = each.sent.popleft()[1]
 
     def overdue(self, before: int) -> Point | None:
         """Where a loss begins if all that was queued is stored, and a mark has not come.
@@ -129,12 +157,14 @@ class Marks:
 
     async def _publish(self, series: _Series, here: Point) -> None:
         number = series.published + 1
+        series.sent.append((number, now()))  # it may come before the broker confirms it
         try:
             await series.publisher.publish(series.name, number)
         except OutageError as outage:
             series.name = _new_name()  # and what is missing began where it did
             series.published = series.stored = 0
             series.overdue_from = None
+            series.sent.clear()
             series.trouble = str(outage)
             series.next_at = self._clock() + min(2.0**series.refusals, LONGEST_PAUSE_SECONDS)
             series.refusals += 1

@@ -136,7 +136,8 @@ class Monitor:
                 # Where nothing else happens none are published: the broker's counters come to
                 # rest, and can be compared.
                 seen = self._recorder.seen.sum - self._recorder.marks
-                if publishers and (seen != before or (self.lag or 0) > IDLE_LAG):
+                is_traffic = seen != before or (self.lag or 0) > IDLE_LAG
+                if publishers and (is_traffic or marks.is_asked):
                     before = seen
                     await marks.publish(publishers, self._gaps.here)
         finally:

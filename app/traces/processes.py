@@ -41,7 +41,7 @@ class Order(msgspec.Struct, frozen=True):
     ``drain`` and ``deadline`` (seconds) are those of `RunningTrace.end`, and only "end" has them.
     """
 
-    do: Literal["run", "drain", "end"]
+    do: Literal["run", "drain", "prove", "end"]
     trace: Trace
     drain: bool = False
     deadline: float = 0.0
@@ -79,6 +79,10 @@ class RemoteTrace:
     def drain(self) -> None:
         """Ask the run to end once the queue is empty, and to leave tracing alone until then."""
         self._tell(Order("drain", self.trace))
+
+    def prove(self) -> None:
+        """Have its status soon say of this moment that all is stored which was traced before."""
+        self._process.order(Order("prove", self.trace))  # a new process need not know
 
     async def end(self, *, drain: bool, deadline: float) -> None:
         """End the run within ``deadline`` seconds."""

@@ -15,6 +15,7 @@ from app.errors import CheckpointError
 from app.stored.batches import Batch
 from app.traces.audit import Audit, Ledger, Tally
 from app.traces.life import Standing
+from app.traces.marks import Point
 from app.traces.patience import patiently
 from app.traces.pipeline import Pipeline
 from app.traces.rate import Rate
@@ -62,6 +63,7 @@ class Recorder:
         self.sentinel = ledger.sentinel if ledger else None
         self.marks = 0  # seen by this run, among all that was seen
         self.is_ledger_new = False  # whether it holds what is not stored yet
+        self.settled = Point(0, 0)  # all that was traced before its time is stored up to its event
         self.work = Work()
         self._rate = Rate(time.monotonic)
 
@@ -119,7 +121,14 @@ class Recorder:
             work=self.work,
             ledger=self.ledger,
             remarks=tuple(remarks),
+            settled_at=self.settled.at,
+            settled_id=self.settled.event_id,
         )
+
+    def settle(self, at: int) -> None:
+        """Note that all is stored that was traced before a time (µs)."""
+        if at > self.settled.at:
+            self.settled = Point(self.last_event_id, at)
 
     def batch(self, events: list[StampedEvent], unreadable: list[Unreadable]) -> Batch:
         """Make a batch, with the tracker and the window as they are now."""

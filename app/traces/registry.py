@@ -265,6 +265,15 @@ class TraceRegistry:
         """How the traces are that run here, by their ids."""
         return {self._ids[vhost]: each.snapshot() for vhost, each in self._running.items()}
 
+    def prove(self, trace_id: int) -> None:
+        """Have a trace's snapshot soon say of this moment that all before it is stored.
+
+        A trace that does not run here is left alone.
+        """
+        for vhost, running in self._running.items():
+            if self._ids[vhost] == trace_id:
+                running.prove()
+
     def running(self) -> Collection[str]:
         """The virtual hosts whose traces run here, or have failed here."""
         return [*self._running]

@@ -26,6 +26,8 @@ from app.traces.stamping import Prepared, Stamper
 from app.traces.status import Snapshot
 
 CANCEL_SECONDS = 0.5
+# What was traced this long (µs) before a mark was sent is certainly queued before it.
+SETTLING = 500_000
 
 PUBLISH_MISSING = (
     "a queue handed out a message that came into it while tracing was on, and whose publish was "
@@ -182,6 +184,14 @@ class Run:
         epoch = self._recorder.epoch
         await retain(pipeline.store.retention, pipeline.trace.id, tracker, retention, epoch)
 
+    def _settle(self, prepared: Prepared) -> None:
+        """Note until when all that was traced is stored, if a mark came that says it."""
+        at = self._pipeline.marks.settled
+        if prepared.marks and at is not None:
+            at -= SETTLING
+            held = prepared.held_since
+            self._recorder.settle(at if held is None else min(at, held))
+
     def _note_suspicions(self, prepared: Prepared) -> None:
         """Note suspected gaps. Those that end in this batch are closed once it is stored."""
         gaps, here = self._pipeline.gaps, self._recorder.last_event_id
@@ -219,6 +229,7 @@ class Run:
             self._say()
         gaps.stored(prepared.messages, recorder.last_event_id, prepared.held_since)
         marks.stored(prepared.marks, gaps.here)
+        self._settle(prepared)
         if gaps.is_pending:
             with contextlib.suppress(OutageError):  # the next batch's turn
                 await (gaps.ended(MARKS_MISSING, 0) if prepared.marks else gaps.write())

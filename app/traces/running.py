@@ -72,6 +72,10 @@ class RunningTrace:
         self._draining = True
         self._attempt.drain()
 
+    def prove(self) -> None:
+        """Have the snapshot soon say of this moment that all is stored which was traced before."""
+        self.pipeline.marks.ask()
+
     async def end(self, *, drain: bool, deadline: float) -> None:
         """End the run after the current batch, or once the queue is empty; cancel at the deadline.
 

@@ -45,7 +45,11 @@ class Work(msgspec.Struct):
 
 
 class Snapshot(msgspec.Struct, frozen=True):
-    """A running trace's status. ``rate`` in events/s; ``totals`` is None before its restore."""
+    """A running trace's status. ``rate`` in events/s; ``totals`` is None before its restore.
+
+    All that was traced before ``settled_at`` (µs) is stored, up to the event ``settled_id``; 0 as
+    long as that is not known.
+    """
 
     standing: Standing
     totals: Totals | None = None
@@ -55,6 +59,8 @@ class Snapshot(msgspec.Struct, frozen=True):
     work: Work = msgspec.field(default_factory=Work)
     ledger: Ledger | None = None
     remarks: tuple[str, ...] = ()
+    settled_at: int = 0
+    settled_id: int = 0
 
 
 class Audited(msgspec.Struct, frozen=True):

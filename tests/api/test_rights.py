@@ -32,6 +32,7 @@ TRACE = "/itc_db/{vhost}/undefined/undefined/undefined"
 CHAIN = "/itc_db/undefined/{from}/{to}/{file}"
 ALIAS = "/itc_db/participants/{vhost}/{participant}"
 LINK_RULE = "/itc_db/links/{vhost}/{name}"
+ASSERTION = "/itc_db/assertions/{vhost}/{name}"
 TOUCHED = "/itc_db/touched/{event_id}/{file}"
 PERIOD = "/itc_db/periods/{vhost}/{file}"
 ROUTES: dict[tuple[str, str], tuple[str, str, int | str]] = {
@@ -47,6 +48,11 @@ ROUTES: dict[tuple[str, str], tuple[str, str, int | str]] = {
     ("PUT", "/itc_db/links"): ("/itc_db/links?vhost=/", WRITE, 404),
     ("PUT", LINK_RULE): ("/itc_db/links/%2F/mine", WRITE, 404),
     ("DELETE", LINK_RULE): ("/itc_db/links/%2F/mine", WRITE, 404),
+    ("GET", "/itc_db/assertions"): ("/itc_db/assertions?vhost=/", READ, 404),
+    ("PUT", "/itc_db/assertions/{vhost}"): ("/itc_db/assertions/%2F", WRITE, 404),
+    ("PUT", ASSERTION): ("/itc_db/assertions/%2F/mine", WRITE, 404),
+    ("DELETE", ASSERTION): ("/itc_db/assertions/%2F/mine", WRITE, 404),
+    ("GET", "/itc_db/violations"): ("/itc_db/violations?vhost=/", READ, 404),
     ("GET", "/itc_db/failures"): ("/itc_db/failures?vhost=/", READ, 404),
     ("GET", "/itc_db/hidden"): ("/itc_db/hidden?vhost=/", READ, 404),
     ("GET", "/itc_db/hidden/ways"): ("/itc_db/hidden/ways?vhost=/", READ, 404),
@@ -125,6 +131,9 @@ SUCCESS = {
     ("PUT", "/itc_db/links"): 400,  # it says no rules
     ("PUT", LINK_RULE): 400,
     ("DELETE", LINK_RULE): 404,  # there is none
+    ("PUT", "/itc_db/assertions/{vhost}"): 400,  # it says none
+    ("PUT", ASSERTION): 400,
+    ("DELETE", ASSERTION): 404,
     ("DELETE", CHAIN): 204,
     ("PUT", TOUCHED): 201,
     ("DELETE", TOUCHED): 204,

@@ -9,6 +9,7 @@ import pytest
 
 from app.store import Store
 from app.store.failures import TOGETHER
+from app.stored.assertions import Judged, NewViolation, ViolationKind
 from app.stored.failures import Failure, FailureFilter, FailureKind, FoundFailures
 from app.tracker import Policy, Publish, Record
 from tests.contract.failing import (
@@ -294,7 +295,7 @@ async def test_filters_hold_each_for_itself(store: Store) -> None:
     }
     for name, value in bad.items():
         assert await found(store, vhost="/", **{name: value}) == []
-    assert await found(store, kind=FailureKind.overdue) == []
+    assert await found(store, vhost="/", kind=FailureKind.overdue) == []
     at = [each.at for each in failures]
     assert await found(store, vhost="/", since=at[1]) == failures[:2]
     assert await found(store, vhost="/", until=at[1]) == failures[2:]
@@ -322,3 +323,42 @@ async def test_every_kind_is_looked_up_by_an_index_of_its_own(store: Store) -> N
     for index in ("ix_events_died", "ix_events_came_back", "ix_events_unroutable"):
         assert index in plan
     assert "ix_edges_forwarded" in plan
+
+
+async def test_what_is_overdue_is_a_failure_of_each_assertion_that_says_so(store: Store) -> None:
+    order = message(1)
+    ids = await told(store, order, handed(BILLING, order), message(2))
+    trace = await store.traces.find("/")
+    assert trace is not None
+    for name, events in {"paid": [ids[0], ids[2]], "shipped": [ids[0]], "gone": [10**6]}.items():
+        await store.assertions.put(trace.id, name, "{}", "ann")
+        (one,) = [each for each in await store.assertions.list() if each.name == name]
+        late = tuple(overdue(event) for event in events)
+        judged = Judged(
+            name=name, text="{}", before=one.judged_id, judged_id=10**7, violations=late
+        )
+        assert await store.assertions.judged(trace.id, judged)
+    failures = await found(store, kind=FailureKind.overdue)
+    assert [(each.event, each.reason) for each in failures] == [
+        (ids[2], "paid"),
+        (ids[0], "paid"),
+        (ids[0], "shipped"),
+    ]
+    last = failures[-1]
+    assert (last.message, last.type, last.at) == (ids[0], "order.new", START)
+    assert last.publisher is not None
+    assert last.publisher.name == "shop@10.0.0.5 #1"
+    assert await found(store, kind=FailureKind.overdue, reason="shipped") == failures[2:]
+    assert await found(store, vhosts=frozenset(), kind=FailureKind.overdue) == []
+
+
+def overdue(event: int) -> NewViolation:
+    return NewViolation(
+        event=event,
+        last_id=event,
+        root=None,
+        kind=ViolationKind.overdue,
+        type="order.new",
+        recorded_at=START,
+        sentence="it led to nothing",
+    )

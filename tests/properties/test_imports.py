@@ -54,6 +54,8 @@ MAY_IMPORT = {
         "itc",
         "model",
     ),
+    # What comes of assertions while events come, and telling others of it.
+    "app.watch": ("app.errors", "app.secret_url", "app.stored", "itc", "model"),
     "app.api": (
         "app.assertion_files",
         "app.errors",
@@ -63,6 +65,7 @@ MAY_IMPORT = {
         "app.traces",
         "app.tracker",
         "app.version",
+        "app.watch",
         "itc",
         "model",
     ),
@@ -87,6 +90,7 @@ NEVER_LOADS = {
     "app.broker": (*DATABASE, *WEB, *SPARK),
     "app.traces": (*DATABASE, *BROKER, *WEB, *SPARK),
     "app.jobs": (*DATABASE, *BROKER, *WEB, *SPARK),
+    "app.watch": (*DATABASE, *BROKER, *WEB, *SPARK),
     "app.main": SPARK,  # Spark has a process of its own
     "spark_jobs": (*DATABASE, *BROKER, *WEB),
 }

@@ -129,3 +129,37 @@ async def test_marks_of_an_earlier_process_are_not_judged(publisher: Publisher) 
     marks = Marks()
     await published(marks, publisher, 1)
     assert marks.missing([("another", 7)]) is None
+
+
+async def test_a_mark_that_came_says_until_when_all_is_stored(
+    publisher: Publisher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times = iter([1_000, 2_000, 3_000, 4_000])
+    monkeypatch.setattr("app.traces.marks.now", lambda: next(times))
+    marks = Marks()
+    one, two, _ = await published(marks, publisher, 3)
+    assert marks.settled is None
+    marks.stored([one, two], Point(10, 1))
+    assert marks.settled == 2_000
+    other = Publisher()
+    await marks.publish([publisher, other], Point(10, 1))
+    assert marks.settled is None, "nothing has come from the other node yet"
+
+
+async def test_marks_of_which_nobody_knows_whether_they_were_taken_settle_nothing(
+    publisher: Publisher,
+) -> None:
+    marks = Marks()
+    (one,) = await published(marks, publisher, 1)
+    publisher.blocked = True
+    await published(marks, publisher, 1)
+    marks.stored([one], Point(10, 1))
+    assert marks.settled is None
+
+
+async def test_a_mark_is_asked_for_until_the_next_one(publisher: Publisher) -> None:
+    marks = Marks()
+    marks.ask()
+    assert marks.is_asked
+    await published(marks, publisher, 1)
+    assert not marks.is_asked

@@ -25,6 +25,7 @@ from prometheus_client.registry import Collector
 from app.api.openapi import READING
 from app.api.services import Parts, Services
 from app.api.signin.auth import User, reader_of
+from app.stored.assertions import Delivery
 from app.stored.jobs import Job, JobState
 from app.stored.spans import Outcome, Refusal
 from app.traces.life import TraceState
@@ -75,6 +76,7 @@ async def _families(parts: Services, user: User | None) -> list[Metric]:
         _states(statuses),
         _jobs(jobs),
         *_spans(parts),
+        *await _assertions(parts, vhosts),
         _version(),
         GaugeMetricFamily("itc_exports", "Exports that are kept.", exports.files),
         GaugeMetricFamily("itc_exports_bytes", "Size of all exports.", exports.bytes),
@@ -298,6 +300,32 @@ def _spans(parts: Services) -> Iterable[Metric]:
     links.add_metric(["known"], state.known)
     links.add_metric(["late"], state.links - state.known)
     yield links
+
+
+async def _assertions(parts: Services, vhosts: frozenset[str] | None) -> Iterable[Metric]:
+    """Of assertions that are held against traces, and of the webhook."""
+    labels = ["vhost", "assertion"]
+    judged = CounterMetricFamily(
+        "itc_assertion_events",
+        "Events that an assertion was judged by, and whether it holds for them.",
+        labels=[*labels, "outcome"],
+    )
+    waiting = GaugeMetricFamily(
+        "itc_assertion_waiting", "Events that wait to be judged by an assertion.", labels=labels
+    )
+    for each in await parts.store.assertions.list(vhosts):
+        for outcome in ("held", "violated", "unknown"):
+            judged.add_metric([each.vhost, each.name, outcome], getattr(each, outcome))
+        waiting.add_metric([each.vhost, each.name], each.waiting)
+    kept = GaugeMetricFamily(
+        "itc_webhook_violations",
+        "Violations that are kept, and whether the webhook has taken them.",
+        labels=["delivery"],
+    )
+    deliveries = await parts.store.violations.deliveries()
+    for state in Delivery:
+        kept.add_metric([state.value], deliveries.get(state, 0))
+    return judged, waiting, kept
 
 
 def _ways(statuses: Sequence[TraceStatus]) -> Metric:

@@ -25,7 +25,7 @@ class Failure(Model):
 
     event: int = Field(
         description="A dead letter's delivery, the third redelivery, the publish that went nowhere "
-        "or into an error queue."
+        "or into an error queue; of `overdue` the event that led to nothing."
     )
     message: int | None = Field(description="The message's publish; `null` if not stored.")
     vhost: str
@@ -33,7 +33,7 @@ class Failure(Model):
     queue: str | None = Field(description="Where it failed.")
     reason: str | None = Field(
         description="Of `died`, as the broker says it: `rejected`, `expired`, `maxlen` or "
-        "`delivery_limit`."
+        "`delivery_limit`; of `overdue` the assertion that says so."
     )
     type: str = Field(description="The message's type: what it is called, or where it was sent.")
     exception: str | None = Field(description="Its type and its message, of `error_queue`.")

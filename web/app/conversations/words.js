@@ -43,7 +43,7 @@ export function failureText({ message, failure, by, to }, names) {
     case "came_back":
       return `${type} came back to ${queue} again and again${last}`;
     case "overdue":
-      return `${type} did not lead to what it usually leads to`;
+      return `${type} did not lead in time to what it should`;
     default:
       return `${type} failed in ${queue}${last}${went}`;
   }

@@ -8,7 +8,7 @@ export const KINDS = {
   error_queue: ["bad", "Error queue", "A consumer gave up and sent it to an error queue"],
   unroutable: ["warn", "Unroutable", "No queue was bound for it"],
   came_back: ["warn", "Came back", "It was handed over again three times or more"],
-  overdue: ["warn", "Overdue", "It never led to what such messages usually lead to"],
+  overdue: ["warn", "Overdue", "It did not lead in time to what an assertion says"],
 };
 
 const REASONS = { rejected: "rejected", expired: "expired", maxlen: "queue full", delivery_limit: "delivery limit" };

@@ -1,0 +1,147 @@
+"""What must hold in a virtual host: look, set, remove; and what did not hold."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from app.api.asserted import assertion_in, assertions_in
+from app.api.openapi import READING_ONE, WITH_BODY, WRITING, example
+from app.api.parameters import Name, Text
+from app.api.routes.queries import Moment
+from app.api.routes.traces import Vhost, trace_id_of
+from app.api.schemas.assertions import AssertionInfo, ViolationPage, ViolationWord
+from app.api.services import Parts
+from app.api.signin.auth import Reader, User, Writer
+from app.api.views import json_answer
+from app.api.violations import assertion_view, violations_view
+from app.stored.assertions import ViolationFilter, ViolationKind
+from model.times import microseconds_of
+
+router = APIRouter(tags=["assertions"])
+
+PATH = "/itc_db/assertions"
+OF_VHOST = f"{PATH}/{{vhost}}"
+ONE = f"{PATH}/{{vhost}}/{{name}}"
+
+AssertionName = Annotated[
+    Name, Path(description="An assertion's name.", openapi_examples=example("invoice-in-time"))
+]
+
+
+class ViolationsQuery(BaseModel):
+    """Which violations, and how many."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    vhost: Text | None = Field(None, description="Of this virtual host.")
+    assertion: Text | None = Field(None, description="Of the assertion of this name.")
+    kind: ViolationWord | None = Field(None, description="Of this kind.")
+    since: Moment | None = Field(None, description="Found at this time or later.")
+    until: Moment | None = Field(None, description="Found before this time.")
+    limit: Annotated[int, Field(ge=1, le=1_000)] = Field(100, description="Most in `items`.")
+    before: Annotated[int, Field(ge=1, le=2**63 - 1)] | None = Field(
+        None, description="Only those before this id: the `next` of the answer before."
+    )
+
+    def filter_for(self, user: User) -> ViolationFilter:
+        """What the store is asked: never more than the user may see."""
+        return ViolationFilter(
+            vhosts=user.vhosts,
+            vhost=self.vhost,
+            assertion=self.assertion,
+            kind=None if self.kind is None else ViolationKind[self.kind],
+            since=None if self.since is None else microseconds_of(self.since),
+            until=None if self.until is None else microseconds_of(self.until),
+        )
+
+
+@router.get("/itc_db/violations", response_model=ViolationPage, responses=READING_ONE)
+async def list_violations(
+    query: Annotated[ViolationsQuery, Query()], user: Reader, parts: Parts
+) -> Response:
+    """What did not hold, newest first."""
+    if query.vhost is not None:
+        user.must_see(query.vhost, "trace")
+    found = await parts.store.violations.list(
+        query.filter_for(user), before=query.before, limit=query.limit + 1
+    )
+    return json_answer(violations_view(found, query.limit))
+
+
+@router.get(PATH, response_model=list[AssertionInfo], responses=READING_ONE)
+async def list_assertions(
+    user: Reader,
+    parts: Parts,
+    vhost: Annotated[Text | None, Query(description="Of this virtual host.")] = None,
+) -> Response:
+    """What must hold, by virtual host and in the order of its file, and what came of it."""
+    if vhost is not None:
+        user.must_see(vhost, "trace")
+    vhosts = user.vhosts if vhost is None else {vhost}
+    return json_answer([*map(assertion_view, await parts.store.assertions.list(vhosts))])
+
+
+_FILE = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            kind: {"schema": schema}
+            for kind, schema in {
+                "application/yaml": {"type": "string"},
+                "application/json": {
+                    "type": "object",
+                    "properties": {"assertions": {"type": "array", "items": {"type": "object"}}},
+                    "required": ["assertions"],
+                },
+            }.items()
+        },
+    }
+}
+_ASSERTION = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "application/json": {"schema": {"type": "object"}},
+        },
+    }
+}
+
+
+@router.put(OF_VHOST, status_code=204, responses={**WRITING, **WITH_BODY}, openapi_extra=_FILE)
+async def set_assertions(vhost: Vhost, user: Writer, parts: Parts, request: Request) -> None:
+    """Have these assertions be held against a virtual host, and no others."""
+    trace_id = await trace_id_of(vhost, user, parts)
+    texts = assertions_in(await request.body())
+    await parts.store.assertions.set(trace_id, texts, user.name)
+
+
+@router.put(
+    ONE,
+    status_code=201,
+    response_class=Response,
+    responses={
+        **WRITING,
+        **WITH_BODY,
+        201: {"description": "It is new."},
+        204: {"description": "It takes the place of the one of that name."},
+    },
+    openapi_extra=_ASSERTION,
+)
+async def set_assertion(
+    vhost: Vhost, name: AssertionName, user: Writer, parts: Parts, request: Request
+) -> Response:
+    """Set one assertion; it is held against the events from now on."""
+    trace_id = await trace_id_of(vhost, user, parts)
+    text = assertion_in(name, await request.body())
+    is_new = await parts.store.assertions.put(trace_id, name, text, user.name)
+    return Response(status_code=201 if is_new else 204)
+
+
+@router.delete(ONE, status_code=204, responses=WRITING)
+async def remove_assertion(vhost: Vhost, name: AssertionName, user: Writer, parts: Parts) -> None:
+    """Remove one assertion; what it found stays."""
+    trace_id = await trace_id_of(vhost, user, parts)
+    await parts.store.assertions.remove(trace_id, name)

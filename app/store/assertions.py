@@ -1,0 +1,251 @@
+"""Assertions, and what came of them: written by people, and by whoever runs their trace.
+
+What is judged is stored in one transaction: how far, how many, and what did not hold. It names the
+place that it began at, so whoever comes late, or again, changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Select, and_, delete, func, insert, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from app.errors import BadRequestError, ConflictError, NotFoundError
+from app.store import tables
+from app.store.engine import Database
+from app.store.leases import lock_trace
+from app.store.subject import Subject, reads, writes
+from app.stored.assertions import Delivery, HeldAssertion, Judged, NewViolation
+
+MOST_ASSERTIONS = 100
+"""So many assertions a trace may have."""
+
+MOST_VIOLATIONS = 10_000
+"""So many violations of a trace are kept, the newest; counts go on."""
+
+_its = tables.assertions.c
+_found = tables.violations.c
+_COUNTS = ("waiting", "held", "violated", "unknown")
+
+
+class Assertions(Subject):
+    """The assertions of all traces."""
+
+    def __init__(self, database: Database, clock: Callable[[], int]) -> None:
+        super().__init__(database)
+        self._clock = clock
+
+    @reads
+    async def list(
+        self, connection: AsyncConnection, vhosts: Collection[str] | None = None
+    ) -> Sequence[HeldAssertion]:
+        """Those of all virtual hosts that may be seen, by virtual host and in their order."""
+        query = _query().order_by(tables.traces.c.vhost, _its.position)
+        if vhosts is not None:
+            query = query.where(tables.traces.c.vhost.in_(sorted(vhosts)))
+        return await _read(connection, query)
+
+    @reads
+    async def of_traces(
+        self, connection: AsyncConnection, trace_ids: Collection[int]
+    ) -> Sequence[HeldAssertion]:
+        """Those of some traces, in their order."""
+        if not trace_ids:
+            return []
+        query = _query().where(_its.trace_id.in_(sorted(trace_ids)))
+        return await _read(connection, query.order_by(_its.trace_id, _its.position))
+
+    @writes
+    async def set(
+        self, connection: AsyncConnection, trace_id: int, texts: Mapping[str, str], set_by: str
+    ) -> None:
+        """Have a trace have these, texts by name, and no others.
+
+        One that is there already with this text goes on. Raises `BadRequestError` for too many,
+        `NotFoundError`.
+        """
+        if len(texts) > MOST_ASSERTIONS:
+            raise BadRequestError(f"a virtual host has at most {MOST_ASSERTIONS} assertions")
+        await lock_trace(connection, trace_id, None)
+        known = await _texts(connection, trace_id)
+        gone = [name for name, text in known.items() if texts.get(name) != text]
+        await _remove(connection, trace_id, gone)
+        for position, (name, text) in enumerate(texts.items()):
+            if known.get(name) == text:
+                await connection.execute(
+                    update(tables.assertions)
+                    .where(_its.trace_id == trace_id, _its.name == name)
+                    .values(position=position)
+                )
+            else:
+                await self._add(connection, trace_id, name, text, set_by, position)
+
+    @writes
+    async def put(
+        self, connection: AsyncConnection, trace_id: int, name: str, text: str, set_by: str
+    ) -> bool:
+        """Set one; True if it is new, False if it takes the place of its namesake.
+
+        Raises `ConflictError` if there are too many, `NotFoundError`.
+        """
+        await lock_trace(connection, trace_id, None)  # whoever else counts them waits
+        known = await _texts(connection, trace_id)
+        if known.get(name) == text:
+            return False
+        if name not in known and len(known) >= MOST_ASSERTIONS:
+            raise ConflictError(f"a virtual host has at most {MOST_ASSERTIONS} assertions")
+        of_name = select(_its.position).where(_its.trace_id == trace_id, _its.name == name)
+        last = select(func.coalesce(func.max(_its.position) + 1, 0)).where(
+            _its.trace_id == trace_id
+        )
+        query = of_name if name in known else last
+        position = (await connection.execute(query)).scalar_one()
+        await _remove(connection, trace_id, [name])
+        await self._add(connection, trace_id, name, text, set_by, position)
+        return name not in known
+
+    @writes
+    async def remove(self, connection: AsyncConnection, trace_id: int, name: str) -> None:
+        """Remove one; what it found stays. Raises `NotFoundError`."""
+        if not await _remove(connection, trace_id, [name]):
+            raise NotFoundError("this virtual host has no assertion of that name")
+
+    @writes
+    async def judged(
+        self,
+        connection: AsyncConnection,
+        trace_id: int,
+        judged: Judged,
+        delivery: Delivery = Delivery.none,
+    ) -> bool:
+        """Note what came of an assertion's events; False if it was judged from there already.
+
+        Also if it is another assertion by now. Of violations beyond `MOST_VIOLATIONS` the oldest
+        go.
+        """
+        new = await _new(connection, trace_id, judged)
+        done = await connection.execute(
+            update(tables.assertions)
+            .where(
+                _its.trace_id == trace_id,
+                _its.name == judged.name,
+                _its.text == judged.text,
+                _its.judged_id == judged.before,
+            )
+            .values(
+                judged_id=judged.judged_id,
+                waiting=judged.waiting,
+                held=_its.held + judged.held,
+                violated=_its.violated + len(new),
+                unknown=_its.unknown + judged.unknown,
+            )
+        )
+        if done.rowcount == 0:
+            return False
+        if new:
+            values = [self._row(trace_id, judged, each, delivery) for each in new]
+            await connection.execute(insert(tables.violations), values)
+            await _keep_newest(connection, trace_id)
+        return True
+
+    def _row(
+        self, trace_id: int, judged: Judged, one: NewViolation, delivery: Delivery
+    ) -> dict[str, Any]:
+        now = self._clock()
+        return {
+            "trace_id": trace_id,
+            "assertion": judged.name,
+            "text": judged.text,
+            "event_id": one.event,
+            "last_id": one.last_id,
+            "root": one.root,
+            "kind": one.kind.value,
+            "type": one.type,
+            "recorded_at": one.recorded_at,
+            "found_at": now,
+            "sentence": one.sentence,
+            "delivery": delivery.value,
+            "attempts": 0,
+            "next_at": now if delivery is Delivery.due else None,
+        }
+
+    async def _add(
+        self,
+        connection: AsyncConnection,
+        trace_id: int,
+        name: str,
+        text: str,
+        set_by: str,
+        position: int,
+    ) -> None:
+        # Under the lock of the trace: its events have smaller ids, or are stored after this.
+        query = select(tables.event_ids.c.next)
+        following = int((await connection.execute(query)).scalar_one())
+        await connection.execute(
+            insert(tables.assertions).values(
+                trace_id=trace_id,
+                name=name,
+                position=position,
+                text=text,
+                set_by=set_by,
+                set_at=self._clock(),
+                from_event_id=following,
+                judged_id=following - 1,
+                **dict.fromkeys(_COUNTS, 0),
+            )
+        )
+
+
+def _query() -> Select[Any]:
+    columns = [_its[name] for name in HeldAssertion.__struct_fields__ if name != "vhost"]
+    return select(tables.traces.c.vhost, *columns).join_from(
+        tables.assertions, tables.traces, tables.traces.c.id == _its.trace_id
+    )
+
+
+async def _read(connection: AsyncConnection, query: Select[Any]) -> list[HeldAssertion]:
+    return [HeldAssertion(**row) for row in (await connection.execute(query)).mappings()]
+
+
+async def _texts(connection: AsyncConnection, trace_id: int) -> dict[str, str]:
+    query = select(_its.name, _its.text).where(_its.trace_id == trace_id)
+    return {row.name: row.text for row in await connection.execute(query)}
+
+
+async def _remove(connection: AsyncConnection, trace_id: int, names: Sequence[str]) -> int:
+    if not names:
+        return 0
+    gone = await connection.execute(
+        delete(tables.assertions).where(and_(_its.trace_id == trace_id, _its.name.in_(names)))
+    )
+    return gone.rowcount
+
+
+async def _new(connection: AsyncConnection, trace_id: int, judged: Judged) -> list[NewViolation]:
+    """Violations that are not stored: an assertion of that name may have found them before."""
+    if not judged.violations:
+        return []
+    known = select(_found.event_id).where(
+        _found.trace_id == trace_id,
+        _found.assertion == judged.name,
+        _found.event_id.in_([each.event for each in judged.violations]),
+    )
+    there = {*(await connection.execute(known)).scalars()}
+    return [each for each in judged.violations if each.event not in there]
+
+
+async def _keep_newest(connection: AsyncConnection, trace_id: int) -> None:
+    """Remove the oldest violations of a trace beyond the bound."""
+    oldest_kept = (
+        select(_found.id)
+        .where(_found.trace_id == trace_id)
+        .order_by(_found.id.desc())
+        .offset(MOST_VIOLATIONS - 1)
+        .limit(1)
+        .scalar_subquery()
+    )
+    await connection.execute(
+        delete(tables.violations).where(_found.trace_id == trace_id, _found.id < oldest_kept)
+    )

@@ -1,0 +1,239 @@
+"""Whether assertions hold for some events: looked up in the store when their time is over.
+
+Each is held, violated, or unknown. It is unknown wherever something that is not stored could change
+the answer: a gap, participants that may be parts of one program, a walk that was cut, an event that
+retention has removed, or a trace that lagged when the time was over. What leads to what is what
+`model.assertions` says: messages, and the links that they carry.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Literal, NamedTuple
+
+from app.errors import BadRequestError, NotFoundError
+from app.stored.assertions import NewViolation, Reach, Seen, ViolationKind
+from app.watch.ports import ClockStore, ConversationStore, DoubtStore, GapStore, ReachStore
+from app.watch.subjects import Subject
+from app.watch.waiting import Settled, Wait
+from itc import Relation, compare
+from model.assertions import After, AtMost, LeadsTo, NeverConcurrent
+from model.event import Large
+from model.gaps import Gap
+from model.words import Via
+
+# So many of the moments at which all was known to be stored are remembered of a trace.
+MOST_PROOFS = 2_000
+# Of a conversation so many events are looked at.
+MOST_MESSAGES = 1_000
+_CLOCK_ALONE: Large = frozenset({"clock"})
+
+
+class Outcome(NamedTuple):
+    """What came of one event; nothing at all where the assertion does not speak of it."""
+
+    is_held: bool = False
+    is_unknown: bool = False
+    violation: NewViolation | None = None
+
+
+HELD, UNKNOWN, NOTHING = Outcome(is_held=True), Outcome(is_unknown=True), Outcome()
+
+
+class Proofs:
+    """The moments of one trace at which all was known to be stored, oldest first."""
+
+    def __init__(self) -> None:
+        self._known: deque[Settled] = deque(maxlen=MOST_PROOFS)
+
+    @property
+    def newest(self) -> Settled:
+        """The last of them."""
+        return self._known[-1] if self._known else Settled(0, 0)
+
+    def add(self, settled: Settled) -> None:
+        """Note another one."""
+        if settled.at > self.newest.at:
+            self._known.append(settled)
+
+    def of(self, moment: int) -> Settled:
+        """The first that says that all until a moment (µs) is stored."""
+        at = bisect_left(self._known, moment, key=lambda each: each.at)
+        return self._known[at] if at < len(self._known) else self.newest
+
+
+class _Case(NamedTuple):
+    """An event that is judged, by what is known of its trace."""
+
+    kind: ViolationKind
+    wait: Wait
+    proof: Settled
+    gaps: Sequence[Gap]
+
+    def is_whole(self, first: int) -> bool:
+        """Whether nothing is missing from an event on, as far as is known."""
+        return not any(gap.spanned_by(first, self.proof.event_id + 1) for gap in self.gaps)
+
+    def violated(self, event: Seen, sentence: str, root: int | None = None) -> Outcome:
+        """That it does not hold, in a sentence."""
+        new = NewViolation(
+            event=event.id,
+            last_id=max(self.proof.event_id, self.wait.id),
+            root=root,
+            kind=self.kind,
+            type=event.type,
+            recorded_at=event.recorded_at,
+            sentence=sentence,
+        )
+        return Outcome(violation=new)
+
+
+class Judges:
+    """Judges what is due, by what is stored."""
+
+    def __init__(
+        self,
+        reach: ReachStore,
+        conversations: ConversationStore,
+        events: ClockStore,
+        gaps: GapStore,
+        doubts: DoubtStore,
+    ) -> None:
+        self._reach = reach
+        self._conversations = conversations
+        self._events = events
+        self._gaps = gaps
+        self._doubts = doubts
+
+    async def judge(
+        self, trace_id: int, subject: Subject, waits: Sequence[Wait], proofs: Proofs
+    ) -> list[Outcome]:
+        """What comes of events whose time is over, in their order. Raises `OutageError`."""
+        gaps = await self._gaps.between(trace_id, 0, proofs.newest.event_id + 1)
+        cases = [_Case(subject.kind, wait, proofs.of(wait.due), gaps) for wait in waits]
+        what = subject.what
+        match what:
+            case LeadsTo():
+                reached = await self._reached(trace_id, cases, 1)
+                return [_led(what, case, reached.get(case.wait.id)) for case in cases]
+            case After():
+                reached = await self._reached(trace_id, cases, -1)
+                return [_preceded(what, case, reached.get(case.wait.id)) for case in cases]
+            case AtMost():
+                return await self._counted(trace_id, what, cases)
+            case NeverConcurrent():
+                return [await self._compared(trace_id, what, case) for case in cases]
+
+    async def _reached(
+        self, trace_id: int, cases: Sequence[_Case], towards: Literal[1, -1]
+    ) -> Mapping[int, Reach]:
+        return await self._reach.reached(trace_id, [case.wait.id for case in cases], towards)
+
+    async def _counted(self, trace_id: int, what: AtMost, cases: Sequence[_Case]) -> list[Outcome]:
+        """Whether what led to each event had led to no more than it may by then."""
+        pasts = await self._reached(trace_id, cases, -1)
+        causes = {
+            each.id
+            for past in pasts.values()
+            for each in past.events
+            if each.is_publish and what.no.fits(each.type)
+        }
+        futures = await self._reach.reached(trace_id, sorted(causes), 1)
+        return [_calm(what, case, pasts.get(case.wait.id), futures) for case in cases]
+
+    async def _compared(self, trace_id: int, what: NeverConcurrent, case: _Case) -> Outcome:
+        """Whether a publish is in an order with its rivals of the same conversation before it."""
+        event_id = case.wait.id
+        try:
+            found = await self._conversations.of_event(
+                event_id, Via.links, limit=MOST_MESSAGES, after=None
+            )
+        except (NotFoundError, BadRequestError):  # removed meanwhile, or it takes too long
+            return UNKNOWN
+        types = {each.it.id: each.it.message_type for each in found.conversation.messages}
+        if event_id not in types:
+            return UNKNOWN
+        rivals = [
+            each
+            for each, name in types.items()
+            if each < event_id and _are_rivals(what, types[event_id], name)
+        ]
+        events = await self._events.some([event_id, *rivals], _CLOCK_ALONE)
+        stamps = {each.id: each.stamp for each in events}
+        own = stamps.pop(event_id, None)
+        if own is None or found.next is not None:
+            return UNKNOWN
+        apart = [
+            each for each, stamp in stamps.items() if compare(stamp, own) is Relation.concurrent
+        ]
+        if not case.is_whole(found.root):
+            return UNKNOWN
+        if not apart:
+            return HELD
+        # A participant that is finer than its program takes what is in order for concurrent.
+        if (await self._doubts.between(trace_id, apart[0], event_id)).doubts:
+            return UNKNOWN
+        event = Seen(event_id, case.wait.recorded_at, True, types[event_id])
+        other = f"event {apart[0]}, {types[apart[0]]}"
+        sentence = f"event {event_id}, {event.type}, and {other}, are concurrent"
+        return case.violated(event, sentence, found.root)
+
+
+def _led(what: LeadsTo, case: _Case, reach: Reach | None) -> Outcome:
+    if reach is None:  # retention has removed it
+        return UNKNOWN
+    event = reach.event
+    effects = [each for each in reach.events if each.is_publish and what.leads_to.fits(each.type)]
+    if any(each.recorded_at <= case.wait.due for each in effects):
+        return HELD
+    # What came before the trace was known to have caught up may have been in time.
+    if any(each.id <= case.proof.event_id for each in effects):
+        return UNKNOWN
+    if not reach.is_whole or not case.is_whole(event.id):
+        return UNKNOWN
+    within = (case.wait.due - event.recorded_at) / 1e6
+    sentence = f"event {event.id}, {event.type}, led to no {what.leads_to} within {within:g} s"
+    if effects:
+        late = (min(each.recorded_at for each in effects) - event.recorded_at) / 1e6
+        sentence += f", but after {late:.1f} s"
+    return case.violated(event, sentence)
+
+
+def _preceded(what: After, case: _Case, past: Reach | None) -> Outcome:
+    if past is None:
+        return UNKNOWN
+    event = past.event
+    others = [each for each in past.events if each.is_publish and each.id != event.message]
+    if any(what.after.fits(each.type) for each in others):
+        return HELD
+    began = past.events[0] if past.events else event
+    # Whatever led to a delivery whose publish is not stored is not known.
+    if not past.is_whole or not began.is_publish or not case.is_whole(began.id):
+        return UNKNOWN
+    sentence = f"event {event.id}, {event.type}, has no {what.after} in its past"
+    return case.violated(event, sentence, began.id)
+
+
+def _calm(what: AtMost, case: _Case, past: Reach | None, futures: Mapping[int, Reach]) -> Outcome:
+    if past is None or not past.is_whole:
+        return UNKNOWN
+    most, outcome = what.causes_more_than, NOTHING
+    for cause in past.events:
+        future = futures.get(cause.id)
+        if future is None:  # of another type
+            continue
+        before = sum(each.is_publish and each.id < case.wait.id for each in future.events)
+        if before < most and outcome is NOTHING:
+            outcome = HELD
+        # The first that is too many says so, once.
+        if before == most:
+            sentence = f"event {cause.id}, {cause.type}, caused more than {most:,} messages"
+            return case.violated(cause, sentence)
+    return outcome
+
+
+def _are_rivals(what: NeverConcurrent, one: str, other: str) -> bool:
+    first, second = what.types
+    return (first.fits(one) and second.fits(other)) or (first.fits(other) and second.fits(one))

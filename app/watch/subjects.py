@@ -1,0 +1,82 @@
+"""What assertions are about, as far as they are held against events while these come."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import msgspec
+
+from app.stored.assertions import MOST_REACHED, Seen, ViolationKind
+from model.assertions import (
+    After,
+    Assertion,
+    AtMost,
+    Evidence,
+    LeadsTo,
+    NeverConcurrent,
+    from_json,
+)
+
+What: TypeAlias = LeadsTo | After | NeverConcurrent | AtMost
+
+_KINDS: dict[type[What], ViolationKind] = {
+    LeadsTo: ViolationKind.overdue,
+    After: ViolationKind.unpreceded,
+    NeverConcurrent: ViolationKind.concurrent,
+    AtMost: ViolationKind.storm,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """An assertion: by which events it is judged, and how long after each of them (µs)."""
+
+    what: What
+    within: int = 0
+
+    @property
+    def kind(self) -> ViolationKind:
+        """What it is called where it does not hold."""
+        return _KINDS[type(self.what)]
+
+    def picks(self, event: Seen) -> bool:
+        """Whether it is judged by an event."""
+        what = self.what
+        match what:
+            case LeadsTo():
+                return event.is_publish and what.every.fits(event.type)
+            case After():
+                return not event.is_publish and what.every.fits(event.type)
+            case NeverConcurrent():
+                return event.is_publish and any(each.fits(event.type) for each in what.types)
+            case AtMost():
+                return event.is_publish  # whatever it is, something may have caused it
+
+
+def unwatched(assertion: Assertion) -> str | None:
+    """Why an assertion cannot be held against events while they come; None if it can."""
+    what = assertion.what
+    match what:
+        case LeadsTo(within=None):
+            return "it says no time: `within` does"
+        case After(evidence=Evidence.may_have):
+            return "what clocks allow is looked for by rabbitmq-itc assert"
+        case NeverConcurrent() if what.per != "conversation":
+            return f"what shares {what.per} is looked for by rabbitmq-itc assert"
+        case AtMost() if what.causes_more_than >= MOST_REACHED:
+            return f"only up to {MOST_REACHED - 1:,} messages are counted while they come"
+    return None
+
+
+def subject_of(text: str) -> Subject | None:
+    """What a stored assertion is about; None if it cannot be held against events as they come.
+
+    Raises `ValueError` for one of another version.
+    """
+    assertion = from_json(msgspec.json.decode(text))
+    if unwatched(assertion) is not None:
+        return None
+    what = assertion.what
+    within = what.within or 0 if isinstance(what, LeadsTo) else 0
+    return Subject(what, within)

@@ -1,0 +1,115 @@
+"""Which events wait to be judged, and when it is their turn: pure, and always in order of ids.
+
+An assertion reads a trace's events from the place up to which all is judged, picks those that it is
+about, and judges each when its time is over and all that was traced until then is stored. Judging
+in order makes one number say what is done: it is stored with what came of it, so that a restart
+loses nothing and does nothing twice. Where very many wait, reading waits too: memory has a bound,
+and nothing is passed over.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from app.stored.assertions import Seen
+
+MOST_WAITING = 20_000
+"""So many events of an assertion are kept in memory; the others are read when these are judged."""
+
+MOST_TOGETHER = 50
+"""So many events of an assertion are judged together."""
+
+
+class Settled(NamedTuple):
+    """All that was traced before ``at`` (µs) is stored, up to the event ``event_id``."""
+
+    at: int
+    event_id: int
+
+
+class Wait(NamedTuple):
+    """An event that is to be judged at a time (µs)."""
+
+    id: int
+    recorded_at: int
+    due: int
+
+
+class Line:
+    """The events of one assertion that wait, oldest first.
+
+    ``picks`` says which events it is about, ``within`` how long (µs) after each of them it is
+    judged. All up to ``judged_id`` is judged, and all up to ``read_id`` is read.
+    """
+
+    def __init__(
+        self,
+        picks: Callable[[Seen], bool],
+        within: int,
+        judged_id: int,
+        most: int = MOST_WAITING,
+    ) -> None:
+        self._picks = picks
+        self._within = within
+        self._most = most
+        self._waiting: deque[Wait] = deque()
+        self.judged_id = judged_id
+        self.read_id = judged_id
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether it reads on."""
+        return len(self._waiting) < self._most
+
+    @property
+    def next_due(self) -> int | None:
+        """When the oldest is to be judged (µs); None if none waits."""
+        return self._waiting[0].due if self._waiting else None
+
+    def see(self, after: int, events: Sequence[Seen], through: int) -> None:
+        """Take up the events of a trace after an id and through another, as far as there is room.
+
+        What it has read already, and what lies behind something that it has not, it leaves alone.
+        """
+        if after > self.read_id:
+            return
+        for event in events:
+            if event.id <= self.read_id:
+                continue
+            if self._picks(event):
+                if not self.has_room:
+                    return
+                due = event.recorded_at + self._within
+                self._waiting.append(Wait(event.id, event.recorded_at, due))
+            self.read_id = event.id
+        self.read_id = max(self.read_id, through)
+
+    def due(self, settled: Settled) -> list[Wait]:
+        """The oldest whose time is over, where that is certain; some at a time."""
+        found: list[Wait] = []
+        for wait in self._waiting:
+            if len(found) == MOST_TOGETHER or not _is_due(wait, settled):
+                break
+            found.append(wait)
+        return found
+
+    def judged_with(self, count: int) -> int:
+        """Up to where all is judged once the ``count`` oldest are."""
+        if len(self._waiting) > count:
+            return max(self.judged_id, self._waiting[count].id - 1)
+        return self.read_id
+
+    def judge(self, count: int) -> None:
+        """Let go of the ``count`` oldest, which are judged, and what came of them stored."""
+        self.judged_id = self.judged_with(count)
+        for _ in range(count):
+            self._waiting.popleft()
+
+
+def _is_due(wait: Wait, settled: Settled) -> bool:
+    return wait.id <= settled.event_id and wait.due <= settled.at

@@ -1,0 +1,160 @@
+"""One trace's assertions: reads its events, and has those judged whose time is over."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import TypeAlias
+
+from app.stored.assertions import Delivery, HeldAssertion, Judged, NewViolation
+from app.watch.judging import Outcome, Proofs
+from app.watch.ports import AssertionStore, EventStore
+from app.watch.subjects import Subject, subject_of
+from app.watch.waiting import Line, Settled, Wait
+
+log = logging.getLogger(__name__)
+
+# How many events are read together, and how often within one look.
+READ_TOGETHER, MOST_READS = 1_000, 20
+# How often within one look an assertion's events are judged, `waiting.MOST_TOGETHER` at a time.
+MOST_ROUNDS = 10
+# Where none waits, the place is stored after this many events: so many are read again after a kill.
+STORE_EVERY = 5_000
+
+Judge: TypeAlias = Callable[[int, Subject, Sequence[Wait], Proofs], Awaitable[list[Outcome]]]
+
+
+class WatchedAssertion:
+    """An assertion as it is watched, from where it was left."""
+
+    def __init__(self, held: HeldAssertion, subject: Subject) -> None:
+        self.name = held.name
+        self.text = held.text
+        self.subject = subject
+        self.stored_id = held.judged_id
+        self.line = Line(subject.picks, subject.within, held.judged_id)
+
+
+class WatchedTrace:
+    """A trace whose assertions are watched."""
+
+    def __init__(
+        self,
+        trace_id: int,
+        assertions: AssertionStore,
+        events: EventStore,
+        judge: Judge,
+        delivery: Delivery,
+    ) -> None:
+        self._id = trace_id
+        self._assertions = assertions
+        self._events = events
+        self._judge = judge
+        self._delivery = delivery
+        self._watched: dict[str, WatchedAssertion] = {}
+        self._unread: set[str] = set()
+        self._proofs = Proofs()
+
+    @property
+    def next_due(self) -> int | None:
+        """When the next of its events is to be judged (µs); None if none waits."""
+        times = [each.line.next_due for each in self._watched.values()]
+        return min((at for at in times if at is not None), default=None)
+
+    def take_up(self, held: Sequence[HeldAssertion]) -> None:
+        """Watch these assertions and no others; those that are known go on where they are."""
+        known = self._watched
+        self._watched = {}
+        for each in held:
+            present = known.get(each.name)
+            if present is None or not _is_same(present, each):
+                present = self._begun(each)
+            if present is not None:
+                self._watched[each.name] = present
+
+    def _begun(self, held: HeldAssertion) -> WatchedAssertion | None:
+        try:
+            subject = subject_of(held.text)
+            return None if subject is None else WatchedAssertion(held, subject)
+        except ValueError as error:  # of another version
+            if held.text not in self._unread:
+                self._unread.add(held.text)
+                log.warning("the assertion %r cannot be read, and is not watched: %s", held, error)
+            return None
+
+    async def look(self, settled: Settled) -> tuple[int, bool]:
+        """Read on, and judge what is due: how many violations were found, and whether it goes on.
+
+        Raises `OutageError`; then nothing is lost.
+        """
+        self._proofs.add(settled)
+        more = await self._read()
+        found = 0
+        for each in [*self._watched.values()]:
+            violations, goes_on = await self._judge_due(each)
+            found += violations
+            more |= goes_on
+        return found, more
+
+    async def leave(self) -> None:
+        """Store how far all is judged, so that less is read again."""
+        for each in [*self._watched.values()]:
+            if each.line.judged_with(0) > each.stored_id:
+                await self._store(each, [], [])
+
+    async def _read(self) -> bool:
+        for _ in range(MOST_READS):
+            places = [each.line.read_id for each in self._watched.values() if each.line.has_room]
+            if not places:
+                return False
+            after = min(places)
+            page = await self._events.page(self._id, after, READ_TOGETHER)
+            for each in self._watched.values():
+                each.line.see(after, page.events, page.through)
+            if len(page.events) < READ_TOGETHER:
+                return False
+        return True
+
+    async def _judge_due(self, one: WatchedAssertion) -> tuple[int, bool]:
+        found = 0
+        for _ in range(MOST_ROUNDS):
+            due = one.line.due(self._proofs.newest)
+            if not due:
+                if one.line.judged_with(0) >= one.stored_id + STORE_EVERY:
+                    await self._store(one, [], [])
+                return found, False
+            outcomes = await self._judge(self._id, one.subject, due, self._proofs)
+            if not await self._store(one, due, outcomes):
+                return found, True
+            found += sum(each.violation is not None for each in outcomes)
+        return found, True
+
+    async def _store(
+        self, one: WatchedAssertion, due: Sequence[Wait], outcomes: Sequence[Outcome]
+    ) -> bool:
+        line = one.line
+        judged = Judged(
+            name=one.name,
+            text=one.text,
+            before=one.stored_id,
+            judged_id=line.judged_with(len(due)),
+            waiting=len(line) - len(due),
+            held=sum(each.is_held for each in outcomes),
+            unknown=sum(each.is_unknown for each in outcomes),
+            violations=tuple(_violations(outcomes)),
+        )
+        if not await self._assertions.judged(self._id, judged, self._delivery):
+            # Somebody else has judged them, or set another one: what is stored is taken up anew.
+            self._watched.pop(one.name, None)
+            return False
+        line.judge(len(due))
+        one.stored_id = line.judged_id
+        return True
+
+
+def _violations(outcomes: Sequence[Outcome]) -> Iterator[NewViolation]:
+    return (each.violation for each in outcomes if each.violation is not None)
+
+
+def _is_same(watched: WatchedAssertion, held: HeldAssertion) -> bool:
+    return watched.text == held.text and held.judged_id == watched.stored_id

@@ -1,0 +1,115 @@
+"""The task that holds assertions against the traces that run here, for as long as the service does.
+
+It follows the store, beside capture and not within it: a trace without assertions costs one small
+query a look for all traces together. Where several services share a store, the one that runs a
+trace watches it; if two do for a moment, the store lets only one of them judge.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Callable
+
+from app.errors import OutageError
+from app.stored.assertions import Delivery, HeldAssertion
+from app.watch.ports import AssertionStore, EventStore, WatchedTraces
+from app.watch.waiting import Settled
+from app.watch.watched import Judge, WatchedTrace
+from model.times import now
+
+log = logging.getLogger(__name__)
+
+# How often to look for new events, and for what is due.
+LOOK_SECONDS = 0.5
+# After a failure.
+PAUSE_SECONDS = 5.0
+
+
+class Watcher:
+    """All traces that run here.
+
+    ``found`` is called when something did not hold; ``delivery`` is whether a webhook is told.
+    """
+
+    def __init__(
+        self,
+        assertions: AssertionStore,
+        events: EventStore,
+        traces: WatchedTraces,
+        judge: Judge,
+        *,
+        delivery: Delivery = Delivery.none,
+        found: Callable[[], None] | None = None,
+        clock: Callable[[], int] = now,
+    ) -> None:
+        self._assertions = assertions
+        self._events = events
+        self._traces = traces
+        self._judge = judge
+        self._delivery = delivery
+        self._found = found
+        self._clock = clock
+        self._watched: dict[int, WatchedTrace] = {}
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin."""
+        self._task = asyncio.create_task(self._watch(), name="assertions")
+
+    async def stop(self) -> None:
+        """End; what is left is judged when the service starts again."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        try:
+            for each in self._watched.values():
+                await each.leave()
+        except OutageError as outage:
+            log.debug("how far assertions are judged is not noted: %s", outage)
+
+    async def look(self) -> bool:
+        """Look at each trace once; whether any of them goes on at once.
+
+        Raises `OutageError`; then nothing is lost.
+        """
+        snapshots = self._traces.snapshots()
+        held: defaultdict[int, list[HeldAssertion]] = defaultdict(list)
+        for each in await self._assertions.of_traces(snapshots):
+            held[each.trace_id].append(each)
+        self._watched = {
+            trace_id: self._watched.get(trace_id) or self._begun(trace_id) for trace_id in held
+        }
+        more = False
+        for trace_id, watched in self._watched.items():
+            snapshot = snapshots[trace_id]
+            watched.take_up(held[trace_id])
+            settled = Settled(snapshot.settled_at, snapshot.settled_id)
+            violations, goes_on = await watched.look(settled)
+            more |= goes_on
+            if violations and self._found is not None:
+                self._found()
+            # It is time to judge, and nobody knows yet whether all is stored until then.
+            due = watched.next_due
+            if due is not None and settled.at < due <= self._clock():
+                self._traces.prove(trace_id)
+        return more
+
+    def _begun(self, trace_id: int) -> WatchedTrace:
+        return WatchedTrace(trace_id, self._assertions, self._events, self._judge, self._delivery)
+
+    async def _watch(self) -> None:
+        while True:
+            pause = LOOK_SECONDS
+            try:
+                if await self.look():
+                    pause = 0.0
+            except OutageError as error:
+                log.warning("assertions wait to be judged: %s", error)
+                pause = PAUSE_SECONDS
+            except Exception:
+                log.exception("judging assertions failed; trying again")
+                self._watched.clear()
+                pause = PAUSE_SECONDS
+            await asyncio.sleep(pause)

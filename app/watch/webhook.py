@@ -1,0 +1,192 @@
+"""Tells a webhook of violations: CloudEvents 1.0 in JSON, signed as Standard Webhooks has it.
+
+What is to be told waits in the store, and whatever of it was not taken is tried again, after pauses
+that double, until it is given up. An event keeps its id, so whoever gets it twice can tell.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import hashlib
+import hmac
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from app.errors import ItcError, OutageError
+from app.stored.assertions import Violation
+from app.watch.ports import Post, ViolationStore
+from model.times import iso_time, now
+
+log = logging.getLogger(__name__)
+
+EVENT_TYPE = "rabbitmq-itc.assertion.violated"
+CONTENT_TYPE = "application/cloudevents+json"
+# So many requests are under way at a time.
+AT_ONCE = 4
+# How often to look for what is due, when nothing new is said to be there.
+LOOK_SECONDS = 1.0
+# After an outage of the store.
+PAUSE_SECONDS = 5.0
+# The pause after the first attempt, and the longest.
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 300.0
+# What a request may take beside the time that it is given.
+SLACK_SECONDS = 30.0
+
+_SECOND = 1_000_000
+_ENCODED_SECRET = "whsec_"  # noqa: S105  how Standard Webhooks marks a secret in base64
+
+
+class Webhook:
+    """The task that tells.
+
+    ``source`` names this installation. One request may take ``seconds``; what was not taken for
+    ``give_up_seconds`` is given up. Without a ``secret`` nothing is signed.
+    """
+
+    def __init__(
+        self,
+        store: ViolationStore,
+        post: Post,
+        source: str,
+        *,
+        seconds: float,
+        give_up_seconds: float,
+        secret: bytes | None = None,
+        clock: Callable[[], int] = now,
+    ) -> None:
+        self._store = store
+        self._post = post
+        self._source = source
+        self._seconds = seconds
+        self._give_up = int(give_up_seconds * _SECOND)
+        self._secret = secret
+        self._clock = clock
+        self._arrived = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin."""
+        self._task = asyncio.create_task(self._tell(), name="webhook")
+
+    async def stop(self) -> None:
+        """End; what was not told is told when the service starts again."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        await self._post.close()
+
+    def arrived(self) -> None:
+        """Look at once: something was found."""
+        self._arrived.set()
+
+    async def look(self) -> bool:
+        """Tell some of what is due; whether there may be more."""
+        at = self._clock()
+        until = at + int((self._seconds + SLACK_SECONDS) * _SECOND)
+        due = await self._store.claim(at, until, AT_ONCE)
+        await asyncio.gather(*map(self._tell_of, due))
+        return len(due) == AT_ONCE
+
+    async def _tell(self) -> None:
+        while True:
+            self._arrived.clear()
+            try:
+                while await self.look():
+                    pass
+            except ItcError as error:
+                log.warning("the webhook waits: %s", error)
+                await asyncio.sleep(PAUSE_SECONDS)
+            except Exception:
+                log.exception("telling the webhook failed; trying again")
+                await asyncio.sleep(PAUSE_SECONDS)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_SECONDS):
+                    await self._arrived.wait()
+
+    async def _tell_of(self, violation: Violation) -> None:
+        event = cloud_event(violation, self._source)
+        body = msgspec.json.encode(event)
+        headers = {"content-type": CONTENT_TYPE, "user-agent": "rabbitmq-itc"}
+        if self._secret is not None:
+            headers |= signed(self._secret, event["id"], self._clock() // _SECOND, body)
+        try:
+            await self._post.send(body, headers)
+        except OutageError as error:
+            await self._not_taken(violation, str(error))
+        else:
+            await self._store.told(violation.id, at=self._clock())
+
+    async def _not_taken(self, violation: Violation, error: str) -> None:
+        at = self._clock()
+        next_at: int | None = at + int(pause(violation.attempts) * _SECOND)
+        if at - violation.found_at >= self._give_up:
+            next_at = None
+            log.error("the webhook is not told of violation %d: %s", violation.id, error)
+        elif not violation.attempts:
+            log.warning("the webhook is to be told again of violation %d: %s", violation.id, error)
+        await self._store.told(violation.id, at=at, error=error, next_at=next_at)
+
+
+def pause(attempts: int) -> float:
+    """How long to wait (s) after so many attempts before the one that just failed."""
+    return min(FIRST_PAUSE * 2.0 ** min(attempts, 30), LONGEST_PAUSE)
+
+
+def cloud_event(violation: Violation, source: str) -> dict[str, Any]:
+    """A violation as a CloudEvent; the same one each time."""
+    return {
+        "specversion": "1.0",
+        "id": f"violation-{violation.id}",
+        "source": source,
+        "type": EVENT_TYPE,
+        "subject": violation.assertion,
+        "time": iso_time(violation.found_at),
+        "datacontenttype": "application/json",
+        "data": violation_facts(violation),
+    }
+
+
+def violation_facts(violation: Violation) -> dict[str, Any]:
+    """What is said of a violation to others."""
+    return {
+        "id": violation.id,
+        "vhost": violation.vhost,
+        "assertion": violation.assertion,
+        "kind": violation.kind.value,
+        "event": violation.event,
+        "root": violation.root,
+        "type": violation.type,
+        "at": iso_time(violation.recorded_at),
+        "found_at": iso_time(violation.found_at),
+        "sentence": violation.sentence,
+    }
+
+
+def signed(secret: bytes, event_id: str, at: int, body: bytes) -> Mapping[str, str]:
+    """The headers that sign a body at a time (s): HMAC-SHA256 of id, time and body."""
+    said = b".".join((event_id.encode(), str(at).encode(), body))
+    mark = base64.b64encode(hmac.digest(secret, said, hashlib.sha256)).decode()
+    return {
+        "webhook-id": event_id,
+        "webhook-timestamp": str(at),
+        "webhook-signature": f"v1,{mark}",
+    }
+
+
+def secret_in(text: bytes) -> bytes:
+    """The secret that a file holds: what stands there, or in base64 after ``whsec_``.
+
+    Raises `ValueError` if there is none.
+    """
+    plain = text.strip()
+    prefix = _ENCODED_SECRET.encode()
+    if plain.startswith(prefix):
+        plain = base64.b64decode(plain.removeprefix(prefix), validate=True)
+    if not plain:
+        raise ValueError("it is empty")
+    return plain

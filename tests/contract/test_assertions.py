@@ -1,0 +1,211 @@
+"""Assertions of a trace, what came of them, and what the webhook is told, on every store."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from app.errors import BadRequestError, ConflictError, NotFoundError
+from app.store import Store, assertions
+from app.stored.assertions import (
+    Delivery,
+    Judged,
+    NewViolation,
+    ViolationFilter,
+    ViolationKind,
+)
+from tests.contract.naming import NamingHistory
+
+EVERY = ViolationFilter()
+
+
+async def names(store: Store) -> list[tuple[str, str]]:
+    return [(each.name, each.text) for each in await store.assertions.list()]
+
+
+def found(*events: int) -> tuple[NewViolation, ...]:
+    return tuple(
+        NewViolation(
+            event=event,
+            last_id=event + 5,
+            root=None,
+            kind=ViolationKind.overdue,
+            type="order",
+            recorded_at=event * 1_000,
+            sentence=f"event {event} led to nothing",
+        )
+        for event in events
+    )
+
+
+def judged(before: int, until: int, *events: int, held: int = 0) -> Judged:
+    return Judged(
+        name="a", text="1", before=before, judged_id=until, held=held, violations=found(*events)
+    )
+
+
+async def violated(store: Store, asked: ViolationFilter = EVERY, **page: int) -> list[int]:
+    return [each.event for each in await store.violations.list(asked, **page)]
+
+
+async def test_assertions_stand_in_the_order_in_which_they_were_set(
+    store: Store, trace_id: int
+) -> None:
+    puts = [await store.assertions.put(trace_id, name, "1", "ann") for name in "cab"]
+    assert puts == [True] * 3
+    assert await store.assertions.put(trace_id, "a", "2", "bob") is False
+    assert await names(store) == [("c", "1"), ("a", "2"), ("b", "1")]
+    await store.assertions.set(trace_id, {"b": "1", "z": "1"}, "bob")
+    assert await names(store) == [("b", "1"), ("z", "1")]
+    assert [each.set_by for each in await store.assertions.list()] == ["ann", "bob"]
+    await store.assertions.remove(trace_id, "b")
+    with pytest.raises(NotFoundError):
+        await store.assertions.remove(trace_id, "b")
+    with pytest.raises(NotFoundError):
+        await store.assertions.put(99, "a", "1", "ann")
+
+
+async def test_only_those_of_visible_virtual_hosts_are_listed(store: Store, trace_id: int) -> None:
+    other = (await store.traces.create("other", "channel")).id
+    await store.assertions.put(trace_id, "a", "1", "ann")
+    await store.assertions.put(other, "a", "1", "ann")
+    seen = await store.assertions.list({"other"})
+    assert [each.vhost for each in seen] == ["other"]
+    assert [each.trace_id for each in await store.assertions.of_traces([trace_id])] == [trace_id]
+    assert await store.assertions.of_traces([]) == await store.assertions.list(set()) == []
+
+
+async def test_one_is_judged_from_the_next_event_on_and_goes_on_when_it_is_set_again(
+    store: Store, trace_id: int
+) -> None:
+    ids = await store.batches.append(trace_id, NamingHistory(seed=1).batch(10))
+    await store.assertions.put(trace_id, "a", "1", "ann")
+    (first,) = await store.assertions.list()
+    assert (first.from_event_id, first.judged_id) == (ids[-1] + 1, ids[-1])
+    assert await store.assertions.judged(trace_id, judged(ids[-1], 50, held=3))
+    await store.assertions.put(trace_id, "a", "1", "bob")
+    await store.assertions.set(trace_id, {"b": "1", "a": "1"}, "bob")
+    (again,) = [each for each in await store.assertions.list() if each.name == "a"]
+    assert (again.judged_id, again.held, again.set_by) == (50, 3, "ann")
+    await store.assertions.put(trace_id, "a", "2", "bob")
+    (anew,) = [each for each in await store.assertions.list() if each.name == "a"]
+    assert (anew.judged_id, anew.held) == (ids[-1], 0)
+
+
+async def test_there_is_a_bound(
+    store: Store, trace_id: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(assertions, "MOST_ASSERTIONS", 3)
+    with pytest.raises(BadRequestError, match="at most 3"):
+        await store.assertions.set(trace_id, dict.fromkeys("abcd", "1"), "ann")
+    puts = [store.assertions.put(trace_id, name, "1", "ann") for name in "abcdefg"]
+    ended = await asyncio.gather(*puts, return_exceptions=True)
+    assert sum(each is True for each in ended) == len(await names(store)) == 3
+    assert sum(isinstance(each, ConflictError) for each in ended) == 4
+
+
+async def test_what_is_judged_twice_from_one_place_is_stored_once(
+    store: Store, trace_id: int
+) -> None:
+    await store.assertions.put(trace_id, "a", "1", "ann")
+    looks = [store.assertions.judged(trace_id, judged(0, 20, 7, 9, held=5)) for _ in range(3)]
+    assert sorted(await asyncio.gather(*looks)) == [False, False, True]
+    (one,) = await store.assertions.list()
+    assert (one.judged_id, one.held, one.violated) == (20, 5, 2)
+    assert await violated(store) == [9, 7]
+    other = Judged(name="a", text="2", before=20, judged_id=30, violations=found(21))
+    assert not await store.assertions.judged(trace_id, other)
+    assert await violated(store) == [9, 7]
+
+
+async def test_an_event_violates_an_assertion_of_a_name_once(store: Store, trace_id: int) -> None:
+    await store.assertions.put(trace_id, "a", "1", "ann")
+    await store.assertions.judged(trace_id, judged(0, 20, 7))
+    await store.assertions.remove(trace_id, "a")
+    await store.assertions.put(trace_id, "a", "1", "ann")
+    await store.assertions.judged(trace_id, judged(0, 20, 7, 8))
+    assert await violated(store) == [8, 7]
+
+
+async def test_violations_are_listed_newest_first_a_page_at_a_time(
+    store: Store, trace_id: int
+) -> None:
+    other = (await store.traces.create("other", "channel")).id
+    for each in (trace_id, other):
+        await store.assertions.put(each, "a", "1", "ann")
+    await store.assertions.judged(trace_id, judged(0, 20, 7, 9))
+    await store.assertions.judged(other, judged(0, 20, 8))
+    page = await store.violations.list(EVERY, limit=2)
+    assert [(each.vhost, each.event) for each in page] == [("other", 8), ("/", 9)]
+    assert await violated(store, before=page[-1].id) == [7]
+    assert await violated(store, ViolationFilter(vhosts=frozenset({"/"}))) == [9, 7]
+    assert await violated(store, ViolationFilter(vhosts=frozenset({"/"}), vhost="other")) == []
+    assert await violated(store, ViolationFilter(assertion="b")) == []
+    assert await violated(store, ViolationFilter(kind=ViolationKind.storm)) == []
+    at = page[0].found_at
+    assert await violated(store, ViolationFilter(since=at)) == [8]
+    assert await violated(store, ViolationFilter(until=at)) == [9, 7]
+
+
+async def test_one_is_not_complete_if_a_gap_turned_up_where_it_was_looked_for(
+    store: Store, trace_id: int
+) -> None:
+    await store.assertions.put(trace_id, "a", "1", "ann")
+    await store.assertions.judged(trace_id, judged(0, 40, 10, 20, 30))
+
+    async def complete() -> list[bool]:
+        return [each.complete for each in await store.violations.list(EVERY)][::-1]
+
+    assert await complete() == [True, True, True]
+    gap = await store.gaps.open(trace_id, after_event_id=15, since=1, reason="lost")
+    assert await complete() == [True, False, False]
+    await store.gaps.close(gap, before_event_id=25, until=2)
+    assert await complete() == [True, False, True]
+
+
+async def test_the_newest_violations_are_kept(
+    store: Store, trace_id: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(assertions, "MOST_VIOLATIONS", 3)
+    await store.assertions.put(trace_id, "a", "1", "ann")
+    await store.assertions.judged(trace_id, judged(0, 20, 7, 9))
+    await store.assertions.judged(trace_id, judged(20, 30, 21, 22))
+    assert await violated(store) == [22, 21, 9]
+    assert (await store.assertions.list())[0].violated == 4
+
+
+async def test_a_due_violation_is_claimed_by_one_and_again_when_that_one_is_late(
+    store: Store, trace_id: int
+) -> None:
+    await store.assertions.put(trace_id, "a", "1", "ann")
+    await store.assertions.judged(trace_id, judged(0, 20, 7, 9), Delivery.due)
+    now = (await store.violations.list(EVERY))[0].found_at
+    both = await asyncio.gather(*(store.violations.claim(now, now + 10, limit=5) for _ in range(2)))
+    assert [each.event for claimed in both for each in claimed] == [7, 9]
+    assert await store.violations.claim(now + 9, now + 20, limit=5) == []
+    again = await store.violations.claim(now + 10, now + 20, limit=1)
+    assert [each.event for each in again] == [7]
+
+
+async def test_what_came_of_telling_the_webhook_stays_known(store: Store, trace_id: int) -> None:
+    await store.assertions.put(trace_id, "a", "1", "ann")
+    await store.assertions.judged(trace_id, judged(0, 9, 7))
+    await store.assertions.judged(trace_id, judged(9, 20, 10, 11, 12), Delivery.due)
+    at = (await store.violations.list(EVERY))[0].found_at
+    ten, eleven, twelve = await store.violations.claim(at, at, limit=9)
+    await store.violations.told(ten.id, at=at)
+    await store.violations.told(eleven.id, at=at, error="503", next_at=at + 5)
+    await store.violations.told(twelve.id, at=at, error="timed out")
+    await store.violations.told(ten.id, at=at, error="late")  # of one that is delivered: nothing
+    states = {
+        each.id: (each.delivery, each.attempts, each.error, each.delivered_at)
+        for each in await store.violations.list(EVERY)
+    }
+    assert states[ten.id] == (Delivery.delivered, 1, None, at)
+    assert states[eleven.id] == (Delivery.due, 1, "503", None)
+    assert states[twelve.id] == (Delivery.given_up, 1, "timed out", None)
+    assert await store.violations.deliveries() == dict.fromkeys(Delivery, 1)
+    assert [each.id for each in await store.violations.claim(at + 5, at + 6, limit=9)] == [
+        eleven.id
+    ]

@@ -1,0 +1,256 @@
+"""What the webhook is sent, how it is signed, and what becomes of what it does not take."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import hmac
+from collections.abc import Awaitable, Callable, Sequence
+
+import httpx
+import msgspec
+import pytest
+
+from app.secret_url import SecretUrl
+from app.stored.assertions import Delivery, Violation, ViolationKind
+from app.watch.post import WebhookPost
+from app.watch.webhook import AT_ONCE, LONGEST_PAUSE, Webhook, pause, secret_in
+
+SECOND = 1_000_000
+URL = SecretUrl("https://who:s3cret@hooks.example.org/a/token?key=also")
+Answer = Callable[[httpx.Request], Awaitable[httpx.Response]]
+
+
+def violation(number: int, **changes: object) -> Violation:
+    one = Violation(
+        id=number,
+        trace_id=1,
+        vhost="/",
+        assertion="invoice-in-time",
+        text="{}",
+        event=number + 100,
+        last_id=200,
+        root=90,
+        kind=ViolationKind.overdue,
+        type="order.new",
+        recorded_at=5 * SECOND,
+        found_at=35 * SECOND,
+        sentence="it led to no invoice within 30 s",
+        delivery=Delivery.due,
+        attempts=0,
+        delivered_at=None,
+        error=None,
+    )
+    return msgspec.structs.replace(one, **changes)
+
+
+class Waiting:
+    """Violations that wait to be told, as the store keeps them."""
+
+    def __init__(self, *due: Violation) -> None:
+        self.due = {each.id: each for each in due}
+        self.next_at = dict.fromkeys(self.due, 0)
+
+    async def claim(self, now: int, until: int, limit: int) -> Sequence[Violation]:
+        ids = [key for key, at in sorted(self.next_at.items(), key=lambda each: each[1])]
+        mine = [key for key in ids if self.next_at[key] <= now and self.is_due(key)][:limit]
+        self.next_at |= dict.fromkeys(mine, until)
+        return [self.due[key] for key in mine]
+
+    async def told(
+        self, violation_id: int, *, at: int, error: str | None = None, next_at: int | None = None
+    ) -> None:
+        one = self.due[violation_id]
+        state = Delivery.delivered if error is None else Delivery.due
+        if error is not None and next_at is None:
+            state = Delivery.given_up
+        self.due[violation_id] = msgspec.structs.replace(
+            one, delivery=state, attempts=one.attempts + 1, error=error
+        )
+        if next_at is not None:
+            self.next_at[violation_id] = next_at
+
+    async def deliveries(self) -> dict[Delivery, int]:
+        return {}
+
+    def is_due(self, key: int) -> bool:
+        return self.due[key].delivery is Delivery.due
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.at = 40 * SECOND
+
+    def __call__(self) -> int:
+        return self.at
+
+
+def webhook(
+    waiting: Waiting, answer: Answer, *, secret: bytes | None = None, clock: Clock | None = None
+) -> Webhook:
+    post = WebhookPost(URL, 0.05, transport=httpx.MockTransport(answer))
+    return Webhook(
+        waiting,
+        post,
+        "urn:rabbitmq-itc:here",
+        seconds=0.05,
+        give_up_seconds=60,
+        secret=secret,
+        clock=clock or Clock(),
+    )
+
+
+def answering(status: int, seen: list[httpx.Request]) -> Answer:
+    async def answer(request: httpx.Request) -> httpx.Response:
+        seen.append(request)
+        return httpx.Response(status)
+
+    return answer
+
+
+async def test_a_violation_is_sent_as_a_cloud_event() -> None:
+    seen: list[httpx.Request] = []
+    waiting = Waiting(violation(7))
+    await webhook(waiting, answering(204, seen)).look()
+    (request,) = seen
+    assert (request.method, request.headers["content-type"]) == (
+        "POST",
+        "application/cloudevents+json",
+    )
+    assert msgspec.json.decode(request.content) == {
+        "specversion": "1.0",
+        "id": "violation-7",
+        "source": "urn:rabbitmq-itc:here",
+        "type": "rabbitmq-itc.assertion.violated",
+        "subject": "invoice-in-time",
+        "time": "1970-01-01T00:00:35.000000Z",
+        "datacontenttype": "application/json",
+        "data": {
+            "id": 7,
+            "vhost": "/",
+            "assertion": "invoice-in-time",
+            "kind": "overdue",
+            "event": 107,
+            "root": 90,
+            "type": "order.new",
+            "at": "1970-01-01T00:00:05.000000Z",
+            "found_at": "1970-01-01T00:00:35.000000Z",
+            "sentence": "it led to no invoice within 30 s",
+        },
+    }
+    assert waiting.due[7].delivery is Delivery.delivered
+    assert "webhook-signature" not in request.headers
+
+
+async def test_it_is_signed_over_its_id_its_time_and_its_body() -> None:
+    seen: list[httpx.Request] = []
+    await webhook(Waiting(violation(7)), answering(200, seen), secret=b"key").look()
+    (request,) = seen
+    said = b"violation-7.40." + request.content
+    mark = base64.b64encode(hmac.new(b"key", said, hashlib.sha256).digest()).decode()
+    assert request.headers["webhook-id"] == "violation-7"
+    assert request.headers["webhook-timestamp"] == "40"
+    assert request.headers["webhook-signature"] == f"v1,{mark}"
+
+
+@pytest.mark.parametrize("status", [302, 400, 410, 500, 503])
+async def test_what_is_not_taken_is_the_same_event_when_it_is_sent_again(status: int) -> None:
+    seen: list[httpx.Request] = []
+    waiting, clock = Waiting(violation(7)), Clock()
+    refusing = webhook(waiting, answering(status, seen), clock=clock)
+    await refusing.look()
+    await refusing.look()
+    assert len(seen) == 1, "not before the pause is over"
+    clock.at += SECOND
+    await refusing.look()
+    assert len(seen) == 2
+    assert seen[0].content == seen[1].content
+    assert (waiting.due[7].delivery, waiting.due[7].attempts) == (Delivery.due, 2)
+    assert waiting.due[7].error == f"hooks.example.org answered with {status}"
+
+
+async def test_it_is_given_up_after_a_time_and_that_stays_known() -> None:
+    waiting, clock = Waiting(violation(7)), Clock()
+    refusing = webhook(waiting, answering(500, []), clock=clock)
+    while waiting.is_due(7):
+        assert clock.at < 200 * SECOND
+        await refusing.look()
+        clock.at += SECOND
+    assert waiting.due[7].delivery is Delivery.given_up
+    assert clock.at >= (35 + 60) * SECOND
+    assert await refusing.look() is False
+
+
+async def test_one_that_hangs_is_left_after_its_time_and_no_more_than_some_at_once() -> None:
+    under_way = most = 0
+
+    async def hang(request: httpx.Request) -> httpx.Response:
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            under_way -= 1
+        raise AssertionError
+
+    waiting = Waiting(*map(violation, range(1, 10)))
+    hanging = webhook(waiting, hang)
+    while await hanging.look():
+        pass
+    assert (most, under_way) == (AT_ONCE, 0)
+    assert {each.error for each in waiting.due.values()} == {
+        "hooks.example.org did not answer within 0.05 s"
+    }
+
+
+async def test_no_secret_of_the_address_is_in_an_error() -> None:
+    async def refuse(request: httpx.Request) -> httpx.Response:
+        raise httpx.ConnectError(f"no way to {request.url}", request=request)
+
+    waiting = Waiting(violation(7))
+    await webhook(waiting, refuse).look()
+    assert waiting.due[7].error == "hooks.example.org cannot be reached: ConnectError"
+
+
+async def test_the_address_s_user_and_password_are_sent() -> None:
+    seen: list[httpx.Request] = []
+    await webhook(Waiting(violation(7)), answering(200, seen)).look()
+    expected = base64.b64encode(b"who:s3cret").decode()
+    assert seen[0].headers["authorization"] == f"Basic {expected}"
+    assert "s3cret" not in str(URL)
+
+
+async def test_what_is_found_is_told_by_the_task_until_it_ends() -> None:
+    seen: list[httpx.Request] = []
+    waiting = Waiting()
+    told = asyncio.Event()
+    task = webhook(waiting, answering(200, seen))
+    known = waiting.told
+
+    async def tell(*args: object, **kwargs: object) -> None:
+        await known(*args, **kwargs)  # type: ignore[arg-type]  as it came
+        told.set()
+
+    waiting.told = tell  # type: ignore[method-assign]
+    task.start()
+    waiting.due[3], waiting.next_at[3] = violation(3), 0
+    task.arrived()
+    async with asyncio.timeout(10):
+        await told.wait()
+    await task.stop()
+    assert len(seen) == 1
+
+
+def test_pauses_double_up_to_a_bound() -> None:
+    assert [pause(each) for each in range(4)] == [1, 2, 4, 8]
+    assert pause(10_000) == LONGEST_PAUSE
+
+
+def test_a_secret_is_what_the_file_holds_or_base64_behind_its_mark() -> None:
+    assert secret_in(b" s3cret\n") == b"s3cret"
+    assert secret_in(b"whsec_" + base64.b64encode(b"\x00key")) == b"\x00key"
+    for wrong in (b"", b"\n", b"whsec_", b"whsec_?"):
+        with pytest.raises(ValueError, match=r".+"):
+            secret_in(wrong)
