@@ -1,0 +1,85 @@
+"""What some conversations have in common that others have not, and whether that is no accident.
+
+Nothing here does I/O.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, NamedTuple, TypeAlias
+
+Json: TypeAlias = dict[str, Any]
+
+LEAST = 5
+"""Of fewer conversations nothing is said."""
+MOST_SHOWN = 5
+_LEAST_DIFFERENCE = 0.5
+_CHANCE = 0.01
+
+
+class Contrast(NamedTuple):
+    """A feature that some have and others have not: how many of each do, and of how many.
+
+    ``score`` is the difference of the shares, from 0.5 to 1; ``chance`` is at most how likely so
+    many of the former would have any of the features that were tried if it made no difference.
+    """
+
+    kind: str
+    value: str
+    having: int
+    of: int
+    others_having: int
+    of_others: int
+    score: float
+    chance: float
+
+    def to_json(self) -> Json:
+        """For a report."""
+        return {**self._asdict(), "score": round(self.score, 4)}
+
+
+def contrasts(
+    some: Mapping[str, int], of: int, others: Mapping[str, int], of_others: int
+) -> list[Contrast]:
+    """What most of some have, and fewer of the others; the clearest first.
+
+    Counts are by feature, ``kind:value``. A difference of shares of at least half counts, from
+    `LEAST` conversations on, if chance alone would give it in less than one report of a hundred,
+    however many features there are (Fisher's exact test, one-sided, by Bonferroni).
+    """
+    if of < LEAST or not of_others:
+        return []
+    found = []
+    for feature, having in some.items():
+        theirs = others.get(feature, 0)
+        score = having / of - theirs / of_others
+        if having < LEAST or score < _LEAST_DIFFERENCE:
+            continue
+        chance = len(some) * tail(having, of, having + theirs, of + of_others)
+        if chance < _CHANCE:
+            kind, _, value = feature.partition(":")
+            found.append(Contrast(kind, value, having, of, theirs, of_others, score, chance))
+    found.sort(key=lambda one: (-one.score, one.kind, one.value))
+    return found[:MOST_SHOWN]
+
+
+def tail(drawn_having: int, drawn: int, having: int, total: int) -> float:
+    """How likely at least so many of those drawn at random have what ``having`` of all have."""
+    most = min(drawn, having)
+    logs = [
+        _choose(having, k) + _choose(total - having, drawn - k) - _choose(total, drawn)
+        for k in range(max(drawn_having, drawn - (total - having)), most + 1)
+    ]
+    return min(1.0, math.fsum(math.exp(each) for each in logs))
+
+
+def _choose(n: int, k: int) -> float:
+    """The logarithm of n over k."""
+    return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
+
+
+def candidates(groups: Mapping[Any, Counter[str]]) -> set[str]:
+    """Features that enough conversations of a group have: what need be counted of the others."""
+    return {feature for counts in groups.values() for feature, n in counts.items() if n >= LEAST}
