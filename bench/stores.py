@@ -55,6 +55,14 @@ async def build(
 
 async def fill(database_url: str, records: Iterable[Record], rules: Rules | None = None) -> float:
     """Store records in a fresh database; return the events stored per second."""
+    timed = ((FIRST_TIME + number * STEP, record) for number, record in enumerate(records))
+    return await fill_timed(database_url, timed, rules)
+
+
+async def fill_timed(
+    database_url: str, records: Iterable[tuple[int, Record]], rules: Rules | None = None
+) -> float:
+    """As `fill`, with the time at which each record is recorded (µs)."""
     await migrate(database_url)
     store = await Store.open(database_url, indexed_headers=rules.indexed if rules else ())
     trace = await store.traces.create(VHOST, Policy.channel)
@@ -62,8 +70,8 @@ async def fill(database_url: str, records: Iterable[Record], rules: Rules | None
     begin = time.perf_counter()
     events = 0
     stamped = []
-    for number, record in enumerate(records):
-        stamped += tracker.apply(record, FIRST_TIME + number * STEP)
+    for at, record in records:
+        stamped += tracker.apply(record, at)
         if len(stamped) >= BATCH:
             events += len(stamped)
             await store.batches.append(trace.id, Batch(stamped, tracker.checkpoint(), b""))

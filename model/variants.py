@@ -120,13 +120,21 @@ def _label(message: Message, parent: int | None, of_event: Mapping[int, Message]
     causes = (of_event.get(cause.event) for cause in message.causes)
     known = (None, parent, message.it.id)
     also = {cause.it.message_type for cause in causes if cause and cause.it.id not in known}
+    name = message.it.message_type
+    return Label(name, failures_of(message), waits(message), tuple(sorted(also)))
+
+
+def failures_of(message: Message) -> tuple[str, ...]:
+    """How a message failed, in words."""
     failure = message.failure
-    failures: tuple[str, ...] = ()
-    if failure is not None:
-        said = (failure.kind, failure.queue, failure.reason)
-        failures = (" ".join(word for word in said if word),)
-    waits = any(copy.state == "waiting" for copy in message.copies)
-    return Label(message.it.message_type, failures, waits, tuple(sorted(also)))
+    if failure is None:
+        return ()
+    return (" ".join(word for word in (failure.kind, failure.queue, failure.reason) if word),)
+
+
+def waits(message: Message) -> bool:
+    """Whether a copy was not handed over, as far as is known."""
+    return any(copy.state == "waiting" for copy in message.copies)
 
 
 def _counted(steps: list[Step]) -> tuple[tuple[Step, int], ...]:

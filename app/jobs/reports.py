@@ -30,6 +30,7 @@ class ReportKind(enum.StrEnum):
 
     races = "races"
     inversions = "inversions"
+    expectations = "expectations"
 
 
 def check_key(key: str | None) -> None:

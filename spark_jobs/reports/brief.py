@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from model.conversations import Conversation, Message
 from model.deaths import headers_of
-from model.variants import messages_of_events, variant_of
+from model.variants import failures_of, messages_of_events, variant_of, waits
 from model.words import EventType
 from spark_jobs.gathering import Told
 
@@ -25,6 +25,7 @@ MOST_FEATURES = 200
 LONGEST_FEATURE = 120
 MOST_KNOWN = 10_000
 """Of so many variants a task knows that it has described them."""
+_BETWEEN = "\x1f"
 _LEAST_SIZE = 256  # bytes; below that, bodies are all alike
 
 
@@ -36,6 +37,7 @@ class Case(NamedTuple):
         waited: until each of its copies was first handed over (µs); None if one was not.
         effects: by type how many messages it led to directly, and the time to the first (µs).
         before: types of messages of this conversation that happened before it.
+        marks: how it failed, in words, and ``waiting`` for a copy that was not handed over.
     """
 
     event: int
@@ -44,6 +46,7 @@ class Case(NamedTuple):
     waited: int | None
     effects: dict[str, tuple[int, int]]
     before: list[str]
+    marks: list[str]
 
 
 class Brief(NamedTuple):
@@ -101,6 +104,7 @@ def brief_of(told: Told, described: set[str]) -> Brief:
             _waited(message),
             {name: (len(times), min(times)) for name, times in effects[message.it.id].items()},
             before[message.it.id],
+            [*failures_of(message), *(["waiting"] if waits(message) else [])],
         )
         for message in conversation.messages
         if not message.unseen
@@ -170,22 +174,34 @@ def _events(conversation: Conversation) -> Iterator[tuple[int, int, int]]:
 def features_of(conversation: Conversation, rows: Mapping[int, Row]) -> list[str]:
     """What a conversation may share with others: who and where, headers, exchanges, sizes.
 
-    Each is ``kind:value``; headers and sizes are told with the type of their message.
+    Each is a line of a kind, a type and a value, see `parts_of`.
     """
     found: dict[str, None] = {}
     for message in conversation.messages:
-        row = rows.get(message.it.id)
+        row, name = rows.get(message.it.id), message.it.message_type
+        found[feature("message", name, "")] = None
         if row is not None and message.it.type is EventType.published:
-            found[f"exchange:{message.it.exchange or '(default)'}"] = None
-            found[f"size:{message.it.message_type} {size_of(row['payload_bytes'])}"] = None
-            for name, value in headers_of(row["properties"]).items():
+            found[feature("exchange", "", message.it.exchange or "(default)")] = None
+            found[feature("size", name, size_of(row["payload_bytes"]))] = None
+            for header, value in headers_of(row["properties"]).items():
                 if isinstance(value, (str, int, bool)):
-                    found[f"header:{message.it.message_type} {name}={value}"] = None
+                    found[feature("header", name, f"{header}={value}")] = None
     for row in rows.values():
-        found[f"participant:{row['participant_name']}"] = None
-        found[f"place:{row['place']}"] = None
+        found[feature("participant", "", row["participant_name"])] = None
+        found[feature("place", "", row["place"])] = None
     short = (each for each in found if len(each) <= LONGEST_FEATURE)
     return [each for each, _ in zip(short, range(MOST_FEATURES), strict=False)]
+
+
+def feature(kind: str, name: str, value: str) -> str:
+    """A feature of a kind; of a message of a type, or of none."""
+    return f"{kind}{_BETWEEN}{name}{_BETWEEN}{value}"
+
+
+def parts_of(feature: str) -> tuple[str, str | None, str]:
+    """A feature's kind, the type of the message that has it, if it is of one, and its value."""
+    kind, name, value = feature.split(_BETWEEN, 2)
+    return kind, name or None, value
 
 
 def size_of(count: int) -> str:

@@ -10,6 +10,8 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeAlias
 
+from spark_jobs.reports.brief import parts_of
+
 Json: TypeAlias = dict[str, Any]
 
 LEAST = 5
@@ -27,6 +29,7 @@ class Contrast(NamedTuple):
     """
 
     kind: str
+    type: str | None
     value: str
     having: int
     of: int
@@ -45,8 +48,8 @@ def contrasts(
 ) -> list[Contrast]:
     """What most of some have, and fewer of the others; the clearest first.
 
-    Counts are by feature, ``kind:value``. A difference of shares of at least half counts, from
-    `LEAST` conversations on, if chance alone would give it in less than one report of a hundred,
+    Counts are by feature, see `brief.parts_of`. A difference of shares of at least half counts from
+    `LEAST` conversations on if chance alone would give it in less than one report of a hundred,
     however many features there are (Fisher's exact test, one-sided, by Bonferroni).
     """
     if of < LEAST or not of_others:
@@ -59,8 +62,11 @@ def contrasts(
             continue
         chance = len(some) * tail(having, of, having + theirs, of + of_others)
         if chance < _CHANCE:
-            kind, _, value = feature.partition(":")
-            found.append(Contrast(kind, value, having, of, theirs, of_others, score, chance))
+            parts = parts_of(feature)
+            found.append(Contrast(*parts, having, of, theirs, of_others, score, chance))
+    # Where only some have a message at all, its headers and size say nothing more.
+    telling = {one.type for one in found if one.kind == "message"}
+    found = [one for one in found if one.kind == "message" or one.type not in telling]
     found.sort(key=lambda one: (-one.score, one.kind, one.value))
     return found[:MOST_SHOWN]
 

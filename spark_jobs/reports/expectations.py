@@ -9,6 +9,7 @@ which something may be missing, are counted apart.
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -22,12 +23,14 @@ from model.words import Via
 from spark_jobs.failures import explained
 from spark_jobs.period import Period
 from spark_jobs.progress import Meter
-from spark_jobs.reports.brief import Brief
+from spark_jobs.reports.brief import Brief, feature
 from spark_jobs.reports.briefing import Briefs, Observed, briefs, collected
 from spark_jobs.reports.contrast import candidates, contrasts
 from spark_jobs.reports.expecting import (
+    MOST_MANY,
     Asked,
     Counted,
+    Effect,
     Expectation,
     Judge,
     Learnt,
@@ -51,6 +54,7 @@ MOST_STRANGE = 5_000
 STRANGE_SHOWN = 1_000
 GROUPS_SHOWN = 100
 EXAMPLES = 5
+_TOGETHER, _LEAST_TOGETHER = 10, 20
 _SPANS = 12  # of the period, for what happened at one time
 
 
@@ -65,7 +69,7 @@ def make(spark: SparkSession, request: ReportRequest, period: Period, meter: Met
     with explained():
         got = briefs(spark, request.database, period, Via(request.asked["via"]), wait)
         if got is None:
-            return _made(Learnt((), (), {}, {}, {}, True), Sums(), [], Strange(), asked)
+            return _made(Learnt((), (), {}, {}, {}, {}, True), Sums(), [], Strange(), asked)
         frame = got.frame.persist()
         try:
             return _learnt(Briefs(frame, got.observed), period, asked, meter)
@@ -80,7 +84,9 @@ def _learnt(got: Briefs, period: Period, asked: Asked, meter: Meter) -> Made:
     meter.enter("counting", 60.0)
     sums = summed(got.frame, got.observed, judge)
     counted = rare_among([(*key, one.count) for key, one in sums.variants.items()], asked)
-    rare = frozenset((one.type, one.digest) for one in counted if one.rare)
+    rare = frozenset(
+        (one.type, one.digest) for one in counted if one.rare and is_odd(one, sums, tally)
+    )
     meter.enter("counting", 75.0)
     strange = _strange(got, judge, rare, period)
     meter.enter("counting", 90.0)
@@ -191,6 +197,42 @@ def summed(frame: DataFrame, observed: Observed, judge: Judge) -> Sums:
     return sums
 
 
+def is_odd(one: Counted, sums: Sums, tally: Tally) -> bool:
+    """Whether a rare variant is rarer than what it is made of would have it.
+
+    Where two things happen now and then, both together are rare, and that says nothing. But what
+    would come together `_TOGETHER` times as often, if each step were by itself, is kept apart.
+    """
+    shape = sums.variants[one.type, one.digest].shape
+    if shape is None or shape["truncated"]:
+        return False
+    expected = math.exp(_log_share(shape["steps"], tally)) * one.size / one.share
+    return expected >= _LEAST_TOGETHER and expected >= _TOGETHER * one.size
+
+
+def _log_share(steps: Sequence[Json], tally: Tally) -> float:
+    """The logarithm of how often steps lead to what they do, if each effect were by itself."""
+    found, waiting = 0.0, [*steps]
+    while waiting:
+        step = waiting.pop()
+        waiting += step["steps"]
+        counts = Counter[str]()
+        for below in step["steps"]:
+            counts[below["type"]] += below["count"]
+        found += step["count"] * sum(
+            math.log(_share_of(effect, counts[pair[1]], tally.messages[pair[0]].count))
+            for pair, effect in tally.effects.items()
+            if pair[0] == step["type"]
+        )
+    return found
+
+
+def _share_of(effect: Effect, many: int, messages: int) -> float:
+    """Of how many messages there are so many effects; a half where there is no such message."""
+    times = effect.many[min(many, MOST_MANY)] if many else messages - effect.many.total()
+    return max(times, 0.5) / max(messages, 1)
+
+
 def state_of(brief: Brief, observed: Observed, judge: Judge) -> str | None:
     """Why a conversation is left out; None if it is not."""
     if brief.is_cut:
@@ -274,7 +316,7 @@ def _looks(
                     reasons.append(Reason("variant", brief.type, brief.variant, brief.root))
                 span = (brief.began_at - since) * _SPANS // (until - since)
                 begins = iso_time(since + span * (until - since) // _SPANS)
-                yield brief, reasons, [*brief.features, f"time:from {begins}"]
+                yield brief, reasons, [*brief.features, feature("time", "", f"from {begins}")]
 
     return looks
 

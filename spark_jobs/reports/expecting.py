@@ -56,6 +56,7 @@ class Tally:
         waits: by type, until all copies of a message were first handed over.
         effects: by type and the type of the effect.
         before: by type and a type that was before: of how many messages.
+        marks: by type and how they failed, or that they wait: how many messages.
         is_all: whether all types and pairs were counted.
     """
 
@@ -64,6 +65,7 @@ class Tally:
         self.waits: dict[str, Sketch] = {}
         self.effects: dict[Pair, Effect] = {}
         self.before: Counter[Pair] = Counter()
+        self.marks: Counter[Pair] = Counter()
         self.is_all = True
 
     def add(self, case: Case, observed_until: int) -> None:
@@ -80,9 +82,10 @@ class Tally:
                 effect.ages.add(age)
                 effect.delays.add(delay)
                 effect.many[min(many, MOST_MANY)] += 1
-        for name in case.before:
-            if self._has_room(self.before, (case.type, name), MOST_PAIRS):
-                self.before[case.type, name] += 1
+        for table, names in ((self.before, case.before), (self.marks, case.marks)):
+            for name in names:
+                if self._has_room(table, (case.type, name), MOST_PAIRS):
+                    table[case.type, name] += 1
 
     def merge(self, other: Tally) -> None:
         """Count all that another one did."""
@@ -96,9 +99,10 @@ class Tally:
         for pair, effect in other.effects.items():
             if self._has_room(self.effects, pair, MOST_PAIRS):
                 self.effects.setdefault(pair, Effect()).merge(effect)
-        for pair, times in other.before.items():
-            if self._has_room(self.before, pair, MOST_PAIRS):
-                self.before[pair] += times
+        for mine, theirs in ((self.before, other.before), (self.marks, other.marks)):
+            for pair, times in theirs.items():
+                if self._has_room(mine, pair, MOST_PAIRS):
+                    mine[pair] += times
 
     def _has_room(self, table: Any, key: Any, most: int) -> bool:
         if key in table or len(table) < most:
@@ -117,6 +121,7 @@ class Tally:
                     for pair, one in self.effects.items()
                 ],
                 [[*pair, times] for pair, times in self.before.items()],
+                [[*pair, times] for pair, times in self.marks.items()],
                 self.is_all,
             ]
         )
@@ -124,7 +129,7 @@ class Tally:
     @classmethod
     def of_text(cls, text: str) -> Tally:
         """What `to_text` wrote."""
-        messages, waits, effects, before, is_all = json.loads(text)
+        messages, waits, effects, before, marks, is_all = json.loads(text)
         made = cls()
         made.messages = {name: Sketch.of_json(ages) for name, ages in messages.items()}
         made.waits = {name: Sketch.of_json(each) for name, each in waits.items()}
@@ -132,6 +137,7 @@ class Tally:
             counts = Counter({int(each): times for each, times in many.items()})
             made.effects[a, b] = Effect(Sketch.of_json(ages), Sketch.of_json(delays), counts)
         made.before = Counter({(a, b): times for a, b, times in before})
+        made.marks = Counter({(a, b): times for a, b, times in marks})
         made.is_all = is_all
         return made
 
@@ -219,6 +225,7 @@ class Learnt:
     orders: tuple[Order, ...]
     waits: dict[str, Times]
     messages: dict[str, int]
+    marks: dict[Pair, int]
     patience: dict[str, float]
     is_all: bool
 
@@ -237,6 +244,7 @@ def learn(tally: Tally, asked: Asked) -> Learnt:
         tuple(_orders(tally, asked)),
         waits,
         {name: ages.count for name, ages in tally.messages.items()},
+        dict(tally.marks),
         patience,
         tally.is_all,
     )
@@ -260,20 +268,32 @@ def _expectation(tally: Tally, pair: Pair, asked: Asked) -> Expectation:
 
 
 def _orders(tally: Tally, asked: Asked) -> Iterable[Order]:
-    """What nearly always was before a type, of enough messages."""
-    for (name, after), held in sorted(tally.before.items()):
-        cases = tally.messages[name].count
-        if name != after and cases >= asked.cases and held >= asked.share * cases:
-            yield Order(name, after, cases, held)
+    """What nearly always was before a type, of enough messages; not what follows from others."""
+    found = {
+        (name, after)
+        for (name, after), held in tally.before.items()
+        if name != after
+        and tally.messages[name].count >= asked.cases
+        and held >= asked.share * tally.messages[name].count
+    }
+    afters: defaultdict[str, set[str]] = defaultdict(set)
+    for name, after in found:
+        afters[name].add(after)
+    for name, after in sorted(found):
+        # Of two that are always before each other neither follows from the other.
+        if not any(after in afters[mid] and mid not in afters[after] for mid in afters[name]):
+            yield Order(name, after, tally.messages[name].count, tally.before[name, after])
 
 
 class Reason(NamedTuple):
     """Why a conversation is out of the ordinary, told of a message.
 
-    ``kind``: ``missing`` (an effect), ``many`` (not as many as usual), ``order`` (not after what
-    otherwise was before), ``slow`` (until an effect), ``waited`` (until it was handed over), or
-    ``variant``. ``other`` is the effect, or what should have been before; ``value`` how many, or
-    µs; ``event`` the message.
+    ``kind``: ``missing`` (an effect that it nearly always has), ``unexpected`` (one that it hardly
+    ever has), ``many`` (not as many as usual), ``order`` (not after what otherwise was before),
+    ``slow`` (until an effect), ``waited`` (until it was handed over), ``failed`` (in a way in which
+    hardly any fail, or it still waits), or ``variant`` (parts that are not seen together).
+    ``other`` is the effect, what should have been before, the failure or the variant; ``value`` how
+    many, or µs; ``event`` the message.
     """
 
     kind: str
@@ -294,10 +314,15 @@ class Judge:
     def __init__(self, learnt: Learnt, asked: Asked) -> None:
         self._patience = learnt.patience
         self._waits = {name: times.slow_from for name, times in learnt.waits.items()}
-        self._expected: defaultdict[str, list[tuple[Expectation, bool]]] = defaultdict(list)
+        self._effects: defaultdict[str, list[tuple[Expectation, str]]] = defaultdict(list)
         for one in learnt.expectations:
-            is_firm = one.cases >= asked.cases and one.share >= 1 - asked.rare
-            self._expected[one.type].append((one, is_firm))
+            self._effects[one.type].append((one, _nature(one, asked)))
+        self._rare_marks = {
+            pair
+            for pair, times in learnt.marks.items()
+            if learnt.messages[pair[0]] >= asked.cases
+            and times < asked.rare * learnt.messages[pair[0]]
+        }
         self._orders: defaultdict[str, list[str]] = defaultdict(list)
         for order in learnt.orders:
             if order.held >= (1 - asked.rare) * order.cases:
@@ -316,20 +341,34 @@ class Judge:
         limit = self._waits.get(case.type)
         if limit is not None and case.waited is not None and case.waited > limit:
             yield Reason("waited", case.type, None, case.event, case.waited)
-        for one, is_firm in self._expected.get(case.type, ()):
+        for mark in case.marks:
+            if (case.type, mark) in self._rare_marks:
+                yield Reason("failed", case.type, mark, case.event)
+        for one, nature in self._effects.get(case.type, ()):
             found = case.effects.get(one.effect)
             if found is None:
-                if is_firm:
+                if nature == "always":
                     yield Reason("missing", case.type, one.effect, case.event)
                 continue
             many, delay = found
-            if one.usual is not None and is_firm and many != one.usual:
+            if nature == "hardly":
+                yield Reason("unexpected", case.type, one.effect, case.event)
+            elif one.usual is not None and many != one.usual and nature != "unclear":
                 yield Reason("many", case.type, one.effect, case.event, many)
             if one.times.slow_from is not None and delay > one.times.slow_from:
                 yield Reason("slow", case.type, one.effect, case.event, delay)
         for name in self._orders.get(case.type, ()):
             if name not in case.before:
                 yield Reason("order", case.type, name, case.event)
+
+
+def _nature(one: Expectation, asked: Asked) -> str:
+    """How often an effect comes: always or hardly, but for rare ones, or sometimes."""
+    if one.cases < asked.cases:
+        return "unclear"
+    if one.share >= 1 - asked.rare:
+        return "always"
+    return "hardly" if one.share < asked.rare else "sometimes"
 
 
 class Counted(NamedTuple):
