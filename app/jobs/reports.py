@@ -31,6 +31,7 @@ class ReportKind(enum.StrEnum):
     races = "races"
     inversions = "inversions"
     expectations = "expectations"
+    comparison = "comparison"
 
 
 def check_key(key: str | None) -> None:

@@ -17,7 +17,7 @@ from spark_jobs import period
 from spark_jobs.export import write_file
 from spark_jobs.period import Period
 from spark_jobs.progress import Meter, Report, silent
-from spark_jobs.reports import expectations, order
+from spark_jobs.reports import comparison, expectations, order
 from spark_jobs.reports.request import Json, Made, ReportRequest
 
 Kind: TypeAlias = Callable[[SparkSession, ReportRequest, Period, Meter], Made]
@@ -26,6 +26,7 @@ REPORTS: dict[str, Kind] = {
     "races": order.make,
     "inversions": order.make,
     "expectations": expectations.make,
+    "comparison": comparison.make,
 }
 
 

@@ -7,15 +7,19 @@ Nothing here does I/O.
 from __future__ import annotations
 
 import json
+from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from model.conversations import Conversation, Message
 from model.deaths import headers_of
+from model.gaps import Gap
 from model.variants import failures_of, messages_of_events, variant_of, waits
 from model.words import EventType
-from spark_jobs.gathering import Told
+
+if TYPE_CHECKING:
+    from spark_jobs.gathering import Told
 
 Json: TypeAlias = dict[str, Any]
 Row: TypeAlias = Mapping[str, Any]
@@ -212,3 +216,23 @@ def size_of(count: int) -> str:
     while count >= 4 * least:
         least *= 4
     return f"{least:,} bytes or more" if least >= 4**10 else f"{least:,} to {4 * least - 1:,} bytes"
+
+
+class Observed:
+    """Up to when a record tells what a conversation led to: its end, or a gap's beginning."""
+
+    def __init__(self, until: int, gaps: Sequence[Gap] = ()) -> None:
+        self._until = until
+        self._gaps = sorted(gaps, key=lambda gap: gap.after_event_id)
+        self._after = [gap.after_event_id for gap in self._gaps]
+
+    def is_known(self, brief: Brief) -> bool:
+        """Whether a conversation is whole, and spans no gap."""
+        return brief.is_whole and not any(
+            gap.spanned_by(brief.root, brief.last) for gap in self._gaps
+        )
+
+    def until(self, brief: Brief) -> int:
+        """Up to when a conversation that is known was observed (µs)."""
+        at = bisect_left(self._after, brief.last)
+        return min([self._until, *(gap.since for gap in self._gaps[at:])])

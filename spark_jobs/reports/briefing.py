@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, TypeAlias
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from model.gaps import Gap
 from model.words import Via
 from spark_jobs.database import Database
 from spark_jobs.gathering import COLUMNS, each, end_of, gathered
 from spark_jobs.period import Period
-from spark_jobs.reports.brief import Brief, brief_in, brief_of, text_of
+from spark_jobs.reports.brief import Brief, Observed, brief_in, brief_of, text_of
 
 Batches: TypeAlias = Iterable[pa.RecordBatch]
 
@@ -22,26 +20,6 @@ _OF_EVENTS = (*COLUMNS, "payload_bytes", "place")
 _LINES = "line string"
 _ARROW = pa.schema([("line", pa.string())])
 _ROWS = 500
-
-
-class Observed:
-    """Up to when a record tells what a conversation led to: its end, or a gap's beginning."""
-
-    def __init__(self, until: int, gaps: Sequence[Gap] = ()) -> None:
-        self._until = until
-        self._gaps = sorted(gaps, key=lambda gap: gap.after_event_id)
-        self._after = [gap.after_event_id for gap in self._gaps]
-
-    def is_known(self, brief: Brief) -> bool:
-        """Whether a conversation is whole, and spans no gap."""
-        return brief.is_whole and not any(
-            gap.spanned_by(brief.root, brief.last) for gap in self._gaps
-        )
-
-    def until(self, brief: Brief) -> int:
-        """Up to when a conversation that is known was observed (µs)."""
-        at = bisect_left(self._after, brief.last)
-        return min([self._until, *(gap.since for gap in self._gaps[at:])])
 
 
 class Briefs(NamedTuple):

@@ -50,17 +50,17 @@ def contrasts(
 
     Counts are by feature, see `brief.parts_of`. A difference of shares of at least half counts from
     `LEAST` conversations on if chance alone would give it in less than one report of a hundred,
-    however many features there are (Fisher's exact test, one-sided, by Bonferroni).
+    however many features are tried (Fisher's exact test, one-sided, by Bonferroni).
     """
     if of < LEAST or not of_others:
         return []
-    found = []
+    found, tried = [], sum(having >= LEAST for having in some.values())
     for feature, having in some.items():
         theirs = others.get(feature, 0)
         score = having / of - theirs / of_others
         if having < LEAST or score < _LEAST_DIFFERENCE:
             continue
-        chance = len(some) * tail(having, of, having + theirs, of + of_others)
+        chance = tried * tail(having, of, having + theirs, of + of_others)
         if chance < _CHANCE:
             parts = parts_of(feature)
             found.append(Contrast(*parts, having, of, theirs, of_others, score, chance))

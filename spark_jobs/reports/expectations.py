@@ -23,8 +23,8 @@ from model.words import Via
 from spark_jobs.failures import explained
 from spark_jobs.period import Period
 from spark_jobs.progress import Meter
-from spark_jobs.reports.brief import Brief, feature
-from spark_jobs.reports.briefing import Briefs, Observed, briefs, collected
+from spark_jobs.reports.brief import Brief, Observed, feature
+from spark_jobs.reports.briefing import Briefs, briefs, collected
 from spark_jobs.reports.contrast import candidates, contrasts
 from spark_jobs.reports.expecting import (
     MOST_MANY,
