@@ -28,6 +28,7 @@ from app.api.routes import (
     health,
     hidden,
     jobs,
+    learning,
     links,
     live,
     metrics,
@@ -55,6 +56,7 @@ ROUTERS = (
     chains.router,
     jobs.router,
     topology.router,
+    learning.router,  # before what takes any kind of report
     reports.router,
     failures.router,
     hidden.router,

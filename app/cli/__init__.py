@@ -17,6 +17,7 @@ from app.cli import (
     events,
     hidden,
     jobs,
+    learning,
     links,
     local,
     participants,
@@ -60,6 +61,7 @@ for module in (
     jobs,
     retention,
     reports,
+    learning,
     topology,
     restamp,
 ):

@@ -39,6 +39,7 @@ from model.jobs import Progress
 from model.sound import Evidence
 from model.times import iso_time
 from spark_jobs.archived import Archive, Part
+from tests.api import fake_reports
 
 # Ids that the archive job has archived, and when the last of them was recorded.
 ARCHIVED = (1, 2)
@@ -322,42 +323,24 @@ class FakeSpark:
 
     @staticmethod
     def _compare(work: Json) -> Json:
-        """As if an order and its invoice were in no order."""
+        """As if there were a few orders and an invoice."""
+        found, lists = fake_reports.made(work)
         facts = {
             **{name: work[name] for name in ("id", "report", "vhost")},
-            **work["asked"],
             "since": iso_time(work["since"]),
             "until": iso_time(work["until"]),
+            **work["asked"],
             "made_at": iso_time(MADE_AT),
-            "count": 1,
-            "counted_all": True,
+            **found,
             "complete": True,
             "gaps": [],
             "sound": True,
             "doubts": [],
             "quiet": 0,
         }
-        shop, billing = ({"number": 1, "name": "shop"}, {"number": 2, "name": "billing"})
-        pair = {
-            "queue": "billing",
-            "key": work["asked"]["key"],
-            "a": 1,
-            "b": 3,
-            "a_by": shop,
-            "b_by": billing,
-            "handed_a": 2,
-            "handed_b": None,
-            "handed_a_by": billing,
-            "handed_b_by": None,
-            "participants": ["billing"],
-            "at": iso_time(MADE_AT),
-        }
-        groups = [{"queue": "billing", "count": 1, "counted_all": True}]
         path = Path(work["output"])
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(
-            json.dumps({**facts, "items": [pair], "groups": groups, "truncated": False})
-        )
+        path.write_text(json.dumps({**facts, **lists}))
         path.with_suffix(".facts").write_text(json.dumps(facts))
         return facts
 
