@@ -171,6 +171,7 @@ COLUMNS: dict[str, EventColumn] = {
     "cause_seq": EventColumn("k.seq", LONG, "causes", mark=-1),
     "cause_recorded_at": EventColumn("k.recorded_at", LONG, "causes", mark=-1),
     "cause_user": EventColumn('kc."user"', TEXT, "cause channels", mark=""),
+    "place": EventColumn("coalesce(p.place, '')", TEXT, "participants"),
     "links": EventColumn(_LINKS, TEXT, mark=""),
     "conversations": EventColumn(_CONVERSATIONS, TEXT, mark=""),
     "late": EventColumn(_LATE, TEXT, mark=""),

@@ -101,7 +101,7 @@ def gathered(
     if period.ids is None:
         return None
     first, last = period.ids
-    end = max(last, _end(period, through))
+    end = max(last, end_of(period, through))
     joined = join(period.history.connection, period.trace, (first, last), end, via)
     if not len(joined.ids):
         return None
@@ -116,8 +116,8 @@ def gathered(
     return together.sortWithinPartitions("root", "id")
 
 
-def _end(period: Period, through: int | None) -> int:
-    """The last id to look at."""
+def end_of(period: Period, through: int | None) -> int:
+    """The last id of what was recorded before ``through`` (µs); without it, of all."""
     if through is None:
         newest = period.history.newest_until(period.trace, MAX_ID)
         return newest[0] if newest else 0

@@ -32,6 +32,7 @@ from app.api.routes import (
     hidden,
     interchange,
     jobs,
+    learning,
     links,
     live,
     metrics,
@@ -61,6 +62,7 @@ ROUTERS = (
     jobs.router,
     topology.router,
     assertion_reports.router,  # before the other reports, whose kinds stand in its place
+    learning.router,  # before what takes any kind of report
     reports.router,
     correlations.router,
     interchange.router,

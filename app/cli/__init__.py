@@ -19,6 +19,7 @@ from app.cli import (
     events,
     hidden,
     jobs,
+    learning,
     links,
     local,
     participants,
@@ -68,6 +69,7 @@ for module in (
     assertions,
     correlations,
     violations,
+    learning,
     topology,
     restamp,
 ):

@@ -32,6 +32,8 @@ class ReportKind(enum.StrEnum):
     inversions = "inversions"
     assertions = "assertions"
     correlations = "correlations"
+    expectations = "expectations"
+    comparison = "comparison"
 
 
 def check_key(key: str | None) -> None:

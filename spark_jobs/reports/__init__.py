@@ -17,7 +17,7 @@ from spark_jobs import period
 from spark_jobs.export import write_file
 from spark_jobs.period import Period
 from spark_jobs.progress import Meter, Report, silent
-from spark_jobs.reports import assertions, correlations, order
+from spark_jobs.reports import assertions, comparison, correlations, expectations, order
 from spark_jobs.reports.request import Json, Made, ReportRequest
 
 Kind: TypeAlias = Callable[[SparkSession, ReportRequest, Period, Meter], Made]
@@ -27,6 +27,8 @@ REPORTS: dict[str, Kind] = {
     "inversions": order.make,
     "assertions": assertions.make,
     "correlations": correlations.make,
+    "expectations": expectations.make,
+    "comparison": comparison.make,
 }
 
 

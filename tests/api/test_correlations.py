@@ -8,7 +8,7 @@ import httpx
 
 from app.api.schemas.correlations import CorrelationFacts, CorrelationReport
 from tests.api.conftest import World
-from tests.api.fakes import CORRELATIONS
+from tests.api.fake_reports import CORRELATIONS
 from tests.api.test_cli import Command, run, url
 
 __all__ = ["run", "url"]  # fixtures

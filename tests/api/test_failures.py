@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from app.api.schemas.failures import Failures, FailuresOfOne
-from app.api.schemas.reports import OrderReport, ReportFacts
+from app.api.schemas.reports import OrderFacts, OrderReport
 from app.tracker import Policy, Record
 from tests.api.conftest import World, connected
 from tests.api.test_cli import Command, run, url  # noqa: F401  fixtures
@@ -102,7 +102,7 @@ async def test_a_report_is_made_listed_and_read(client: httpx.AsyncClient) -> No
     report = made.json()
     OrderReport.model_validate(report)
     [facts] = (await client.get("/itc_db/reports")).json()
-    ReportFacts.model_validate(facts)
+    OrderFacts.model_validate(facts)
     assert facts["id"] == report["id"]
     assert (await client.get(f"/itc_db/reports/{facts['id']}")).json() == report
     for wrong in ({"key": "payload"}, {"since": "2026-01-02"}):

@@ -35,6 +35,7 @@ LINK_RULE = "/itc_db/links/{vhost}/{name}"
 ASSERTION = "/itc_db/assertions/{vhost}/{name}"
 TOUCHED = "/itc_db/touched/{event_id}/{file}"
 PERIOD = "/itc_db/periods/{vhost}/{file}"
+EXPECTATIONS, COMPARISON = "/itc_db/reports/expectations", "/itc_db/reports/comparison"
 ROUTES: dict[tuple[str, str], tuple[str, str, int | str]] = {
     ("PUT", TRACE): ("/itc_db/%2F/undefined/undefined/undefined", WRITE, 404),
     ("GET", TRACE): ("/itc_db/%2F/undefined/undefined/undefined", READ, 404),
@@ -93,6 +94,8 @@ ROUTES: dict[tuple[str, str], tuple[str, str, int | str]] = {
     ("PUT", "/itc_db/reports/{report}"): ("/itc_db/reports/races?vhost=/", WRITE, 404),
     ("PUT", "/itc_db/correlations"): ("/itc_db/correlations?vhost=/", WRITE, 404),
     ("PUT", "/itc_db/reports/assertions"): ("/itc_db/reports/assertions?vhost=/", WRITE, 404),
+    ("PUT", EXPECTATIONS): (f"{EXPECTATIONS}?vhost=/", WRITE, 404),
+    ("PUT", COMPARISON): (f"{COMPARISON}?vhost=/", WRITE, 404),
     ("GET", "/itc_db/reports"): ("/itc_db/reports", READ, LISTS),
     ("GET", "/itc_db/reports/{report_id}"): (f"/itc_db/reports/{REPORT_ID}", READ, 404),
     ("PUT", "/itc_db/archive"): ("/itc_db/archive?vhost=/&keep_days=1", WRITE, 404),
@@ -126,6 +129,8 @@ SUCCESS = {
     ("PUT", "/itc_db/reports/{report}"): 201,
     ("PUT", "/itc_db/correlations"): 201,
     ("PUT", "/itc_db/reports/assertions"): 400,  # it says none
+    ("PUT", EXPECTATIONS): 201,
+    ("PUT", COMPARISON): 201,
     ("PUT", ALIAS): 400,  # it says no alias
     ("DELETE", ALIAS): 404,  # it has no alias
     ("PUT", "/itc_db/links"): 400,  # it says no rules

@@ -1,4 +1,7 @@
-"""Reports on order: where publishes race, and where deliveries turn their order round."""
+"""Reports on periods: those on order are made here, and every kind is listed and read.
+
+On order: where publishes race, and where deliveries turn their order round.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +15,11 @@ from pydantic import WithJsonSchema
 from app.api.openapi import READING, READING_ONE, WRITING, answers, example
 from app.api.parameters import LONGEST_TEXT, Text
 from app.api.routes.queries import Moment, OfVhost
-from app.api.routes.submitting import ACCEPTED, Prefer, submitted
-from app.api.schemas.assertion_reports import AssertionFacts, AssertionReport
-from app.api.schemas.correlations import CorrelationFacts, CorrelationReport
-from app.api.schemas.reports import OrderReport, OrderWord, ReportFacts
-from app.api.services import Parts
-from app.api.signin.auth import Reader, Writer
+from app.api.routes.submitting import ACCEPTED, Patience, Prefer, submitted
+from app.api.schemas.anyreport import AnyFacts, AnyReport
+from app.api.schemas.reports import OrderReport, OrderWord
+from app.api.services import Parts, Services
+from app.api.signin.auth import Reader, User, Writer
 from app.api.views import json_answer
 from app.errors import NotFoundError
 from app.jobs.reports import KEYS, ReportKind, check_key
@@ -26,7 +28,7 @@ from model.times import microseconds_of
 
 router = APIRouter(tags=["reports"], prefix="/itc_db/reports")
 
-_PERIOD = 3_600_000_000  # µs, looked at by default
+HOUR, DAY = 3_600_000_000, 86_400_000_000  # µs
 
 Key = Annotated[
     Text,
@@ -74,14 +76,39 @@ async def make_report(
     ] = None,
 ) -> Response:
     """Look for races or inversions, as a job; by default in the last hour."""
+    period = await period_of(vhost, since, until, user, parts)
+    check_key(key)
+    return await reported(ReportKind[report], vhost, period, {"key": key}, user, parts, prefer)
+
+
+async def period_of(
+    vhost: str,
+    since: Moment | None,
+    until: Moment | None,
+    user: User,
+    parts: Services,
+    *,
+    usual: int = HOUR,
+) -> tuple[int, int]:
+    """The period that is asked for (µs), by default the ``usual`` last; raises `NotFoundError`."""
     user.must_see(vhost, "trace")
     if await parts.store.traces.find(vhost) is None:
         raise NotFoundError("no such trace")
     end = time.time_ns() // 1_000 if until is None else microseconds_of(until)
-    start = max(0, end - _PERIOD if since is None else microseconds_of(since))
-    check_key(key)
-    asked = {"key": key}
-    request = parts.reports.request(ReportKind[report], vhost, start, end, user.name, asked)
+    return max(0, end - usual if since is None else microseconds_of(since)), end
+
+
+async def reported(
+    kind: ReportKind,
+    vhost: str,
+    period: tuple[int, int],
+    asked: Json,
+    user: User,
+    parts: Services,
+    prefer: Patience,
+) -> Response:
+    """Have a report made, and answer with it, or with its job."""
+    request = parts.reports.request(kind, vhost, *period, user.name, asked)
     # Before the job, because not every client waits for its end.
     await asyncio.to_thread(parts.reports.forget_old, vhost)
 
@@ -91,20 +118,14 @@ async def make_report(
     return await submitted(request, prefer, parts, answer)
 
 
-@router.get(
-    "", response_model=list[ReportFacts | CorrelationFacts | AssertionFacts], responses=READING
-)
+@router.get("", response_model=list[AnyFacts], responses=READING)
 async def list_reports(user: Reader, parts: Parts) -> Response:
     """Every report that there is, the one made last first, without its lists."""
     found = await asyncio.to_thread(parts.reports.newest)
     return json_answer([facts for facts in found if user.sees(facts["vhost"])])
 
 
-@router.get(
-    "/{report_id}",
-    response_model=OrderReport | CorrelationReport | AssertionReport,
-    responses=READING_ONE,
-)
+@router.get("/{report_id}", response_model=AnyReport, responses=READING_ONE)
 async def get_report(report_id: ReportId, user: Reader, parts: Parts) -> Response:
     """One report."""
     found = await asyncio.to_thread(parts.reports.get, report_id)

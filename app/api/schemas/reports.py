@@ -1,8 +1,8 @@
-"""Reports on order: races and inversions."""
+"""What all reports say of their period, and reports on order: races and inversions."""
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Literal
 
 from pydantic import Field
 
@@ -10,29 +10,34 @@ from app.api.schemas.common import Gap, Model, Time
 from app.api.schemas.failures import WhoActed
 from model.sound import MOST_QUIET
 
-OrderWord: TypeAlias = Literal["races", "inversions"]
+OrderWord = Literal["races", "inversions"]
 
 
 class ReportFacts(Model):
-    """A report without its lists."""
+    """What is said of each report."""
 
     id: str
-    report: OrderWord
     vhost: str
     since: Time
     until: Time
-    key: str | None = Field(description="What messages share that were compared.")
     made_at: Time
-    count: int = Field(description="How many pairs there are.")
-    counted_all: bool = Field(
-        description="Whether all messages were compared; else the newest of each queue."
-    )
     complete: bool
     gaps: list[Gap]
     sound: bool
     doubts: list[str]
     quiet: int = Field(
         description=f"Events of quiet traffic in the period, counted up to {MOST_QUIET}."
+    )
+
+
+class OrderFacts(ReportFacts):
+    """A report on order without its lists."""
+
+    report: OrderWord
+    key: str | None = Field(description="What messages share that were compared.")
+    count: int = Field(description="How many pairs there are.")
+    counted_all: bool = Field(
+        description="Whether all messages were compared; else the newest of each queue."
     )
 
 
@@ -61,7 +66,7 @@ class OrderedGroup(Model):
     counted_all: bool
 
 
-class OrderReport(ReportFacts):
+class OrderReport(OrderFacts):
     """A report: the newest pairs, and the queues with the most."""
 
     items: list[OrderedPair]

@@ -1,0 +1,90 @@
+"""The briefs of a period's conversations on Spark, and up to when each of them was observed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple, TypeAlias
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from model.words import Via
+from spark_jobs.database import Database
+from spark_jobs.gathering import COLUMNS, each, end_of, gathered
+from spark_jobs.period import Period
+from spark_jobs.reports.brief import Brief, Observed, brief_in, brief_of, text_of
+
+Batches: TypeAlias = Iterable[pa.RecordBatch]
+
+_OF_EVENTS = (*COLUMNS, "payload_bytes", "place")
+_LINES = "line string"
+_ARROW = pa.schema([("line", pa.string())])
+_ROWS = 500
+
+
+class Briefs(NamedTuple):
+    """Lines of `brief.text_of`, and up to when their conversations were observed."""
+
+    frame: DataFrame
+    observed: Observed
+
+
+def briefs(
+    spark: SparkSession, database: Database, period: Period, via: Via, wait: int
+) -> Briefs | None:
+    """Briefs of what began in a period; effects are looked for up to ``wait`` µs after its end.
+
+    None if there is nothing. The frame is to be persisted by whoever reads it more than once.
+    """
+    through = period.until + wait
+    frame = gathered(spark, database, period, via, through=through, columns=_OF_EVENTS)
+    if frame is None or period.ids is None:
+        return None
+    end = max(period.ids[1], end_of(period, through))
+    newest = period.history.newest_until(period.trace, end)
+    until = min(through, newest[1] if newest else through)
+    gaps = period.history.gaps(period.trace, period.ids[0], end)
+    lines = frame.mapInArrow(_briefed(via, period.since, period.until), _LINES)
+    return Briefs(lines, Observed(until, gaps))
+
+
+def _briefed(via: Via, since: int, until: int) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
+    def lines(batches: Batches) -> Iterator[pa.RecordBatch]:
+        described: set[str] = set()
+        made = (
+            text_of(brief_of(one, described))
+            for one in each(batches, via)
+            if since <= one.conversation.began_at < until
+        )
+        yield from batched(made)
+
+    return lines
+
+
+def batched(lines: Iterable[str]) -> Iterator[pa.RecordBatch]:
+    """Lines as rows of `LINES`."""
+    some: list[str] = []
+    for line in lines:
+        some.append(line)
+        if len(some) == _ROWS:
+            yield pa.RecordBatch.from_arrays([pa.array(some, pa.string())], schema=_ARROW)
+            some = []
+    if some:
+        yield pa.RecordBatch.from_arrays([pa.array(some, pa.string())], schema=_ARROW)
+
+
+def each_brief(batches: Batches) -> Iterator[Brief]:
+    """The briefs of a partition."""
+    for batch in batches:
+        for line in batch.column(0):
+            yield brief_in(line.as_py())
+
+
+def collected(frame: DataFrame, found: Callable[[Iterator[Brief]], Iterable[str]]) -> Iterator[str]:
+    """What a function says of the briefs of each partition, as lines."""
+
+    def lines(batches: Batches) -> Iterator[pa.RecordBatch]:
+        yield from batched(found(each_brief(batches)))
+
+    for row in frame.mapInArrow(lines, _LINES).toLocalIterator():
+        yield row["line"]

@@ -1,0 +1,118 @@
+"""Whether two periods differ, and not only by chance. Nothing here does I/O.
+
+What comes in bursts differs from one hour to the next without anything having changed. So each
+period is cut into spans, and how much these differ among themselves is the measure of chance: a
+share has changed if it differs by `SIGMAS` standard errors of what the spans show, and enough to
+matter (`LEAST_ODDS`). A time has changed if as much holds for the share of those above the median,
+or above the 99th percentile, of both periods together.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Literal, NamedTuple, TypeAlias
+
+from model.sketch import Sketch
+
+State: TypeAlias = Literal["appeared", "vanished", "changed", "same", "unclear"]
+
+SIGMAS = 5.0
+LEAST_ODDS = 1.25
+LEAST_RATIO = 1.1
+LEAST_EXPECTED = 10
+"""So many cases must have been expected of what is said to have appeared or vanished."""
+
+
+class Part(NamedTuple):
+    """Of so many cases so many hits."""
+
+    cases: int
+    hits: int
+
+
+def total(parts: Sequence[Part]) -> Part:
+    """All parts together."""
+    return Part(sum(each.cases for each in parts), sum(each.hits for each in parts))
+
+
+def share_state(before: Sequence[Part], after: Sequence[Part], least: int) -> State:
+    """How the share of hits differs between the spans of two periods.
+
+    ``unclear`` where either has fewer than ``least`` cases, or too few to tell.
+    """
+    was, now = total(before), total(after)
+    if min(was.cases, now.cases) < least:
+        return "unclear"
+    if not was.hits or not now.hits:
+        return _one_sided(was, now)
+    is_clear = abs(deviation(before, after)) >= SIGMAS
+    return "changed" if is_clear and _odds_ratio(was, now) >= LEAST_ODDS else "same"
+
+
+def _one_sided(was: Part, now: Part) -> State:
+    """For what only one of two periods has, or neither."""
+    if not was.hits and not now.hits:
+        return "same"
+    some, other = (now, was) if now.hits else (was, now)
+    if some.hits / some.cases * other.cases < LEAST_EXPECTED:
+        return "unclear"
+    return "appeared" if now.hits else "vanished"
+
+
+def deviation(before: Sequence[Part], after: Sequence[Part]) -> float:
+    """By how many standard errors the shares of two periods differ, as their spans have it.
+
+    At least the error that independent cases would have; more where spans differ by more than
+    these would (a quasi-binomial test).
+    """
+    was, now = total(before), total(after)
+    share = (was.hits + now.hits) / (was.cases + now.cases)
+    even = share * (1 - share) * (1 / was.cases + 1 / now.cases)
+    if not even:
+        return 0.0
+    spread = max(1.0, _dispersion(before, after))
+    return (now.hits / now.cases - was.hits / was.cases) / math.sqrt(spread * even)
+
+
+def _dispersion(*periods: Sequence[Part]) -> float:
+    """How many times more spans differ from their period than independent cases would."""
+    found, freedom = 0.0, 0
+    for parts in periods:
+        whole = total(parts)
+        share = whole.hits / whole.cases
+        used = [each for each in parts if each.cases]
+        if 0 < share < 1 and len(used) > 1:
+            found += sum(
+                (each.hits - each.cases * share) ** 2 / (each.cases * share * (1 - share))
+                for each in used
+            )
+            freedom += len(used) - 1
+    return found / freedom if freedom else 1.0
+
+
+def _odds_ratio(was: Part, now: Part) -> float:
+    """How many times more one is likely than the other, whichever way; half a case is added."""
+    odds = [(each.hits + 0.5) / (each.cases - each.hits + 0.5) for each in (was, now)]
+    return max(odds) / min(odds)
+
+
+def time_state(
+    before: Sequence[Sketch], after: Sequence[Sketch], quantile: float, least: int
+) -> State:
+    """How a quantile of times differs between the spans of two periods."""
+    was, now = _merged(before), _merged(after)
+    if min(was.count, now.count) < least:
+        return "unclear"
+    common = _merged([was, now]).quantile(quantile) or 0.0
+    parts = [[Part(each.count, each.above(common)) for each in spans] for spans in (before, after)]
+    quantiles = [each.quantile(quantile) or 1.0 for each in (was, now)]
+    is_much = max(quantiles) >= LEAST_RATIO * min(quantiles)
+    return "changed" if is_much and abs(deviation(*parts)) >= SIGMAS else "same"
+
+
+def _merged(sketches: Sequence[Sketch]) -> Sketch:
+    whole = Sketch()
+    for each in sketches:
+        whole.merge(each)
+    return whole

@@ -1,0 +1,345 @@
+"""The report ``comparison``: what differs between two periods, or before and after a release.
+
+Both are learnt from as for ``expectations``, a twelfth of the period at a time; `comparing` says
+what has changed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from pyspark.sql import DataFrame, SparkSession
+
+from model.sketch import Sketch
+from model.times import iso_time
+from model.words import Via
+from spark_jobs import period
+from spark_jobs.failures import explained
+from spark_jobs.period import Period
+from spark_jobs.progress import Meter
+from spark_jobs.reports.brief import Brief
+from spark_jobs.reports.briefing import Briefs, briefs, collected
+from spark_jobs.reports.comparing import Part, State, share_state, time_state, total
+from spark_jobs.reports.expectations import (
+    EXAMPLES,
+    MOST_VARIANTS,
+    state_of,
+)
+from spark_jobs.reports.expecting import Asked, Judge, Pair, Tally, Times, learn
+from spark_jobs.reports.request import Json, Made, ReportRequest
+
+SPANS = 12
+MOST_SHOWN = 500
+_ORDER: Sequence[State] = ("appeared", "vanished", "changed", "same", "unclear")
+
+
+class Side(NamedTuple):
+    """One of the two periods: what is there, and its tallies, a span each."""
+
+    period: Period
+    got: Briefs | None
+    tallies: list[Tally]
+
+
+@dataclass
+class Counts:
+    """Conversations of each variant, by span, and those left out."""
+
+    variants: dict[Pair, list[int]] = field(default_factory=dict)
+    examples: dict[Pair, list[int]] = field(default_factory=dict)
+    shapes: dict[str, Json] = field(default_factory=dict)
+    left_out: Counter[str] = field(default_factory=Counter)
+    is_all: bool = True
+
+    def add(self, pair: Pair, spans: Sequence[int], examples: Sequence[int]) -> None:
+        """Count so many of a variant."""
+        if pair not in self.variants and len(self.variants) >= MOST_VARIANTS:
+            self.is_all = False
+            return
+        mine = self.variants.setdefault(pair, [0] * SPANS)
+        self.variants[pair] = [a + b for a, b in zip(mine, spans, strict=True)]
+        self.examples[pair] = sorted([*self.examples.get(pair, []), *examples])[:EXAMPLES]
+
+    def of_type(self, name: str) -> list[int]:
+        """How many conversations began with a type, by span."""
+        some = [spans for (each, _), spans in self.variants.items() if each == name]
+        return [sum(each) for each in zip(*some, strict=True)] if some else [0] * SPANS
+
+    @property
+    def judged(self) -> int:
+        """How many conversations were counted."""
+        return sum(sum(spans) for spans in self.variants.values())
+
+
+def make(spark: SparkSession, request: ReportRequest, opened: Period, meter: Meter) -> Made:
+    """What differs between a period and the one before it.
+
+    ``asked``: ``before_since`` and ``before_until`` (µs); ``via``, ``wait`` and ``cases`` as of
+    `expectations.make`.
+    """
+    asked = Asked(cases=request.asked["cases"])
+    before = (request.asked["before_since"], request.asked["before_until"])
+    with (
+        explained(),
+        period.opened(request.database, request.vhost, *before) as earlier,
+    ):
+        frames: list[DataFrame] = []
+        try:
+            sides = [_side(spark, request, each, frames) for each in (earlier, opened)]
+            meter.enter("counting", 60.0)
+            return _compared(sides, asked, meter)
+        finally:
+            for frame in frames:
+                frame.unpersist()
+
+
+def _side(
+    spark: SparkSession, request: ReportRequest, within: Period, frames: list[DataFrame]
+) -> Side:
+    wait = round(request.asked["wait"] * 1_000_000)
+    got = briefs(spark, request.database, within, Via(request.asked["via"]), wait)
+    if got is None:
+        return Side(within, None, [Tally() for _ in range(SPANS)])
+    frame = got.frame.persist()
+    frames.append(frame)
+    kept = Briefs(frame, got.observed)
+    return Side(within, kept, _tallies(kept, _bounds(within)))
+
+
+class _Bounds(NamedTuple):
+    """What a task needs of a period."""
+
+    since: int
+    until: int
+
+    def span_of(self, brief: Brief) -> int:
+        return (brief.began_at - self.since) * SPANS // (self.until - self.since)
+
+
+def _bounds(within: Period) -> _Bounds:
+    return _Bounds(within.since, within.until)
+
+
+def _tallies(got: Briefs, bounds: _Bounds) -> list[Tally]:
+    """What is counted of the conversations that began in each span."""
+    observed = got.observed
+
+    def found(some: Iterator[Brief]) -> Iterable[str]:
+        tallies = [Tally() for _ in range(SPANS)]
+        for brief in some:
+            if observed.is_known(brief) and not brief.is_cut:
+                for case in brief.cases:
+                    tallies[bounds.span_of(brief)].add(case, observed.until(brief))
+        yield json.dumps([tally.to_text() for tally in tallies])
+
+    tallies = [Tally() for _ in range(SPANS)]
+    for line in collected(got.frame, found):
+        for tally, text in zip(tallies, json.loads(line), strict=True):
+            tally.merge(Tally.of_text(text))
+    return tallies
+
+
+def _counts(got: Briefs | None, bounds: _Bounds, judge: Judge) -> Counts:
+    """The variants of the conversations that can be judged."""
+    counts = Counts()
+    if got is None:
+        return counts
+    observed = got.observed
+
+    def found(some: Iterator[Brief]) -> Iterable[str]:
+        mine = Counts()
+        for brief in some:
+            if brief.shape is not None:
+                mine.shapes.setdefault(brief.variant, brief.shape)
+            state = state_of(brief, observed, judge)
+            if state is not None:
+                mine.left_out[state] += 1
+                continue
+            spans = [0] * SPANS
+            spans[bounds.span_of(brief)] = 1
+            mine.add((brief.type, brief.variant), spans, [brief.root])
+        yield json.dumps([mine.left_out, mine.is_all])
+        for pair, spans in mine.variants.items():
+            yield json.dumps([*pair, spans, mine.examples[pair], mine.shapes.get(pair[1])])
+
+    for line in collected(got.frame, found):
+        first, second, *rest = json.loads(line)
+        if not rest:
+            counts.left_out.update(first)
+            counts.is_all = counts.is_all and second
+            continue
+        spans, examples, shape = rest
+        counts.add((first, second), spans, examples)
+        if shape is not None:
+            counts.shapes[second] = shape
+    return counts
+
+
+def _compared(sides: Sequence[Side], asked: Asked, meter: Meter) -> Made:
+    whole = Tally()
+    for side in sides:
+        for tally in side.tallies:
+            whole.merge(tally)
+    judge = Judge(learn(whole, asked), asked)
+    counts = [_counts(side.got, _bounds(side.period), judge) for side in sides]
+    meter.enter("counting", 95.0)
+    lists = {
+        "types": _types(sides, whole, asked),
+        "effects": _effects(sides, whole, asked),
+        "variants": _variants(counts, asked),
+    }
+    changes = sum(
+        "changed" in states or "appeared" in states or "vanished" in states
+        for items in lists.values()
+        for states in ({each["state"] for each in _parts(item)} for item in items)
+    )
+    before, after = (_facts(side.period, each) for side, each in zip(sides, counts, strict=True))
+    earlier = sides[0].period
+    facts = {
+        "before_since": iso_time(earlier.since),
+        "before_until": iso_time(earlier.until),
+        "changes": changes,
+        "before": before,
+        "after": after,
+        "counted_all": whole.is_all and all(each.is_all for each in counts),
+    }
+    return Made(facts, {name: items[:MOST_SHOWN] for name, items in lists.items()})
+
+
+def _parts(item: Json) -> Iterator[Json]:
+    """What an item compares: itself, or its share and times."""
+    if "state" in item:
+        yield item
+    else:
+        yield from (item["share"], item["p50"], item["p99"])
+
+
+def _facts(within: Period, counts: Counts) -> Json:
+    return {
+        "conversations": counts.judged,
+        **{name: counts.left_out[name] for name in ("young", "unknown", "cut")},
+        "complete": not within.gaps,
+        "gaps": [gap.to_json() for gap in within.gaps],
+        **within.sound.to_json(),
+    }
+
+
+def _ranked(items: list[Json]) -> list[Json]:
+    """What appeared first, then what vanished and what changed."""
+    return sorted(items, key=lambda item: min(_ORDER.index(each["state"]) for each in _parts(item)))
+
+
+def _types(sides: Sequence[Side], whole: Tally, asked: Asked) -> list[Json]:
+    """Of all messages, how many are of each type."""
+    totals = [
+        [sum(ages.count for ages in tally.messages.values()) for tally in side.tallies]
+        for side in sides
+    ]
+
+    def parts(name: str) -> list[list[Part]]:
+        return [
+            [
+                Part(count, tally.messages[name].count if name in tally.messages else 0)
+                for count, tally in zip(counts, side.tallies, strict=True)
+            ]
+            for counts, side in zip(totals, sides, strict=True)
+        ]
+
+    return _ranked(
+        [{"type": name, **_share(parts(name), asked)} for name in sorted(whole.messages)]
+    )
+
+
+def _share(parts: Sequence[Sequence[Part]], asked: Asked) -> Json:
+    before, after = parts
+    shown = [
+        {
+            "cases": whole.cases,
+            "count": whole.hits,
+            "share": round(whole.hits / whole.cases, 6) if whole.cases else None,
+        }
+        for whole in (total(before), total(after))
+    ]
+    return {
+        "state": share_state(before, after, asked.cases),
+        "before": shown[0],
+        "after": shown[1],
+    }
+
+
+def _effects(sides: Sequence[Side], whole: Tally, asked: Asked) -> list[Json]:
+    """What types lead to: in how many cases, and how soon."""
+    found = []
+    for pair in sorted(whole.effects):
+        patience = Times.of(whole.effects[pair].delays).patience
+        parts = [[_led(tally, pair, patience) for tally in side.tallies] for side in sides]
+        delays = [[_delays_of(tally, pair) for tally in side.tallies] for side in sides]
+        found.append(
+            {
+                "type": pair[0],
+                "effect": pair[1],
+                "share": _share(parts, asked),
+                **{
+                    name: _quantile(delays, quantile, asked)
+                    for name, quantile in (("p50", 0.5), ("p99", 0.99))
+                },
+            }
+        )
+    return _ranked(found)
+
+
+def _led(tally: Tally, pair: Pair, patience: float) -> Part:
+    ages, effect = tally.messages.get(pair[0]), tally.effects.get(pair)
+    return Part(ages.above(patience) if ages else 0, effect.ages.above(patience) if effect else 0)
+
+
+def _delays_of(tally: Tally, pair: Pair) -> Sketch:
+    effect = tally.effects.get(pair)
+    return effect.delays if effect else Sketch()
+
+
+def _quantile(delays: Sequence[Sequence[Sketch]], quantile: float, asked: Asked) -> Json:
+    """In seconds."""
+    wholes = []
+    for spans in delays:
+        whole = Sketch()
+        for each in spans:
+            whole.merge(each)
+        wholes.append(whole.quantile(quantile))
+    before, after = (None if each is None else round(each / 1_000_000, 6) for each in wholes)
+    state = time_state(delays[0], delays[1], quantile, asked.cases)
+    return {"state": state, "before": before, "after": after}
+
+
+def _variants(counts: Sequence[Counts], asked: Asked) -> list[Json]:
+    """Of the conversations that began with a type, how many are of each variant."""
+    pairs = {pair for each in counts for pair in each.variants}
+    totals = {name: [each.of_type(name) for each in counts] for name in {name for name, _ in pairs}}
+
+    def parts(pair: Pair) -> list[list[Part]]:
+        return [
+            [*map(Part, of_type, each.variants.get(pair, [0] * SPANS))]
+            for of_type, each in zip(totals[pair[0]], counts, strict=True)
+        ]
+
+    found = [
+        {
+            "variant": pair[1],
+            "type": pair[0],
+            **_share(parts(pair), asked),
+            "examples": {
+                name: each.examples.get(pair, [])
+                for name, each in zip(("before", "after"), counts, strict=True)
+            },
+            "flow": next((each.shapes[pair[1]] for each in counts if pair[1] in each.shapes), None),
+        }
+        for pair in pairs
+    ]
+    found.sort(
+        key=lambda item: (-item["before"]["count"] - item["after"]["count"], item["variant"])
+    )
+    return _ranked(found)

@@ -1,0 +1,470 @@
+"""The report ``expectations``: what normally follows what in a period, and what was otherwise.
+
+From briefs of its conversations (`brief`): what messages of each type lead to (`expecting`), the
+variants with how many are of each, those that are out of the ordinary and why, and what these have
+in common that the others have not (`contrast`). Conversations that are too young to tell, or of
+which something may be missing, are counted apart.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeAlias
+
+from pyspark.sql import DataFrame, SparkSession
+
+from model.sketch import Sketch
+from model.times import iso_time
+from model.words import Via
+from spark_jobs.failures import explained
+from spark_jobs.period import Period
+from spark_jobs.progress import Meter
+from spark_jobs.reports.brief import Brief, Observed, feature
+from spark_jobs.reports.briefing import Briefs, briefs, collected
+from spark_jobs.reports.contrast import candidates, contrasts
+from spark_jobs.reports.expecting import (
+    MOST_MANY,
+    Asked,
+    Counted,
+    Effect,
+    Expectation,
+    Judge,
+    Learnt,
+    Order,
+    Reason,
+    Tally,
+    Times,
+    learn,
+    rare_among,
+)
+from spark_jobs.reports.proposing import proposals
+from spark_jobs.reports.request import Json, Made, ReportRequest
+
+Group: TypeAlias = tuple[str, str, str | None]
+
+MOST_VARIANTS = 20_000
+"""So many variants are counted in each task; of further ones only how many conversations."""
+VARIANTS_SHOWN = 200
+MOST_STRANGE = 5_000
+"""Of so many conversations out of the ordinary it is looked at what they have in common."""
+STRANGE_SHOWN = 1_000
+GROUPS_SHOWN = 100
+EXAMPLES = 5
+_TOGETHER, _LEAST_TOGETHER = 10, 20
+_SPANS = 12  # of the period, for what happened at one time
+
+
+def make(spark: SparkSession, request: ReportRequest, period: Period, meter: Meter) -> Made:
+    """What a period's conversations were like.
+
+    ``asked``: ``via``, ``wait`` (seconds after the period in which effects are looked for),
+    ``share`` and ``cases`` (what is expected), ``rare`` (below which share a variant is rare).
+    """
+    asked = Asked(*(request.asked[name] for name in Asked._fields))
+    wait = round(request.asked["wait"] * 1_000_000)
+    with explained():
+        got = briefs(spark, request.database, period, Via(request.asked["via"]), wait)
+        if got is None:
+            return _made(Learnt((), (), {}, {}, {}, {}, True), Sums(), [], Strange(), asked)
+        frame = got.frame.persist()
+        try:
+            return _learnt(Briefs(frame, got.observed), period, asked, meter)
+        finally:
+            frame.unpersist()
+
+
+def _learnt(got: Briefs, period: Period, asked: Asked, meter: Meter) -> Made:
+    tally = tallied(got.frame, got.observed)
+    learnt = learn(tally, asked)
+    judge = Judge(learnt, asked)
+    meter.enter("counting", 60.0)
+    sums = summed(got.frame, got.observed, judge)
+    counted = rare_among([(*key, one.count) for key, one in sums.variants.items()], asked)
+    rare = frozenset(
+        (one.type, one.digest) for one in counted if one.rare and is_odd(one, sums, tally)
+    )
+    meter.enter("counting", 75.0)
+    strange = _strange(got, judge, rare, period)
+    meter.enter("counting", 90.0)
+    strange.compare(got, judge, rare, period)
+    return _made(learnt, sums, counted, strange, asked)
+
+
+def tallied(frame: DataFrame, observed: Observed) -> Tally:
+    """What is counted of all conversations that are known and whole."""
+
+    def found(briefs: Iterator[Brief]) -> Iterable[str]:
+        tally = Tally()
+        for brief in briefs:
+            if observed.is_known(brief) and not brief.is_cut:
+                until = observed.until(brief)
+                for case in brief.cases:
+                    tally.add(case, until)
+        yield tally.to_text()
+
+    tally = Tally()
+    for line in collected(frame, found):
+        tally.merge(Tally.of_text(line))
+    return tally
+
+
+@dataclass
+class Seen:
+    """Conversations of a variant: some of their first events, how long they took (µs)."""
+
+    count: int = 0
+    examples: list[int] = field(default_factory=list)
+    lasted: Sketch = field(default_factory=Sketch)
+    shape: Json | None = None
+
+    def add(self, brief: Brief) -> None:
+        """Count one."""
+        self.count += 1
+        self.examples = sorted([*self.examples, brief.root])[:EXAMPLES]
+        self.lasted.add(brief.ended_at - brief.began_at)
+        self.shape = self.shape or brief.shape
+
+    def merge(self, other: Seen) -> None:
+        """Count all that another one did."""
+        self.count += other.count
+        self.examples = sorted([*self.examples, *other.examples])[:EXAMPLES]
+        self.lasted.merge(other.lasted)
+        self.shape = self.shape or other.shape
+
+
+@dataclass
+class Sums:
+    """How many conversations there are of each variant, and how many are left out and why."""
+
+    variants: dict[tuple[str, str], Seen] = field(default_factory=dict)
+    shapes: dict[str, Json] = field(default_factory=dict)
+    left_out: Counter[str] = field(default_factory=Counter)
+    uncounted: int = 0
+
+    @property
+    def judged(self) -> int:
+        """How many are of one of the variants."""
+        return sum(one.count for one in self.variants.values()) + self.uncounted
+
+    def add(self, brief: Brief, state: str | None) -> None:
+        """Count a conversation, or why it is left out."""
+        if brief.shape is not None:
+            self.shapes.setdefault(brief.variant, brief.shape)
+        if state is not None:
+            self.left_out[state] += 1
+            return
+        key = (brief.type, brief.variant)
+        if key in self.variants or len(self.variants) < MOST_VARIANTS:
+            self.variants.setdefault(key, Seen()).add(brief)
+        else:
+            self.uncounted += 1
+
+    def lines(self) -> Iterator[str]:
+        """All of it, a line each."""
+        yield json.dumps([self.left_out, self.uncounted])
+        for key, one in self.variants.items():
+            shape = self.shapes.get(key[1])
+            yield json.dumps([*key, one.count, one.examples, one.lasted.to_json(), shape])
+
+    def take(self, line: str) -> None:
+        """Count what a line says."""
+        first, second, *rest = json.loads(line)
+        if not rest:
+            self.left_out.update(first)
+            self.uncounted += second
+            return
+        count, examples, lasted, shape = rest
+        one = Seen(count, examples, Sketch.of_json(lasted), shape)
+        self.variants.setdefault((first, second), Seen()).merge(one)
+
+
+def summed(frame: DataFrame, observed: Observed, judge: Judge) -> Sums:
+    """The variants of all conversations that can be judged."""
+
+    def found(briefs: Iterator[Brief]) -> Iterable[str]:
+        sums = Sums()
+        for brief in briefs:
+            sums.add(brief, state_of(brief, observed, judge))
+        yield from sums.lines()
+
+    sums = Sums()
+    for line in collected(frame, found):
+        sums.take(line)
+    return sums
+
+
+def is_odd(one: Counted, sums: Sums, tally: Tally) -> bool:
+    """Whether a rare variant is rarer than what it is made of would have it.
+
+    Where two things happen now and then, both together are rare, and that says nothing. But what
+    would come together `_TOGETHER` times as often, if each step were by itself, is kept apart.
+    """
+    shape = sums.variants[one.type, one.digest].shape
+    if shape is None or shape["truncated"]:
+        return False
+    expected = math.exp(_log_share(shape["steps"], tally)) * one.size / one.share
+    return expected >= _LEAST_TOGETHER and expected >= _TOGETHER * one.size
+
+
+def _log_share(steps: Sequence[Json], tally: Tally) -> float:
+    """The logarithm of how often steps lead to what they do, if each effect were by itself."""
+    found, waiting = 0.0, [*steps]
+    while waiting:
+        step = waiting.pop()
+        waiting += step["steps"]
+        counts = Counter[str]()
+        for below in step["steps"]:
+            counts[below["type"]] += below["count"]
+        found += step["count"] * sum(
+            math.log(_share_of(effect, counts[pair[1]], tally.messages[pair[0]].count))
+            for pair, effect in tally.effects.items()
+            if pair[0] == step["type"]
+        )
+    return found
+
+
+def _share_of(effect: Effect, many: int, messages: int) -> float:
+    """Of how many messages there are so many effects; a half where there is no such message."""
+    times = effect.many[min(many, MOST_MANY)] if many else messages - effect.many.total()
+    return max(times, 0.5) / max(messages, 1)
+
+
+def state_of(brief: Brief, observed: Observed, judge: Judge) -> str | None:
+    """Why a conversation is left out; None if it is not."""
+    if brief.is_cut:
+        return "cut"
+    if not observed.is_known(brief):
+        return "unknown"
+    if judge.is_young(brief, observed.until(brief)):
+        return "young"
+    return None
+
+
+class Odd(NamedTuple):
+    """A conversation out of the ordinary, and why."""
+
+    root: int
+    at: int
+    type: str
+    variant: str
+    reasons: list[Reason]
+
+
+@dataclass
+class Strange:
+    """Conversations out of the ordinary, and what those of one reason have in common."""
+
+    count: int = 0
+    odd: list[Odd] = field(default_factory=list)
+    groups: Counter[Group] = field(default_factory=Counter)
+    examples: defaultdict[Group, list[int]] = field(default_factory=lambda: defaultdict(list))
+    features: dict[Group, Counter[str]] = field(default_factory=dict)
+    others: Counter[str] = field(default_factory=Counter)
+    of_others: int = 0
+
+    def take(self, odd: Odd, features: Sequence[str]) -> None:
+        """Count one."""
+        self.count += 1
+        if len(self.odd) >= MOST_STRANGE:
+            return
+        self.odd.append(odd)
+        for group in {reason.group for reason in odd.reasons}:
+            self.groups[group] += 1
+            if len(self.examples[group]) < EXAMPLES:
+                self.examples[group].append(odd.root)
+            self.features.setdefault(group, Counter()).update(features)
+
+    def compare(self, got: Briefs, judge: Judge, rare: frozenset[Any], period: Period) -> None:
+        """Count the features of what is in the ordinary, those that may tell something."""
+        wanted = candidates(self.features)
+        if not wanted:
+            return
+        looks = _looks(got.observed, judge, rare, period)
+
+        def found(briefs: Iterator[Brief]) -> Iterable[str]:
+            of_others, others = 0, Counter[str]()
+            for _, reasons, features in looks(briefs):
+                if not reasons:
+                    of_others += 1
+                    others.update(wanted.intersection(features))
+            yield json.dumps([of_others, others])
+
+        for line in collected(got.frame, found):
+            of_others, others = json.loads(line)
+            self.of_others += of_others
+            self.others.update(others)
+
+
+Looked: TypeAlias = tuple[Brief, list[Reason], list[str]]
+
+
+def _looks(
+    observed: Observed, judge: Judge, rare: frozenset[Any], period: Period
+) -> Callable[[Iterator[Brief]], Iterator[Looked]]:
+    """Of each conversation that can be judged why it is out of the ordinary, and its features."""
+    since, until = period.since, period.until
+
+    def looks(briefs: Iterator[Brief]) -> Iterator[Looked]:
+        for brief in briefs:
+            if state_of(brief, observed, judge) is None:
+                reasons = judge.reasons(brief)
+                if (brief.type, brief.variant) in rare:
+                    reasons.append(Reason("variant", brief.type, brief.variant, brief.root))
+                span = (brief.began_at - since) * _SPANS // (until - since)
+                begins = iso_time(since + span * (until - since) // _SPANS)
+                yield brief, reasons, [*brief.features, feature("time", "", f"from {begins}")]
+
+    return looks
+
+
+def _strange(got: Briefs, judge: Judge, rare: frozenset[Any], period: Period) -> Strange:
+    looks = _looks(got.observed, judge, rare, period)
+
+    def found(briefs: Iterator[Brief]) -> Iterable[str]:
+        for brief, reasons, features in looks(briefs):
+            if reasons:
+                odd = [brief.root, brief.began_at, brief.type, brief.variant, reasons]
+                yield json.dumps([odd, features])
+
+    strange = Strange()
+    for line in collected(got.frame, found):
+        (*facts, reasons), features = json.loads(line)
+        strange.take(Odd._make([*facts, [Reason(*each) for each in reasons]]), features)
+    strange.odd.sort(key=lambda odd: -odd.root)
+    return strange
+
+
+def _made(
+    learnt: Learnt, sums: Sums, counted: Sequence[Counted], strange: Strange, asked: Asked
+) -> Made:
+    facts = {
+        "conversations": sums.judged,
+        **{name: sums.left_out[name] for name in ("young", "unknown", "cut")},
+        "variants_count": len(counted),
+        "outliers_count": strange.count,
+        "counted_all": learnt.is_all and not sums.uncounted and strange.count <= MOST_STRANGE,
+    }
+    lists: Json = {
+        "types": _types(learnt),
+        "variants": [_variant(one, sums) for one in _shown(counted)],
+        "outliers": [_odd(one) for one in strange.odd[:STRANGE_SHOWN]],
+        "groups": _groups(strange),
+        "proposals": proposals(learnt, asked),
+    }
+    return Made(facts, lists)
+
+
+def _types(learnt: Learnt) -> list[Json]:
+    effects: defaultdict[str, list[Expectation]] = defaultdict(list)
+    orders: defaultdict[str, list[Order]] = defaultdict(list)
+    for one in learnt.expectations:
+        effects[one.type].append(one)
+    for order in learnt.orders:
+        orders[order.type].append(order)
+    return [
+        {
+            "type": name,
+            "messages": count,
+            "waited": _times(learnt.waits.get(name)),
+            "leads_to": [_effect(one) for one in effects[name]],
+            "after": [
+                {"type": each.after, "cases": each.cases, "held": each.held}
+                for each in orders[name]
+            ],
+        }
+        for name, count in sorted(learnt.messages.items(), key=lambda one: (-one[1], one[0]))
+    ]
+
+
+def _effect(one: Expectation) -> Json:
+    return {
+        "type": one.effect,
+        "cases": one.cases,
+        "led": one.led,
+        "share": round(one.share, 6),
+        "young": one.left_out,
+        "many": [{"count": each, "times": times} for each, times in one.many.items()],
+        "within": _times(one.times),
+    }
+
+
+def _times(times: Times | None) -> Json | None:
+    """In seconds."""
+    if times is None:
+        return None
+    found = {name: getattr(times, name) for name in ("p50", "p99", "p999", "slow_from")}
+    return {name: None if each is None else _seconds(each) for name, each in found.items()}
+
+
+def _seconds(microseconds: float) -> float:
+    return round(microseconds / 1_000_000, 6)
+
+
+def _shown(counted: Sequence[Counted]) -> list[Counted]:
+    """The commonest variants, and the rarest of those that are rare."""
+    if len(counted) <= VARIANTS_SHOWN:
+        return [*counted]
+    half = VARIANTS_SHOWN // 2
+    rare = [one for one in counted[half:] if one.rare]
+    return [*counted[:half], *rare[-half:]]
+
+
+def _variant(one: Counted, sums: Sums) -> Json:
+    seen = sums.variants[one.type, one.digest]
+    lasted = {name: seen.lasted.quantile(share) for name, share in (("p50", 0.5), ("p99", 0.99))}
+    return {
+        "variant": one.digest,
+        "type": one.type,
+        "count": one.size,
+        "share": round(one.share, 6),
+        "rare": one.rare,
+        "examples": seen.examples,
+        "lasted": {name: _seconds(each or 0.0) for name, each in lasted.items()},
+        "flow": seen.shape,
+    }
+
+
+def _odd(odd: Odd) -> Json:
+    return {
+        "event": odd.root,
+        "at": iso_time(odd.at),
+        "type": odd.type,
+        "variant": odd.variant,
+        "reasons": [_reason(each) for each in odd.reasons],
+    }
+
+
+def _reason(reason: Reason) -> Json:
+    is_time = reason.kind in ("slow", "waited")
+    return {
+        "kind": reason.kind,
+        "type": reason.type,
+        "other": reason.other,
+        "event": reason.event,
+        "seconds": _seconds(reason.value or 0.0) if is_time else None,
+        "count": int(reason.value or 0) if reason.kind == "many" else None,
+    }
+
+
+def _groups(strange: Strange) -> list[Json]:
+    """Reasons, with what their conversations have in common; those of most first."""
+    return [
+        {
+            "kind": group[0],
+            "type": group[1],
+            "other": group[2],
+            "count": count,
+            "examples": sorted(strange.examples[group]),
+            "in_common": [
+                each.to_json()
+                for each in contrasts(
+                    strange.features[group], count, strange.others, strange.of_others
+                )
+            ],
+        }
+        for group, count in strange.groups.most_common(GROUPS_SHOWN)
+    ]
