@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
@@ -40,38 +42,60 @@ def stored(folder: Path, name: str, events: int) -> str:
     return f"sqlite+aiosqlite:///{path}"
 
 
-class Memory:
-    """The most memory that this process and those below it have had, in MB, while it is open."""
+class Watch:
+    """The most memory that all processes of this session have had (MB), and their processor time.
+
+    The latter in seconds, of all processors; both while it is open.
+    """
 
     def __init__(self) -> None:
         self.most = 0
+        self.seconds = 0.0
         self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread = threading.Thread(target=self._look, daemon=True)
 
-    def __enter__(self) -> Memory:
+    def __enter__(self) -> Watch:
+        self.seconds = -_seconds()
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._ended.set()
         self._thread.join()
+        self.seconds += _seconds()
 
-    def _watch(self) -> None:
-        while not self._ended.wait(0.2):
+    def _look(self) -> None:
+        while not self._ended.wait(0.5):
             self.most = max(self.most, _memory() >> 10)
 
 
-def _memory() -> int:
-    """Kilobytes of all processes of this session, shared pages by their share."""
-    group = Path("/proc/self/stat").read_text().rpartition(")")[2].split()[3]
-    total = 0
+def _session() -> Iterator[tuple[Path, list[str]]]:
+    """The processes of this session, with the fields of their `stat` from the third on."""
+    mine = Path("/proc/self/stat").read_text().rpartition(")")[2].split()[3]
     for path in Path("/proc").glob("[0-9]*"):
         try:
-            if (path / "stat").read_text().rpartition(")")[2].split()[3] == group:
-                text = (path / "smaps_rollup").read_text()
-                total += int(text.partition("\nPss:")[2].split()[0])
-        except (OSError, IndexError):
+            fields = (path / "stat").read_text().rpartition(")")[2].split()
+        except OSError:
             continue  # it has ended
+        if fields[3] == mine:
+            yield path, fields
+
+
+def _seconds() -> float:
+    ticks = sum(sum(map(int, fields[11:15])) for _, fields in _session())
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def _memory() -> int:
+    """Kilobytes; of pages that several have, to each its share."""
+    total = 0
+    for path, _ in _session():
+        try:
+            text = (path / "smaps_rollup").read_text()
+        except OSError:
+            continue
+        found = text.partition("\nPss:")[2].split()
+        total += int(found[0]) if found else 0
     return total
 
 
@@ -82,8 +106,8 @@ def main() -> None:
     sizes = [int(each) for each in sys.argv[2:]] or SIZES
     urls = {(name, size): stored(folder, name, size) for size in sizes for name in NAMES}
     spark = open_session(SparkSettings(master="local[2]", memory="1g"))
-    print("| events | looked at | key | found | seconds | MB |")
-    print("|---|---|---|---|---|---|")
+    print("| events | looked at | key | found | seconds | of processors | MB |")
+    print("|---|---|---|---|---|---|---|")
     for (name, size), url in urls.items():
         output = folder / "report.json"
         work = {
@@ -95,7 +119,7 @@ def main() -> None:
             "output": str(output),
             "asked": {},
         }
-        with Memory() as memory:
+        with Watch() as watch:
             begin = time.perf_counter()
             run_job(spark, url, "report", work, silent)
             seconds = time.perf_counter() - begin
@@ -103,7 +127,7 @@ def main() -> None:
         kinds = ", ".join(each["kind"] for each in found["proposals"])
         print(
             f"| {size:,} | {found['looked_at']:,} | {name} | {kinds} | {seconds:.1f}"
-            f" | {memory.most:,} |",
+            f" | {watch.seconds:.0f} | {watch.most:,} |",
             flush=True,
         )
 
