@@ -126,6 +126,13 @@ _ENVELOPE = (
 # The causes among these that its clock does not have: spans told of them later.
 _LATE = "(SELECT {late} FROM late_edges l WHERE l.trace_id = e.trace_id AND l.effect_id = e.id)"
 
+# A body that is stored whole and is not large; otherwise empty.
+MOST_BODY = 64 * 1024
+_BODY = (
+    f"coalesce((CASE WHEN e.payload_sha256 IS NULL AND length(e.payload) <= {MOST_BODY}"
+    " THEN e.payload END), {empty})"
+)
+
 LONG, TEXT, BYTES, FLAG = pa.int64(), pa.string(), pa.binary(), pa.bool_()
 
 ALIASES = {"events": "e", "traces": "t", "participants": "p", "channels": "c"}
@@ -170,6 +177,7 @@ COLUMNS: dict[str, EventColumn] = {
     "answered": EventColumn(_ANSWERED, TEXT, mark=""),
     "by_broker": EventColumn(_BY_BROKER, TEXT, mark=""),
     "envelope": EventColumn(_ENVELOPE, BYTES),
+    "body": EventColumn(_BODY, BYTES),
 }
 
 SPARK_TYPES: dict[pa.DataType, DataType] = {

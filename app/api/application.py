@@ -20,10 +20,12 @@ from app.api.layers.security import LoopbackHosts, SameOriginWrites, SecurityHea
 from app.api.parameters import single_parameters
 from app.api.routes import (
     archive,
+    assertion_reports,
     assertions,
     chain,
     chains,
     conversations,
+    correlations,
     events,
     failures,
     health,
@@ -57,7 +59,9 @@ ROUTERS = (
     chains.router,
     jobs.router,
     topology.router,
+    assertion_reports.router,  # before the other reports, whose kinds stand in its place
     reports.router,
+    correlations.router,
     failures.router,
     hidden.router,
     restamp.router,

@@ -12,8 +12,10 @@ import sys
 import typer
 
 from app.cli import (
+    assertions,
     chains,
     conversations,
+    correlations,
     events,
     hidden,
     jobs,
@@ -62,6 +64,8 @@ for module in (
     retention,
     reports,
     violations,
+    assertions,
+    correlations,
     topology,
     restamp,
 ):

@@ -17,6 +17,7 @@ class Exit(enum.IntEnum):
     unavailable = 6  # the service, the broker or the database cannot be reached
     incomplete = 7  # with --require-complete: the answer spans a gap
     unsound = 8  # with --require-sound: participants may be parts of one program
+    undecided = 9  # for assert: none is violated, and of one it is not known
 
 
 class CommandError(Exception):

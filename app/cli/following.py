@@ -15,12 +15,21 @@ _ENDED = ("succeeded", "failed", "cancelled")
 
 
 def submit(
-    client: Client, path: str, body: dict[str, Any] | None = None, **parameters: Any
+    client: Client,
+    path: str,
+    body: dict[str, Any] | None = None,
+    *,
+    content: bytes | None = None,
+    **parameters: Any,
 ) -> dict[str, Any]:
-    """Ask for a job; returns it as it stands. Parameters that are None are left out."""
+    """Ask for a job; returns it as it stands. Parameters that are None are left out.
+
+    Either ``body`` is sent, as JSON, or ``content`` as it is.
+    """
     chosen = {name: value for name, value in parameters.items() if value is not None}
     headers = {"prefer": "respond-async"}
-    job: dict[str, Any] = client.send("PUT", path, params=chosen, headers=headers, json=body).json()
+    sent: dict[str, Any] = {"json": body} if content is None else {"content": content}
+    job: dict[str, Any] = client.send("PUT", path, params=chosen, headers=headers, **sent).json()
     return job
 
 

@@ -30,6 +30,8 @@ class ReportKind(enum.StrEnum):
 
     races = "races"
     inversions = "inversions"
+    assertions = "assertions"
+    correlations = "correlations"
 
 
 def check_key(key: str | None) -> None:

@@ -17,12 +17,17 @@ from spark_jobs import period
 from spark_jobs.export import write_file
 from spark_jobs.period import Period
 from spark_jobs.progress import Meter, Report, silent
-from spark_jobs.reports import order
+from spark_jobs.reports import assertions, correlations, order
 from spark_jobs.reports.request import Json, Made, ReportRequest
 
 Kind: TypeAlias = Callable[[SparkSession, ReportRequest, Period, Meter], Made]
 
-REPORTS: dict[str, Kind] = {"races": order.make, "inversions": order.make}
+REPORTS: dict[str, Kind] = {
+    "races": order.make,
+    "inversions": order.make,
+    "assertions": assertions.make,
+    "correlations": correlations.make,
+}
 
 
 def run(spark: SparkSession, request: ReportRequest, report: Report = silent) -> Json:

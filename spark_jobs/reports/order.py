@@ -89,7 +89,7 @@ def _lists(spark: SparkSession, request: ReportRequest, period: Period) -> Json:
         return {"items": [], "groups": [], "truncated": False, "counted_all": True, "count": 0}
     ids, key = period.ids, request.asked["key"]
     count = max(tasks_at_a_time(spark), -(-(ids[1] - ids[0] + 1) // MOST_ROWS))
-    columns = (*_OF_EVENTS, *_columns_of(key))
+    columns = (*_OF_EVENTS, *columns_of(key))
     frame = read_slices(spark, request.database, columns, spans(period.trace, *ids, count))
     with explained():
         found = _found(
@@ -267,7 +267,7 @@ def rows_of(event: Json, key: str | None) -> Iterator[Json]:
         }
 
 
-def _columns_of(key: str | None) -> tuple[str, ...]:
+def columns_of(key: str | None) -> tuple[str, ...]:
     """The columns that a key is read from."""
     if key is None:
         return ()

@@ -239,6 +239,84 @@ def trace_status(vhost: str, state: TraceState, policy: str = "channel") -> Trac
     )
 
 
+CORRELATION_FACTS: Json = {
+    "events": 40,
+    "looked_at": 40,
+    "looked_at_all": True,
+    "reactions": 20,
+    "left_out": {"bodies not JSON": 2},
+}
+_FIGURES: Json = {
+    "publishes": 20,
+    "support": 1.0,
+    "ambiguity": 1.0,
+    "chance": None,
+    "begun": 1.0,
+    "values": 20,
+}
+CORRELATIONS: Json = {
+    "proposals": [
+        {
+            "number": 1,
+            "kind": "parent",
+            "rules": [
+                {
+                    "name": "found-header-x-because",
+                    "kind": "parent",
+                    "child": "$message.header#/x-because",
+                    "parent": "$message.property#/message_id",
+                    "sure": False,
+                }
+            ],
+            "parent": "$message.property#/message_id",
+            "child": "$message.header#/x-because",
+            **_FIGURES,
+            "agreement": None,
+            "linked": 0,
+            "also": [],
+            "examples": [{"publish": 3, "delivery": 2, "value": "abc"}],
+        }
+    ],
+    "refused": [
+        {
+            "parent": "$message.header#/tenant",
+            "child": "$message.header#/tenant",
+            **_FIGURES,
+            "why": "as often by chance",
+            "agreement": None,
+        }
+    ],
+    "places": [{"place": "$message.header#/at", "why": "a time"}],
+    "programs": [
+        {
+            "receiver": {"number": 1, "name": "shop #1"},
+            "publisher": {"number": 2, "name": "shop #2"},
+            "publishes": 20,
+            "share": 1.0,
+            "policy": "client",
+            "advice": "by client they are one",
+        }
+    ],
+    "in_turn": [
+        {
+            "participant": {"number": 1, "name": "shop #1"},
+            "publishes": 20,
+            "linked": 20,
+            "agreement": 1.0,
+        }
+    ],
+}
+
+
+def _written(work: Json, facts: Json, lists: Json) -> Json:
+    """A report's file and facts, as the job writes them."""
+    path = Path(work["output"])
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({**facts, **lists}))
+    path.with_suffix(".facts").write_text(json.dumps(facts))
+    return facts
+
+
 class FakeSpark:
     """A runner that holds every job until it is let go, and writes the ids for a chain.
 
@@ -337,6 +415,15 @@ class FakeSpark:
             "doubts": [],
             "quiet": 0,
         }
+        if work["report"] == "assertions":
+            for name in ("count", "counted_all"):
+                del facts[name]
+            verdicts = {"verdict": "violated", "holds": 1, "violated": 1, "unknown": 1}
+            return _written(work, facts | verdicts, {"results": _results(work["asked"])})
+        if work["report"] == "correlations":
+            for name in ("count", "counted_all"):
+                del facts[name]
+            return _written(work, facts | CORRELATION_FACTS, CORRELATIONS)
         shop, billing = ({"number": 1, "name": "shop"}, {"number": 2, "name": "billing"})
         pair = {
             "queue": "billing",
@@ -353,13 +440,7 @@ class FakeSpark:
             "at": iso_time(MADE_AT),
         }
         groups = [{"queue": "billing", "count": 1, "counted_all": True}]
-        path = Path(work["output"])
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(
-            json.dumps({**facts, "items": [pair], "groups": groups, "truncated": False})
-        )
-        path.with_suffix(".facts").write_text(json.dumps(facts))
-        return facts
+        return _written(work, facts, {"items": [pair], "groups": groups, "truncated": False})
 
     @staticmethod
     def _count(work: Json) -> Json:
@@ -427,3 +508,29 @@ class FakeSpark:
         digest = hashlib.sha256(content).hexdigest()
         size = len(content)
         return {"file": path.name, "events": 1, "participants": 1, "bytes": size, "sha256": digest}
+
+
+def _results(asked: Json) -> list[Json]:
+    """As if an order's invoice had been late, and of the third assertion nothing were known."""
+    late = {
+        "verdict": "violated",
+        "event": 1,
+        "root": 1,
+        "at": iso_time(MADE_AT),
+        "sentence": "order.new led to no invoice within 30.0 s",
+        "others": [],
+    }
+    told = [
+        {"verdict": "violated", "why": None, "holds": 2, "violated": 1, "unknown": 0},
+        {"verdict": "holds", "why": None, "holds": 3, "violated": 0, "unknown": 0},
+        {"verdict": "unknown", "why": "it has gaps", "holds": 0, "violated": 0, "unknown": 0},
+    ]
+    return [
+        {
+            "assertion": assertion,
+            **result,
+            "items": [late] if result["violated"] else [],
+            "truncated": False,
+        }
+        for assertion, result in zip(asked["assertions"], told, strict=False)
+    ]

@@ -85,6 +85,8 @@ ROUTES: dict[tuple[str, str], tuple[str, str, int | str]] = {
     ("PUT", "/itc_db/topology"): ("/itc_db/topology?vhost=/", WRITE, 404),
     ("GET", "/itc_db/topology"): ("/itc_db/topology?vhost=/", READ, 404),
     ("PUT", "/itc_db/reports/{report}"): ("/itc_db/reports/races?vhost=/", WRITE, 404),
+    ("PUT", "/itc_db/correlations"): ("/itc_db/correlations?vhost=/", WRITE, 404),
+    ("PUT", "/itc_db/reports/assertions"): ("/itc_db/reports/assertions?vhost=/", WRITE, 404),
     ("GET", "/itc_db/reports"): ("/itc_db/reports", READ, LISTS),
     ("GET", "/itc_db/reports/{report_id}"): (f"/itc_db/reports/{REPORT_ID}", READ, 404),
     ("PUT", "/itc_db/archive"): ("/itc_db/archive?vhost=/&keep_days=1", WRITE, 404),
@@ -115,6 +117,8 @@ SUCCESS = {
     ("PUT", CHAIN): 201,
     ("PUT", "/itc_db/topology"): 201,
     ("PUT", "/itc_db/reports/{report}"): 201,
+    ("PUT", "/itc_db/correlations"): 201,
+    ("PUT", "/itc_db/reports/assertions"): 400,  # it says none
     ("PUT", ALIAS): 400,  # it says no alias
     ("DELETE", ALIAS): 404,  # it has no alias
     ("PUT", "/itc_db/links"): 400,  # it says no rules

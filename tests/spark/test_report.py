@@ -77,7 +77,7 @@ def judged(history: History, report: str, by_customer: bool) -> set[tuple[str, i
     return found
 
 
-@pytest.mark.parametrize("report", [*ReportKind])
+@pytest.mark.parametrize("report", [ReportKind.races, ReportKind.inversions])
 @pytest.mark.parametrize("key", [None, "header.customer"])
 def test_a_report_has_every_pair_and_no_other(
     spark: SparkSession, tmp_path: Path, report: ReportKind, key: str | None

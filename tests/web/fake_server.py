@@ -223,7 +223,7 @@ class Handler(BaseHTTPRequestHandler):
                 self.json(fake_reports.listed(world))
             case ("GET", "reports", number):
                 self.json(fake_reports.report(world, number))
-            case ("PUT", "reports", kind):
+            case ("PUT", "reports", "races" | "inversions" as kind):
                 self.json(fake_reports.start(world, kind, query), 202)
             case (_, vhost, "undefined", "undefined", "undefined"):
                 self.trace(vhost)

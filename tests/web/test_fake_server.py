@@ -45,6 +45,8 @@ NOT_FAKED = {
     "DELETE /itc_db/assertions/{vhost}/{name}",
     "GET /itc_db/violations",
     "PUT /itc_db/restamp",
+    "PUT /itc_db/correlations",
+    "PUT /itc_db/reports/assertions",
     "POST /v1/traces",
     "GET /itc_db/archive",
     "GET /itc_db/hidden",

@@ -13,7 +13,9 @@ from app.api.openapi import READING, READING_ONE, WRITING, answers, example
 from app.api.parameters import LONGEST_TEXT, Text
 from app.api.routes.queries import Moment, OfVhost
 from app.api.routes.submitting import ACCEPTED, Prefer, submitted
-from app.api.schemas.reports import OrderReport, ReportFacts, ReportWord
+from app.api.schemas.assertion_reports import AssertionFacts, AssertionReport
+from app.api.schemas.correlations import CorrelationFacts, CorrelationReport
+from app.api.schemas.reports import OrderReport, OrderWord, ReportFacts
 from app.api.services import Parts
 from app.api.signin.auth import Reader, Writer
 from app.api.views import json_answer
@@ -55,7 +57,7 @@ ReportId = Annotated[
 )
 async def make_report(
     report: Annotated[
-        ReportWord, Path(description="What about.", openapi_examples=example("races"))
+        OrderWord, Path(description="What about.", openapi_examples=example("races"))
     ],
     user: Writer,
     parts: Parts,
@@ -89,14 +91,20 @@ async def make_report(
     return await submitted(request, prefer, parts, answer)
 
 
-@router.get("", response_model=list[ReportFacts], responses=READING)
+@router.get(
+    "", response_model=list[ReportFacts | CorrelationFacts | AssertionFacts], responses=READING
+)
 async def list_reports(user: Reader, parts: Parts) -> Response:
     """Every report that there is, the one made last first, without its lists."""
     found = await asyncio.to_thread(parts.reports.newest)
     return json_answer([facts for facts in found if user.sees(facts["vhost"])])
 
 
-@router.get("/{report_id}", response_model=OrderReport, responses=READING_ONE)
+@router.get(
+    "/{report_id}",
+    response_model=OrderReport | CorrelationReport | AssertionReport,
+    responses=READING_ONE,
+)
 async def get_report(report_id: ReportId, user: Reader, parts: Parts) -> Response:
     """One report."""
     found = await asyncio.to_thread(parts.reports.get, report_id)

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Literal, TypeAlias
 
 from pydantic import Field
 
-from app.api.schemas.common import Gap, Model, Time, names_of
+from app.api.schemas.common import Gap, Model, Time
 from app.api.schemas.failures import WhoActed
-from app.jobs.reports import ReportKind
 from model.sound import MOST_QUIET
 
-ReportWord = Annotated[str, names_of(ReportKind)]
+OrderWord: TypeAlias = Literal["races", "inversions"]
 
 
 class ReportFacts(Model):
     """A report without its lists."""
 
     id: str
-    report: ReportWord
+    report: OrderWord
     vhost: str
     since: Time
     until: Time

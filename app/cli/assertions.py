@@ -1,0 +1,136 @@
+"""``assert``: whether what a file says held over a period, for runbooks and CI."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+from xml.etree import ElementTree
+
+import typer
+
+from app.cli.client import Client
+from app.cli.exits import CommandError, Exit
+from app.cli.following import followed, submit
+from app.cli.options import Json, Url, User
+from app.cli.output import as_json, printable, say
+from app.cli.reports import Since, Until
+
+# How many cases of each assertion are printed, the newest.
+_SHOWN = 5
+_EXITS = {"holds": Exit.ok, "violated": Exit.failure, "unknown": Exit.undecided}
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("assert")(check)
+
+
+def check(
+    file: Annotated[Path, typer.Argument(help="Assertions, as YAML or JSON; - for stdin.")],
+    vhost: Annotated[str, typer.Option(help="The virtual host.")],
+    since: Since = None,
+    until: Until = None,
+    via: Annotated[
+        str, typer.Option(help="What holds conversations together: links or conversation.")
+    ] = "links",
+    junit: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the results as JUnit XML, too.")
+    ] = None,
+    json: Json = False,
+    url: Url = None,
+    user: User = None,
+) -> None:
+    """Say whether assertions held; by default over the last day.
+
+    Ends with 0 if all hold, 1 if one is violated, and 9 if none is, but of one it is not known.
+    """
+    client = Client.from_environment(url, user)
+    job = submit(
+        client,
+        "/itc_db/reports/assertions",
+        content=_read(file),
+        vhost=vhost,
+        since=since,
+        until=until,
+        via=via,
+    )
+    found = client.get(f"/itc_db/reports/{followed(client, job)['id']}")
+    if junit is not None:
+        _write(junit, junit_of(found, file.name))
+    if json:
+        as_json(found)
+    else:
+        _show(found)
+    raise typer.Exit(_EXITS[found["verdict"]])
+
+
+def _read(file: Path) -> bytes:
+    try:
+        return typer.get_binary_stream("stdin").read() if str(file) == "-" else file.read_bytes()
+    except OSError as error:
+        raise CommandError(Exit.usage, f"{file}: {error.strerror}") from None
+
+
+def _write(file: Path, data: bytes) -> None:
+    try:
+        file.write_bytes(data)
+    except OSError as error:
+        raise CommandError(Exit.failure, f"{file}: {error.strerror}") from None
+
+
+def _show(found: dict[str, Any]) -> None:
+    say(
+        f"{printable(found['vhost'])} from {found['since']} to {found['until']}: {found['verdict']}"
+    )
+    for result in found["results"]:
+        name = printable(result["assertion"]["name"])
+        counts = ", ".join(f"{result[word]} {word}" for word in ("holds", "violated", "unknown"))
+        why = "" if result["why"] is None else f" ({result['why']})"
+        say(f"{result['verdict'].upper():9} {name}: {counts}{why}")
+        for case in result["items"][:_SHOWN]:
+            say(f"          event {case['event']}: {printable(case['sentence'])}")
+            if case["verdict"] == "violated" and case["root"] is not None:
+                say(f"          see it: rabbitmq-itc conversation {case['event']}")
+
+
+def junit_of(found: dict[str, Any], name: str) -> bytes:
+    """The results as JUnit XML: a violated assertion is a failure, an unknown one is skipped."""
+    results = found["results"]
+    suite = ElementTree.Element(
+        "testsuite",
+        name=_xml_text(f"{name} on {found['vhost']}"),
+        tests=str(len(results)),
+        failures=str(found["violated"]),
+        skipped=str(found["unknown"]),
+        errors="0",
+        timestamp=found["made_at"],
+    )
+    for result in results:
+        case = ElementTree.SubElement(
+            suite, "testcase", name=result["assertion"]["name"], classname="rabbitmq-itc"
+        )
+        said = [f"event {each['event']}: {each['sentence']}" for each in result["items"]]
+        if result["why"]:
+            said.insert(0, result["why"])
+        if result["verdict"] != "holds":
+            tag = "failure" if result["verdict"] == "violated" else "skipped"
+            message = f"{result['violated']} violated, {result['unknown']} unknown"
+            outcome = ElementTree.SubElement(case, tag, message=message)
+            outcome.text = _xml_text("\n".join(said))
+    suites = ElementTree.Element("testsuites")
+    suites.append(suite)
+    written: bytes = ElementTree.tostring(suites, encoding="utf-8", xml_declaration=True)
+    return written
+
+
+def _xml_text(text: str) -> str:
+    """Text without the characters that XML cannot hold: message types may have any."""
+    return "".join(
+        each
+        if each in "\t\n"
+        or (" " <= each <= "\ud7ff")
+        or "\ue000" <= each <= "\ufffd"
+        or each > "\uffff"
+        else "\ufffd"
+        for each in text
+    )

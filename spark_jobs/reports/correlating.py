@@ -1,0 +1,340 @@
+"""Which pairs of places are keys: judged by their figures, held against each other, made rules.
+
+That many publishes have a value which their participant was handed before says little: so do
+tenants, states and the time of day. A key means one message, or the few of one conversation; it
+does not fit as well further back; its values begin once; and it agrees with links that messages
+carry, and with pairs that are better. What is left is covered with few rules. Nothing here does
+I/O.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from spark_jobs.ranges import Longs
+from spark_jobs.reports.flattening import PROPERTY
+from spark_jobs.reports.matching import Hits, Pairs
+from spark_jobs.reports.surveying import Place, Refusal
+
+Json: TypeAlias = dict[str, Any]
+Meant: TypeAlias = Mapping[int, frozenset[int]]  # a publish, and the messages that it may mean
+
+# A pair with fewer hits, or fewer values, is no evidence.
+LEAST_HITS = 10
+LEAST_VALUES = 5
+# The share of hits that may be there further back as well.
+MOST_CHANCE = 0.1
+# Messages that a hit may mean, on average: of a conversation a few.
+MOST_MEANT = 4.0
+# How often a value is made up anew, on average.
+MOST_BEGUN = 1.5
+# The share that must agree with links, or with better pairs, and from how many on it counts.
+LEAST_AGREEMENT = 0.9
+LEAST_COMPARED = 10
+# What the evidence of numbers that count up has to be.
+COUNTER_AGREEMENT = 0.99
+# A rule has to add this share of what another could still explain.
+LEAST_ADDED = 0.02
+# Which share of values must be a message's own for it to be an id, and of hits to be replies.
+LEAST_UNIQUE, LEAST_REPLIES = 0.95, 0.9
+# A field whose own values come back in this share is handed on: it names no single message.
+HANDED_ON = 0.5
+# Pairs are as good as each other where they share this.
+AS_GOOD = 0.95
+MOST_PROPOSALS = 20
+
+
+class Pair(NamedTuple):
+    """A pair of places, with its figures."""
+
+    parent: Place
+    child: Place
+    hits: int
+    unique: int
+    candidates: int
+    measured: int
+    chance: int
+    begun: int
+    values: int
+    replies: int
+
+    @property
+    def ambiguity(self) -> float:
+        """Messages that a hit may mean, on average."""
+        return self.candidates / self.hits
+
+    @property
+    def by_chance(self) -> float | None:
+        """The share of hits that have one further back, too; None if nothing lies there."""
+        return self.chance / self.measured if self.measured >= LEAST_COMPARED else None
+
+    @property
+    def worth(self) -> tuple[bool, float, bool, str, str]:
+        """What is better sorts later."""
+        is_long = self.parent.is_long and self.child.is_long
+        good = self.hits / self.ambiguity * (1 - (self.by_chance or 0.0))
+        texts = (self.parent.text, self.child.text)
+        return (is_long, good, texts[0] == texts[1], *texts)
+
+
+@dataclass
+class Proposal:
+    """Pairs that make a rule, or several that mean the same: the best first."""
+
+    kind: str
+    pairs: list[Pair]
+    agreement: float | None
+    linked: int
+    added: int
+    also: list[Pair] = field(default_factory=list)
+
+    @property
+    def best(self) -> Pair:
+        """The pair whose figures are shown."""
+        return self.pairs[0]
+
+    @property
+    def hits(self) -> int:
+        """Publishes that it explains, at least."""
+        return max(pair.hits for pair in self.pairs)
+
+    def rules(self) -> list[Json]:
+        """The rules, as they are set."""
+        best = self.best
+        name = "found-" + _slug(best.child.text)
+        if self.kind == "conversation":
+            texts = dict.fromkeys(
+                place.text for pair in self.pairs for place in (pair.child, pair.parent)
+            )
+            if len(texts) == 1:
+                return [{"name": name, "kind": self.kind, "child": best.child.text}]
+            return [
+                {"name": "found-" + _slug(text), "kind": self.kind, "child": text, "space": name}
+                for text in texts
+            ]
+        rule: Json = {"name": name, "kind": self.kind}
+        if self.kind == "reply":
+            rule["child"] = [f"{PROPERTY}/routing_key", best.child.text]
+            rule["parent"] = [f"{PROPERTY}/reply_to", best.parent.text]
+            return [{**rule, "sure": False}]
+        return [{**rule, "child": best.child.text, "parent": best.parent.text, "sure": False}]
+
+
+class Refused(NamedTuple):
+    """A pair of places that many publishes share, and that is no key."""
+
+    pair: Pair
+    refusal: Refusal
+    share: float | None = None  # of what agrees, where that is why
+
+
+class Judged(NamedTuple):
+    """What is proposed, the best first, and what is not."""
+
+    proposals: list[Proposal]
+    refused: list[Refused]
+
+
+def _slug(text: str) -> str:
+    part, _, pointer = text.removeprefix("$message.").partition("#/")
+    name = re.sub("[^A-Za-z0-9]+", "-", f"{part}-{pointer}").strip("-").lower()
+    return name[:50].rstrip("-")
+
+
+def pairs_of(places: Sequence[Place], figures: Pairs) -> list[Pair]:
+    """The pairs with enough evidence, from their figures in all parts."""
+    keys = np.stack([figures.parent, figures.child])
+    both, which = np.unique(keys, axis=1, return_inverse=True)
+    sums = np.zeros((len(figures) - 2, both.shape[1]), dtype=np.int64)
+    for number, column in enumerate(figures[2:]):
+        np.add.at(sums[number], which.ravel(), column)
+    rows = np.concatenate([both, sums]).T.tolist()
+    made = (Pair(places[parent], places[child], *rest) for parent, child, *rest in rows)
+    return [pair for pair in made if pair.hits >= LEAST_HITS]
+
+
+def meant_by(places: Sequence[Place], hits: Hits) -> dict[tuple[str, str], dict[int, set[int]]]:
+    """Of each pair, by its texts, the messages that publishes may mean."""
+    found: dict[tuple[str, str], dict[int, set[int]]] = {}
+    columns = (hits.parent, hits.child, hits.event, hits.message)
+    for parent, child, event, message in zip(*(c.tolist() for c in columns), strict=True):
+        pair = (places[parent].text, places[child].text)
+        found.setdefault(pair, {}).setdefault(event, set()).add(message)
+    return found
+
+
+class Judge:
+    """Judges the pairs of one period, from the best to the worst."""
+
+    def __init__(
+        self,
+        pairs: Sequence[Pair],
+        meant: Mapping[tuple[str, str], Mapping[int, set[int]]],
+        linked: Mapping[int, set[int]],
+    ) -> None:
+        """Take pairs, the messages that some publishes may mean, and those that they link to."""
+        self._pairs = sorted(pairs, key=lambda pair: pair.worth, reverse=True)
+        self._meant = meant
+        self._linked = linked
+        self._refused: list[Refused] = []
+        self._hits_of = {(pair.parent.text, pair.child.text): pair.hits for pair in pairs}
+
+    def judged(self) -> Judged:
+        """The proposals, and what is refused."""
+        kept: list[Pair] = []
+        for pair in self._pairs:
+            refused = self._look(pair, kept)
+            if refused is None:
+                kept.append(pair)
+            else:
+                self._refused.append(refused)
+        kinds = {True: [], False: []}  # type: dict[bool, list[Pair]]
+        for pair in kept:
+            kinds[self._kind(pair) == "conversation"].append(pair)
+        proposals = [*self._covered(kinds[False]), *self._covered(kinds[True])]
+        proposals.sort(key=lambda each: -each.hits * (1 if each.best.worth[0] else 0.5))
+        worst = sorted(self._refused, key=lambda each: -each.pair.hits)
+        return Judged(proposals[:MOST_PROPOSALS], worst)
+
+    def _of(self, pair: Pair) -> Mapping[int, set[int]]:
+        return self._meant.get((pair.parent.text, pair.child.text), {})
+
+    def _look(self, pair: Pair, better: Sequence[Pair]) -> Refused | None:
+        refusal = _by_itself(pair)
+        if refusal is not None:
+            return Refused(pair, refusal)
+        of_links = agreement(self._of(pair), self._linked)[0]
+        if of_links is not None and of_links < LEAST_AGREEMENT:
+            return Refused(pair, Refusal.unlinked, of_links)
+        shares = [of_links]
+        for other in better:
+            share, _ = agreement(self._of(pair), self._of(other))
+            if share is not None and share < LEAST_AGREEMENT:
+                return Refused(pair, Refusal.disagrees, share)
+            if not other.child.is_counted:
+                shares.append(share)
+        known = [share for share in shares if share is not None]
+        if pair.child.is_counted and (not known or min(known) < COUNTER_AGREEMENT):
+            return Refused(pair, Refusal.counter, min(known, default=None))
+        return None
+
+    def _kind(self, pair: Pair) -> str:
+        """Reply or parent where one message is meant, and conversation where a value goes on."""
+        if pair.replies >= LEAST_REPLIES * pair.hits:
+            return "reply"
+        child = pair.child.text
+        goes_on = self._hits_of.get((child, child), 0) >= HANDED_ON * pair.hits
+        is_id = pair.parent.unique >= LEAST_UNIQUE and pair.unique >= LEAST_UNIQUE * pair.hits
+        if pair.parent.text != child and is_id and not goes_on:
+            return "parent"
+        return "conversation"
+
+    def _covered(self, pairs: Sequence[Pair]) -> Iterator[Proposal]:
+        """Few rules that explain what all of these do: each adds something."""
+        covered: dict[int, set[int]] = {}
+        taken: list[Proposal] = []
+        for pair in pairs:
+            mine = self._of(pair)
+            new = mine.keys() - covered.keys()
+            if len(new) >= max(1.0, LEAST_ADDED * len(mine)) and self._adds(pair, taken, len(new)):
+                for event in new:
+                    covered[event] = set(mine[event])
+            else:
+                _note_equal(pair, mine, taken, self._of)
+        yield from taken
+
+    def _adds(self, pair: Pair, taken: list[Proposal], new: int) -> bool:
+        """Take a pair: as a proposal, or with one whose conversations it goes on with."""
+        kind = self._kind(pair)
+        if kind == "conversation":
+            for proposal in taken:
+                texts = {p.text for each in proposal.pairs for p in (each.parent, each.child)}
+                if {pair.parent.text, pair.child.text} & texts:
+                    proposal.pairs.append(pair)
+                    proposal.added += new
+                    return True
+            if pair.parent.text != pair.child.text and pair.hits < LEAST_HITS:
+                return False
+        share, linked = agreement(self._of(pair), self._linked)
+        taken.append(Proposal(kind, [pair], share, linked, new))
+        return True
+
+
+def agreement(
+    meant: Mapping[int, set[int]], other: Mapping[int, set[int]]
+) -> tuple[float | None, int]:
+    """In which share of the publishes of both they mean the same; None if these are too few."""
+    small, large = (meant, other) if len(meant) < len(other) else (other, meant)
+    both = [event for event in small if event in large]
+    if len(both) < LEAST_COMPARED:
+        return None, len(both)
+    return sum(not small[event].isdisjoint(large[event]) for event in both) / len(both), len(both)
+
+
+def _by_itself(pair: Pair) -> Refusal | None:
+    """What speaks against a pair, whatever others say."""
+    if pair.values < LEAST_VALUES:
+        return Refusal.repeats
+    if (pair.by_chance or 0.0) >= MOST_CHANCE:
+        return Refusal.chance
+    if pair.ambiguity > MOST_MEANT:
+        return Refusal.ambiguous
+    if pair.begun > MOST_BEGUN * pair.hits:
+        return Refusal.many_origins
+    return None
+
+
+def _note_equal(
+    pair: Pair, mine: Mapping[int, set[int]], taken: Sequence[Proposal], of: Any
+) -> None:
+    """Say of the proposal that explains the same that this pair would have done as well."""
+    for proposal in taken:
+        its = of(proposal.best)
+        both = its.keys() & mine.keys()
+        if len(both) >= AS_GOOD * max(len(its), len(mine)):
+            proposal.also.append(pair)
+            return
+
+
+class Turns(NamedTuple):
+    """A participant whose k-th publish answers its k-th delivery, as far as links tell."""
+
+    participant: int
+    publishes: int
+    linked: int
+    agreement: float
+
+
+LEAST_LINKED = 20
+IN_TURN = 0.99
+
+
+def in_turn(roll: Mapping[str, Longs], effects: Longs, causes: Longs) -> list[Turns]:
+    """Participants that handle one message at a time, by the links that their messages carry.
+
+    ``roll`` has the columns ``id``, ``is_publish`` and ``participant`` of all events by id;
+    ``effects`` and ``causes`` are links.
+    """
+    found = []
+    ids, who, is_publish = roll["id"], roll["participant"], roll["is_publish"].astype(bool)
+    named = dict(zip(effects.tolist(), causes.tolist(), strict=True))
+    for participant in np.unique(who).tolist():
+        mine = who == participant
+        publishes, deliveries = ids[mine & is_publish], ids[mine & ~is_publish]
+        place = {event: k for k, event in enumerate(deliveries.tolist())}
+        turns = [
+            place[named[event]] - k
+            for k, event in enumerate(publishes.tolist())
+            if named.get(event) in place
+        ]
+        if len(turns) >= LEAST_LINKED:
+            _, counts = np.unique(turns, return_counts=True)
+            share = float(counts.max() / len(turns))
+            if share >= IN_TURN:
+                found.append(Turns(participant, len(publishes), len(turns), share))
+    return found

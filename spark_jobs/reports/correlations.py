@@ -1,0 +1,509 @@
+"""Reports on correlations: which field of deliveries equals which field of later publishes.
+
+A survey of a part of the events finds the places that may hold keys at all. Then each task turns
+its events into rows, one for a value at a place; Spark brings those of equal values together in one
+shuffle, values that repeat being left out before it; `matching` compares them and `correlating`
+judges the figures. Where there are very many events, some stretches of them are looked at.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from model.words import EventType, LinkKind
+from spark_jobs.executors import tasks_at_a_time
+from spark_jobs.failures import explained
+from spark_jobs.period import Period
+from spark_jobs.progress import Meter
+from spark_jobs.ranges import Longs
+from spark_jobs.reports.correlating import (
+    Judge,
+    Judged,
+    Pair,
+    Proposal,
+    Turns,
+    in_turn,
+    meant_by,
+    pairs_of,
+)
+from spark_jobs.reports.flattening import NOT_WHOLE, Field, fields_of
+from spark_jobs.reports.matching import (
+    Flags,
+    Found,
+    Hits,
+    Members,
+    Pairs,
+    Programs,
+    Rows,
+    found_in,
+    members_of,
+)
+from spark_jobs.reports.one_program import Program, joined, merged, programs_of
+from spark_jobs.reports.request import Json, Made, ReportRequest
+from spark_jobs.reports.surveying import MOST_ALIKE, Place, Seen, surveyed
+from spark_jobs.slices import MOST_ROWS, Slice, spans
+from spark_jobs.source import read, read_slices
+
+# So many events are looked at; of more, as many in stretches that lie evenly.
+MOST_EVENTS = 1_000_000
+STRETCHES = 20
+# The survey: parts of this many ids.
+SURVEYED, PARTS = 1_000, 20
+# Publishes whose hits are kept, to hold pairs against each other; and what a task gives of them.
+KEPT = 10_000
+MOST_HITS = 400_000
+# Rows that one task compares, at about 200 bytes each.
+TASK_ROWS = 1_000_000
+EXAMPLES = 10
+LONGEST_SHOWN = 100
+MOST_REFUSED = 50
+
+COLUMNS = (
+    "id",
+    "type",
+    "cause_id",
+    "participant",
+    "recorded_at",
+    "exchange",
+    "routing_keys",
+    "properties",
+    "quiet",
+    "payload_bytes",
+    "body",
+)
+_ROWS = (
+    "value bigint, place bigint, participant bigint, event bigint, message bigint, spot bigint,"
+    " is_publish boolean"
+)
+_WIDTH = max(len(kind._fields) for kind in (Pairs, Hits, Programs))
+_FOUND = "what string, " + ", ".join(f"n{k} bigint" for k in range(_WIDTH))
+
+
+class Looked(NamedTuple):
+    """What is looked at: stretches of ids, and their events as columns (see `members_of`)."""
+
+    spans: list[tuple[int, int]]
+    roll: dict[str, Longs]
+    events: int  # in the period
+
+
+def make(spark: SparkSession, request: ReportRequest, period: Period, meter: Meter) -> Made:
+    """Rules that a period's messages speak for."""
+    if period.ids is None:
+        return Made(_facts(0, 0, 0, Counter()), {"proposals": [], "refused": [], **_NO_LISTS})
+    looked = _looked(period)
+    left: Counter[str] = Counter()
+    places = _survey(request, period, looked, left)
+    meter.enter("comparing", 20.0)
+    usable = [place for place in places if place.refusal is None]
+    found, members = _compared(spark, request, period, looked, usable)
+    programs = programs_of(found.programs, period.history.connection, period.trace)
+    if programs:
+        meter.enter("comparing programs", 60.0)
+        as_one = looked._replace(roll=merged(looked.roll, programs))
+        found, members = _compared(spark, request, period, as_one, usable, programs)
+    meter.enter("judging", 90.0)
+    judged, linked = _judged(period, looked, usable, found)
+    reactions = _reactions(looked.roll if not programs else as_one.roll, members)
+    facts = _facts(looked.events, len(looked.roll["id"]), reactions, left)
+    return Made(
+        facts, _lists(period, places, judged, linked, reactions, found, usable, programs, looked)
+    )
+
+
+_NO_LISTS: Json = {"programs": [], "in_turn": [], "places": []}
+
+
+def _facts(events: int, looked_at: int, reactions: int, left: Counter[str]) -> Json:
+    return {
+        "events": events,
+        "looked_at": looked_at,
+        "looked_at_all": events == looked_at,
+        "reactions": reactions,
+        "left_out": dict(sorted(left.items())),
+    }
+
+
+def _looked(period: Period) -> Looked:
+    assert period.ids is not None  # noqa: S101 - the caller looked
+    first, last = period.ids
+    count = f"SELECT count(*) AS n FROM events WHERE {_where(period, first, last)}"
+    events = int(period.history.connection.rows(count)[0]["n"])
+    stretches = [(first, last)]
+    if events > MOST_EVENTS:
+        step = (last - first + 1) / STRETCHES
+        width = int(step * MOST_EVENTS / events)
+        stretches = [
+            (first + int(k * step), first + int(k * step) + width - 1) for k in range(STRETCHES)
+        ]
+    return Looked(stretches, _roll(period, stretches), events)
+
+
+def _where(period: Period, first: int, last: int) -> str:
+    return (
+        f"trace_id = {period.trace} AND id BETWEEN {first} AND {last} AND NOT quiet"
+        f" AND recorded_at >= {period.since} AND recorded_at < {period.until}"
+    )
+
+
+def _roll(period: Period, stretches: Sequence[tuple[int, int]]) -> dict[str, Longs]:
+    names = ("id", "is_publish", "participant")
+    columns: dict[str, list[Longs]] = {name: [np.empty(0, np.int64)] for name in names}
+    for first, last in stretches:
+        sql = (
+            "SELECT id, participant, CASE WHEN type = 0 THEN 1 ELSE 0 END AS is_publish FROM events"
+            f" WHERE {_where(period, first, last)} ORDER BY id"
+        )
+        for batch in period.history.connection.query(sql, 65536):
+            for name in names:
+                columns[name].append(np.asarray(batch.column(name), np.int64))
+    return {name: np.concatenate(parts) for name, parts in columns.items()}
+
+
+def _survey(
+    request: ReportRequest, period: Period, looked: Looked, left: Counter[str]
+) -> list[Place]:
+    roll = looked.roll
+    reacting = set(np.unique(roll["participant"][roll["is_publish"] == 0]).tolist())
+    ids = roll["id"]
+    size = len(ids)
+    starts = range(0, size, max(SURVEYED, -(-size // PARTS)))
+    parts = (
+        _part(
+            request,
+            period,
+            Slice(period.trace, int(ids[k]), int(ids[min(k + SURVEYED, size) - 1])),
+            left,
+        )
+        for k in starts
+    )
+    return surveyed(parts, reacting)
+
+
+def _part(request: ReportRequest, period: Period, part: Slice, left: Counter[str]) -> list[Seen]:
+    return [
+        Seen(
+            event["id"],
+            event["type"] == EventType.published,
+            event["participant"],
+            event["cause_id"] or event["id"],
+            event["recorded_at"],
+            list(_fields(event, left)),
+        )
+        for batch in read(request.database, COLUMNS, part)
+        for event in batch.to_pylist()
+        if period.holds(event["recorded_at"]) and not event["quiet"]
+    ]
+
+
+def _fields(event: Json, left: Counter[str]) -> Iterator[Field]:
+    if event["payload_bytes"] and not event["body"]:
+        left[NOT_WHOLE] += 1
+    yield from fields_of(json.loads(event["properties"]), event["body"], left)
+
+
+def _compared(
+    spark: SparkSession,
+    request: ReportRequest,
+    period: Period,
+    looked: Looked,
+    places: Sequence[Place],
+    programs: Sequence[Program] = (),
+) -> tuple[Found, Members]:
+    roll = looked.roll
+    members = members_of(roll, len(looked.spans))
+    size, tasks = len(roll["id"]), tasks_at_a_time(spark)
+    each = max(1, -(-max(tasks, -(-size // MOST_ROWS)) // len(looked.spans)))
+    slices = [part for ends in looked.spans for part in spans(period.trace, *ends, each)]
+    parts = max(tasks, size * max(len(places), 1) // 2 // TASK_ROWS)
+    one_in = max(1, int(roll["is_publish"].sum()) // KEPT)
+    numbers = {place.text: number for number, place in enumerate(places)}
+    with explained():
+        rows = read_slices(spark, request.database, COLUMNS, slices).mapInArrow(
+            _rows(period.since, period.until, numbers, joined(programs)), _ROWS
+        )
+        table = (
+            rows.repartition(parts, F.col("value"))
+            .mapInArrow(_matched(members, [place.is_long for place in places], one_in), _FOUND)
+            .toArrow()
+        )
+    return _found(table), members
+
+
+def _rows(
+    since: int, until: int, numbers: dict[str, int], one: dict[int, int]
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        left: Counter[str] = Counter()
+        for batch in batches:
+            events = (
+                event
+                for event in batch.to_pylist()
+                if since <= event["recorded_at"] < until and not event["quiet"]
+            )
+            yield _batch(events, numbers, one, left)
+
+    return rows
+
+
+def _batch(
+    events: Iterable[Json], numbers: dict[str, int], one: dict[int, int], left: Counter[str]
+) -> pa.RecordBatch:
+    """The values of some events at known places, without those that repeat."""
+    texts: list[str] = []
+    places: list[int] = []
+    sizes: list[int] = []
+    of_events: list[tuple[int, ...]] = []
+    spots: list[str] = []
+    for event in events:
+        properties = json.loads(event["properties"])
+        before = len(texts)
+        for text, value in fields_of(properties, event["body"], left):
+            number = numbers.get(text)
+            if number is not None:
+                texts.append(value)
+                places.append(number)
+        sizes.append(len(texts) - before)
+        is_publish = event["type"] == EventType.published
+        spots.append(_spot(event, properties, is_publish=is_publish))
+        participant, event_id = int(event["participant"]), int(event["id"])
+        who, message = one.get(participant, participant), event["cause_id"] or event_id
+        of_events.append((who, event_id, message, is_publish))
+    which = np.repeat(np.arange(len(sizes)), sizes)
+    columns = np.array(of_events, dtype=np.int64).reshape(-1, 4)[which]
+    where = np.where(np.array([*map(bool, spots)], dtype=bool), _hashed(spots), 0)[which]
+    values, place = _hashed(texts), np.array(places, dtype=np.int64)
+    kept = _rare(values, place, columns[:, 0])
+    arrays = [values, place, columns[:, 0], columns[:, 1], columns[:, 2], where]
+    arrays.append(columns[:, 3] == 1)
+    return pa.RecordBatch.from_arrays(
+        [pa.array(array[kept]) for array in arrays], names=list(Rows._fields)
+    )
+
+
+def _hashed(texts: Sequence[str]) -> Longs:
+    hashes = pd.util.hash_array(np.array(texts, dtype=object), categorize=False)
+    return np.asarray(hashes.view(np.int64))
+
+
+def _rare(values: Longs, places: Longs, participants: Longs) -> Flags:
+    """Which rows have a value that their participant has not too often there."""
+    order = np.lexsort((participants, places, values))
+    new = np.ones(len(order), dtype=bool)
+    for number, column in enumerate((values, places, participants)):
+        differs = np.diff(column[order]) != 0
+        new[1:] = differs if not number else new[1:] | differs
+    starts = np.flatnonzero(new)
+    counts = np.diff(np.append(starts, len(order)))
+    rare = np.empty(len(order), dtype=bool)
+    rare[order] = np.repeat(counts <= MOST_ALIKE, counts)
+    return rare
+
+
+def _spot(event: Json, properties: Json, *, is_publish: bool) -> str:
+    """Where replies to a delivery go, or where a publish went by its queue's name."""
+    if is_publish:
+        keys = [] if event["exchange"] else json.loads(event["routing_keys"])
+        return str(keys[0]) if keys else ""
+    found = properties.get("reply_to") if isinstance(properties, dict) else None
+    return found if isinstance(found, str) else ""
+
+
+def _matched(
+    members: Members, is_long: Sequence[bool], one_in: int
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def matched(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        held = [batch for batch in batches if batch.num_rows]
+        if not held:
+            return
+        table = pa.Table.from_batches(held)
+        columns = (table.column(name).to_numpy() for name in Rows._fields)
+        found = found_in(Rows(*columns), members, np.array(is_long, dtype=bool), one_in)
+        hits = Hits(*(column[:MOST_HITS] for column in found.hits))
+        for name, part in zip(
+            ("pairs", "hits", "programs"), found._replace(hits=hits), strict=True
+        ):
+            yield _numbered(name, part)
+
+    return matched
+
+
+def _numbered(what: str, columns: tuple[Longs, ...]) -> pa.RecordBatch:
+    size = len(columns[0])
+    nothing = np.zeros(size, dtype=np.int64)
+    arrays = [pa.array([what] * size, pa.string())]
+    arrays += [pa.array(column, pa.int64()) for column in columns]
+    arrays += [pa.array(nothing, pa.int64())] * (_WIDTH - len(columns))
+    return pa.RecordBatch.from_arrays(arrays, names=["what", *(f"n{k}" for k in range(_WIDTH))])
+
+
+def _found(table: pa.Table) -> Found:
+    what = np.asarray(table.column("what").to_pylist(), dtype=object)
+
+    def columns(name: str, count: int) -> Iterator[Longs]:
+        mine = table.filter(pa.array(what == name, pa.bool_()))
+        return (mine.column(f"n{k}").to_numpy() for k in range(count))
+
+    return Found(
+        Pairs(*columns("pairs", len(Pairs._fields))),
+        Hits(*columns("hits", len(Hits._fields))),
+        Programs(*columns("programs", len(Programs._fields))),
+    )
+
+
+def _reactions(roll: dict[str, Longs], members: Members) -> int:
+    """Publishes of those who had been handed something before."""
+    handed = roll["is_publish"] == 0
+    first = np.full(len(members.numbers), np.iinfo(np.int64).max)
+    who = np.searchsorted(members.numbers, roll["participant"])
+    np.minimum.at(first, who[handed], roll["id"][handed])
+    return int((~handed & (roll["id"] > first[who])).sum())
+
+
+def _edges(period: Period, looked: Looked) -> tuple[Longs, Longs, Longs]:
+    """Links that messages carry, as effects, causes, and the messages that these are."""
+    columns: list[list[Longs]] = [[np.empty(0, np.int64)] for _ in range(3)]
+    for first, last in looked.spans:
+        sql = (
+            "SELECT g.effect_id AS effect, g.cause_id AS cause,"
+            " coalesce(n.cause_id, g.cause_id) AS message"
+            " FROM edges g LEFT JOIN events n ON n.id = g.cause_id"
+            f" WHERE g.trace_id = {period.trace} AND g.effect_id BETWEEN {first} AND {last}"
+            f" AND g.kind <> {int(LinkKind.conversation)}"
+        )
+        for batch in period.history.connection.query(sql, 65536):
+            for number in range(3):
+                columns[number].append(np.asarray(batch.column(number), np.int64))
+    effects, causes, messages = (np.concatenate(parts) for parts in columns)
+    return effects, causes, messages
+
+
+def _judged(
+    period: Period, looked: Looked, places: Sequence[Place], found: Found
+) -> tuple[Judged, list[Turns]]:
+    effects, causes, messages = _edges(period, looked)
+    linked: dict[int, set[int]] = {}
+    kept = np.isin(effects, found.hits.event)
+    for effect, message in zip(effects[kept].tolist(), messages[kept].tolist(), strict=True):
+        linked.setdefault(effect, set()).add(message)
+    judge = Judge(pairs_of(places, found.pairs), meant_by(places, found.hits), linked)
+    turns = in_turn(looked.roll, effects, causes) if len(effects) else []
+    return judge.judged(), turns
+
+
+def _lists(
+    period: Period,
+    places: Sequence[Place],
+    judged: Judged,
+    turns: Sequence[Turns],
+    reactions: int,
+    found: Found,
+    usable: Sequence[Place],
+    programs: Sequence[Program],
+    looked: Looked,
+) -> Json:
+    names = period.history.names(period.trace, {turn.participant for turn in turns})
+    return {
+        "proposals": [
+            _proposal(number, each, reactions, _examples(period, each, found, usable))
+            for number, each in enumerate(judged.proposals, 1)
+        ],
+        "refused": [
+            {**_figures(each.pair, reactions), "why": each.refusal.value, "agreement": each.share}
+            for each in judged.refused[:MOST_REFUSED]
+        ],
+        "places": [
+            {"place": each.text, "why": each.refusal.value}
+            for each in places
+            if each.refusal is not None
+        ][:MOST_REFUSED],
+        "programs": [each.to_json() for each in programs],
+        "in_turn": [
+            {
+                **turn._asdict(),
+                "participant": {"number": turn.participant, "name": names[turn.participant][0]},
+            }
+            for turn in turns
+        ],
+    }
+
+
+def _proposal(number: int, proposal: Proposal, reactions: int, examples: list[Json]) -> Json:
+    return {
+        "number": number,
+        "kind": proposal.kind,
+        "rules": proposal.rules(),
+        **_figures(proposal.best, reactions),
+        "agreement": proposal.agreement,
+        "linked": proposal.linked,
+        "also": [
+            {"parent": each.parent.text, "child": each.child.text} for each in proposal.also[:10]
+        ],
+        "examples": examples,
+    }
+
+
+def _figures(pair: Pair, reactions: int) -> Json:
+    return {
+        "parent": pair.parent.text,
+        "child": pair.child.text,
+        "publishes": pair.hits,
+        "support": round(pair.hits / max(reactions, 1), 4),
+        "ambiguity": round(pair.ambiguity, 3),
+        "chance": None if pair.by_chance is None else round(pair.by_chance, 4),
+        "begun": round(pair.begun / pair.hits, 3),
+        "values": pair.values,
+    }
+
+
+def _examples(
+    period: Period, proposal: Proposal, found: Found, places: Sequence[Place]
+) -> list[Json]:
+    """Publishes with the deliveries that they mean, and the value that both have."""
+    texts = [place.text for place in places]
+    parent, child = proposal.best.parent.text, proposal.best.child.text
+    hits = found.hits
+    mine = np.flatnonzero((hits.parent == texts.index(parent)) & (hits.child == texts.index(child)))
+    events, first = np.unique(hits.event[mine], return_index=True)
+    step = max(1, len(events) // EXAMPLES)
+    chosen = list(
+        zip(
+            hits.event[mine][first][::step][:EXAMPLES].tolist(),
+            hits.delivery[mine][first][::step][:EXAMPLES].tolist(),
+            strict=True,
+        )
+    )
+    if not chosen:
+        return []
+    said = _said(period, [event for event, _ in chosen])
+    return [
+        {"publish": event, "delivery": delivery, "value": _shown(said.get(event, []), child)}
+        for event, delivery in chosen
+    ]
+
+
+def _said(period: Period, events: Sequence[int]) -> dict[int, list[Field]]:
+    left: Counter[str] = Counter()
+    found = {}
+    for event in events:
+        part = Slice(period.trace, event, event)
+        for batch in read(period.history.connection.database, COLUMNS, part):
+            for row in batch.to_pylist():
+                found[row["id"]] = list(_fields(row, left))
+    return found
+
+
+def _shown(fields: Sequence[Field], place: str) -> str | None:
+    for text, value in fields:
+        if text == place:
+            return value[:LONGEST_SHOWN]
+    return None
