@@ -33,6 +33,7 @@ async def metrics(world: World, client: httpx.AsyncClient) -> dict[str, Metric]:
     await client.put(TRACE)
     await client.put("/itc_db/undefined/1/3/x.jsonl")
     await client.get("/itc_db/events/99")
+    await client.put("/itc_db/assertions/%2F/calm", json={"no": "*", "causes_more_than": 9})
     return await scraped(client)
 
 
