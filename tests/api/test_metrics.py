@@ -33,6 +33,7 @@ async def metrics(world: World, client: httpx.AsyncClient) -> dict[str, Metric]:
     await client.put(TRACE)
     await client.put("/itc_db/undefined/1/3/x.jsonl")
     await client.get("/itc_db/events/99")
+    await client.put("/itc_db/assertions/%2F/calm", json={"no": "*", "causes_more_than": 9})
     return await scraped(client)
 
 
@@ -111,8 +112,8 @@ async def test_no_name_of_a_message_or_user_is_a_label(metrics: dict[str, Metric
         for label in s.labels
     }
 
-    # Rules are named by whoever made them, and there are few.
-    ours = {"vhost", "type", "state", "rule", "outcome", "way"}
+    # Rules and assertions are named by whoever made them, and there are few.
+    ours = {"vhost", "type", "state", "rule", "outcome", "way", "assertion", "delivery"}
     assert labels == {*ours, "method", "route", "status", "le", "version"}
 
 

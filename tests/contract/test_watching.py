@@ -1,0 +1,152 @@
+"""What is judged as events come is what all of them together come to."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import msgspec
+import pytest
+
+from app.store import Store
+from app.stored.assertions import Seen
+from app.stored.filters import EventFilter
+from app.tracker import Deliver, Policy, Publish, Record
+from app.watch.judging import Judges, Outcome, Proofs
+from app.watch.subjects import Subject, subject_of
+from app.watch.waiting import Settled, Wait
+from model.assertions import Finding, Verdict, from_json, judge
+from model.conversations import Conversation, conversation_of
+from model.event import EVERYTHING
+from model.happened import Cause, happened
+from tests.contract.outbox import HANDLER, PUBLISHER, RULE, START, tell, tracker_by
+
+PAGES = 7
+FAR = START + 10**12
+TYPES = "abc"
+ASSERTIONS: list[dict[str, Any]] = [
+    {"name": "in-time", "every": "a", "leads_to": "b", "within": "5s"},
+    {"name": "soon", "every": "*", "leads_to": "c", "within": "1s"},
+    {"name": "preceded", "every": "b", "after": "a"},
+    {"name": "preceded-by-any", "every": "*", "after": "c*"},
+    {"name": "calm", "no": "a", "causes_more_than": 2},
+    {"name": "all-calm", "no": "*", "causes_more_than": 4},
+    {"name": "still", "no": "b", "causes_more_than": 0},
+]
+
+
+def records(seed: int, count: int = 60) -> list[Record]:
+    """Messages that name an earlier one or none, and deliveries of some of them, some twice."""
+    chance, published, told = random.Random(seed), list[Publish](), list[Record]()
+    for number in range(count):
+        if published and chance.random() < 0.4:
+            one = published[chance.randrange(len(published))]
+            seen = any(isinstance(each, Deliver) and each.body == one.body for each in told)
+            told.append(Deliver(HANDLER, "", ("q",), "q", seen, one.properties, one.body))
+            continue
+        headers = {}
+        if published and chance.random() < 0.7:
+            headers = {RULE: chance.choice(published[-6:]).properties["message_id"]}
+        properties = {
+            "message_id": f"m{number}",
+            "type": chance.choice(TYPES),
+            "headers": headers,
+        }
+        body = f"body {number}".encode()
+        published.append(Publish(PUBLISHER, "", ("q",), ("q",), properties, body))
+        told.append(published[-1])
+    return told
+
+
+async def whole(store: Store) -> Conversation:
+    """All that is stored, as if it were one conversation."""
+    events = await store.events.list(EventFilter(), after=0, limit=500, large=EVERYTHING)
+    known = {each.id: happened(each) for each in events}
+    named = await store.causality.named_by([*known])
+    causes = {
+        effect: tuple(Cause(link.cause, link.rule, link.kind.name) for link in found)
+        for effect, found in named.items()
+    }
+    return conversation_of(next(iter(known.values())), known.values(), causes)
+
+
+async def read(store: Store, trace_id: int) -> list[Seen]:
+    """All events, a page at a time."""
+    found: list[Seen] = []
+    after = 0
+    while True:
+        page = await store.watching.page(trace_id, after, PAGES)
+        found += page.events
+        after = page.through
+        if len(page.events) < PAGES:
+            return found
+
+
+async def judged(store: Store, trace_id: int, subject: Subject) -> dict[int, Outcome]:
+    """What comes of each event, once all was known to be stored at each of them."""
+    judges = Judges(store.watching, store.conversations, store.events, store.gaps, store.doubts)
+    seen, proofs = await read(store, trace_id), Proofs()
+    for each in seen:
+        proofs.add(Settled(each.recorded_at, each.id))
+    proofs.add(Settled(FAR, seen[-1].id))
+    waits = [
+        Wait(each.id, each.recorded_at, each.recorded_at + subject.within)
+        for each in seen
+        if subject.picks(each)
+    ]
+    outcomes = await judges.judge(trace_id, subject, waits, proofs)
+    return {wait.id: outcome for wait, outcome in zip(waits, outcomes, strict=True)}
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("said", ASSERTIONS, ids=lambda said: said["name"])
+async def test_each_event_comes_to_what_the_conversation_says(
+    store: Store, said: dict[str, Any], seed: int
+) -> None:
+    trace = await store.traces.create("/", Policy.channel)
+    await tell(store, trace.id, tracker_by(Policy.channel), records(seed))
+    subject = subject_of(msgspec.json.encode(said).decode())
+    assert subject is not None
+    outcomes = await judged(store, trace.id, subject)
+    findings = judge(from_json(said), await whole(store), through=FAR)
+    expected = {each.event: each for each in findings}
+    assert expected
+    assert {each.verdict for each in findings} <= {Verdict.holds, Verdict.violated}
+    violated = {each.violation.event for each in outcomes.values() if each.violation is not None}
+    assert violated == {each for each, found in expected.items() if _is_violated(found)}
+    if "causes_more_than" not in said:
+        assert outcomes.keys() == expected.keys()
+        assert {key for key, each in outcomes.items() if each.is_held} == (
+            expected.keys() - violated
+        )
+
+
+def _is_violated(finding: Finding) -> bool:
+    return finding.verdict is Verdict.violated
+
+
+async def test_the_events_that_are_read_say_types_and_messages(store: Store) -> None:
+    trace = await store.traces.create("/", Policy.channel)
+    await tell(store, trace.id, tracker_by(Policy.channel), records(1))
+    events = await store.events.list(EventFilter(), after=0, limit=500, large=EVERYTHING)
+    expected = [
+        (each.id, each.recorded_at, happened(each).message_type, each.cause) for each in events
+    ]
+    found = await read(store, trace.id)
+    assert [(each.id, each.recorded_at, each.type, each.message) for each in found] == expected
+    assert (await store.watching.page(trace.id, found[-1].id, PAGES)).through == found[-1].id
+
+
+async def test_a_gap_makes_unknown_what_is_not_seen(store: Store) -> None:
+    trace = await store.traces.create("/", Policy.channel)
+    ids = await tell(store, trace.id, tracker_by(Policy.channel), records(1))
+    subject = subject_of(msgspec.json.encode(ASSERTIONS[0]).decode())
+    assert subject is not None
+    before = await judged(store, trace.id, subject)
+    await store.gaps.open(trace.id, after_event_id=ids[0], since=1, reason="lost")
+    after = await judged(store, trace.id, subject)
+    assert any(each.violation for each in before.values())
+    assert not any(each.violation for each in after.values())
+    assert [each for each, is_now in after.items() if is_now.is_held] == [
+        each for each, was in before.items() if was.is_held
+    ]
