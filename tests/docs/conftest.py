@@ -72,6 +72,7 @@ class Installation:
             "start /": f"start {vhost}",
             "export-chains / ": f"export-chains {vhost} ",
             '"/"': f'"{vhost}"',
+            "period export / ": f"period export {vhost} ",
             "prune / ": f"prune {vhost} ",
             "failures / ": f"failures {vhost} ",
         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
 import sqlite3
@@ -214,6 +215,17 @@ def test_a_collector_that_is_full_fails_the_job_which_can_be_repeated(
         again = make(None, collector=where)
         assert len(standing.spans) == again["spans"]
         assert (again["refused"] > 0, again["refusal"]) == (True, "too old")
+
+
+def test_both_databases_give_the_same(
+    make: Made, history: History, tmp_path: Path, postgres_module_url: str
+) -> None:
+    asyncio.run(history.write_postgres(postgres_module_url))
+    for name in ("a.ocel.json", "a.otlp.json", "a.asyncapi.json"):
+        make(name)
+        make(f"of-postgres.{name.partition('.')[2]}", url=postgres_module_url)
+        other = tmp_path / f"of-postgres.{name.partition('.')[2]}"
+        assert other.read_bytes() == (tmp_path / name).read_bytes()
 
 
 @pytest.mark.parametrize("name", ["api.asyncapi.json", "api.asyncapi.yaml"])
