@@ -40,6 +40,7 @@ MAY_IMPORT = {
         "app.children",
         "app.environment",
         "app.errors",
+        "app.secret_url",
         "app.stored.jobs",
         "model",
         "spark_jobs.archived",
