@@ -64,7 +64,6 @@ async def test_a_period_is_compared_with_as_long_a_one_before_it(
         ("expectations", {"until": "2026-01-01"}, 400),
         ("comparison", {"cases": 1}, 400),
         ("comparison", {"before_since": "2026-01-01"}, 400),
-        ("comparison", {"key": "message_id"}, 400),
     ],
 )
 async def test_what_cannot_be_asked_is_refused(
