@@ -52,6 +52,8 @@ NOT_FAKED = {
     "PUT /itc_db/restamp",
     "PUT /itc_db/correlations",
     "PUT /itc_db/reports/assertions",
+    "PUT /itc_db/reports/comparison",
+    "PUT /itc_db/reports/expectations",
     "POST /v1/traces",
     "GET /itc_db/archive",
     "GET /itc_db/hidden",
