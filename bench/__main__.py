@@ -22,6 +22,7 @@ FULL: tuple[tuple[str, ...], ...] = (
     ("bench.links", "{folder}"),
     ("bench.finding", "{folder}"),
     ("bench.conversations", "{folder}"),
+    ("bench.expectations", "{folder}"),
 )
 QUICK: tuple[tuple[str, ...], ...] = (
     ("bench.growth", "20000"),

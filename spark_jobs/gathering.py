@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import groupby
 from typing import Any, NamedTuple, TypeAlias
 
@@ -269,10 +270,16 @@ def told(root: int, rows: dict[int, Row], via: Via, *, is_cut: bool = False) -> 
     return Told(conversation, rows, is_cut)
 
 
+@lru_cache(maxsize=4096)
+def _names(text: str) -> tuple[str, ...]:
+    """A list as the store has it; the same few come again and again."""
+    return tuple(json.loads(text))
+
+
 def happened_in(row: Row) -> Happened:
     """An event's row, whose properties were read, as `Happened`."""
     properties = row["properties"]
-    routing_keys = tuple(json.loads(row["routing_keys"]))
+    routing_keys = _names(row["routing_keys"])
     is_publish = row["type"] == EventType.published
     expiration = properties.get("expiration")
     return Happened(
@@ -286,7 +293,7 @@ def happened_in(row: Row) -> Happened:
         row["exchange"],
         routing_keys,
         row["queue"],
-        tuple(json.loads(row["routed_queues"] or "[]")),
+        _names(row["routed_queues"] or "[]"),
         row["redelivered"],
         type_of(properties, row["exchange"], routing_keys, row["envelope"]),
         () if is_publish else tuple(deaths_of(properties)),

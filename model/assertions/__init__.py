@@ -15,7 +15,7 @@ from model.assertions.assertion import (
     TypePattern,
 )
 from model.assertions.judging import Finding, Verdict, judge
-from model.assertions.language import from_json, to_json, to_yaml
+from model.assertions.language import from_json, to_json, to_yaml, yaml_item
 
 __all__ = [
     "After",
@@ -32,4 +32,5 @@ __all__ = [
     "judge",
     "to_json",
     "to_yaml",
+    "yaml_item",
 ]

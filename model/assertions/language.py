@@ -48,8 +48,9 @@ DEEPEST = 4
 """How deep values may be nested."""
 TOO_DEEP = "expected a name or a number, not something nested"
 MOST_EFFECTS = 1_000_000_000
-# What YAML takes for a text, and for nothing else.
-_PLAIN = re.compile(r"[a-z][a-z0-9._-]*[.-][a-z0-9._-]*[a-z]|[0-9]+(?:ms|s|min|h|d)")
+# What YAML takes for a text, unless it is one of the words.
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*|[0-9]+(?:ms|s|min|h|d)")
+_WORDS = {"true", "false", "null", "yes", "no", "on", "off", "y", "n", "~"}
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(ms|s|min|h|d)")
 _MICROSECONDS = {
@@ -96,13 +97,19 @@ def to_json(assertion: Assertion) -> Json:
 
 def to_yaml(assertions: list[Assertion]) -> str:
     """A file of assertions, one line for each thing that is said."""
-    lines = ["assertions:"]
-    for each in assertions:
-        for number, (key, value) in enumerate(to_json(each).items()):
-            plain = isinstance(value, str) and _PLAIN.fullmatch(value)
-            text = value if plain else json.dumps(value, ensure_ascii=False)
-            lines.append(f"  {'  ' if number else '- '}{key}: {text}")
-    return "\n".join(lines) + "\n"
+    return "assertions:\n" + "".join(map(yaml_item, assertions))
+
+
+def yaml_item(assertion: Assertion) -> str:
+    """An assertion as an item of the list in a file."""
+    first, *more = (f"{key}: {_scalar(value)}" for key, value in to_json(assertion).items())
+    return "\n".join([f"  - {first}", *(f"    {line}" for line in more)]) + "\n"
+
+
+def _scalar(value: Any) -> str:
+    """A value that YAML reads as just that; JSON's strings are among its quoted ones."""
+    is_plain = isinstance(value, str) and _PLAIN.fullmatch(value) and value.lower() not in _WORDS
+    return value if is_plain else json.dumps(value, ensure_ascii=False)
 
 
 def duration_text(microseconds: int) -> str:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import NamedTuple
 
+from model.assertions import After, Assertion, LeadsTo, TypePattern, to_json, yaml_item
+from model.assertions.language import LONGEST
 from spark_jobs.reports.expecting import Asked, Expectation, Learnt, Order
 from spark_jobs.reports.request import Json
 
 MOST = 500
 _LONGEST_NAME = 60
-_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
-_WORDS = {"true", "false", "null", "yes", "no", "on", "off", "y", "n", "~"}
 
 
 def proposals(learnt: Learnt, asked: Asked) -> list[Json]:
@@ -22,50 +23,64 @@ def proposals(learnt: Learnt, asked: Asked) -> list[Json]:
     Each with the share and the cases in which it held, as JSON and as an item of YAML.
     """
     found = [*_effects(learnt, asked), *_orders(learnt, asked)]
-    found.sort(key=lambda one: (-one["share"], -one["cases"], one["assertion"]["name"]))
+    found.sort(key=lambda one: (-one.share, -one.cases, one.assertion.name))
     taken: set[str] = set()
-    for one in found[:MOST]:
-        one["assertion"]["name"] = _unused(one["assertion"]["name"], taken)
-        one["yaml"] = yaml_of(one["assertion"])
-    return found[:MOST]
+    return [_shown(one, _unused(one.assertion.name, taken)) for one in found[:MOST]]
 
 
-def _effects(learnt: Learnt, asked: Asked) -> Iterator[Json]:
+class _Proposal(NamedTuple):
+    """An assertion, and in which share of how many cases it held."""
+
+    assertion: Assertion
+    share: float
+    cases: int
+    held: int
+
+
+def _shown(one: _Proposal, name: str) -> Json:
+    assertion = replace(one.assertion, name=name)
+    return {
+        "assertion": to_json(assertion),
+        "share": one.share,
+        "cases": one.cases,
+        "held": one.held,
+        "yaml": yaml_item(assertion),
+    }
+
+
+def _effects(learnt: Learnt, asked: Asked) -> Iterator[_Proposal]:
     for one in learnt.expectations:
         if one.cases >= asked.cases and one.share >= asked.share and one.type != one.effect:
             yield _proposal(_led(one), one.share, one.cases, one.led)
 
 
-def _orders(learnt: Learnt, asked: Asked) -> Iterator[Json]:
+def _orders(learnt: Learnt, asked: Asked) -> Iterator[_Proposal]:
     for one in learnt.orders:
         if one.held >= asked.share * one.cases:
             yield _proposal(_ordered(one), one.held / one.cases, one.cases, one.held)
 
 
-def _proposal(assertion: Json, share: float, cases: int, held: int) -> Json:
-    return {"assertion": assertion, "share": round(share, 6), "cases": cases, "held": held}
+def _proposal(assertion: Assertion, share: float, cases: int, held: int) -> _Proposal:
+    return _Proposal(assertion, round(share, 6), cases, held)
 
 
-def _led(one: Expectation) -> Json:
-    return {
-        "name": _name(f"{one.type}-leads-to-{one.effect}"),
-        "every": one.type,
-        "leads_to": one.effect,
-        "within": duration(one.times.patience),
-    }
+def _led(one: Expectation) -> Assertion:
+    within = rounded_up(one.times.patience)
+    what = LeadsTo(TypePattern(one.type), TypePattern(one.effect), within)
+    return Assertion(_name(f"{one.type}-leads-to-{one.effect}"), what)
 
 
-def _ordered(one: Order) -> Json:
-    name = _name(f"{one.type}-after-{one.after}")
-    return {"name": name, "every": one.type, "after": one.after}
+def _ordered(one: Order) -> Assertion:
+    what = After(TypePattern(one.type), TypePattern(one.after))
+    return Assertion(_name(f"{one.type}-after-{one.after}"), what)
 
 
-def duration(microseconds: float) -> str:
-    """A time for people that is not shorter: 1, 2 or 5 of a power of ten, in ms or s."""
+def rounded_up(microseconds: float) -> int:
+    """A time for people that is not shorter (µs): 1, 2 or 5 of a power of ten, from 1 ms on."""
     milliseconds = max(microseconds / 1_000, 1.0)
-    power = 10 ** math.floor(math.log10(milliseconds))
-    rounded = next(step * power for step in (1, 2, 5, 10) if step * power >= milliseconds)
-    return f"{rounded}ms" if rounded < 1_000 else f"{rounded // 1_000}s"
+    power = 10.0 ** math.floor(math.log10(milliseconds))
+    step = next(step for step in (1, 2, 5, 10) if step * power >= milliseconds)
+    return min(step * int(power) * 1_000, LONGEST)
 
 
 def _name(text: str) -> str:
@@ -80,15 +95,3 @@ def _unused(name: str, taken: set[str]) -> str:
         found = f"{name}-{number}"
     taken.add(found)
     return found
-
-
-def yaml_of(assertion: Mapping[str, str]) -> str:
-    """An assertion as an item of the list in a file of assertions."""
-    lines = [f"{name}: {_scalar(value)}" for name, value in assertion.items()]
-    return "\n".join(["  - " + lines[0], *("    " + line for line in lines[1:])]) + "\n"
-
-
-def _scalar(text: str) -> str:
-    """A text that YAML reads as just that; a JSON string is one of its quoted scalars."""
-    is_plain = _PLAIN.fullmatch(text) and text.lower() not in _WORDS
-    return text if is_plain else json.dumps(text)

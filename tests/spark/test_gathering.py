@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
 from collections import defaultdict
@@ -87,12 +88,23 @@ def judged(history: History, via: Via, first: int, last: int) -> set[frozenset[i
     return found
 
 
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def stored(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[History, Database]:
+    history = orders(seed=4)
+    if request.param == "sqlite":
+        return history, Database.from_url(history.write(tmp_path_factory.mktemp("told") / "a.db"))
+    url: str = request.getfixturevalue("postgres_module_url")
+    asyncio.run(history.write_postgres(url))
+    return history, Database.from_url(url)
+
+
 @pytest.mark.parametrize("via", [Via.links, Via.conversation])
 def test_conversations_are_brought_together_whole(
-    spark: SparkSession, tmp_path: Path, via: Via
+    spark: SparkSession, stored: tuple[History, Database], via: Via
 ) -> None:
-    history = orders(seed=4)
-    database = Database.from_url(history.write(tmp_path / "a.db"))
+    history, database = stored
     first, last = 41, 300
     since, until = NOON + 1000 * first, NOON + 1000 * last + 1
     with period.opened(database, "/", since, until) as opened:

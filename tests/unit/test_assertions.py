@@ -41,6 +41,7 @@ assertions:
 """
 ORDER, INVOICE, SHIP, APPROVE = map(TypePattern, ("order.new", "invoice", "ship", "approve"))
 SECOND = 1_000_000
+ODD = ("order: new", "yes", "#1", "a'b\"c", "12", "1.0", "- x", "é\u2028", "*", "Null")
 
 
 def test_a_file_is_read_and_written_again() -> None:
@@ -56,6 +57,9 @@ def test_a_file_is_read_and_written_again() -> None:
     ]
     assert parse(to_yaml(read)) == read
     assert [from_json(to_json(each)) for each in read] == read
+    odd = [Assertion("a", After(TypePattern(name), ORDER)) for name in ODD]
+    for one in odd:
+        assert parse(to_yaml([one])) == [one]
     assert to_json(read[0]) == {
         "name": "invoice-in-time",
         "every": "order.new",

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 
 import pytest
 
+from app.assertion_files import parse
+from model.assertions import to_json
 from model.gaps import Gap
 from model.sketch import Sketch
 from spark_jobs.reports import expecting
@@ -23,7 +25,7 @@ from spark_jobs.reports.expecting import (
     rare_among,
     slow_from,
 )
-from spark_jobs.reports.proposing import duration, proposals, yaml_of
+from spark_jobs.reports.proposing import proposals, rounded_up
 
 SECOND = 1_000_000
 END = 10_000 * SECOND
@@ -195,13 +197,10 @@ def test_a_tail_is_that_of_drawing_without_putting_back() -> None:
     assert tail(0, 3, 5, 9) == pytest.approx(1)
 
 
-def test_proposals_are_assertions_that_yaml_reads() -> None:
-    yaml = pytest.importorskip("yaml")
-    names = ["order: new", "yes", "#1", "a'b\"c"]
-    for name in names:
-        text = "assertions:\n" + yaml_of({"name": "x", "every": name, "after": name})
-        assert yaml.safe_load(text) == {"assertions": [{"name": "x", "every": name, "after": name}]}
+def test_proposals_are_assertions_as_files_have_them() -> None:
     found = proposals(learnt([*NORMAL, order(0)]), Asked())
+    read = parse("assertions:\n" + "".join(one["yaml"] for one in found))
+    assert [to_json(each) for each in read] == [one["assertion"] for one in found]
     assert [(one["assertion"], one["held"], one["cases"]) for one in found] == [
         ({"name": "order-after-approve", "every": "order", "after": "approve"}, 1_000, 1_001),
         (
@@ -218,11 +217,11 @@ def test_proposals_are_assertions_that_yaml_reads() -> None:
 
 
 @pytest.mark.parametrize(
-    ("microseconds", "said"),
-    [(0, "1ms"), (1_001, "2ms"), (450_000, "500ms"), (700_000, "1s"), (30 * SECOND, "50s")],
+    ("microseconds", "rounded"),
+    [(0, 1_000), (1_001, 2_000), (450_000, 500_000), (700_000, SECOND), (30 * SECOND, 50 * SECOND)],
 )
-def test_durations_are_round_and_not_shorter(microseconds: int, said: str) -> None:
-    assert duration(microseconds) == said
+def test_durations_are_round_and_not_shorter(microseconds: int, rounded: int) -> None:
+    assert rounded_up(microseconds) == rounded
 
 
 @pytest.mark.parametrize(

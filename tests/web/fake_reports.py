@@ -1,4 +1,4 @@
-"""Reports on order, as the fake service answers: their job, and what it found."""
+"""Reports, as the fake service answers: their job, and what it found."""
 
 from __future__ import annotations
 
@@ -9,22 +9,34 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
+from tests.api.fake_reports import made
 from tests.web import history
 from tests.web.history import Event
 from tests.web.world import World, bad_request, iso, micros, not_found, now
 
-KINDS = ("races", "inversions")
+LISTS = {
+    "races": ("items", "groups", "truncated"),
+    "inversions": ("items", "groups", "truncated"),
+    "expectations": ("types", "variants", "outliers", "groups", "proposals"),
+    "comparison": ("types", "effects", "variants"),
+}
+"""The kinds of reports, and what only a report itself has."""
+_LEARNT: dict[str, dict[str, Any]] = {
+    "expectations": {"via": "links", "wait": 3600.0, "share": 0.95, "cases": 100, "rare": 0.01},
+    "comparison": {"via": "links", "wait": 3600.0, "cases": 100},
+}
 LOOKED_AT = 60  # publishes; each pair of them is compared
 
 
 def start(world: World, kind: str, query: Mapping[str, str]) -> dict[str, Any]:
     """The job of `PUT /itc_db/reports/{report}`."""
-    if kind not in KINDS:
-        raise bad_request("a report is races or inversions")
+    if kind not in LISTS:
+        raise bad_request("there are no such reports")
     if query.get("vhost") not in world.traces:
         raise not_found()
     number = hashlib.sha256(json.dumps([kind, query]).encode()).hexdigest()[:16]
-    request = {"report": kind, "id": number, "key": None, **query}
+    asked = _LEARNT.get(kind, {"key": None})
+    request = {"report": kind, "id": number, **asked, **query}
     job = world.new_job("report", query["vhost"], request)
     threading.Thread(target=_run, args=(world, job), daemon=True).start()
     return job
@@ -33,11 +45,7 @@ def start(world: World, kind: str, query: Mapping[str, str]) -> dict[str, Any]:
 def listed(world: World) -> list[dict[str, Any]]:
     """What `GET /itc_db/reports` answers: without what they hold, newest first."""
     return [
-        {
-            name: value
-            for name, value in each.items()
-            if name not in {"items", "groups", "truncated"}
-        }
+        {name: value for name, value in each.items() if name not in LISTS[each["report"]]}
         for each in reversed(world.reports.values())
     ]
 
@@ -60,6 +68,8 @@ def _run(world: World, job: dict[str, Any]) -> None:
 
 def made_of(world: World, request: Mapping[str, Any]) -> dict[str, Any]:
     """A report on a period, shaped as the service's."""
+    if request["report"] in _LEARNT:
+        return _learnt(world, request)
     events = [e for e in world.events if e.vhost == request["vhost"]]
     since, until = (micros(request.get(name, iso(end))) for name, end in _ends(events))
     publishes = [e for e in events if not e.received and since <= e.at < until][:LOOKED_AT]
@@ -81,6 +91,27 @@ def made_of(world: World, request: Mapping[str, Any]) -> dict[str, Any]:
         "groups": [{"queue": q, "count": n, "counted_all": True} for q, n in queues.items()],
         "truncated": len(items) > 1000,
         **world.certainty_json(request["vhost"], 1, len(world.events)),
+    }
+
+
+def _learnt(world: World, request: Mapping[str, Any]) -> dict[str, Any]:
+    """What is learnt, the same of each period."""
+    events = [e for e in world.events if e.vhost == request["vhost"]]
+    since, until = (micros(request.get(name, iso(end))) for name, end in _ends(events))
+    before = {"before_since": max(0, 2 * since - until), "before_until": since}
+    asked = _LEARNT[request["report"]]
+    facts, lists = made({"report": request["report"], "asked": before})
+    return {
+        "id": request["id"],
+        "report": request["report"],
+        "vhost": request["vhost"],
+        "since": iso(since),
+        "until": iso(until),
+        **{name: type(value)(request.get(name, value)) for name, value in asked.items()},
+        "made_at": now(),
+        **facts,
+        **world.certainty_json(request["vhost"], 1, len(world.events)),
+        **lists,
     }
 
 

@@ -131,6 +131,8 @@ ASKED: list[tuple[str, str, int, Any]] = [
     ("GET", "/itc_db/touched/{a}/made.jsonl", 200, None),
     ("PUT", "/itc_db/reports/races?vhost=%2F", 202, None),
     ("PUT", "/itc_db/reports/races?vhost=nowhere", 404, None),
+    ("PUT", "/itc_db/reports/expectations?vhost=%2F&rare=0.02", 202, None),
+    ("PUT", "/itc_db/reports/comparison?vhost=%2F", 202, None),
     ("GET", "/itc_db/reports", 200, None),
     ("GET", "/itc_db/reports/{report}", 200, None),
     ("GET", "/itc_db/reports/0123456789abcdef", 404, None),
