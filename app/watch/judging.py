@@ -32,11 +32,15 @@ _CLOCK_ALONE: Large = frozenset({"clock"})
 
 
 class Outcome(NamedTuple):
-    """What came of one event; nothing at all where the assertion does not speak of it."""
+    """What came of one event; nothing at all where the assertion does not speak of it.
+
+    One event may show what does not hold for ``others`` too.
+    """
 
     is_held: bool = False
     is_unknown: bool = False
     violation: NewViolation | None = None
+    others: tuple[NewViolation, ...] = ()
 
 
 HELD, UNKNOWN, NOTHING = Outcome(is_held=True), Outcome(is_unknown=True), Outcome()
@@ -78,7 +82,11 @@ class _Case(NamedTuple):
 
     def violated(self, event: Seen, sentence: str, root: int | None = None) -> Outcome:
         """That it does not hold, in a sentence."""
-        new = NewViolation(
+        return Outcome(violation=self.new(event, sentence, root))
+
+    def new(self, event: Seen, sentence: str, root: int | None = None) -> NewViolation:
+        """The same, of whichever event it does not hold for."""
+        return NewViolation(
             event=event.id,
             last_id=max(self.proof.event_id, self.wait.id),
             root=root,
@@ -87,7 +95,6 @@ class _Case(NamedTuple):
             recorded_at=event.recorded_at,
             sentence=sentence,
         )
-        return Outcome(violation=new)
 
 
 class Judges:
@@ -220,6 +227,7 @@ def _calm(what: AtMost, case: _Case, past: Reach | None, futures: Mapping[int, R
     if past is None or not past.is_whole:
         return UNKNOWN
     most, outcome = what.causes_more_than, NOTHING
+    found: list[NewViolation] = []
     for cause in past.events:
         future = futures.get(cause.id)
         if future is None:  # of another type
@@ -230,8 +238,8 @@ def _calm(what: AtMost, case: _Case, past: Reach | None, futures: Mapping[int, R
         # The first that is too many says so, once.
         if before == most:
             sentence = f"event {cause.id}, {cause.type}, caused more than {most:,} messages"
-            return case.violated(cause, sentence)
-    return outcome
+            found.append(case.new(cause, sentence))
+    return Outcome(violation=found[0], others=tuple(found[1:])) if found else outcome
 
 
 def _are_rivals(what: NeverConcurrent, one: str, other: str) -> bool:

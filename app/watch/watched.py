@@ -153,7 +153,10 @@ class WatchedTrace:
 
 
 def _violations(outcomes: Sequence[Outcome]) -> Iterator[NewViolation]:
-    return (each.violation for each in outcomes if each.violation is not None)
+    for each in outcomes:
+        if each.violation is not None:
+            yield each.violation
+            yield from each.others
 
 
 def _is_same(watched: WatchedAssertion, held: HeldAssertion) -> bool:

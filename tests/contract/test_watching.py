@@ -112,7 +112,12 @@ async def test_each_event_comes_to_what_the_conversation_says(
     expected = {each.event: each for each in findings}
     assert expected
     assert {each.verdict for each in findings} <= {Verdict.holds, Verdict.violated}
-    violated = {each.violation.event for each in outcomes.values() if each.violation is not None}
+    violated = {
+        new.event
+        for each in outcomes.values()
+        if each.violation is not None
+        for new in (each.violation, *each.others)
+    }
     assert violated == {each for each, found in expected.items() if _is_violated(found)}
     if "causes_more_than" not in said:
         assert outcomes.keys() == expected.keys()

@@ -84,28 +84,30 @@ async def list_assertions(
     return json_answer([*map(assertion_view, await parts.store.assertions.list(vhosts))])
 
 
+_EXAMPLE = {"every": "order.new", "leads_to": "invoice", "within": "30s"}
+# A file may be YAML as well, which has no schema here; what is at fault is named with its line.
 _FILE = {
     "requestBody": {
         "required": True,
         "content": {
-            kind: {"schema": schema}
-            for kind, schema in {
-                "application/yaml": {"type": "string"},
-                "application/json": {
+            "application/json": {
+                "schema": {
                     "type": "object",
-                    "properties": {"assertions": {"type": "array", "items": {"type": "object"}}},
+                    "properties": {
+                        "assertions": {"type": "array", "items": {"type": "object"}, "minItems": 1}
+                    },
                     "required": ["assertions"],
-                },
-            }.items()
+                    "additionalProperties": False,
+                    "examples": [{"assertions": [{"name": "invoice-in-time", **_EXAMPLE}]}],
+                }
+            }
         },
     }
 }
 _ASSERTION = {
     "requestBody": {
         "required": True,
-        "content": {
-            "application/json": {"schema": {"type": "object"}},
-        },
+        "content": {"application/json": {"schema": {"type": "object", "examples": [_EXAMPLE]}}},
     }
 }
 
