@@ -31,7 +31,7 @@ from app.errors import ItcError, SettingsError
 from app.jobs.archives import Archives
 from app.jobs.exports import Exports, folder_id
 from app.jobs.manager import JobManager
-from app.jobs.periods import PeriodFiles, Target
+from app.jobs.periods import PeriodFiles
 from app.jobs.ports import Report
 from app.jobs.process import SparkProcess
 from app.jobs.reports import Reports
@@ -469,9 +469,7 @@ def _touched(settings: Settings) -> TouchedFiles:
 
 def _periods(settings: Settings) -> PeriodFiles:
     quota = Quota(files=settings.exports_max_files, bytes=settings.exports_max_bytes)
-    url = settings.otlp_export_url
-    collector = None if url is None else Target(url, settings.collector_headers)
-    return PeriodFiles(settings.exports, quota, collector)
+    return PeriodFiles(settings.exports, quota, settings.collector)
 
 
 def _searches(settings: Settings, store: Store) -> Searches:

@@ -46,6 +46,8 @@ def _comma_separated(value: object) -> object:
 
 
 MOST_INDEXED = 100  # headers; as `app.tracker.links.rules` has it
+# Where a collector takes spans, if its address does not say.
+_TRACES = "/v1/traces"
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _HEADER_TEXT = re.compile(r"[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?")
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_comma_separated)]
@@ -555,9 +557,18 @@ class Settings(BaseSettings):
         return parts.geturl()
 
     @property
-    def collector_headers(self) -> dict[str, str]:
-        """What each request to the collector says in headers."""
-        return {name: text for name, _, text in _pairs(self.otlp_export_headers)}
+    def collector(self) -> dict[str, Any] | None:
+        """Where spans are sent, for the worker alone: all but ``shown`` may hold secrets."""
+        if self.otlp_export_url is None:
+            return None
+        parts = self.otlp_export_url.parts
+        whole = parts._replace(path=_TRACES if parts.path in ("", "/") else parts.path)
+        host = parts.netloc.rpartition("@")[2]
+        return {
+            "url": whole.geturl(),
+            "shown": f"{whole.scheme}://{host}{whole.path}",  # a query may hold a token
+            "headers": {name: text for name, _, text in _pairs(self.otlp_export_headers)},
+        }
 
     @property
     def management_credentials(self) -> tuple[str, str]:

@@ -19,7 +19,6 @@ import msgspec
 from app.errors import BadRequestError, ConflictError, NotFoundError
 from app.jobs.manifested import Manifested, ManifestedFile
 from app.jobs.requests import JobRequest
-from app.secret_url import SecretUrl
 from app.stored.jobs import Json
 from model.exports import MANIFEST, Format, Quota
 from model.interchange import COLLECTOR, PERIOD_FORMATS, period_format_of
@@ -27,23 +26,6 @@ from model.words import Via
 
 KIND = "period"
 NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
-TRACES = "/v1/traces"
-"""Where a collector takes spans, if its address does not say."""
-
-
-class Target(msgspec.Struct, frozen=True):
-    """A collector, and what each request to it says in headers."""
-
-    url: SecretUrl
-    headers: dict[str, str]
-
-    def to_json(self) -> Json:
-        """For the worker alone: it holds the address with its password."""
-        parts = self.url.parts
-        whole = parts._replace(path=TRACES if parts.path in ("", "/") else parts.path)
-        host = parts.netloc.rpartition("@")[2]
-        shown = f"{parts.scheme}://{host}{whole.path}"  # a query may hold a token
-        return {"url": whole.geturl(), "shown": shown, "headers": self.headers}
 
 
 class PeriodFile(msgspec.Struct, frozen=True):
@@ -81,8 +63,8 @@ def checked_name(file: str) -> Format:
 class PeriodFiles:
     """The exports of periods under the folder of exports."""
 
-    def __init__(self, folder: Path, quota: Quota, collector: Target | None = None) -> None:
-        """``collector`` is where spans may be sent."""
+    def __init__(self, folder: Path, quota: Quota, collector: Json | None = None) -> None:
+        """``collector`` is where spans may be sent (`Settings.collector`)."""
         self._files = Manifested(folder, quota)
         self._collector = collector
 
@@ -130,7 +112,7 @@ class PeriodFiles:
             vhost=vhost,
             owner=owner,
             shown={**asked, "file": None},
-            work={**asked, "format": COLLECTOR, "collector": self._collector.to_json()},
+            work={**asked, "format": COLLECTOR, "collector": self._collector},
             finish=lambda result: {**result, "location": None},
         )
 

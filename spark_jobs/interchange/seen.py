@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeAlias
 
-from model.deaths import headers_of
+from model.deaths import deaths_of, headers_of
 from model.message_types import type_of
 from model.words import EventType, Match
 from spark_jobs.interchange.shapes import Json, Shape
@@ -108,7 +108,7 @@ class Seen:
         properties = json.loads(row["properties"])
         routing_keys = json.loads(row["routing_keys"])
         is_send = row["type"] == EventType.published
-        kind = type_of(properties, row["exchange"], routing_keys, row["payload"])
+        kind = type_of(properties, *_published_to(row, properties, routing_keys), row["payload"])
         key = routing_keys[0] if routing_keys else ""
         place, key = (row["exchange"], key) if is_send else (row["queue"] or "", "")
         self.events += 1
@@ -176,6 +176,14 @@ class Seen:
         if value is not _NOTHING:
             notes.as_json += 1
             notes.payload.add(value)
+
+
+def _published_to(row: Row, properties: Json, routing_keys: list[str]) -> tuple[str, list[str]]:
+    """Where the message was published to, before it died."""
+    if row["match"] == Match.dead_lettered and (deaths := deaths_of(properties)):
+        oldest = deaths[-1]
+        return oldest.exchange or "", [*oldest.routing_keys]
+    return row["exchange"], routing_keys
 
 
 def json_in(body: bytes | None, content_type: object) -> Any:

@@ -25,7 +25,7 @@ from app.api.tail import Tail
 from app.jobs.archives import Archives
 from app.jobs.exports import Exports
 from app.jobs.manager import JobManager
-from app.jobs.periods import PeriodFiles, Target
+from app.jobs.periods import PeriodFiles
 from app.jobs.reports import Reports
 from app.jobs.restamps import RestampProcess
 from app.jobs.runners import Runners
@@ -124,7 +124,11 @@ class World:
                     Quota(self.settings.exports_max_files, self.settings.exports_max_bytes),
                     self.settings.signing_key_file,
                 ),
-                periods=self._periods(),
+                periods=PeriodFiles(
+                    self.settings.exports,
+                    Quota(self.settings.exports_max_files, self.settings.exports_max_bytes),
+                    self.settings.collector,
+                ),
                 topologies=Topologies(self.settings.data_dir / "topologies"),
                 reports=Reports(self.settings.data_dir / "reports"),
                 archives=Archives(self.settings.archives),
@@ -137,15 +141,6 @@ class World:
             await jobs.stop()
         finally:
             await store.close()
-
-    def _periods(self) -> PeriodFiles:
-        settings = self.settings
-        url = settings.otlp_export_url
-        return PeriodFiles(
-            settings.exports,
-            Quota(settings.exports_max_files, settings.exports_max_bytes),
-            None if url is None else Target(url, settings.collector_headers),
-        )
 
     def _intake(self, store: Store) -> Intake | None:
         if not self.settings.otlp:

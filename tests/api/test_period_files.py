@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -10,12 +9,9 @@ import pytest
 
 from app.api.schemas.interchange import PeriodExport, PeriodSummary
 from app.errors import OutageError
-from app.jobs.periods import PeriodFiles, Target
 from app.secret_url import SecretUrl
 from app.settings import Settings
-from model.exports import Quota
 from model.interchange import PERIOD_FORMATS
-from model.words import Via
 from spark_jobs.interchange.writing import WRITERS
 from tests.api.conftest import World, connected
 from tests.api.test_chains import ASYNC, ended
@@ -188,9 +184,14 @@ def test_settings_that_no_collector_can_have_are_refused(name: str, value: str) 
         Settings.model_validate({name: value})
 
 
-def test_each_format_has_who_writes_it(tmp_path: Path) -> None:
+def test_a_path_that_the_setting_says_is_kept() -> None:
+    settings = Settings.model_validate({"otlp_export_url": "https://collector/otlp/traces"})
+    assert settings.collector == {
+        "url": "https://collector/otlp/traces",
+        "shown": "https://collector/otlp/traces",
+        "headers": {},
+    }
+
+
+def test_each_format_has_who_writes_it() -> None:
     assert PERIOD_FORMATS.keys() == WRITERS.keys()
-    target = Target(SecretUrl("https://collector/otlp/traces"), {})
-    store = PeriodFiles(tmp_path, Quota(1, 1), target)
-    work = store.sending("/", (1, 2), Via.links, "ann").work
-    assert work["collector"]["url"] == "https://collector/otlp/traces"

@@ -206,6 +206,22 @@ def test_a_message_is_looked_at_where_it_was_published() -> None:
     assert message["x-count"] == 1
 
 
+def test_a_dead_letter_is_of_the_type_that_it_was_published_as() -> None:
+    died = {"queue": "work", "reason": "rejected", "count": 1, "exchange": "orders"}
+    dead = got(
+        {},
+        "dead",
+        match=Match.dead_lettered,
+        exchange="dlx",
+        headers={"x-death": [{**died, "routing-keys": ["order.new"]}]},
+    )
+    document = made(sent({}), dead)
+    assert [each["name"] for each in document["components"]["messages"].values()] == [
+        "orders/order.new"
+    ]
+    assert "queue.dead" in document["channels"]
+
+
 def test_names_that_no_reference_may_have_are_kept_apart() -> None:
     rows = [sent({}, key=key) for key in ("a/b", "a b", "a_b", "", "{x}", "é", "yes", "a\u2028")]
     document = made(*rows, got({}, queue="no", who=": - #"))
