@@ -17,7 +17,16 @@ from collections.abc import Iterable, Iterator
 from app.garbage import tune_garbage_collection
 from app.store import Store, migrate
 from app.stored.batches import Batch
-from app.tracker import Bounds, Channel, Deliver, Policy, Publish, Record, Tracker
+from app.tracker import (
+    Bounds,
+    Channel,
+    Deliver,
+    Policy,
+    Publish,
+    Record,
+    StampedEvent,
+    Tracker,
+)
 from app.tracker.links import Rules
 
 BATCH = 5_000
@@ -57,22 +66,39 @@ async def fill(database_url: str, records: Iterable[Record], rules: Rules | None
     """Store records in a fresh database; return the events stored per second."""
     await migrate(database_url)
     store = await Store.open(database_url, indexed_headers=rules.indexed if rules else ())
-    trace = await store.traces.create(VHOST, Policy.channel)
-    tracker = Tracker(Policy.channel, Bounds(), rules=rules)
     begin = time.perf_counter()
-    events = 0
-    stamped = []
-    for number, record in enumerate(records):
-        stamped += tracker.apply(record, FIRST_TIME + number * STEP)
-        if len(stamped) >= BATCH:
-            events += len(stamped)
-            await store.batches.append(trace.id, Batch(stamped, tracker.checkpoint(), b""))
-            stamped = []
-    if stamped:
-        events += len(stamped)
-        await store.batches.append(trace.id, Batch(stamped, tracker.checkpoint(), b""))
+    timed = ((FIRST_TIME + number * STEP, record) for number, record in enumerate(records))
+    events = await record_all(store, VHOST, timed, Policy.channel, rules)
     await store.close()
     return events / (time.perf_counter() - begin)
+
+
+async def record_all(
+    store: Store,
+    vhost: str,
+    records: Iterable[tuple[int, Record]],
+    policy: Policy,
+    rules: Rules | None,
+) -> int:
+    """Store a virtual host's records, each with its time in µs; return how many events there are."""
+    trace = await store.traces.create(vhost, policy)
+    tracker = Tracker(policy, Bounds(), rules=rules)
+    events = 0
+    stamped: list[StampedEvent] = []
+
+    async def store_them() -> None:
+        await store.batches.append(trace.id, Batch(stamped, tracker.checkpoint(), b""))
+        stamped.clear()
+
+    for at, record in records:
+        made = tracker.apply(record, at)
+        events += len(made)
+        stamped += made
+        if len(stamped) >= BATCH:
+            await store_them()
+    if stamped:
+        await store_them()
+    return events
 
 
 def main() -> None:
