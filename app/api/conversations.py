@@ -65,6 +65,7 @@ def _listed(listed: ListedConversation) -> dict[str, Any]:
         "seconds": _seconds(one.duration),
         "outcome": one.outcome.value,
         "counts": _counts(one.counts),
+        "keys": [*one.keys],
         "participants": [*dict.fromkeys(name for _, name in one.participants)],
         "sentence": one.sentence,
         "truncated": one.truncated,

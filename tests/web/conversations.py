@@ -359,7 +359,7 @@ def fits(told: dict[str, Any], query: Mapping[str, str]) -> bool:
 
 
 def summary(told: dict[str, Any]) -> dict[str, Any]:
-    names = ("root", "vhost", "type", "began_at", "seconds", "outcome", "counts")
+    names = ("root", "vhost", "type", "began_at", "seconds", "outcome", "counts", "keys")
     return {
         **{name: told[name] for name in (*names, "sentence", "truncated")},
         "participants": [one["name"] for one in told["participants"]],

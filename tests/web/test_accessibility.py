@@ -95,7 +95,7 @@ def test_at_twice_the_letter_size_rows_grow_with_the_letters(
 def test_help_lists_the_keys_and_closes_by_escape(demo: Server, open_page: OpenPage) -> None:
     page = open_page(demo)
     page.keyboard.press("?")
-    expect(page.get_by_role("dialog")).to_contain_text("filter events")
+    expect(page.get_by_role("dialog")).to_contain_text("find on this tab, or filter events")
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).to_have_count(0)
 
@@ -107,6 +107,21 @@ def test_number_keys_open_the_tabs_but_not_while_typing(demo: Server, open_page:
     page.keyboard.press("/")
     page.keyboard.type("3")
     expect(page.get_by_label("Filter events")).to_have_value("3")
+
+
+def test_a_slash_goes_to_what_finds_on_this_tab_and_else_to_the_filter_of_events(
+    demo: Server, open_page: OpenPage
+) -> None:
+    page = open_page(demo)
+    expect(page.get_by_role("textbox", name="What happened to")).to_be_visible()
+    page.keyboard.press("/")
+    expect(page.get_by_role("textbox", name="What happened to")).to_be_focused()
+    page.goto(f"{demo.url}/#/jobs")
+    expect(page.get_by_role("heading", name="Jobs").first).to_be_visible()
+    page.keyboard.press("Escape")
+    page.locator("main").focus()
+    page.keyboard.press("/")
+    expect(page.get_by_label("Filter events")).to_be_focused()
 
 
 def test_the_theme_follows_the_system_and_can_be_switched(

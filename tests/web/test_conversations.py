@@ -62,6 +62,36 @@ def row(page: Page, name: str) -> Any:
     return page.get_by_role("treeitem", name=re.compile(f"^{re.escape(name)} "))
 
 
+# ---- what is asked of it ------------------------------------------------------------------------
+
+
+def test_what_it_touched_is_one_action_away_and_in_the_address(
+    told: Told, open_page: OpenPage
+) -> None:
+    page = opened(told, open_page)
+    touched = page.get_by_role("region", name="What it touched")
+    expect(touched).to_have_count(0)
+    page.get_by_role("button", name="What it touched").click()
+    expect(touched).to_contain_text("caused")
+    assert "beyond=on" in page.url
+    settled(page)
+    assert not violations(page)
+    page.get_by_role("link", name="← All conversations").click()
+    expect(page.get_by_role("heading", name="Conversations").first).to_be_visible()
+    assert "beyond" not in page.url
+
+
+def test_the_banner_speaks_of_the_time_of_the_conversation(told: Told, open_page: OpenPage) -> None:
+    banner = opened(told, open_page).get_by_role("region", name="What is known")
+    expect(banner).to_contain_text("this conversation:")
+
+
+def test_a_list_tells_conversations_of_one_type_apart(told: Told, open_page: OpenPage) -> None:
+    page = open_page(told.server, "#/conversations")
+    found = page.get_by_role("row", name="failed")
+    expect(found.get_by_text("order-1234", exact=True)).to_be_visible()
+
+
 # ---- layout, as pure functions ------------------------------------------------------------------
 
 

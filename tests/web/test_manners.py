@@ -10,9 +10,21 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.web.conftest import OpenPage
-from tests.web.fake_server import Server
+from tests.web.fake_server import USERS, Server
 from tests.web.test_chain import cause_and_effect, export
 from tests.web.world import World, demo_world
+
+
+def test_the_header_is_one_line_whoever_has_signed_in(
+    demo: Server, open_page: OpenPage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(USERS, "orders-on-call", ("orders-on-call", ["monitoring"]))
+    page = open_page(demo, user="orders-on-call")
+    tabs, name = page.get_by_role("navigation"), page.get_by_text("orders-on-call", exact=True)
+    one, other = tabs.bounding_box(), name.bounding_box()
+    assert one is not None
+    assert other is not None
+    assert one["y"] <= other["y"] < one["y"] + one["height"]
 
 
 def test_a_trace_is_not_stopped_before_one_has_said_so(

@@ -5,7 +5,7 @@
 A real broker and the real service, with 24,000 events of twelve services in six virtual hosts. Each
 question is answered by keyboard and by mouse, at two widths, in both themes, as an administrator
 and as somebody who only monitors. An action is a click, or a typed text with Enter; by keyboard it
-is Enter on what has the focus. In the folder, if one is given, are pictures of every tab.
+is Enter on what Tab leads to. In the folder, if one is given, are pictures of every tab.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ WIDTHS = (1440, 800)
 THEMES = ("light", "dark")
 READY_SECONDS, STOP_SECONDS = 90, 30
 PATIENCE_MS = 60_000
+MOST_TABS = 60
 # What each question may take, in this order.
 ALLOWED = {
     "what happened to the order?": 2,
@@ -53,7 +54,16 @@ ALLOWED = {
     "where did the time go?": 0,
     "send it to a colleague": 1,
 }
-TABS = ("overview", "events", "conversations", "failures", "chain", "space-time", "topology", "jobs")
+TABS = (
+    "overview",
+    "events",
+    "conversations",
+    "failures",
+    "chain",
+    "space-time",
+    "topology",
+    "jobs",
+)
 
 
 async def fill(database_url: str, events: int) -> None:
@@ -65,7 +75,9 @@ async def fill(database_url: str, events: int) -> None:
     begin = time.time_ns() // 1000 - (each + 30) * APART
     for vhost in VHOSTS:
         orders = list(itertools.islice(numbers, each))
-        await record_all(store, vhost, history(orders, begin, APART), Policy.client, Rules(BUILT_IN))
+        await record_all(
+            store, vhost, history(orders, begin, APART), Policy.client, Rules(BUILT_IN)
+        )
     await store.close()
 
 
@@ -90,7 +102,9 @@ def serving(broker: Broker, folder: Path, events: int) -> Iterator[ItcClient]:
         "ITC_PORT": port,
     }
     log = folder / "service.log"
-    service = Child("rabbitmq-itc serve", [PROGRAM, "serve"], log=log, env=environment, cwd=CHECKOUT)
+    service = Child(
+        "rabbitmq-itc serve", [PROGRAM, "serve"], log=log, env=environment, cwd=CHECKOUT
+    )
     client = ItcClient(f"http://127.0.0.1:{port}", broker.user, broker.password)
     try:
         service.wait_until(client.is_ready, READY_SECONDS, "being ready")
@@ -116,17 +130,20 @@ class Hand:
 
     def press(self, target: Locator) -> None:
         self.actions += 1
-        if self.by_keyboard:
-            target.focus()
-            expect(target).to_be_focused()
-            self.page.keyboard.press("Enter")
-        else:
-            target.click()
+        if not self.by_keyboard:
+            return target.click()
+        expect(target).to_be_visible()
+        for _ in range(MOST_TABS):
+            if target.evaluate("(it) => it === document.activeElement"):
+                return self.page.keyboard.press("Enter")
+            self.page.keyboard.press("Tab")
+        raise AssertionError(f"not reached by {MOST_TABS} times Tab: {target}")
 
     def type(self, target: Locator, text: str) -> None:
         self.actions += 1
+        expect(target).to_be_visible()
         if self.by_keyboard:
-            target.focus()
+            self.page.keyboard.press("/")
         else:
             target.click()
         self.page.keyboard.type(text)
@@ -201,11 +218,11 @@ def main() -> None:
         browser = launch(stack.enter_context(sync_playwright()))
         stack.callback(browser.close)
         print(f"{EVENTS:,} events of {len(SERVICES)} services in {len(VHOSTS)} virtual hosts")
-        print("actions (seconds) for:", "; ".join(ALLOWED))
+        print("actions/at most (seconds) for:", "; ".join(ALLOWED))
         for user, width, theme, keyboard in itertools.product(USERS, WIDTHS, THEMES, (True, False)):
             page = signed_in(browser, client.url, user, width, theme, complaints)
             answers = ask(page, keyboard)
-            cells = [f"{answers[q][0]} ({answers[q][1]:.2f})" for q in ALLOWED]
+            cells = [f"{answers[q][0]}/{most} ({answers[q][1]:.2f})" for q, most in ALLOWED.items()]
             how = "keyboard" if keyboard else "mouse"
             print(f"  {USERS[user]:13} {width:4} {theme:5} {how:8} ", "  ".join(cells), flush=True)
             if pictured and not keyboard and user == "boss":

@@ -154,6 +154,7 @@ class ListedConversation(Model):
     seconds: float
     outcome: OutcomeWord
     counts: Counts
+    keys: list[str] = Field(description="Values that its messages share, at most 5.")
     participants: list[str]
     sentence: str
     truncated: bool

@@ -4,7 +4,7 @@ import { useResource } from "../core/resource.js";
 import { href, openEvent, patch, pinnedA, pinnedB, route } from "../core/route.js";
 import { Caveats, isSure } from "../ui/caveats.js";
 import { EventDrawer } from "../ui/event/lazy-drawer.js";
-import { Touched } from "../ui/event/touched.js";
+import Touched from "../ui/event/touched.js";
 import { Choice, Empty, Failure, Panel, pending } from "../ui/panel.js";
 import { ExportsTable } from "../ui/exports-table.js";
 import { Icon } from "../ui/icons.js";

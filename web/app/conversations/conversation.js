@@ -7,11 +7,12 @@ import { useKeys } from "../core/keys.js";
 import { attempt } from "../core/notices.js";
 import { useResource } from "../core/resource.js";
 import { href, patch, route } from "../core/route.js";
+import { useViewed } from "../core/viewed.js";
 import { EventDrawer } from "../ui/event/lazy-drawer.js";
 import { lazy } from "../ui/lazy.js";
 import { Choice, Empty, Failure, pending } from "../ui/panel.js";
 import { Facts } from "./facts.js";
-import { modelOf } from "./model.js";
+import { modelOf, waitingOf } from "./model.js";
 import { WAYS } from "./words.js";
 
 const MOST_EVENTS = 5000; // of one answer
@@ -27,12 +28,16 @@ const DRAWINGS = {
   sequence: lazy(() => import("./sequence.js"), "the sequence"),
 };
 
+const Touched = lazy(() => import("../ui/event/touched.js"), "what it touched");
+
 export function Conversation({ event }) {
-  const { via = "links", view: asked, panel } = route.value.params;
+  const { via = "links", view: asked, panel, beyond } = route.value.params;
   const view = asked in DRAWINGS ? asked : "waterfall";
   useEffect(() => void DRAWINGS[view].ask(), []); // while the messages come
   const loaded = useConversation(Number(event), via);
   const { model, error } = loaded;
+  const { vhost, began_at: since } = model?.answer ?? {};
+  useViewed(vhost, since, model && endOf(model), "this conversation");
   return html`<div class="conv">
       ${error && (error.status === 404
         ? html`<${Unknown} event=${event} />`
@@ -42,12 +47,20 @@ export function Conversation({ event }) {
         <${Facts} model=${model} via=${via} onSelect=${(one) => select(one, { panel: "on" })}
           tools=${html`<${Choice} label="Put together by" options=${WAYS} value=${via} small
               onChange=${(value) => patch({ via: value === "links" ? null : value })} />
-            <button class="button small" onClick=${loaded.reload}>Refresh</button>`} />
+            <button class="button small" onClick=${loaded.reload}>Refresh</button>
+            <button class="button small" aria-pressed=${String(beyond === "on")} title="All else that it caused, may have caused, and cannot have"
+              onClick=${() => patch({ beyond: beyond ? null : "on", touched: null }, { replace: true })}>What it touched</button>`} />
+        ${beyond === "on" && html`<section class="conv-touched" aria-label="What it touched">
+          <${Touched} ids=${[String(model.answer.root)]} key=${model.answer.root} /></section>`}
         <${More} loaded=${loaded} />
         <${Drawing} model=${model} view=${view} selected=${Number(event)} />`}
     </div>
     ${panel === "on" && html`<${EventDrawer} id=${event} key=${event} />`}`;
 }
+
+/** Just after its last event; null, until now, while something waits or is not shown. */
+const endOf = (model) =>
+  waitingOf(model).length || model.answer.truncated ? null : new Date(Date.parse(model.answer.ended_at) + 1).toISOString();
 
 /** Chooses an event, in all drawings. Walking along adds no steps to go back to. */
 function select(event, { replace = false, ...changes } = {}) {

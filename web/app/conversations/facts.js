@@ -10,7 +10,7 @@ import { failureText, Outcome, partText } from "./words.js";
 
 const MOST = 3;
 // The list again as it was; a list cannot be put together by *Any*, so not by the way of one conversation.
-const BACK = { event: null, panel: null, view: null, via: null, relatives: null };
+const BACK = { event: null, panel: null, beyond: null, touched: null, view: null, via: null, relatives: null };
 
 export function Facts({ model, tools, onSelect }) {
   const { answer } = model;

@@ -122,13 +122,14 @@ function Rows({ items }) {
     if (active >= 0) document.getElementById(`conversation-${items[active]?.root}`)?.focus();
   }, [active]);
   useKeys({ ArrowDown: () => step(1), ArrowUp: () => step(-1), j: () => step(1), k: () => step(-1) });
-  const heads = `Began|Type|Outcome|#Duration|#Messages|What happened|Participants${several ? "|Virtual host" : ""}`;
+  const heads = `Began|Type|Key|Outcome|#Duration|#Messages|What happened|Participants${several ? "|Virtual host" : ""}`;
   return html`<${Table} label="Conversations, newest first" heads=${heads}>
     ${items.map(
       (one) => html`<tr key=${one.root} class="chosen-by-click" onClick=${(e) => e.target.closest("a") || patch({ event: String(one.root) })}>
         <td class="tabular" title=${dateTime(one.began_at)}>${recent(one.began_at)}</td>
         <td><a id=${`conversation-${one.root}`} class="strong" data-focus=${`conversation ${one.root}`}
           href=${hrefHere({ event: String(one.root) })}><${Value} cut>${one.type}<//></a></td>
+        <td title=${visible(one.keys.join(", "))}>${one.keys.length ? html`<${Value} cut>${one.keys[0]}<//>` : "–"}</td>
         <td><${Outcome} outcome=${one.outcome} /></td>
         <td class="number">${took(one.seconds)}</td>
         <td class="number">${count(one.counts.messages)}${one.truncated ? "+" : ""}</td>

@@ -8,7 +8,7 @@ const GROUPS = [
     [
       [["?"], "this help"],
       ...TABS.map(([, label], i) => [[String(i + 1)], label]),
-      [["/"], "filter events"],
+      [["/"], "find on this tab, or filter events"],
       [["Esc"], "close the event"],
     ],
   ],

@@ -37,7 +37,7 @@ export function useGlobalKeys() {
   const keys = {
     "?": () => (helpOpen.value = true),
     "/": () => {
-      const box = document.getElementById("event-filter");
+      const box = document.querySelector("#event-filter, .find input");
       filterWanted.value = !box;
       if (box) box.focus();
       else go("events");

@@ -37,7 +37,7 @@ export function TouchedSection({ id }) {
   </section>`;
 }
 
-export function Touched({ ids }) {
+export default function Touched({ ids }) {
   const loaded = useResource((signal) => api.touched(ids, {}, signal), [ids.join()], { every: 0 });
   const { data } = loaded;
   const { touched } = route.value.params;
