@@ -80,7 +80,7 @@ async def record_all(
     policy: Policy,
     rules: Rules | None,
 ) -> int:
-    """Store a virtual host's records, each with its time in µs; return how many events there are."""
+    """Store a virtual host's records, each with its time in µs; return how many they are."""
     trace = await store.traces.create(vhost, policy)
     tracker = Tracker(policy, Bounds(), rules=rules)
     events = 0

@@ -204,11 +204,12 @@ def pictures(page: Page, url: str, folder: Path, name: str) -> None:
     shots = {"conversation": address, **{tab: f"/{tab}?vhost={VHOSTS[0]}" for tab in TABS}}
     for tab, where in shots.items():
         page.goto(f"{url}/#{where}")
-        expect(page.locator(".loading")).to_have_count(0)
+        expect(page.locator(".loading, option:text('Loading')")).to_have_count(0)
         page.screenshot(path=folder / f"{tab}-{name}.png")
 
 
 def main() -> None:
+    expect.set_options(timeout=PATIENCE_MS)
     pictured = Path(sys.argv[1]) if len(sys.argv) > 1 else None
     complaints: list[str] = []
     with ExitStack() as stack:
