@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -68,11 +69,11 @@ TABS = (
 
 async def fill(database_url: str, events: int) -> None:
     """A fresh store of about this many events, of orders whose numbers are all different."""
-    await migrate(database_url)
-    store = await Store.open(database_url)
     each = max(1, events // len(VHOSTS) // EVENTS_EACH)
-    numbers = itertools.count(FIRST)
     begin = time.time_ns() // 1000 - (each + 30) * APART
+    await migrate(database_url)
+    store = await Store.open(database_url, clock=lambda: begin)
+    numbers = itertools.count(FIRST)
     for vhost in VHOSTS:
         orders = list(itertools.islice(numbers, each))
         await record_all(
@@ -91,7 +92,9 @@ def serving(broker: Broker, folder: Path, events: int) -> Iterator[ItcClient]:
         for vhost in VHOSTS:
             broker.permit(name, vhost)
     database = f"sqlite:///{folder / 'itc.db'}"
-    asyncio.run(fill(database, events))
+    # In another thread, because the event loop of Playwright may run in this one.
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(asyncio.run, fill(database, events)).result()
     port = str(free_port())
     environment = {
         **os.environ,
