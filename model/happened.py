@@ -110,7 +110,7 @@ def causes_of(
         events: of the conversation, by id and in their order.
         named: what publishes name as their causes.
         via: what leads from one event to the next.
-        roots: the publishes that nothing led to.
+        roots: the publishes with which it begins, so that nothing in it led to them.
         members: all that are known to belong there.
         shared: by event what its message shares with its conversation; for ``conversation``.
     """

@@ -103,7 +103,9 @@ class Conversing:
             del events[origin.root]
         events = await self._with_deliveries(events, page.roots)
         named = await self._named(events)
-        causes = await self._causes(events, page, via, named)
+        # What names no cause begins the walk; by keys, the delivery that led to it is known.
+        begins = frozenset([origin.root]) if via is Via.conversation else page.roots
+        causes = await self._causes(events, page, via, named, begins)
         foreign = sorted(
             {
                 each.event
@@ -152,7 +154,7 @@ class Conversing:
             ids.update(each for message in [*ids] for each in of_message.get(message, ()))
             own = {each: events[each] for each in ids if each in events}
             page = Page(sorted(ids), frozenset([root]), ids)
-            causes = await self._causes(own, page, Via.links, named)
+            causes = await self._causes(own, page, Via.links, named, page.roots)
             told.append(conversation_of(events[root], own.values(), causes, truncated=root in cut))
         return told
 
@@ -244,9 +246,10 @@ class Conversing:
         page: Page,
         via: Via,
         named: Mapping[int, Sequence[Cause]],
+        begins: frozenset[int],
     ) -> dict[int, tuple[Cause, ...]]:
         shared = await self._roots.keys_of(events) if via is Via.conversation else {}
-        return causes_of(events, named, via, roots=page.roots, members=page.members, shared=shared)
+        return causes_of(events, named, via, roots=begins, members=page.members, shared=shared)
 
     async def _handled(self, events: Mapping[int, Happened]) -> dict[int, int]:
         """How long consumers handled deliveries, as spans say (µs)."""

@@ -76,6 +76,23 @@ class Everywhere:
                 return roots
             on_ways |= more
 
+    def led_by_key(self, publish: int, found: FoundConversation) -> int | None:
+        """What the publisher was handed last that shares something with what it then published."""
+        one = self.events[publish]
+        if self.via is not Via.conversation or publish == found.root or not _is_publish(one):
+            return None
+        handed = {each for of_one in _told(found.conversation).values() for each in of_one}
+        return max(
+            (
+                each
+                for each in handed
+                if each < publish
+                and self.events[each].participant == one.participant
+                and {*self.events[each].names.conversations} & {*one.names.conversations}
+            ),
+            default=None,
+        )
+
     def expected(self, event_id: int) -> tuple[set[int], dict[int, set[int]]]:
         """Roots, and each message's deliveries."""
         roots = self.roots(event_id)
@@ -131,7 +148,8 @@ def _check_causes(everywhere: Everywhere, found: FoundConversation, roots: set[i
     """Each message but the roots has a cause that led there, and ends where nothing is left."""
     for message in found.conversation.messages:
         if message.it.id in roots:
-            assert message.cause is None
+            led = everywhere.led_by_key(message.it.id, found)
+            assert (message.cause and message.cause.event) == led
             continue
         assert message.cause is not None
         leads_to = everywhere.forward.after[message.cause.event]
