@@ -25,6 +25,8 @@ _COLUMNS = (
     "P95 S",
     "P99 S",
 )
+_DEATHS = ("QUEUE", "REASON", "EXCHANGE", "TO", "MESSAGES")
+_PROGRAMS = ("RECEIVER", "QUEUE", "EXCHANGE", "MESSAGES", "P50 S", "P95 S", "P99 S")
 
 
 def add_to(app: typer.Typer) -> None:
@@ -52,13 +54,23 @@ def topology(
     found = client.get(_TOPOLOGY, vhost=vhost, since=since, until=until)
     if json:
         return as_json(found)
+    return show(found)
+
+
+def show(found: dict[str, Any]) -> None:
+    """Deliveries, and what died and how long programs took where that is known."""
     gaps = "complete" if found["complete"] else "INCOMPLETE: it spans a gap"
     say(f"{printable(found['vhost'])} from {found['since']} to {found['until']}, {gaps}")
-    return table(_COLUMNS, (_row(flow) for flow in found["deliveries"]))
+    table(_COLUMNS, map(_row, found["deliveries"]))
+    if found["deaths"]:
+        say("\nDead letters")
+        table(_DEATHS, map(_death, found["deaths"]))
+    if found["programs"]:
+        say("\nIn programs, from a delivery to the publishes that name it")
+        table(_PROGRAMS, map(_program, found["programs"]))
 
 
 def _row(flow: dict[str, Any]) -> tuple[object, ...]:
-    seconds = flow["seconds"] or {}
     return (
         flow["publisher"] or "?",
         flow["exchange"] or "(default)",
@@ -68,5 +80,27 @@ def _row(flow: dict[str, Any]) -> tuple[object, ...]:
         flow["redelivered"],
         flow["dead_lettered"],
         flow["unmatched"],
-        *(f"{seconds[name]:.3f}" if name in seconds else "" for name in ("p50", "p95", "p99")),
+        *_seconds(flow),
+    )
+
+
+def _death(flow: dict[str, Any]) -> tuple[object, ...]:
+    return (
+        flow["queue"] or "?",
+        flow["reason"] or "?",
+        flow["exchange"] or "(default)",
+        flow["to"],
+        flow["messages"],
+    )
+
+
+def _program(flow: dict[str, Any]) -> tuple[object, ...]:
+    exchange = flow["exchange"] or "(default)"
+    return (flow["receiver"], flow["queue"], exchange, flow["messages"], *_seconds(flow))
+
+
+def _seconds(flow: dict[str, Any]) -> tuple[str, ...]:
+    seconds = flow["seconds"] or {}
+    return tuple(
+        f"{seconds[name]:.3f}" if name in seconds else "" for name in ("p50", "p95", "p99")
     )

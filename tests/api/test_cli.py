@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from app.cli import topology
 from app.cli.events import _row as event_row
 from app.cli.exits import Exit
 from app.cli.output import printable
@@ -665,6 +666,21 @@ async def test_who_sends_what_where_is_counted_and_shown(run: Command) -> None:
     assert first.split()[8:] == ["1.000"] * 3
     assert unmatched.split() == ["?", "orders", "billing", "billing", "1", "0", "0", "1"]
     assert [flow["messages"] for flow in as_json.json["deliveries"]] == [1, 1]
+
+
+def test_what_died_and_how_long_programs_took_is_shown_too(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    flows = {"vhost": "/", "since": "a", "until": "b", "complete": True, "deliveries": []}
+    death = {"queue": None, "reason": "expired", "exchange": "", "to": "dead", "messages": 2}
+    waits = {"p50": 0.12, "p95": 0.3, "p99": 0.4}
+    program = {"receiver": "billing", "queue": "q", "exchange": "out", "messages": 7}
+    topology.show(flows | {"deaths": [], "programs": []})
+    assert len(capsys.readouterr().out.splitlines()) == 2
+    topology.show(flows | {"deaths": [death], "programs": [program | {"seconds": waits}]})
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["?", "expired", "(default)", "dead", "2"] in lines
+    assert ["billing", "q", "out", "7", "0.120", "0.300", "0.400"] in lines
 
 
 async def test_what_the_broker_was_told_does_not_reach_the_terminal(
