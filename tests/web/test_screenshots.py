@@ -17,7 +17,7 @@ WEB = Path(__file__).parents[2] / "web"
 
 def test_there_is_a_view_and_a_picture_for_each_tab() -> None:
     page = (WEB / "app" / "shell" / "app.js").read_text()
-    tabs = {*re.findall(r'^  "?([\w-]+)"?: \w+Tab,$', page, re.MULTILINE)}
+    tabs = {*re.findall(r'^  "?([\w-]+)"?: lazy\(', page, re.MULTILINE)}
     assert tabs
     assert {*VIEWS} == {*SHOWN} == tabs == {path.stem for path in FOLDER.iterdir()}
 
