@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
 from xml.etree import ElementTree
@@ -9,14 +10,18 @@ from xml.etree import ElementTree
 import typer
 
 from app.cli.client import Client
+from app.cli.conversations import tree
 from app.cli.exits import CommandError, Exit
 from app.cli.following import followed, submit
 from app.cli.options import Json, Url, User
-from app.cli.output import as_json, printable, say
+from app.cli.output import as_json, complain, printable, say
 from app.cli.reports import Since, Until
 
 # How many cases of each assertion are printed, the newest.
 _SHOWN = 5
+# Of the newest counter-example's conversation, so many events are walked to, and lines printed.
+_WALKED, _LINES = 1_000, 30
+_INDENT = " " * 10
 _EXITS = {"holds": Exit.ok, "violated": Exit.failure, "unknown": Exit.undecided}
 
 
@@ -60,7 +65,7 @@ def check(
     if json:
         as_json(found)
     else:
-        _show(found)
+        _show(client, found, via)
     raise typer.Exit(_EXITS[found["verdict"]])
 
 
@@ -78,7 +83,7 @@ def _write(file: Path, data: bytes) -> None:
         raise CommandError(Exit.failure, f"{file}: {error.strerror}") from None
 
 
-def _show(found: dict[str, Any]) -> None:
+def _show(client: Client, found: dict[str, Any], via: str) -> None:
     say(
         f"{printable(found['vhost'])} from {found['since']} to {found['until']}: {found['verdict']}"
     )
@@ -88,9 +93,22 @@ def _show(found: dict[str, Any]) -> None:
         why = "" if result["why"] is None else f" ({result['why']})"
         say(f"{result['verdict'].upper():9} {name}: {counts}{why}")
         for case in result["items"][:_SHOWN]:
-            say(f"          event {case['event']}: {printable(case['sentence'])}")
-            if case["verdict"] == "violated" and case["root"] is not None:
-                say(f"          see it: rabbitmq-itc conversation {case['event']}")
+            say(f"{_INDENT}event {case['event']}: {printable(case['sentence'])}")
+        violated = [case for case in result["items"] if case["verdict"] == "violated"]
+        if violated:
+            _show_conversation(client, violated[0]["event"], via)
+
+
+def _show_conversation(client: Client, event: int, via: str) -> None:
+    """The conversation of a counter-example; its events may be gone, or archived, by now."""
+    say(f"{_INDENT}see it: rabbitmq-itc conversation {event} --via {via}")
+    try:
+        told = client.get(f"/itc_db/conversations/{event}", via=via, limit=_WALKED)
+    except CommandError as error:
+        complain(f"the conversation of event {event} cannot be shown: {error}")
+        return
+    for line in islice(tree(told), _LINES):
+        say(f"{_INDENT}{line}")
 
 
 def junit_of(found: dict[str, Any], name: str) -> bytes:

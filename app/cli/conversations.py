@@ -53,8 +53,8 @@ def conversation(
         as_json(found)
     else:
         say(printable(found["sentence"]))
-        for line in _tree(found):
-            say(line if len(line) <= WIDTH else line[: WIDTH - 1] + "…")
+        for line in tree(found):
+            say(line)
         if found["other_roots"]:
             say(f"led to as well by: {', '.join(map(str, found['other_roots']))}")
     say_caveats(found, complain)
@@ -149,6 +149,12 @@ def _row(each: dict[str, Any]) -> tuple[object, ...]:
         f"{each['counts']['messages']}{'+' * each['truncated']}",
         each["outcome"],
     )
+
+
+def tree(found: dict[str, Any]) -> Iterator[str]:
+    """The lines of a conversation, each cut to `WIDTH`; see `_tree`."""
+    for line in _tree(found):
+        yield line if len(line) <= WIDTH else line[: WIDTH - 1] + "…"
 
 
 def _tree(found: dict[str, Any]) -> Iterator[str]:

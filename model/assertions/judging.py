@@ -148,22 +148,25 @@ def _judge_after(what: After, ways: _Ways, through: int) -> Iterator[Finding]:
     for message in ways.messages.values():
         if not what.every.fits(message.it.message_type):
             continue
-        before = [
-            each for each in ways.past(message.it.id) if what.after.fits(each.it.message_type)
-        ]
+        past = ways.past(message.it.id)
+        before = [each for each in past if what.after.fits(each.it.message_type)]
+        # What led to an unseen publish, or to one whose cause was not read, may be of the type.
+        is_open = any(each.unseen or each.is_elsewhere for each in (message, *past))
         handed = [each.it.id for copy in message.copies for each in copy.deliveries]
         for delivery in handed or ([message.it.id] if message.unseen else []):
-            yield _preceded(what, message, delivery, before)
+            yield _preceded(what, message, delivery, before, is_open=is_open)
 
 
-def _preceded(what: After, message: Message, delivery: int, before: Collection[Message]) -> Finding:
+def _preceded(
+    what: After, message: Message, delivery: int, before: Collection[Message], *, is_open: bool
+) -> Finding:
     of = message.it.message_type
     if before:
         shown = min(each.it.id for each in before)
         said = f"this delivery of {of} has {what.after} in its past"
         return Finding(Verdict.holds, delivery, said, (shown,))
     said = f"no message or link leads from {what.after} to this delivery of {of}"
-    verdict = Verdict.unknown if message.unseen else Verdict.violated
+    verdict = Verdict.unknown if is_open else Verdict.violated
     return Finding(verdict, delivery, said, by_absence=True)
 
 

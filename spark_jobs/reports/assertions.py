@@ -32,6 +32,7 @@ from model.assertions import (
     to_json,
 )
 from model.assertions.judging import needs_clocks
+from model.conversations import Conversation
 from model.gaps import Gap
 from model.message_types import type_of
 from model.times import iso_time
@@ -52,6 +53,7 @@ MOST_SHOWN = 100
 MOST_TOGETHER = 500
 
 CONVERSATION = "conversation"
+NOTHING_SEEN = "nothing was recorded in the period"
 NEVER_SEEN = "no message of this type was recorded"
 
 _FOUND = (
@@ -113,7 +115,9 @@ def _result(assertion: Assertion, tally: _Tally, period: Period) -> Json:
     verdict = _of_all(Counter({name: count for name, count in counts.items() if count}))
     why = None
     if verdict == Verdict.holds:
-        if not any(counts.values()) and isinstance(assertion.what, LeadsTo | After):
+        if period.ids is None:
+            verdict, why = str(Verdict.unknown), NOTHING_SEEN
+        elif not any(counts.values()) and isinstance(assertion.what, LeadsTo | After):
             verdict, why = str(Verdict.unknown), NEVER_SEEN
         elif period.gaps:
             verdict, why = (
@@ -219,8 +223,8 @@ def _by_links(
         for told in each(batches, via):
             conversation, rows = told.conversation, []
             for number, assertion in judged:
-                end = _deadline(assertion, conversation.ended_at)
-                has_gap = _overlap(gaps, conversation.began_at, end)
+                begin, end = _span(assertion, conversation)
+                has_gap = _overlap(gaps, begin, end)
                 for finding in judge(assertion, conversation, through=through, has_gap=has_gap):
                     at = told.rows[finding.event]["recorded_at"]
                     rows.append(_row(number, finding, conversation.root, at))
@@ -230,12 +234,14 @@ def _by_links(
     yield frame.mapInArrow(findings, _FOUND)
 
 
-def _deadline(assertion: Assertion, ended_at: int) -> int | None:
-    """Until when what is missing would matter (µs); None: for ever."""
-    what = assertion.what
+def _span(assertion: Assertion, conversation: Conversation) -> tuple[int, int | None]:
+    """From when and until when what is missing would matter (µs); None: for ever."""
+    what, ended_at = assertion.what, conversation.ended_at
     if isinstance(what, After):
-        return ended_at
-    return ended_at + what.within if isinstance(what, LeadsTo) and what.within else None
+        # What led to its first message may be lost: then it only seems to have begun there.
+        return 0, ended_at
+    within = what.within if isinstance(what, LeadsTo) else None
+    return conversation.began_at, None if within is None else ended_at + within
 
 
 def _overlap(gaps: Sequence[Gap], since: int, until: int | None) -> bool:
@@ -371,7 +377,9 @@ def _compared(
                     side.append(row)
                 else:
                     is_cut = True
-            found = [_pair(number, what, key, a, b, is_sure) for a in sides[0] for b in sides[1]]
+            # Patterns may both fit two messages: then they are still one pair.
+            pairs = {tuple(sorted((a["id"], b["id"]))): (a, b) for a in sides[0] for b in sides[1]}
+            found = [_pair(number, what, key, a, b, is_sure) for a, b in pairs.values()]
             if is_cut and sides[0] and sides[1]:
                 found.append(_too_many(number, key, sides[0][0]))
             if found:

@@ -64,7 +64,8 @@ async def test_a_command_ends_with_what_it_found(run: Command, tmp_path: Path) -
     assert code == 1
     assert "VIOLATED  in-time: 2 holds, 1 violated, 0 unknown" in said
     assert "event 1: order.new led to no invoice within 30.0 s" in said
-    assert "rabbitmq-itc conversation 1" in said
+    shown = said.partition("rabbitmq-itc conversation 1 --via links\n")[2].splitlines()
+    assert "(1)" in shown[0]  # the conversation itself, from its first publish on
     assert "UNKNOWN   calm: 0 holds, 0 violated, 0 unknown (it has gaps)" in said
     [suite] = ElementTree.fromstring(junit.read_bytes())
     assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("3", "1", "1")

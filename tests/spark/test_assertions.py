@@ -137,6 +137,10 @@ def test_what_a_gap_may_hide_is_unknown(spark: SparkSession, tmp_path: Path) -> 
     found = judged(spark, tmp_path, url, ASSERTIONS)
     assert events(found["late"], "unknown") == {first}
     assert events(found["late"]) == wrong["late"] - {first}
+    # What seems to have begun after it may have been led to by what was lost.
+    assert found["unapproved"]["violated"] == len(
+        [each for each in wrong["unapproved"] if each < first]
+    )
     # What is called concurrent rests on a complete record; and of what holds there may be more.
     assert found["racing"]["verdict"] == "unknown"
     assert events(found["racing"], "unknown") == wrong["racing"]
@@ -183,7 +187,22 @@ def test_of_a_time_without_events_nothing_is_known(spark: SparkSession, tmp_path
     run_job(spark, url, "report", request.work, silent)
     found = reports.get(request.work["id"])
     verdicts = [each["verdict"] for each in found["results"]]
-    assert verdicts == ["unknown", "unknown", "holds", "holds", "unknown"]
+    assert verdicts == ["unknown"] * len(ASSERTIONS)
+    assert {each["why"] for each in found["results"]} == {"nothing was recorded in the period"}
+
+
+def test_two_messages_that_both_patterns_fit_are_one_pair(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    history = History()
+    a, b = history.join(), history.join()
+    history.publish(a, **typed("ship", order="o"))
+    racing = history.publish(b, **typed("ship", order="o"))
+    history.publish(b, **typed("ship", order="o"))
+    asserted = {"name": "a", "never_concurrent": ["ship", "*"], "per": "header.order"}
+    found = judged(spark, tmp_path, history.write(tmp_path / "a.db"), [asserted])["a"]
+    assert events(found) == {racing, racing + 1}
+    assert (found["violated"], found["holds"]) == (2, 1)
 
 
 def test_every_kind_of_assertion_is_asserted() -> None:
