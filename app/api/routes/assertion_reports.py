@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request, Response
 
 from app.api.openapi import WITH_BODY, WRITING, answers
+from app.api.routes.assertions import FILE
 from app.api.routes.queries import Moment, OfVhost
 from app.api.routes.reports import DAY, period_of, reported
 from app.api.routes.submitting import ACCEPTED, Prefer
@@ -20,27 +21,13 @@ from model.assertions import InvalidAssertionError, to_json
 
 router = APIRouter(tags=["reports"], prefix="/itc_db/reports")
 
-EXAMPLE = """\
-assertions:
-  - name: invoice-in-time
-    every: order.new
-    leads_to: invoice
-    within: 30s
-"""
-_FILE: dict[str, Any] = {
-    "requestBody": {
-        "required": True,
-        "content": {"application/yaml": {"schema": {"type": "string", "examples": [EXAMPLE]}}},
-    }
-}
-
 
 @router.put(
     "/assertions",
     status_code=201,
     response_model=AssertionReport,
     responses={**WRITING, **WITH_BODY, **answers(500), **ACCEPTED},
-    openapi_extra=_FILE,
+    openapi_extra=FILE,
 )
 async def check_assertions(
     request: Request,

@@ -86,7 +86,7 @@ async def list_assertions(
 
 _EXAMPLE = {"every": "order.new", "leads_to": "invoice", "within": "30s"}
 # A file may be YAML as well, which has no schema here; what is at fault is named with its line.
-_FILE = {
+FILE = {
     "requestBody": {
         "required": True,
         "content": {
@@ -112,7 +112,7 @@ _ASSERTION = {
 }
 
 
-@router.put(OF_VHOST, status_code=204, responses={**WRITING, **WITH_BODY}, openapi_extra=_FILE)
+@router.put(OF_VHOST, status_code=204, responses={**WRITING, **WITH_BODY}, openapi_extra=FILE)
 async def set_assertions(vhost: Vhost, user: Writer, parts: Parts, request: Request) -> None:
     """Have these assertions be held against a virtual host, and no others."""
     trace_id = await trace_id_of(vhost, user, parts)
