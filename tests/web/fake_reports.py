@@ -9,6 +9,8 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
+from app.assertion_files import parse
+from model.assertions import InvalidAssertionError, to_json
 from tests.api.fake_reports import made
 from tests.web import history
 from tests.web.history import Event
@@ -19,23 +21,29 @@ LISTS = {
     "inversions": ("items", "groups", "truncated"),
     "expectations": ("types", "variants", "outliers", "groups", "proposals"),
     "comparison": ("types", "effects", "variants"),
+    "correlations": ("proposals", "refused", "places", "programs", "in_turn"),
+    "assertions": ("results",),
 }
 """The kinds of reports, and what only a report itself has."""
 _LEARNT: dict[str, dict[str, Any]] = {
     "expectations": {"via": "links", "wait": 3600.0, "share": 0.95, "cases": 100, "rare": 0.01},
     "comparison": {"via": "links", "wait": 3600.0, "cases": 100},
+    "correlations": {},
+    "assertions": {"via": "links"},
 }
 LOOKED_AT = 60  # publishes; each pair of them is compared
 
 
-def start(world: World, kind: str, query: Mapping[str, str]) -> dict[str, Any]:
-    """The job of `PUT /itc_db/reports/{report}`."""
+def start(world: World, kind: str, query: Mapping[str, str], body: bytes = b"") -> dict[str, Any]:
+    """The job of `PUT /itc_db/reports/{report}`, and of correlations."""
     if kind not in LISTS:
         raise bad_request("there are no such reports")
     if query.get("vhost") not in world.traces:
         raise not_found()
     number = hashlib.sha256(json.dumps([kind, query]).encode()).hexdigest()[:16]
     asked = _LEARNT.get(kind, {"key": None})
+    if kind == "assertions":
+        asked = {**asked, "assertions": _assertions_in(body)}
     request = {"report": kind, "id": number, **asked, **query}
     job = world.new_job("report", query["vhost"], request)
     threading.Thread(target=_run, args=(world, job), daemon=True).start()
@@ -100,7 +108,8 @@ def _learnt(world: World, request: Mapping[str, Any]) -> dict[str, Any]:
     since, until = (micros(request.get(name, iso(end))) for name, end in _ends(events))
     before = {"before_since": max(0, 2 * since - until), "before_until": since}
     asked = _LEARNT[request["report"]]
-    facts, lists = made({"report": request["report"], "asked": before})
+    asserted = {name: request[name] for name in ("assertions",) if name in request}
+    facts, lists = made({"report": request["report"], "asked": {**before, **asserted}})
     return {
         "id": request["id"],
         "report": request["report"],
@@ -108,11 +117,19 @@ def _learnt(world: World, request: Mapping[str, Any]) -> dict[str, Any]:
         "since": iso(since),
         "until": iso(until),
         **{name: type(value)(request.get(name, value)) for name, value in asked.items()},
+        **asserted,
         "made_at": now(),
         **facts,
         **world.certainty_json(request["vhost"], 1, len(world.events)),
         **lists,
     }
+
+
+def _assertions_in(body: bytes) -> list[dict[str, Any]]:
+    try:
+        return [to_json(each) for each in parse(body)]
+    except InvalidAssertionError as error:
+        raise bad_request(str(error)) from None
 
 
 def _ends(events: list[Event]) -> tuple[tuple[str, int], tuple[str, int]]:

@@ -229,8 +229,10 @@ class Handler(BaseHTTPRequestHandler):
                 self.json(fake_reports.listed(world))
             case ("GET", "reports", number):
                 self.json(fake_reports.report(world, number))
-            case ("PUT", "reports", "races" | "inversions" as kind):
-                self.json(fake_reports.start(world, kind, query), 202)
+            case ("PUT", "reports", kind):
+                self.json(fake_reports.start(world, kind, query, self.body), 202)
+            case ("PUT", "correlations"):
+                self.json(fake_reports.start(world, "correlations", query), 202)
             case (_, vhost, "undefined", "undefined", "undefined"):
                 self.trace(vhost)
             case _:

@@ -50,15 +50,13 @@ NOT_FAKED = {
     "DELETE /itc_db/assertions/{vhost}/{name}",
     "GET /itc_db/violations",
     "PUT /itc_db/restamp",
-    "PUT /itc_db/correlations",
-    "PUT /itc_db/reports/assertions",
-    "PUT /itc_db/reports/comparison",
-    "PUT /itc_db/reports/expectations",
     "POST /v1/traces",
     "GET /itc_db/archive",
     "GET /itc_db/hidden",
     "GET /metrics",
 }
+
+ASSERTIONS = {"assertions": [{"name": "a", "every": "order.new", "leads_to": "invoice"}]}
 
 # Method, address, status, and the body where one is sent. {a}, {b}: a publish and an event that it
 # led to; {received}, {unmatched}: deliveries; {running}, {ended}, {spare}: jobs.
@@ -133,6 +131,9 @@ ASKED: list[tuple[str, str, int, Any]] = [
     ("PUT", "/itc_db/reports/races?vhost=nowhere", 404, None),
     ("PUT", "/itc_db/reports/expectations?vhost=%2F&rare=0.02", 202, None),
     ("PUT", "/itc_db/reports/comparison?vhost=%2F", 202, None),
+    ("PUT", "/itc_db/correlations?vhost=%2F", 202, None),
+    ("PUT", "/itc_db/reports/assertions?vhost=%2F", 202, ASSERTIONS),
+    ("PUT", "/itc_db/reports/assertions?vhost=%2F", 400, {"assertions": [{"name": "a"}]}),
     ("GET", "/itc_db/reports", 200, None),
     ("GET", "/itc_db/reports/{report}", 200, None),
     ("GET", "/itc_db/reports/0123456789abcdef", 404, None),

@@ -22,6 +22,7 @@ TABS = {
     "chain",
     "spacetime",
     "topology",
+    "learn",
     "jobs",
     "admin",
 }

@@ -33,7 +33,7 @@ export async function request(url, { method = "GET", headers = {}, body, signal 
     response = await fetch(url, {
       method,
       signal,
-      body: body === undefined ? undefined : JSON.stringify(body),
+      body: body === undefined || typeof body === "string" ? body : JSON.stringify(body),
       cache: "no-store",
       // Without credentials of its own the browser never opens its password dialog over our form.
       credentials: "omit",
@@ -137,8 +137,8 @@ export const api = {
 };
 
 /** Starts a job, as these do; returns the summary if it has ended already, or the job to follow. */
-async function submit(url) {
-  const response = await request(url, { method: "PUT", headers: { prefer: "respond-async" } });
+async function submit(url, body) {
+  const response = await request(url, { method: "PUT", headers: { prefer: "respond-async" }, body });
   const answer = await response.json();
   return response.status === 202 ? { job: answer } : { summary: answer };
 }
@@ -146,8 +146,9 @@ async function submit(url) {
 export const startChain = (from, to, file, via) =>
   submit(path("undefined", from, to, file) + query({ via }));
 export const startTouched = (id, file) => submit(path("touched", id, file));
-/** `kind`: races or inversions; `filters`: vhost, since, until, key. */
-export const startReport = (kind, filters) => submit(path("reports", kind) + query(filters));
+/** `filters`: vhost, since, until and what the kind asks; `body`: a file of assertions. */
+export const startReport = (kind, filters, body) =>
+  submit((kind === "correlations" ? path(kind) : path("reports", kind)) + query(filters), body);
 
 /** Locations in answers are absolute paths; the page may be served below a prefix. */
 export function relative(location) {

@@ -10,9 +10,13 @@ export const TABS = [
   ["chain", "Chain"],
   ["space-time", "Space-time"],
   ["topology", "Topology"],
+  ["learn", "Learn"],
   ["jobs", "Jobs"],
   ["admin", "Admin"],
 ];
+
+/** The key that opens a tab by its place: 1 to 9, and 0 for the tenth. */
+export const numberKey = (place) => String((place + 1) % 10);
 
 // Kept when another tab is opened: the virtual host and the pins.
 const GLOBAL = ["vhost", "a", "b"];

@@ -12,7 +12,7 @@ import { EventDrawer } from "../ui/event/lazy-drawer.js";
 import { Alert, Empty, Failure, Panel, pending } from "../ui/panel.js";
 import { Chips, Filters, filtersOf } from "./filters.js";
 import { OverTime } from "./over-time.js";
-import { Reports } from "./reports.js";
+import { OrderReports } from "./reports.js";
 import { GroupsTable, ItemsTable } from "./tables.js";
 
 const PAGE = 100;
@@ -23,7 +23,7 @@ export default function FailuresPage() {
       <div class="page-title"><h1>Failures</h1>
         <p>Messages that died, could not be routed or came back again and again, and who had them last.</p></div>
       <${Failures} />
-      <${Reports} />
+      <${OrderReports} />
     </div></div>
     ${openEvent.value && html`<${EventDrawer} id=${openEvent.value} key=${openEvent.value} />`}
   </div>`;

@@ -23,6 +23,7 @@ const PAGES = {
   chain: lazy(() => import("../chain/chain-tab.js"), "the chain"),
   "space-time": lazy(() => import("../spacetime/space-time-tab.js"), "the diagram"),
   topology: lazy(() => import("../topology/topology-tab.js"), "the topology"),
+  learn: lazy(() => import("../learn/learn-tab.js"), "what was learnt"),
   jobs: lazy(() => import("../jobs/jobs-tab.js"), "jobs"),
   admin: lazy(() => import("../admin/admin-tab.js"), "the settings"),
 };
