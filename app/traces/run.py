@@ -23,6 +23,7 @@ from app.traces.ports import Stream
 from app.traces.recorder import Recorder
 from app.traces.retention import retain
 from app.traces.stamping import Prepared, Stamper
+from app.traces.standstill import Standstill
 from app.traces.status import Snapshot
 
 CANCEL_SECONDS = 0.5
@@ -61,6 +62,7 @@ class Run:
         self._monitor = Monitor(pipeline, recorder, stream, ending)
         self._auditor = Auditor(pipeline, recorder, stream, ending)
         self._links = LinkWatch(pipeline, recorder)
+        self._standstill = Standstill(pipeline.gaps, recorder, stream)
         self._next_retention = time.monotonic()
         self._is_doubt_noted = False
 
@@ -94,6 +96,7 @@ class Run:
                 self._monitor.mark(),
                 self._auditor.watch(),
                 self._links.watch(),
+                self._standstill.watch(),
             )
         ]
         try:
