@@ -1,4 +1,4 @@
-"""How long it takes to find a rule: ``python -m bench.correlate FOLDER [EVENTS…]``.
+"""How long it takes to find a rule: ``python -m bench.correlate FOLDER [EVENTS…] [--key NAME]``.
 
 In each store (100,000, 1,000,000 and 5,000,000 events, made in the folder if they are not there
 yet) four services hand orders on, twenty at a time; messages carry a key and eight fields that are
@@ -8,10 +8,10 @@ that of the job, the memory the most that all processes of Spark had at once.
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import json
 import os
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -101,10 +101,14 @@ def _memory() -> int:
 
 def main() -> None:
     """Print the table."""
-    folder = Path(sys.argv[1])
+    parser = argparse.ArgumentParser(prog="python -m bench.correlate")
+    parser.add_argument("folder", type=Path, help="where the stores are kept")
+    parser.add_argument("events", type=int, nargs="*", default=SIZES, help="sizes of the stores")
+    parser.add_argument("--key", choices=NAMES, nargs="+", default=NAMES, help="what joins them")
+    given = parser.parse_args()
+    folder = given.folder
     folder.mkdir(parents=True, exist_ok=True)
-    sizes = [int(each) for each in sys.argv[2:]] or SIZES
-    urls = {(name, size): stored(folder, name, size) for size in sizes for name in NAMES}
+    urls = {(name, size): stored(folder, name, size) for size in given.events for name in given.key}
     spark = open_session(SparkSettings(master="local[2]", memory="1g"))
     print("| events | looked at | key | found | seconds | of processors | MB |")
     print("|---|---|---|---|---|---|---|")
