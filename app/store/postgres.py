@@ -22,6 +22,7 @@ from sqlalchemy import (
     exists,
     func,
     literal,
+    select,
     table,
     text,
 )
@@ -212,6 +213,11 @@ class Postgres:
         del clock
         seconds = func.extract("epoch", func.clock_timestamp())
         return cast(seconds * 1_000_000, BigInteger)
+
+    async def size(self, connection: AsyncConnection) -> int:
+        """Bytes that the database takes, what its vacuum has not given back among them."""
+        size = select(func.pg_database_size(func.current_database()))
+        return int((await connection.execute(size)).scalar_one())
 
     async def reclaim(self, connection: AsyncConnection) -> None:
         """Nothing: the server's own vacuum does it."""

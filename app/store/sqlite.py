@@ -224,6 +224,14 @@ class Sqlite:
         """The time by our clock, µs: nobody else uses the file."""
         return literal(clock())
 
+    async def size(self, connection: AsyncConnection) -> int:
+        """Bytes that tables and indexes take; free pages do not count."""
+        pages, free, bytes_each = [
+            (await connection.exec_driver_sql(f"PRAGMA {name}")).scalar_one()
+            for name in ("page_count", "freelist_count", "page_size")
+        ]
+        return int((pages - free) * bytes_each)
+
     async def reclaim(self, connection: AsyncConnection) -> None:
         """Give pages that deletions have freed back to the file system, except for a reserve."""
         free, total = [

@@ -136,6 +136,10 @@ class Store:
         """Break off all transactions, and begin no more; each raises `OutageError`."""
         self._database.give_up()
 
+    async def size(self) -> int:
+        """The bytes that the database takes; raises `OutageError`."""
+        return await self._database.read(self._database.dialect.size, Lane.probe)
+
     async def ping(self) -> None:
         """Return where the database answers; otherwise `OutageError`."""
         await self._database.read(_ask, Lane.probe)

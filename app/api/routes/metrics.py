@@ -77,6 +77,7 @@ async def _families(parts: Services, user: User | None) -> list[Metric]:
         _jobs(jobs),
         *_spans(parts),
         *await _assertions(parts, vhosts),
+        GaugeMetricFamily("itc_store_bytes", "Size of the database.", await parts.store.size()),
         _version(),
         GaugeMetricFamily("itc_exports", "Exports that are kept.", exports.files),
         GaugeMetricFamily("itc_exports_bytes", "Size of all exports.", exports.bytes),
