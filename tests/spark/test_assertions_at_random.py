@@ -19,7 +19,17 @@ from typing import Any, NamedTuple
 import pytest
 from sqlalchemy import Connection, create_engine, delete, insert
 
-from app.store.tables import edges, events, gaps, metadata
+from app.store.tables import (
+    blocks,
+    channels,
+    edges,
+    events,
+    gaps,
+    keys,
+    metadata,
+    participants,
+    traces,
+)
 from model.assertions import (
     After,
     Assertion,
@@ -43,7 +53,7 @@ from spark_jobs.source import read
 from tests.spark.histories import NOON, Actor, History, Link
 
 SECOND = 1_000_000
-HISTORIES = 60
+HISTORIES = 40
 TYPES = "abc"
 MAY_HAVE = Evidence.may_have
 
@@ -132,7 +142,7 @@ def happened(dice: random.Random) -> Truth:
             handed[who].append(number)
             continue
         count = min(len(handed[who]), dice.choice((0, 1, 1, 2)))
-        named = tuple(dice.sample(handed[who][-4:], min(count, 4)))
+        named = tuple(dice.sample(handed[who][-dice.choice((2, 10)) :], min(count, 2)))
         steps.append(Step(who, dice.choice(TYPES), at, None, named))
     return Truth(steps)
 
@@ -161,8 +171,10 @@ def store(truth: Truth, dice: random.Random, path: Path) -> Stored:
             ids[number] = _store_one(history, actors[step.who], step, ids)
     first = dice.randint(2, len(ids)) if len(ids) > 2 and dice.random() < 0.3 else 1
     engine = create_engine(f"sqlite:///{path}")
+    metadata.create_all(engine)
     with engine.begin() as connection:
-        metadata.drop_all(connection)
+        for table in (gaps, edges, keys, blocks, events, channels, participants, traces):
+            connection.execute(delete(table))
         history.write_to(connection)
         for number, each in enumerate(lost):
             _note(connection, number, each, truth, ids, dice)
@@ -193,11 +205,13 @@ def _note(
     before = [event for each, event in ids.items() if each < lost.start]
     after = [event for each, event in ids.items() if each >= lost.stop]
     ends = after[min(dice.randrange(3), len(after) - 1)] if after else None
-    begins = before[-min(dice.randint(1, 3), len(before))] if before else 0
-    at = truth.steps[lost.start].at
-    until = None if ends is None else truth.steps[lost.stop - 1].at + dice.randrange(3) * SECOND
+    begins = before[-min(dice.choice((1, 1, 3)), len(before))] if before else 0
+    # What is lost might have waited: whoever noticed may have done so before it was its turn.
+    since = truth.steps[lost.start].at + dice.randint(-8, 2) * SECOND
+    noticed = truth.steps[lost.stop - 1].at + dice.randint(-8, 2) * SECOND
+    until = None if ends is None else max(since, noticed)
     values = {"id": number + 1, "trace_id": 1, "after_event_id": begins, "before_event_id": ends}
-    values |= {"since": at - dice.randrange(2) * SECOND, "until": until, "reason": "lost"}
+    values |= {"since": since, "until": until, "reason": "lost"}
     connection.execute(insert(gaps).values(**values, suspected=dice.random() < 0.5))
 
 
@@ -206,7 +220,7 @@ def assertions(dice: random.Random) -> list[Assertion]:
         return TypePattern(dice.choice((*TYPES, "*")))
 
     whats = [
-        LeadsTo(pattern(), pattern(), dice.randint(1, 8) * SECOND),
+        LeadsTo(pattern(), pattern(), dice.randint(1, 20) * SECOND),
         LeadsTo(pattern(), pattern()),
         After(pattern(), pattern()),
         AtMost(pattern(), dice.randrange(3)),

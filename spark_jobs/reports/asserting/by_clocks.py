@@ -17,7 +17,7 @@ from itc import packed_height_at
 from model.assertions import After, Assertion, Finding, NeverConcurrent, Verdict
 from model.assertions.judging import needs_clocks
 from model.gaps import Gap
-from model.words import EventType, Match, Via
+from model.words import EventType, Via
 from spark_jobs.executors import tasks_at_a_time
 from spark_jobs.gathering import COLUMNS, gathered
 from spark_jobs.period import Period
@@ -225,7 +225,7 @@ def _preceded(
     is_sure: bool,
 ) -> DataFrame:
     """Whether deliveries have a message of a type in their past, as clocks say."""
-    columns = ("id", "type", "match", "cause_id", "quiet", "recorded_at")
+    columns = ("id", "type", "cause_id", "quiet", "recorded_at")
     events = events_of(spark, request, period, (*columns, *TYPE_COLUMNS, *CLOCK_COLUMNS))
     if events is None:  # asked for only where there are some
         raise ValueError("a period without events")
@@ -272,23 +272,27 @@ def seen_in(events: Iterable[Json], what: After) -> Iterator[First]:
         if event["quiet"]:
             continue
         at, height = event["interval"], event["height"]
-        if event["match"] == Match.unmatched:
+        message = _message_of(event)
+        if message < OPEN:
             yield First(at, height, OPEN)
         if what.after.fits(type_in(event)):
-            yield First(at, height, _message_of(event))
+            yield First(at, height, message)
 
 
 def _message_of(event: Json) -> int:
-    """The publish that stands for a message, or the delivery where that was not observed."""
-    is_of_another = _is_delivery(event) and event["cause_id"] is not None
-    return int(event["cause_id"] if is_of_another else event["id"])
+    """The publish of an event's message; the delivery, below 0, where that was not observed."""
+    if event["type"] == EventType.published:
+        return int(event["id"])
+    return -int(event["id"]) if event["cause_id"] is None else int(event["cause_id"])
 
 
 def past_of(
     event: Json, name: str, what: After, known: Sequence[First], *, is_sure: bool
 ) -> Finding:
     """What is found of a delivery of the message type ``name``; see `may_follow`."""
-    verdict = may_follow(event["clock"], _message_of(event), known, is_sure=is_sure)
+    is_alike = what.after.fits(name)
+    message = _message_of(event)
+    verdict = may_follow(event["clock"], message, known, is_alike=is_alike, is_sure=is_sure)
     if verdict is Verdict.holds:
         return Finding(verdict, event["id"], "")
     if verdict is Verdict.violated:

@@ -18,7 +18,10 @@ OPEN = 0
 
 
 class First(NamedTuple):
-    """Where a participant, by its interval, first had to do with a message: at a height."""
+    """Where a participant, by its interval, first had to do with a message: at a height.
+
+    The message is its publish; below 0 if that was not observed, so that it may be any of its type.
+    """
 
     interval: str
     height: int
@@ -42,9 +45,12 @@ def firsts(seen: Iterable[First]) -> list[First]:
     return [*(one for its in kept.values() for one in its), *unobserved.values()]
 
 
-def may_follow(clock: bytes, message: int, known: Sequence[First], *, is_sure: bool) -> Verdict:
+def may_follow(
+    clock: bytes, message: int, known: Sequence[First], *, is_alike: bool, is_sure: bool
+) -> Verdict:
     """Whether one of the messages may have led to the delivery of another, by the packed clock.
 
+    ``is_alike``: the delivery is of the same type, so that an unobserved message may be its own.
     ``is_sure``: nothing is missing in its past, as far as gaps, pruning and doubts tell.
     """
     past = [
@@ -52,6 +58,6 @@ def may_follow(clock: bytes, message: int, known: Sequence[First], *, is_sure: b
         for one in known
         if one.message != message and packed_height_at(clock, one.interval) >= one.height
     ]
-    if any(one.message != OPEN for one in past):
+    if any(one.message > OPEN or (one.message < OPEN and not is_alike) for one in past):
         return Verdict.holds
     return Verdict.violated if is_sure and not past else Verdict.unknown
