@@ -298,5 +298,7 @@ def _check_verdicts(
         wanted = what.no if isinstance(what, AtMost) else what.every  # type: ignore[union-attr]
         for step, it in enumerate(truth.steps):
             is_asked = (it.of is not None) == isinstance(what, After)
-            if is_asked and wanted.fits(it.type) and period.holds(truth.began(step)):
+            is_by_clocks = isinstance(what, After) and what.evidence is MAY_HAVE
+            asked_at = it.at if is_by_clocks else truth.began(step)
+            if is_asked and wanted.fits(it.type) and period.holds(asked_at):
                 assert truth.verdict(what, step) is not Verdict.violated, (seed, one, step)
