@@ -30,6 +30,7 @@ from model.words import IS_CONVERSATION, EventType, LinkKind, Match, Via
 from spark_jobs.database import Connection, Database
 from spark_jobs.errors import JobError
 from spark_jobs.executors import tasks_at_a_time
+from spark_jobs.history import History
 from spark_jobs.named import named_in
 from spark_jobs.period import Period
 from spark_jobs.ranges import Longs
@@ -76,11 +77,15 @@ class Joined(NamedTuple):
 
 @dataclass(frozen=True)
 class Told:
-    """A conversation with its events' rows, by id; ``is_cut`` if these are only the first."""
+    """A conversation with its events' rows, by id; ``is_cut`` if these are only the first.
+
+    ``open_at`` are its publishes that name a cause which is not among them.
+    """
 
     conversation: Conversation
     rows: dict[int, Row]
     is_cut: bool
+    open_at: frozenset[int] = frozenset()
 
 
 def gathered(
@@ -129,7 +134,7 @@ def end_of(period: Period, through: int | None) -> int:
 def join(connection: Connection, trace: int, within: tuple[int, int], end: int, via: Via) -> Joined:
     """The conversations that began within a span of ids, with their events up to the id ``end``.
 
-    Left out is what an event before the span led to, or shares a key with as far as is read.
+    Left out is what an event before the span led to, or shares a key with.
     """
     first, last = within
     ids, causes = _columns(
@@ -143,7 +148,7 @@ def join(connection: Connection, trace: int, within: tuple[int, int], end: int, 
             Problem.bad_request,
             f"The period has more than {MOST_EVENTS:,} events; ask for a shorter one.",
         )
-    oldest = _oldest(connection, trace)
+    oldest = History(connection).oldest(trace)
     effects, named = _columns(
         connection,
         "SELECT effect_id, cause_id FROM edges"
@@ -157,6 +162,10 @@ def join(connection: Connection, trace: int, within: tuple[int, int], end: int, 
     a, b = a[kept], b[kept]
     is_before = b < first
     begun_before = np.searchsorted(ids, a[is_before])
+    if via is Via.conversation:
+        shared = _shared_before(connection, trace, (first, end))
+        kept_shared = np.searchsorted(ids, shared[_among(ids, shared)])
+        begun_before = np.concatenate([begun_before, kept_shared])
     inside = ~is_before & _among(ids, b)
     pairs = [np.searchsorted(ids, a[inside]), np.searchsorted(ids, b[inside])]
     if via is Via.conversation:
@@ -204,13 +213,20 @@ def _with_keys(
     return [np.concatenate([pairs[0], places]), np.concatenate([pairs[1], places[first][which]])]
 
 
+def _shared_before(connection: Connection, trace: int, span: tuple[int, int]) -> Longs:
+    """The events of a span that share a key with one before it which is still stored."""
+    shared, _ = _columns(
+        connection,
+        f"SELECT k.event_id, 0 AS cause FROM keys AS k WHERE k.trace_id = {trace}"
+        f" AND k.event_id BETWEEN {span[0]} AND {span[1]} AND (k.roles & {IS_CONVERSATION}) <> 0"
+        " AND EXISTS (SELECT 1 FROM keys AS b JOIN events AS e ON e.id = b.event_id"
+        f" WHERE b.trace_id = {trace} AND b.key = k.key AND b.event_id < {span[0]}"
+        f" AND (b.roles & {IS_CONVERSATION}) <> 0 AND NOT e.quiet)",
+    )
+    return np.unique(shared)
+
+
 _KEYS = pa.schema([("event_id", pa.int64()), ("key", pa.binary())])
-
-
-def _oldest(connection: Connection, trace: int) -> int:
-    """The first id that the trace still has: what is smaller was pruned, and is no cause."""
-    sql = f"SELECT coalesce(min(id), 0) AS id FROM events WHERE trace_id = {trace}"
-    return int(connection.rows(sql)[0]["id"])
 
 
 def _columns(connection: Connection, sql: str) -> list[Longs]:
@@ -267,7 +283,10 @@ def told(root: int, rows: dict[int, Row], via: Via, *, is_cut: bool = False) -> 
         origins=frozenset(events.keys() - causes.keys()),
         truncated=is_cut,
     )
-    return Told(conversation, rows, is_cut)
+    open_at = frozenset(
+        event_id for event_id, found in named.items() if any(e.event not in events for e in found)
+    )
+    return Told(conversation, rows, is_cut, open_at)
 
 
 @lru_cache(maxsize=4096)

@@ -228,6 +228,23 @@ class History:
         )
         return (rows[0]["id"], rows[0]["recorded_at"]) if rows else None
 
+    def oldest(self, trace: int) -> int:
+        """The first id that a trace still has; 0 if there is none."""
+        sql = f"SELECT coalesce(min(id), 0) AS id FROM events WHERE trace_id = {trace}"
+        return int(self.connection.rows(sql)[0]["id"])
+
+    def is_pruned(self, trace: int) -> bool:
+        """Whether events of a trace were removed, as far as can be told from what is left.
+
+        The very first event of a trace has nothing before it, and its participant nobody.
+        """
+        rows = self.connection.rows(
+            "SELECT seq, lamport, (SELECT count(*) FROM participants AS p"
+            f" WHERE p.trace_id = {trace} AND p.number < e.participant) AS others"
+            f" FROM events AS e WHERE id = {self.oldest(trace)}"
+        )
+        return bool(rows) and [*rows[0].values()] != [1, 1, 0]
+
     def names(self, trace: int, numbers: Iterable[int]) -> Mapping[int, tuple[str, str]]:
         """Name and interval of participants."""
         found = {}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Select, and_, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, Select, and_, delete, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import BadRequestError, ConflictError, NotFoundError
@@ -145,6 +145,11 @@ class Assertions(Subject):
         if done.rowcount == 0:
             return False
         if new:
+            # What another text of this name said of the same events makes room.
+            its = _of_these(trace_id, judged)
+            await connection.execute(
+                delete(tables.violations).where(its, _found.text != judged.text)
+            )
             values = [self._row(trace_id, judged, each, delivery) for each in new]
             await connection.execute(insert(tables.violations), values)
             await _keep_newest(connection, trace_id)
@@ -223,15 +228,21 @@ async def _remove(connection: AsyncConnection, trace_id: int, names: Sequence[st
     return gone.rowcount
 
 
-async def _new(connection: AsyncConnection, trace_id: int, judged: Judged) -> list[NewViolation]:
-    """Violations that are not stored: an assertion of that name may have found them before."""
-    if not judged.violations:
-        return []
-    known = select(_found.event_id).where(
+def _of_these(trace_id: int, judged: Judged) -> ColumnElement[bool]:
+    """The stored violations by the same events, of whichever assertion of this name."""
+    return and_(
         _found.trace_id == trace_id,
         _found.assertion == judged.name,
         _found.event_id.in_([each.event for each in judged.violations]),
     )
+
+
+async def _new(connection: AsyncConnection, trace_id: int, judged: Judged) -> list[NewViolation]:
+    """Violations that this very assertion has not found before."""
+    if not judged.violations:
+        return []
+    its = _of_these(trace_id, judged)
+    known = select(_found.event_id).where(its, _found.text == judged.text)
     there = {*(await connection.execute(known)).scalars()}
     return [each for each in judged.violations if each.event not in there]
 

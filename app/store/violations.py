@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Select, exists, func, or_, select, update
+from sqlalchemy import Select, case, exists, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store import tables
@@ -114,10 +114,14 @@ def _query() -> Select[Any]:
         if name not in ("vhost", "complete")
     ]
     gaps = tables.gaps.c
+    # A past may be missing from any gap before; an order is lost between the root and the event.
+    is_of_past = _its.kind == ViolationKind.unpreceded.value
+    first = case((is_of_past, 0), else_=func.coalesce(_its.root, _its.event_id))
+    last = case((is_of_past, _its.event_id), else_=_its.last_id)
     spans_gap = exists().where(
         gaps.trace_id == _its.trace_id,
-        gaps.after_event_id < _its.last_id,
-        or_(gaps.before_event_id.is_(None), gaps.before_event_id > _its.event_id),
+        gaps.after_event_id < last,
+        or_(gaps.before_event_id.is_(None), gaps.before_event_id > first),
     )
     return select(tables.traces.c.vhost, *columns, (~spans_gap).label("complete")).join_from(
         tables.violations, tables.traces, tables.traces.c.id == _its.trace_id

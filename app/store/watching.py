@@ -66,13 +66,15 @@ class Watching(Subject):
     ) -> dict[int, Reach]:
         """What some events led to (1), or what led to them (-1), along messages and links.
 
-        Those that are not stored are left out.
+        Those that are not stored are left out; where they led to something, it is not all.
         """
         found = await _spread(connection, trace_id, ids, towards)
         known = await _seen(connection, {*ids}.union(*(reached for reached, _ in found.values())))
         return {
             start: Reach(
-                known[start], [known[each] for each in sorted(reached) if each in known], not is_cut
+                known[start],
+                [known[each] for each in sorted(reached) if each in known],
+                not is_cut and (towards == 1 or reached <= known.keys()),
             )
             for start, (reached, is_cut) in found.items()
             if start in known
@@ -83,9 +85,8 @@ async def _spread(
     connection: AsyncConnection, trace_id: int, starts: Sequence[int], towards: Direction
 ) -> dict[int, tuple[set[int], bool]]:
     """What is reached along links from each of some events, by one walk; and whether it is cut."""
-    oldest = select(func.min(_its.id)).where(_its.trace_id == trace_id)
-    first = (await connection.execute(oldest)).scalar_one() or 0
-    evident = links.Evident(connection, trace_id, first, MOST_A_STEP, towards)
+    # From the very first event on, so that causes show which retention has removed.
+    evident = links.Evident(connection, trace_id, 0, MOST_A_STEP, towards)
     reached: dict[int, set[int]] = {start: set() for start in starts}
     cut: set[int] = set()
     known: dict[int, list[int]] = {}

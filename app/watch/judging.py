@@ -159,8 +159,13 @@ class Judges:
             )
         except (NotFoundError, BadRequestError):  # removed meanwhile, or it takes too long
             return UNKNOWN
-        types = {each.it.id: each.it.message_type for each in found.conversation.messages}
+        messages = found.conversation.messages
+        types = {each.it.id: each.it.message_type for each in messages if not each.unseen}
         if event_id not in types:
+            return UNKNOWN
+        unseen = [each.it.message_type for each in messages if each.unseen]
+        # Its delivery is known, and not when it was published.
+        if any(_are_rivals(what, types[event_id], name) for name in unseen):
             return UNKNOWN
         rivals = [
             each
@@ -215,12 +220,21 @@ def _preceded(what: After, case: _Case, past: Reach | None) -> Outcome:
     others = [each for each in past.events if each.is_publish and each.id != event.message]
     if any(what.after.fits(each.type) for each in others):
         return HELD
-    began = past.events[0] if past.events else event
-    # Whatever led to a delivery whose publish is not stored is not known.
-    if not past.is_whole or not began.is_publish or not case.is_whole(began.id):
+    # What led to its first message may be lost: then it only seems to have begun there.
+    has_gap = any(gap.after_event_id < event.id for gap in case.gaps)
+    if has_gap or not past.is_whole or _is_open(past):
         return UNKNOWN
-    sentence = f"event {event.id}, {event.type}, has no {what.after} in its past"
-    return case.violated(event, sentence, began.id)
+    root = past.events[0].id if past.events else event.id
+    return case.violated(
+        event, f"event {event.id}, {event.type}, has no {what.after} in its past", root
+    )
+
+
+def _is_open(past: Reach) -> bool:
+    """Whether something in a past has a publish that is not stored, so that its causes are not."""
+    known = {each.id for each in past.events}
+    seen = (past.event, *past.events)
+    return any(not each.is_publish and each.message not in known for each in seen)
 
 
 def _calm(what: AtMost, case: _Case, past: Reach | None, futures: Mapping[int, Reach]) -> Outcome:
@@ -233,12 +247,15 @@ def _calm(what: AtMost, case: _Case, past: Reach | None, futures: Mapping[int, R
         if future is None:  # of another type
             continue
         before = sum(each.is_publish and each.id < case.wait.id for each in future.events)
-        if before < most and outcome is NOTHING:
-            outcome = HELD
-        # The first that is too many says so, once.
-        if before == most:
+        is_whole = future.is_whole and case.is_whole(cause.id)
+        # The first that is too many says so; where others were not counted, any may be the first.
+        if before == most or (before > most and not future.is_whole):
             sentence = f"event {cause.id}, {cause.type}, caused more than {most:,} messages"
             found.append(case.new(cause, sentence))
+        elif before < most and not is_whole:
+            outcome = UNKNOWN
+        elif before < most and outcome is NOTHING:
+            outcome = HELD
     return Outcome(violation=found[0], others=tuple(found[1:])) if found else outcome
 
 

@@ -51,16 +51,22 @@ def needs_clocks(assertion: Assertion) -> bool:
 
 
 def judge(
-    assertion: Assertion, conversation: Conversation, *, through: int, has_gap: bool = False
+    assertion: Assertion,
+    conversation: Conversation,
+    *,
+    through: int,
+    has_gap: bool = False,
+    open_at: Collection[int] = (),
 ) -> list[Finding]:
     """What an assertion comes to for each message of a conversation that it speaks of.
 
-    ``through``: all that was recorded until then (µs) has been read. ``has_gap``: some of it may
-    not have been recorded, so what is missing proves nothing.
+    ``through``: all that was recorded before then (µs) has been read. ``has_gap``: some of it may
+    not have been recorded, so what is missing proves nothing. ``open_at``: publishes that name a
+    cause which was not read, as one that retention has removed.
     """
     if needs_clocks(assertion):
         raise ValueError(f"{assertion.name} is judged by clocks")
-    ways = _Ways(conversation)
+    ways = _Ways(conversation, open_at)
     is_whole = not (conversation.truncated or has_gap)
     found = _JUDGES[type(assertion.what)](assertion.what, ways, through)
     return [_weighed(each, is_whole=is_whole) for each in found]
@@ -77,7 +83,8 @@ def _weighed(finding: Finding, *, is_whole: bool) -> Finding:
 class _Ways:
     """What led to what in a conversation, from message to message."""
 
-    def __init__(self, conversation: Conversation) -> None:
+    def __init__(self, conversation: Conversation, open_at: Collection[int]) -> None:
+        self._open_at = frozenset(open_at)
         self.messages = {each.it.id: each for each in conversation.messages}
         message_of = {each: each for each in self.messages}
         for each in conversation.messages:
@@ -100,6 +107,18 @@ class _Ways:
     def past(self, message: int) -> list[Message]:
         """The messages that led to one, in order."""
         return self._reached(message, self._causes)
+
+    def is_open(self, message: Message) -> bool:
+        """Whether something that was not read led to a message, or may have.
+
+        What led to an unseen publish is not known, nor what a cause is that was not read.
+        """
+        return (
+            message.unseen
+            or message.is_elsewhere
+            or message.it.id in self._open_at
+            or any(cause.event not in self.message_of for cause in message.causes)
+        )
 
     def _reached(self, start: int, steps: Any) -> list[Message]:
         reached: set[int] = set()
@@ -135,9 +154,10 @@ def _led(what: LeadsTo, message: Message, effects: list[Message], through: int) 
         said = f"{said}, not within {spoken(what.within)}"
         return Finding(Verdict.violated, event, said, (first.it.id,), by_absence=True)
     if what.within is None:
-        said = f"{of} led to no {what.leads_to} up to the end of what was read"
-        return Finding(Verdict.violated, event, said, by_absence=True)
-    if through < message.it.at + what.within:
+        # It may still come: nothing that was recorded can rule that out.
+        said = f"{of} has not led to {what.leads_to} yet, and no time is set in which it should"
+        return Finding(Verdict.unknown, event, said, by_absence=True)
+    if through <= message.it.at + what.within:  # what comes then is in time
         return Finding(Verdict.unknown, event, f"{of} has not led to {what.leads_to} yet")
     said = f"{of} led to no {what.leads_to} within {spoken(what.within)}"
     return Finding(Verdict.violated, event, said, by_absence=True)
@@ -150,8 +170,7 @@ def _judge_after(what: After, ways: _Ways, through: int) -> Iterator[Finding]:
             continue
         past = ways.past(message.it.id)
         before = [each for each in past if what.after.fits(each.it.message_type)]
-        # What led to an unseen publish, or to one whose cause was not read, may be of the type.
-        is_open = any(each.unseen or each.is_elsewhere for each in (message, *past))
+        is_open = any(map(ways.is_open, (message, *past)))
         handed = [each.it.id for copy in message.copies for each in copy.deliveries]
         for delivery in handed or ([message.it.id] if message.unseen else []):
             yield _preceded(what, message, delivery, before, is_open=is_open)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+import msgspec
 import pytest
 
 from app.errors import BadRequestError, ConflictError, NotFoundError
@@ -209,3 +210,49 @@ async def test_what_came_of_telling_the_webhook_stays_known(store: Store, trace_
     assert [each.id for each in await store.violations.claim(at + 5, at + 6, limit=9)] == [
         eleven.id
     ]
+
+
+async def test_what_another_text_of_the_name_found_hides_nothing(
+    store: Store, trace_id: int
+) -> None:
+    await store.assertions.put(trace_id, "a", "1", "ann")
+    [set_first] = await store.assertions.list()
+    assert await store.assertions.judged(trace_id, judged(set_first.judged_id, 50, 3, 4))
+    await store.assertions.put(trace_id, "a", "2", "ann")
+    [held] = await store.assertions.list()
+    again = msgspec.structs.replace(judged(held.judged_id, held.judged_id + 1, 4, 5), text="2")
+    late = msgspec.structs.replace(judged(0, 60, 3), text="3")
+    assert not await store.assertions.judged(trace_id, late)  # of an assertion that is gone
+    assert await store.assertions.judged(trace_id, again)
+    found = await store.violations.list(EVERY)
+    assert {(each.event, each.text) for each in found} == {(3, "1"), (4, "2"), (5, "2")}
+    [held] = await store.assertions.list()
+    assert held.violated == 2
+
+
+async def test_a_gap_that_is_found_later_makes_what_rests_on_it_incomplete(
+    store: Store, trace_id: int
+) -> None:
+    await store.assertions.put(trace_id, "a", "1", "ann")
+    kinds = (ViolationKind.unpreceded, ViolationKind.concurrent, ViolationKind.overdue)
+    new = [
+        msgspec.structs.replace(one, kind=kind, root=30)
+        for one, kind in zip(found(50, 51, 52), kinds, strict=True)
+    ]
+    new[2] = msgspec.structs.replace(new[2], root=None)
+    [held] = await store.assertions.list()
+    what = msgspec.structs.replace(judged(held.judged_id, 60), violations=tuple(new))
+    assert await store.assertions.judged(trace_id, what)
+
+    async def complete() -> list[bool]:
+        return [each.complete for each in await store.violations.list(EVERY)][::-1]
+
+    assert await complete() == [True, True, True]
+    gap = await store.gaps.open(trace_id, after_event_id=10, since=1, reason="lost")
+    await store.gaps.close(gap, before_event_id=20, until=2)
+    assert await complete() == [False, True, True]  # what led to it may be lost
+    gap = await store.gaps.open(trace_id, after_event_id=35, since=3, reason="lost")
+    await store.gaps.close(gap, before_event_id=36, until=4)
+    assert await complete() == [False, False, True]
+    await store.gaps.open(trace_id, after_event_id=53, since=5, reason="lost")
+    assert await complete() == [False, False, False]

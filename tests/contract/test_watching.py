@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from app.store import Store
+from app.store import Store, watching
 from app.stored.assertions import Seen
 from app.stored.filters import EventFilter
 from app.tracker import Deliver, Policy, Publish, Record
@@ -155,3 +155,91 @@ async def test_a_gap_makes_unknown_what_is_not_seen(store: Store) -> None:
     assert [each for each, is_now in after.items() if is_now.is_held] == [
         each for each, was in before.items() if was.is_held
     ]
+
+
+def said(body: str, properties: dict[str, Any]) -> tuple[Publish, Deliver]:
+    """A publish, and a delivery of it."""
+    return (
+        Publish(PUBLISHER, "", ("q",), ("q",), properties, body.encode()),
+        Deliver(HANDLER, "", ("q",), "q", False, properties, body.encode()),
+    )
+
+
+def message(name: str, message_type: str, *causes: str) -> dict[str, Any]:
+    headers = dict(zip((RULE, "cause_id"), causes, strict=False))
+    return {"message_id": name, "type": message_type, "headers": headers}
+
+
+def subject_to(said: dict[str, Any]) -> Subject:
+    subject = subject_of(msgspec.json.encode(said).decode())
+    assert subject is not None
+    return subject
+
+
+AFTER = {"name": "a", "every": "b", "after": "a"}
+CALM = {"name": "c", "no": "a", "causes_more_than": 1}
+
+
+async def test_a_gap_before_a_past_makes_it_unknown(store: Store) -> None:
+    """What led to a message that names nothing may have been lost long before."""
+    trace = await store.traces.create("/", Policy.channel)
+    tracker = tracker_by(Policy.channel)
+    ids = await tell(store, trace.id, tracker, said("x", message("x", "x")))
+    gap = await store.gaps.open(trace.id, after_event_id=ids[0], since=1, reason="lost")
+    await store.gaps.close(gap, before_event_id=ids[1], until=2)
+    await tell(store, trace.id, tracker, said("b", message("b", "b", "lost")))
+    [outcome] = (await judged(store, trace.id, subject_to(AFTER))).values()
+    assert outcome.is_unknown
+
+
+async def test_a_past_that_retention_has_removed_is_unknown(store: Store) -> None:
+    trace = await store.traces.create("/", Policy.channel)
+    records = [*said("a", message("a", "a")), *said("x", message("x", "x", "a"))]
+    records += said("b", message("b", "b", "x"))
+    tracker = tracker_by(Policy.channel)
+    await tell(store, trace.id, tracker, records)
+    before = await judged(store, trace.id, subject_to(AFTER))
+    assert [each.is_held for each in before.values()] == [True]
+    plan = await store.retention.plan(trace.id, keep_events=2)
+    assert plan is not None
+    tracker.forget_before(plan.before_id)
+    await store.retention.prune(plan, tracker.checkpoint())
+    [outcome] = (await judged(store, trace.id, subject_to(AFTER))).values()
+    assert outcome.is_unknown
+
+
+async def test_a_past_with_an_unseen_publish_anywhere_is_unknown(store: Store) -> None:
+    """Also where the first of the past is a publish."""
+    trace = await store.traces.create("/", Policy.channel)
+    unseen = said("u", message("u", "x"))[1]
+    records = [*said("x", message("x", "x")), unseen, *said("b", message("b", "b", "u"))]
+    await tell(store, trace.id, tracker_by(Policy.channel), records)
+    [outcome] = (await judged(store, trace.id, subject_to(AFTER))).values()
+    assert outcome.is_unknown
+
+
+async def test_how_many_a_message_caused_is_unknown_beside_a_gap(store: Store) -> None:
+    trace = await store.traces.create("/", Policy.channel)
+    records = [*said("a", message("a", "a")), *said("b", message("b", "b", "a"))]
+    ids = await tell(store, trace.id, tracker_by(Policy.channel), records)
+    before = await judged(store, trace.id, subject_to(CALM))
+    assert before[ids[2]].is_held
+    gap = await store.gaps.open(trace.id, after_event_id=ids[1], since=1, reason="lost")
+    await store.gaps.close(gap, before_event_id=ids[2], until=2)
+    after = await judged(store, trace.id, subject_to(CALM))
+    assert after[ids[2]].is_unknown
+
+
+async def test_a_message_with_more_deliveries_than_are_followed_is_not_called_calm(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watching, "MOST_REACHED", 5)
+    trace = await store.traces.create("/", Policy.channel)
+    published, delivered = said("a", message("a", "a"))
+    records = [published, delivered, *[msgspec.structs.replace(delivered, redelivered=True)] * 6]
+    for name in "bcd":
+        records += said(name, message(name, "b", "a"))
+    await tell(store, trace.id, tracker_by(Policy.channel), records)
+    outcomes = await judged(store, trace.id, subject_to(CALM))
+    assert outcomes
+    assert not any(each.is_held for each in outcomes.values())

@@ -133,7 +133,7 @@ def expected(what: LeadsTo | After | AtMost, said: Told, through: int) -> dict[i
             ]
             end = None if what.within is None else said.times[publish] + what.within
             holds = any(end is None or each <= end for each in times)
-            is_over = bool(times) or end is None or through >= end
+            is_over = end is not None and through > end
             found[publish] = verdict(holds) if holds or is_over else Verdict.unknown
     return found
 

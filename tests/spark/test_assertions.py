@@ -208,3 +208,16 @@ def test_two_messages_that_both_patterns_fit_are_one_pair(
 def test_every_kind_of_assertion_is_asserted() -> None:
     kinds = {type(from_json(each).what).__name__ for each in ASSERTIONS}
     assert kinds == {"LeadsTo", "After", "NeverConcurrent", "AtMost"}
+
+
+def test_what_began_before_the_period_is_not_of_it(spark: SparkSession, tmp_path: Path) -> None:
+    """Though its events are in a block of ids with those of the period."""
+    history, wrong = orders(3)
+    late = sorted(wrong["late"])
+    since = history.rows[late[1] - 1]["recorded_at"]
+    reports = Reports(tmp_path / "reports")
+    asked = {"via": "links", "assertions": ASSERTIONS[:1]}
+    request = reports.request(ReportKind.assertions, "/", since, END * 2, "ann", asked)
+    run_job(spark, history.write(tmp_path / "a.db"), "report", request.work, silent)
+    [found] = reports.get(request.work["id"])["results"]
+    assert events(found) == {*late[1:]}

@@ -65,8 +65,7 @@ def judged(history: History, via: Via, first: int, last: int) -> set[frozenset[i
             if cause is not None and (cause in loud or cause < first):
                 joined(cause, row["id"])
         for key in history.shared[row["id"]]:
-            if row["id"] >= first:
-                by_key[key].append(row["id"])
+            by_key[key].append(row["id"])
     if via is Via.conversation:
         for sharing in by_key.values():
             for event in sharing[1:]:

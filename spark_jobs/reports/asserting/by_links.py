@@ -1,0 +1,73 @@
+"""Judges what messages and links show, conversation by conversation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from model.assertions import Assertion, Finding, judge
+from model.assertions.judging import needs_clocks
+from model.assertions.missing import matters, may_lack
+from model.gaps import Gap
+from model.words import Via
+from spark_jobs.gathering import Told, each, gathered
+from spark_jobs.period import Period
+from spark_jobs.reports.asserting.rows import FOUND, batch_of, row_of
+from spark_jobs.reports.request import ReportRequest
+
+
+def by_links(
+    spark: SparkSession,
+    request: ReportRequest,
+    period: Period,
+    via: Via,
+    assertions: Sequence[Assertion],
+    through: int,
+    gaps: Sequence[Gap],
+) -> Iterator[DataFrame]:
+    """What is found in the conversations that began in a period.
+
+    ``through`` is when the newest event was recorded (µs), ``gaps`` are all that are known.
+    """
+    judged = [(n, one) for n, one in enumerate(assertions) if not needs_clocks(one)]
+    if not judged:
+        return
+    frame = gathered(spark, request.database, period, via)
+    if frame is None:
+        return
+
+    since, until = period.since, period.until  # the period's store is not for tasks
+
+    def findings(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for told in each(batches, via):
+            root = told.conversation.root
+            # Blocks of ids are no exact bounds.
+            if not since <= told.conversation.began_at < until:
+                continue
+            rows = [
+                row_of(number, finding, root, told.rows[finding.event]["recorded_at"])
+                for number, finding in found_in(told, judged, through, gaps)
+            ]
+            if rows:
+                yield batch_of(rows)
+
+    yield frame.mapInArrow(findings, FOUND)
+
+
+def found_in(
+    told: Told, judged: Iterable[tuple[int, Assertion]], through: int, gaps: Sequence[Gap]
+) -> Iterator[tuple[int, Finding]]:
+    """What is found in one conversation, each with the number of its assertion."""
+    conversation = told.conversation
+    for number, assertion in judged:
+        found = judge(
+            assertion,
+            conversation,
+            through=through,
+            has_gap=may_lack(gaps, *matters(assertion, conversation)),
+            open_at=told.open_at,
+        )
+        for finding in found:
+            yield number, finding
