@@ -61,6 +61,14 @@ SHOWN = {
     "learn": "no invoice.sent",
 }
 
+# What the line below the tabs says that it is about, and else it is of all that was recorded.
+PERIODS = {
+    "events": "the rows in view",
+    "conversations": "this conversation",
+    "space-time": "the loaded events",
+    "topology": "the period shown",
+}
+
 
 def main() -> None:
     """Take all of them from one run of the demo."""
@@ -151,6 +159,9 @@ def _settle(page: Page, name: str) -> None:
     if name == "space-time":
         page.get_by_role("button", name="Fit all loaded events").click()
         page.mouse.move(0, 0)
+    expect(page.locator(".trust-period")).to_contain_text(
+        PERIODS.get(name, "all that was recorded"), timeout=60_000
+    )
     expect(page.get_by_role("button", name="Jobs: none running")).to_be_visible(timeout=60_000)
     for waiting in (page.locator(".loading"), page.get_by_text("Loading")):
         expect(waiting).to_have_count(0, timeout=60_000)

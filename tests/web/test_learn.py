@@ -305,3 +305,13 @@ def test_assertions_can_be_read_in_both_themes_and_in_narrow_windows(
     wide = "() => document.getElementById('page').scrollWidth - innerWidth"
     assert page.evaluate(wide) <= 0
     page.screenshot(path=shots / f"assertions-{theme}-{width}.png", full_page=True)
+
+
+@pytest.mark.parametrize("kind", ["expectations", "assertions"])
+def test_a_job_leads_to_its_report(serve: Serve, open_page: OpenPage, kind: str) -> None:
+    world = demo_world()
+    world.job_seconds = 0.0
+    made(world, kind, ASSERTIONS)
+    page = open_page(serve(world), "#/jobs")
+    page.get_by_role("link", name=kind).click()
+    expect(page.get_by_role("region", name=kind.capitalize(), exact=True)).to_be_visible()
