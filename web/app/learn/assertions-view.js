@@ -19,7 +19,7 @@ export default function AssertionsView() {
   return html`
     <${Held} loaded=${loaded} name=${name} file=${file} />
     <${Violations} />
-    <${LearnReports} title="Over a period" kinds=${ONLY} none=${NONE} file=${file} />`;
+    <${LearnReports} title="Over a period" note="judged by jobs" kinds=${ONLY} none=${NONE} file=${file} />`;
 }
 
 // Which texts YAML takes as they stand; the others are written as JSON, which YAML is as well.

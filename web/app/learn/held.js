@@ -59,7 +59,7 @@ function Row({ one, several, reload }) {
   const { name, vhost: of, violated } = one;
   return html`<tr>
     <td class="text"><strong><${Value}>${name}<//></strong><div class="soft small"><${Value}>${saysOf(one.assertion)}<//></div>
-      ${one.unwatched && html`<div class="small">Not held while events come: ${one.unwatched}. A report judges it.</div>`}</td>
+      ${one.unwatched && html`<div class="small">Not held while events come: <${Value}>${one.unwatched}<//>. A report judges it.</div>`}</td>
     <td><${State} one=${one} /></td>
     ${several && html`<td><${Value}>${of}<//></td>`}
     <td class="number">${count(one.held)}</td>

@@ -15,8 +15,8 @@ export const KINDS = [
 ];
 
 /** `file`: the assertions that a form begins with. */
-export const LearnReports = ({ title, kinds = KINDS, none, file }) => html`<${Reports} title=${title}
-  note="on a period, made by jobs" kinds=${kinds} none=${none} columns="Found"
+export const LearnReports = ({ title, note = "on a period, made by jobs", kinds = KINDS, none, file }) => html`<${Reports} title=${title}
+  note=${note} kinds=${kinds} none=${none} columns="Found"
   Cells=${Cells} Fields=${Fields} asked=${asked} begin=${{ file }} Shown=${Shown} />`;
 
 const FOUND = {
