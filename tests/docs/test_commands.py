@@ -15,6 +15,8 @@ WITH_ORDERS = {
     "docs/runbooks.md": "1001",
     "docs/how-it-works.md": "1001",
     "docs/operations.md": "1004",
+    "docs/assertions.md": "1001",
+    "docs/assertions-live.md": "1001",
 }
 RUN = [document for document in DOCUMENTS if script(document)]
 
