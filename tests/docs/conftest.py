@@ -63,21 +63,19 @@ class Installation:
         """Run a document's script against this service and that virtual host instead of its own."""
         credentials = f"{self.broker.user}:{self.broker.password}"
         replaced = {
+            "amqp://guest:guest@127.0.0.1:5672/%2F": self.broker.amqp_url(vhost),
             "http://127.0.0.1:15680": self.url,
             "http://127.0.0.1:15672": self.broker.management_url,
             "guest:guest": credentials,
             "%2F": vhost,
             "vhost=/": f"vhost={vhost}",
             "vhost /": f"vhost {vhost}",
-            "start /": f"start {vhost}",
             "export-chains / ": f"export-chains {vhost} ",
             '"/"': f'"{vhost}"',
-            "period export / ": f"period export {vhost} ",
-            "prune / ": f"prune {vhost} ",
-            "failures / ": f"failures {vhost} ",
         }
         for documented, actual in replaced.items():
             script = script.replace(documented, actual)
+        script = re.sub(r"(rabbitmq-itc [a-z -]+ )/(?=\s)", rf"\g<1>{vhost}", script)
         return subprocess.run(
             ["bash", "-c", f"set -euo pipefail\n{script}"],
             cwd=folder,

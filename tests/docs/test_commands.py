@@ -15,6 +15,8 @@ WITH_ORDERS = {
     "docs/runbooks.md": "1001",
     "docs/how-it-works.md": "1001",
     "docs/operations.md": "1004",
+    "docs/assertions.md": "1001",
+    "docs/assertions-live.md": "1001",
 }
 RUN = [document for document in DOCUMENTS if script(document)]
 
@@ -45,6 +47,8 @@ def test_the_runbooks_work_after_a_second_demo(
     printed = _check(CHECKOUT / "docs" / "runbooks.md", installation, traceable, tmp_path)
 
     assert "orders 1002-1, 1002-2, 1002-3" in printed
+    assert "8 missing: order.approved invoice.sent" in printed
+    assert "header coupon=SPRING: 8 of 8, else 0 of " in printed
 
 
 def _check(document: Path, installation: Installation, traceable: str, folder: Path) -> str:

@@ -31,7 +31,13 @@ def event(**more: Any) -> dict[str, Any]:
 RECORDED: Any = SimpleNamespace(roles={"c": "auditor"})
 STAGE: Any = SimpleNamespace(
     private=True,
-    broker=SimpleNamespace(user="guest", password="guest", management_url="http://127.0.0.1:48247"),
+    vhost="/",
+    broker=SimpleNamespace(
+        user="guest",
+        password="guest",
+        management_url="http://127.0.0.1:48247",
+        amqp_url=lambda vhost: "amqp://guest:guest@127.0.0.1:48248/%2F",
+    ),
     client=SimpleNamespace(url="http://127.0.0.1:15680"),
     exports=Path("var/demo/service/exports"),
     service=SimpleNamespace(log=Path("var/demo/service.log")),

@@ -47,6 +47,9 @@ def _told_by(world: World, event: Event) -> Iterator[dict[str, Any]]:
         )
     elif not event.received and event.id % 67 == 0:
         yield _failure(world, event, "unroutable", None)
+    for each in world.violations:
+        if each["kind"] == "overdue" and each["event"] == event.id:
+            yield _failure(world, event, "overdue", None, reason=each["assertion"])
 
 
 def _handed_over(world: World, event: Event, queue: str | None) -> Event | None:

@@ -26,7 +26,13 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from app.api.headers import SECURITY_HEADERS
-from tests.web import conversations, fake_chain, fake_failures, fake_reports
+from tests.web import (
+    conversations,
+    fake_assertions,
+    fake_chain,
+    fake_failures,
+    fake_reports,
+)
 from tests.web.history import Event
 from tests.web.world import FIELDS, FORMATS, Problem, World, bad_request, demo_world, not_found, now
 
@@ -225,6 +231,16 @@ class Handler(BaseHTTPRequestHandler):
                 self.send(200, world.touched_files[self.path])
             case ("GET", "failures"):
                 self.json(fake_failures.failures_json(world, query))
+            case ("GET", "assertions"):
+                self.json(fake_assertions.listed(world, query))
+            case ("PUT", "assertions", vhost):
+                fake_assertions.set_all(world, vhost, self.body)
+                self.send(204, b"")
+            case ("DELETE", "assertions", vhost, name):
+                fake_assertions.remove(world, vhost, name)
+                self.send(204, b"")
+            case ("GET", "violations"):
+                self.json(fake_assertions.violations_json(world, query))
             case ("GET", "reports"):
                 self.json(fake_reports.listed(world))
             case ("GET", "reports", number):

@@ -3,7 +3,8 @@
     python -m tests.web.screenshots [FOLDER]
 
 Runs the demo's orders once on a private broker, looks at each tab with the chain's two ends pinned,
-and writes PNGs with a palette, which are a third of what the browser writes.
+at Learn after a thousand orders more, and writes PNGs with a palette, which are a third of what the
+browser writes.
 """
 
 from __future__ import annotations
@@ -17,12 +18,14 @@ import tempfile
 import zlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.web.browser import launch
+from tools.demo.orders import ManyOrders
 from tools.demo.pipeline import Outcome, Pipeline
 from tools.demo.stage import CHECKOUT, Stage, raised
 from tools.servers import free_port, wait_until
@@ -41,6 +44,7 @@ VIEWS = {
     "topology": "#/topology?a={a}&b={b}",
     "jobs": "#/jobs",
     "admin": "#/admin",
+    "learn": "#/learn?report={report}",  # the last, because it takes more orders than the others
 }
 
 # What a view shows once it has its data.
@@ -54,6 +58,15 @@ SHOWN = {
     "topology": "from all ",
     "jobs": "demo.jsonl",
     "admin": "auditor (auditor@",
+    "learn": "no invoice.sent",
+}
+
+# What the line below the tabs says that it is about, and else it is of all that was recorded.
+PERIODS = {
+    "events": "the rows in view",
+    "conversations": "this conversation",
+    "space-time": "the loaded events",
+    "topology": "the period shown",
 }
 
 
@@ -107,6 +120,16 @@ async def _orders(stage: Stage) -> Outcome:
         return await pipeline.run()
 
 
+def _learnt(stage: Stage) -> str:
+    """Have a thousand orders placed, and learn from them; returns the report's id."""
+    began = datetime.now(UTC).isoformat()
+    many = ManyOrders(1000, 8, receipts=False, pause=5)
+    with ThreadPoolExecutor(1) as pool:
+        url = stage.broker.amqp_url(stage.vhost)
+        pool.submit(asyncio.run, many.run(url)).result(timeout=120)
+    return stage.client.make_report("expectations", stage.vhost, began)
+
+
 def pictures(browser: Browser, stage: Stage, a: int, b: int) -> Iterator[tuple[str, bytes]]:
     """Each view as the browser's PNG."""
     page = browser.new_page(
@@ -119,7 +142,8 @@ def pictures(browser: Browser, stage: Stage, a: int, b: int) -> Iterator[tuple[s
     page.get_by_role("button", name="Sign in").click()
     expect(page.locator(".shell")).to_be_visible(timeout=60_000)
     for name, address in VIEWS.items():
-        page.goto(f"{stage.client.url}/{address.format(a=a, b=b)}")
+        report = _learnt(stage) if name == "learn" else None
+        page.goto(f"{stage.client.url}/{address.format(a=a, b=b, report=report)}")
         _settle(page, name)
         yield name, page.screenshot()
     page.context.close()
@@ -135,6 +159,10 @@ def _settle(page: Page, name: str) -> None:
     if name == "space-time":
         page.get_by_role("button", name="Fit all loaded events").click()
         page.mouse.move(0, 0)
+    expect(page.locator(".trust-period")).to_contain_text(
+        PERIODS.get(name, "all that was recorded"), timeout=60_000
+    )
+    expect(page.get_by_role("button", name="Jobs: none running")).to_be_visible(timeout=60_000)
     for waiting in (page.locator(".loading"), page.get_by_text("Loading")):
         expect(waiting).to_have_count(0, timeout=60_000)
     page.evaluate("document.fonts.ready")

@@ -23,6 +23,8 @@ VIEWS = {
     "chain": "#/chain?a=3&b=1400",
     "space-time": "#/space-time?vhost=%2F&event=500&list=on",
     "topology": "#/topology?vhost=%2F",
+    "learn": "#/learn",
+    "assertions": "#/learn?vhost=%2F&view=assertions",
     "jobs": "#/jobs",
     "admin": "#/admin",
 }

@@ -19,7 +19,7 @@ import pytest
 from jsonschema import Draft202012Validator, FormatChecker
 
 from tests.api.conftest import make_world
-from tests.web import fake_reports
+from tests.web import fake_assertions, fake_reports
 from tests.web.fake_server import Server, running
 from tests.web.topologies import counted
 from tests.web.world import demo_world
@@ -44,11 +44,7 @@ NOT_FAKED = {
     "PUT /itc_db/links",
     "PUT /itc_db/links/{vhost}/{name}",
     "DELETE /itc_db/links/{vhost}/{name}",
-    "GET /itc_db/assertions",
-    "PUT /itc_db/assertions/{vhost}",
     "PUT /itc_db/assertions/{vhost}/{name}",
-    "DELETE /itc_db/assertions/{vhost}/{name}",
-    "GET /itc_db/violations",
     "PUT /itc_db/restamp",
     "POST /v1/traces",
     "GET /itc_db/archive",
@@ -57,6 +53,8 @@ NOT_FAKED = {
 }
 
 ASSERTIONS = {"assertions": [{"name": "a", "every": "order.new", "leads_to": "invoice"}]}
+LATE = {"name": "late", "every": "order.new", "leads_to": "invoice", "within": "30s"}
+HELD = {"assertions": [LATE, {"name": "spare", "no": "*", "causes_more_than": 100}]}
 
 # Method, address, status, and the body where one is sent. {a}, {b}: a publish and an event that it
 # led to; {received}, {unmatched}: deliveries; {running}, {ended}, {spare}: jobs.
@@ -134,6 +132,15 @@ ASKED: list[tuple[str, str, int, Any]] = [
     ("PUT", "/itc_db/correlations?vhost=%2F", 202, None),
     ("PUT", "/itc_db/reports/assertions?vhost=%2F", 202, ASSERTIONS),
     ("PUT", "/itc_db/reports/assertions?vhost=%2F", 400, {"assertions": [{"name": "a"}]}),
+    ("PUT", "/itc_db/assertions/%2F", 204, HELD),
+    ("PUT", "/itc_db/assertions/%2F", 400, {"assertions": [{"name": "a"}]}),
+    ("PUT", "/itc_db/assertions/nowhere", 404, HELD),
+    ("GET", "/itc_db/assertions", 200, None),
+    ("GET", "/itc_db/assertions?vhost=%2F", 200, None),
+    ("DELETE", "/itc_db/assertions/%2F/spare", 204, None),
+    ("DELETE", "/itc_db/assertions/%2F/none", 404, None),
+    ("GET", "/itc_db/violations", 200, None),
+    ("GET", "/itc_db/violations?vhost=%2F&assertion=late&limit=1", 200, None),
     ("GET", "/itc_db/reports", 200, None),
     ("GET", "/itc_db/reports/{report}", 200, None),
     ("GET", "/itc_db/reports/0123456789abcdef", 404, None),
@@ -242,6 +249,9 @@ class Stage:
         fake_reports.start(world, "races", {"vhost": "/"})
         with world.changed:
             assert world.changed.wait_for(lambda: world.reports, 60)
+        fake_assertions.set_all(world, "/", json.dumps(HELD).encode())
+        for event in (int(a), int(a)):
+            fake_assertions.violate(world, "/", "late", event)
         self.ended = self.job("chain.jsonl", "succeeded")
         self.job("spare.jsonl", "succeeded")
         world.job_seconds = 600.0

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.web import fake_assertions
 from tests.web.conftest import OpenPage
 from tests.web.fake_server import Server, running
 from tests.web.history import HOSTILE
@@ -20,6 +22,7 @@ ADDRESSES = [
     "#/space-time?event=40",
     "#/topology",
     "#/topology?by=participant",
+    "#/learn?view=assertions",
     "#/admin",
 ]
 
@@ -31,6 +34,9 @@ def hostile() -> Iterator[Server]:
     for name in HOSTILE[:3]:
         world.start_trace(name, 12, hostile=True)
         world.grow(name, 300)
+    asserted = {"name": "a", "every": HOSTILE[2], "leads_to": HOSTILE[3], "within": "30s"}
+    fake_assertions.set_all(world, HOSTILE[0], json.dumps([asserted], ensure_ascii=False).encode())
+    fake_assertions.violate(world, HOSTILE[0], "a", 1, sentence=HOSTILE[4])
     world.traces[HOSTILE[0]].last_error = HOSTILE[4]
     with running(world) as server:
         yield server

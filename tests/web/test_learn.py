@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
-from tests.web import fake_reports
+from tests.web import fake_assertions, fake_reports
 from tests.web.conftest import OpenPage
 from tests.web.fake_server import Server
 from tests.web.test_accessibility import settled, violations
@@ -71,7 +72,7 @@ def test_correlations_say_how_one_is_adopted(serve: Serve, open_page: OpenPage) 
 
 def test_assertions_show_where_they_do_not_hold(serve: Serve, open_page: OpenPage) -> None:
     page = shown(serve, open_page, "assertions", ASSERTIONS)
-    panel = page.get_by_role("region", name="Assertions")
+    panel = page.get_by_role("region", name="Assertions", exact=True)
     expect(panel.get_by_role("heading", name="in-time")).to_contain_text("Violated")
     expect(panel.get_by_role("heading", name="calm")).to_contain_text("Unknown")
     panel.get_by_role("link", name="#1", exact=True).click()
@@ -90,12 +91,10 @@ def test_an_administrator_has_a_file_of_assertions_judged(
     form.get_by_role("button", name="Assertions").click()
     form.get_by_label("What should hold").fill("- name: a")
     form.get_by_role("button", name="Start").click()
-    expect(page.get_by_text("expected one of leads_to, after")).to_be_visible()
-    page.get_by_role("button", name="New report").click()
-    form.get_by_role("button", name="Assertions").click()
+    expect(form.get_by_text("expected one of leads_to, after")).to_be_visible()
     form.get_by_label("What should hold").fill(ASSERTIONS.decode())
     form.get_by_role("button", name="Start").click()
-    expect(page.get_by_role("region", name="Assertions")).to_contain_text("in-time")
+    expect(page.get_by_role("region", name="Assertions", exact=True)).to_contain_text("in-time")
     expect(page.get_by_role("group", name="Reports").locator("tbody tr")).to_have_count(1)
 
 
@@ -120,3 +119,199 @@ def test_a_reader_sees_reports_and_starts_none(
     page = open_page(serve(world), "#/learn", user="watch")
     expect(page.get_by_role("group", name="Reports").locator("tbody tr")).to_have_count(1)
     expect(page.get_by_role("button", name="New report")).to_have_count(0)
+
+
+HELD = b"""
+- {name: in-time, every: order.new, leads_to: invoice, within: 30s}
+- {name: approved, every: ship, after: approve}
+- {name: calm, no: "*", causes_more_than: 100}
+- {name: some-day, every: order.new, leads_to: parcel}
+"""
+VIEW = "#/learn?view=assertions"
+
+
+def holding(body: bytes = HELD) -> World:
+    """A world with assertions, of which two did not hold."""
+    world = demo_world()
+    world.job_seconds = 0.0
+    fake_assertions.set_all(world, "/", body)
+    publishes = [each.id for each in world.events if each.vhost == "/" and not each.received]
+    fake_assertions.violate(world, "/", "in-time", publishes[1])
+    fake_assertions.violate(world, "/", "approved", publishes[2], complete=False)
+    world.assertions["/"]["calm"]["held"] = 40
+    return world
+
+
+def rows(page: Page, label: str) -> Locator:
+    return page.get_by_role("group", name=label, exact=True).locator("tbody tr")
+
+
+def test_assertions_that_are_held_say_whether_each_holds(serve: Serve, open_page: OpenPage) -> None:
+    page = open_page(serve(holding()), VIEW)
+    held = rows(page, "Held while events come")
+    expect(held).to_have_count(4)
+    expect(held.nth(0)).to_contain_text("every: order.new · leads_to: invoice · within: 30s")
+    for row, word in enumerate(("Violated", "Violated", "Holds", "Not judged")):
+        expect(held.nth(row)).to_contain_text(word)
+    expect(held.nth(3)).to_contain_text("A report judges it")
+
+
+def test_violations_come_newest_first_and_open_their_conversation(
+    serve: Serve, open_page: OpenPage
+) -> None:
+    world = holding()
+    newest = world.violations[-1]["event"]
+    page = open_page(serve(world), VIEW)
+    found = rows(page, "What did not hold")
+    expect(found.nth(0)).to_contain_text("Not preceded")
+    expect(found.nth(0)).to_contain_text("not certain")
+    expect(found.nth(1)).to_contain_text("Overdue")
+    page.locator("main").focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    expect(found.nth(1).locator("a.violation")).to_be_focused()
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile(rf"#/conversations\?event={newest}&vhost=%2F"))
+
+
+def test_a_violation_that_is_found_appears_by_itself(serve: Serve, open_page: OpenPage) -> None:
+    world = holding()
+    page = open_page(serve(world), VIEW)
+    page.evaluate("localStorage.setItem('itc.refresh', '1')")
+    page.reload()
+    expect(rows(page, "What did not hold")).to_have_count(2)
+    fake_assertions.violate(world, "/", "calm", world.violations[0]["event"])
+    expect(rows(page, "What did not hold")).to_have_count(3)
+    expect(rows(page, "Held while events come").nth(2)).to_contain_text("Violated")
+
+
+def test_violations_of_one_assertion_alone_are_in_the_address(
+    serve: Serve, open_page: OpenPage
+) -> None:
+    page = open_page(serve(holding()), VIEW)
+    page.get_by_role("link", name="Where in-time did not hold: 1 event").click()
+    expect(rows(page, "What did not hold")).to_have_count(1)
+    expect(page).to_have_url(re.compile("assertion=in-time"))
+    page.get_by_role("button", name="Remove the filter assertion").click()
+    expect(rows(page, "What did not hold")).to_have_count(2)
+
+
+def test_what_is_overdue_leads_to_the_failures_and_back(serve: Serve, open_page: OpenPage) -> None:
+    page = open_page(serve(holding()), VIEW)
+    page.get_by_role("link", name="The failures of in-time").click()
+    expect(page).to_have_url(re.compile("#/failures.*kind=overdue.*reason=in-time"))
+    failure = rows(page, "Each failure")
+    expect(failure).to_have_count(1)
+    failure.get_by_role("link", name="in-time").click()
+    expect(page).to_have_url(re.compile("#/learn.*assertion=in-time.*view=assertions"))
+    expect(rows(page, "What did not hold")).to_have_count(1)
+
+
+def test_an_administrator_sets_assertions_and_a_mistake_is_shown_where_it_is(
+    serve: Serve, open_page: OpenPage
+) -> None:
+    page = open_page(serve(demo_world()), VIEW + "&vhost=%2F")
+    expect(page.get_by_text("No assertion is held")).to_be_visible()
+    page.get_by_role("button", name="Set assertions").click()
+    box = page.get_by_label("What should hold")
+    box.fill("- name: a\n  every: order.new\n  leads_to: invoice\n  within: soon\n")
+    page.get_by_role("button", name="Set", exact=True).click()
+    arrow = "4    within: soon\n" + " " * len("4    within: ") + "\N{UPWARDS ARROW} here"
+    expect(page.locator(".mistake")).to_be_visible()
+    assert page.locator(".mistake").text_content() == arrow
+    expect(page.get_by_role("alert")).to_contain_text("Line 4, column 11")
+    expect(box).to_be_focused()
+    assert box.evaluate("e => e.value.slice(e.selectionStart, e.selectionEnd)") == "soon"
+    page.keyboard.type("30s")
+    expect(page.locator(".mistake")).to_have_count(0)
+    page.get_by_role("button", name="Set", exact=True).click()
+    expect(rows(page, "Held while events come")).to_have_count(1)
+    expect(rows(page, "Held while events come")).to_contain_text("within: 30s")
+
+
+def test_a_file_is_opened_and_what_is_held_is_what_is_changed(
+    serve: Serve, open_page: OpenPage
+) -> None:
+    world = demo_world()
+    page = open_page(serve(world), VIEW + "&vhost=%2F")
+    page.get_by_role("button", name="Set assertions").click()
+    page.get_by_label("Open a file").set_input_files(
+        {"name": "shop.yaml", "mimeType": "text/yaml", "buffer": HELD}
+    )
+    page.get_by_role("button", name="Set", exact=True).click()
+    expect(rows(page, "Held while events come")).to_have_count(4)
+    before = world.assertions["/"].copy()
+    page.get_by_role("button", name="Change").click()
+    expect(page.get_by_label("What should hold")).to_have_value(re.compile(r'  no: "\*"\n'))
+    page.get_by_role("button", name="Set", exact=True).click()
+    expect(page.get_by_label("What should hold")).to_have_count(0)
+    assert world.assertions["/"] == before  # the same texts, so all go on where they were
+
+
+def test_an_assertion_is_removed_after_a_question(serve: Serve, open_page: OpenPage) -> None:
+    world = holding()
+    page = open_page(serve(world), VIEW)
+    page.get_by_role("button", name="Remove in-time").click()
+    question = page.get_by_role("alertdialog")
+    question.get_by_role("button", name="No, leave it").click()
+    assert "in-time" in world.assertions["/"]
+    page.get_by_role("button", name="Remove in-time").click()
+    question.get_by_role("button", name="Remove").click()
+    expect(rows(page, "Held while events come")).to_have_count(3)
+    expect(rows(page, "What did not hold")).to_have_count(2)  # what it found stays
+
+
+def test_what_is_held_is_judged_over_a_period(serve: Serve, open_page: OpenPage) -> None:
+    page = open_page(serve(holding()), VIEW)
+    page.get_by_role("button", name="New report").click()
+    form = page.get_by_role("group", name="New report")
+    expect(form.get_by_label("What should hold")).to_have_value(re.compile("in-time"))
+    form.get_by_role("button", name="Start").click()
+    report = page.get_by_role("region", name="Assertions", exact=True)
+    expect(report.get_by_role("heading", name="in-time")).to_contain_text("Violated")
+    report.get_by_role("link", name="#1", exact=True).click()
+    expect(page).to_have_url(re.compile(r"#/conversations\?event=1"))
+
+
+def test_a_reader_is_told_who_may_set_assertions(serve: Serve, open_page: OpenPage) -> None:
+    page = open_page(serve(holding()), VIEW, user="watch")
+    expect(rows(page, "Held while events come")).to_have_count(4)
+    expect(page.get_by_text("Only an administrator of the broker may set")).to_be_visible()
+    expect(page.get_by_role("button", name="Change")).to_have_count(0)
+    expect(page.get_by_role("button", name="Remove")).to_have_count(0)
+
+
+def test_where_nothing_is_judged_it_is_said(serve: Serve, open_page: OpenPage) -> None:
+    world = holding()
+    world.traces["/"].state = "stopped"
+    page = open_page(serve(world), VIEW)
+    expect(page.get_by_text("does not run: nothing new is judged there")).to_be_visible()
+    page.goto(page.url.split("#")[0] + VIEW + "&vhost=empty")
+    expect(page.get_by_text("This virtual host is not traced")).to_be_visible()
+
+
+@pytest.mark.parametrize(("theme", "width"), [("light", 1440), ("dark", 800)])
+def test_assertions_can_be_read_in_both_themes_and_in_narrow_windows(
+    serve: Serve, open_page: OpenPage, shots: Path, theme: str, width: int
+) -> None:
+    page = open_page(serve(holding()), VIEW, theme=theme, width=width, policy=False)
+    page.get_by_role("button", name="Change").click()
+    page.get_by_label("What should hold").fill("- name: a\n  every: b\n  leads_too: c\n")
+    page.get_by_role("button", name="Set", exact=True).click()
+    expect(page.locator(".mistake")).to_be_visible()
+    settled(page)
+    assert violations(page) == []
+    wide = "() => document.getElementById('page').scrollWidth - innerWidth"
+    assert page.evaluate(wide) <= 0
+    page.screenshot(path=shots / f"assertions-{theme}-{width}.png", full_page=True)
+
+
+@pytest.mark.parametrize("kind", ["expectations", "assertions"])
+def test_a_job_leads_to_its_report(serve: Serve, open_page: OpenPage, kind: str) -> None:
+    world = demo_world()
+    world.job_seconds = 0.0
+    made(world, kind, ASSERTIONS)
+    page = open_page(serve(world), "#/jobs")
+    page.get_by_role("link", name=kind).click()
+    expect(page.get_by_role("region", name=kind.capitalize(), exact=True)).to_be_visible()

@@ -18,6 +18,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests.web.browser import watch
 from tests.web.conftest import PATIENCE_MS, sign_in
 from tests.web.test_chain import menu
+from tools.demo.orders import ManyOrders
 from tools.demo.pipeline import Outcome, Pipeline
 from tools.demo.stage import Stage, raised
 from tools.servers import Broker, free_port
@@ -33,6 +34,8 @@ VIEWS = {
     "space-time": "#/space-time?event={first}",
     "space-time-chain": "#/space-time?a={first}&b={last}",
     "topology": "#/topology",
+    "learn": "#/learn",
+    "assertions": "#/learn?view=assertions",
     "jobs": "#/jobs",
     "admin": "#/admin",
 }
@@ -65,6 +68,14 @@ def drive(stage: Stage) -> Outcome:
     # In another thread, because the event loop of Playwright runs in this one.
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(asyncio.run, run()).result(timeout=60)
+
+
+def place_orders(stage: Stage) -> None:
+    """Ten orders, of which one gets no invoice."""
+    many = ManyOrders(10, 1, receipts=False, pause=0)
+    with ThreadPoolExecutor(1) as pool:
+        url = stage.broker.amqp_url(stage.vhost)
+        pool.submit(asyncio.run, many.run(url)).result(timeout=60)
 
 
 def opened(browser: Browser, stage: Stage, complaints: list[str], theme: str) -> Page:
@@ -152,6 +163,47 @@ def test_the_story_from_sign_in_to_the_downloaded_chain(
     expect(dead_queue).to_contain_text("1 message")
     dead_queue.click()
     expect(page.locator("tr.row")).to_have_count(1)
+    page.context.close()
+    assert not complaints, complaints
+
+
+def test_what_is_asserted_and_does_not_hold_is_shown_within_seconds(
+    browser: Browser, stage: Stage, shots: Path
+) -> None:
+    complaints: list[str] = []
+    page = opened(browser, stage, complaints, "light")
+    expect(page.locator(".shell")).to_be_visible()
+    stage.client.start_trace(stage.vhost)
+    page.goto(f"{stage.client.url}/#/learn?view=assertions")
+    page.get_by_label("Virtual host").select_option(stage.vhost)
+    page.get_by_role("button", name="Set assertions").click()
+    file = page.get_by_label("What should hold")
+    file.fill("- name: invoice-in-time\n  every: order.approved\n  leads_to: 7: 8\n")
+    page.get_by_role("button", name="Set", exact=True).click()
+    expect(page.locator(".mistake")).to_contain_text("3    leads_to: 7: 8")
+    file.fill(
+        "- name: invoice-in-time\n  every: order.approved\n  leads_to: invoice.sent\n  within: 1s"
+    )
+    page.get_by_role("button", name="Set", exact=True).click()
+    held = page.get_by_role("group", name="Held while events come").locator("tbody tr")
+    expect(held).to_contain_text("No case yet")
+
+    place_orders(stage)
+    found = page.get_by_role("group", name="What did not hold").locator("tbody tr")
+    expect(found).to_contain_text("led to no invoice.sent within 1 s")
+    expect(held).to_contain_text("Violated")
+    page.screenshot(path=shots / "product-violation.png")
+    found.get_by_role("link", name="The failures of invoice-in-time").click()
+    expect(page.get_by_role("group", name="Each failure").locator("tbody tr")).to_have_count(1)
+    page.get_by_role("link", name="invoice-in-time").last.click()
+    found.locator("a.violation").click()
+    expect(page.get_by_role("heading", name="order.placed")).to_be_visible()
+
+    page.go_back()
+    page.get_by_role("button", name="Remove invoice-in-time").click()
+    page.get_by_role("alertdialog").get_by_role("button", name="Remove").click()
+    expect(page.get_by_text("No assertion is held")).to_be_visible()
+    expect(found).to_have_count(1)
     page.context.close()
     assert not complaints, complaints
 

@@ -127,6 +127,8 @@ class World:
         self.quarantine: list[dict[str, Any]] = []
         self.topologies: dict[str, dict[str, Any]] = {}
         self.reports: dict[str, dict[str, Any]] = {}  # by id
+        self.assertions: dict[str, dict[str, dict[str, Any]]] = {}  # by virtual host and name
+        self.violations: list[dict[str, Any]] = []  # oldest first
         self.touched_files: dict[str, bytes] = {}  # by location
         self.most_failures = 1000  # are counted
         self.next_topology: dict[str, Any] = {}  # what the next counting job will find

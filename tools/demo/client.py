@@ -70,6 +70,12 @@ class ItcClient:
         answer: dict[str, Any] = self._call("PUT", path, timeout=CHAIN_SECONDS).json()
         return answer
 
+    def make_report(self, kind: str, vhost: str, since: str) -> str:
+        """Have a report made on what happened since a time (ISO 8601); return its id."""
+        asked = {"vhost": vhost, "since": since}
+        path = f"/itc_db/reports/{kind}"
+        return str(self._call("PUT", path, params=asked, timeout=CHAIN_SECONDS).json()["id"])
+
     def download(self, location: str) -> list[Event]:
         """Return the events of an export in JSON lines."""
         text = self._call("GET", location).text

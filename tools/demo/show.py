@@ -65,6 +65,8 @@ class Printer:
         secret = f"{user}:{stage.broker.password}" if stage.private else user
         self.line(f"Export    {export}")
         self.line(f"RabbitMQ  {stage.broker.management_url}/")
+        if stage.private:
+            self.line(f"AMQP      {stage.broker.amqp_url(stage.vhost)}")
         self.line(f"Log       {stage.service.log}")
         self.line(f"Try       curl -s -u {secret} {stage.client.url}/itc_db/compare/{a}/{b}")
         self.line()

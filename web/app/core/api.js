@@ -103,6 +103,13 @@ export const api = {
   touched: (ids, filters, signal) =>
     getJson(path("touched") + query({ events: ids.join(","), ...filters }), signal),
   failures: (filters, signal) => getJson(path("failures") + query(filters), signal),
+  /** Those that are held while events come; `vhost` may be null. */
+  assertions: (vhost, signal) => getJson(path("assertions") + query({ vhost }), signal),
+  /** `file`: YAML or JSON as text; these and no others. */
+  setAssertions: (vhost, file) => request(path("assertions", vhost), { method: "PUT", body: file }),
+  removeAssertion: (vhost, name) => request(path("assertions", vhost, name), { method: "DELETE" }),
+  /** `filters`: vhost, assertion, limit, before. */
+  violations: (filters, signal) => getJson(path("violations") + query(filters), signal),
   reports: (signal) => getJson(path("reports"), signal),
   report: (id, signal) => getJson(path("reports", id), signal),
   fields: (signal) => getJson(path("fields"), signal),

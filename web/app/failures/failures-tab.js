@@ -3,13 +3,13 @@
 import { html } from "../core/html.js";
 import { api } from "../core/api.js";
 import { count, plural } from "../core/format.js";
-import { useKeys } from "../core/keys.js";
 import { usePages } from "../core/pages.js";
 import { href, openEvent, route, vhost } from "../core/route.js";
 import { traces } from "../core/traces.js";
 import { Caveats } from "../ui/caveats.js";
 import { EventDrawer } from "../ui/event/lazy-drawer.js";
 import { Alert, Empty, Failure, Panel, pending } from "../ui/panel.js";
+import { useSteps } from "../ui/steps.js";
 import { Chips, Filters, filtersOf } from "./filters.js";
 import { OverTime } from "./over-time.js";
 import { OrderReports } from "./reports.js";
@@ -35,7 +35,7 @@ function Failures() {
   const loaded = usePages(load, [vhost.value, filters]);
   const { data, error, reload } = loaded;
   const first = data?.[0];
-  useKeys({ ArrowDown: () => step(1), ArrowUp: () => step(-1), j: () => step(1), k: () => step(-1) });
+  useSteps("a.failure");
   if (!data && error?.status === 404) return html`<${NotTraced} />`;
   return html`
     <${Filters} />
@@ -94,11 +94,4 @@ function NotTraced() {
   return html`<${Panel} title="Each failure"><${Empty} title="This virtual host is not traced"
     actions=${html`<a class="button" href=${href("overview")}>To the traces</a>`}>
     Failures are found in what a trace has recorded.<//><//>`;
-}
-
-/** Moves the focus to the next or previous failure. */
-function step(by) {
-  const links = [...document.querySelectorAll("a.failure")];
-  const at = links.indexOf(document.activeElement?.closest?.("tr")?.querySelector("a.failure"));
-  links[at < 0 ? 0 : Math.min(links.length - 1, Math.max(0, at + by))]?.focus();
 }

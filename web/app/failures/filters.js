@@ -2,8 +2,7 @@
 import { html } from "../core/html.js";
 import { dateTime, toMicros } from "../core/format.js";
 import { hrefHere, patch, route } from "../core/route.js";
-import { Icon } from "../ui/icons.js";
-import { Value } from "../ui/marks.js";
+import { Chip } from "../ui/chip.js";
 import { Choice } from "../ui/panel.js";
 import { KINDS, reasonWord } from "./words.js";
 
@@ -48,10 +47,7 @@ export function Chips() {
   const set = Object.keys(NAMES).filter((name) => name !== "kind" && params[name]);
   if (!set.length) return null;
   return html`<div class="failure-filters" role="group" aria-label="Filters">
-    ${set.map((name) => html`<span class="filter" key=${name}>
-      <span class="name">${name}</span><span class="text"><${Value}>${shown(name, params[name])}<//></span>
-      <button aria-label=${`Remove the filter ${name}`} onClick=${() => patch({ [name]: null })}><${Icon} name="close" /></button>
-    </span>`)}
+    ${set.map((name) => html`<${Chip} key=${name} name=${name}>${shown(name, params[name])}<//>`)}
     ${set.length > 1 && html`<a class="button small quiet" href=${hrefHere(Object.fromEntries(Object.keys(NAMES).map((name) => [name, null])))}>Clear</a>`}
   </div>`;
 }

@@ -27,7 +27,7 @@ function Group({ group, several }) {
   const only = { kind, queue, reason, type, exception, ...(several ? { vhost } : {}) };
   return html`<tr>
     <td class="number"><a href=${hrefHere(only)} title="Only these" aria-label=${`Only these ${plural(group.count, "failure")}`}>${count(group.count)}</a></td>
-    <td><${KindMark} kind=${kind} reason=${reason} /></td>
+    <td><${KindMark} kind=${kind} reason=${reason} vhost=${vhost} /></td>
     <td class="name"><${Maybe}>${queue}<//></td>
     <td class="name"><${Maybe}>${type}<//></td>
     <td class="name"><${Maybe}>${exception}<//></td>
@@ -53,7 +53,7 @@ function Item({ item, several }) {
     <td class="tabular" title=${dateTime(item.at)}>${recent(item.at)}</td>
     <td class="name"><a class="failure" href=${conversation(item.vhost, event)} title="Open its conversation">
       <${Value}>${item.type}<//></a></td>
-    <td><${KindMark} kind=${item.kind} reason=${item.reason} />${times > 1 && html` <span class="soft small">${plural(times, "time")}</span>`}</td>
+    <td><${KindMark} kind=${item.kind} reason=${item.reason} vhost=${item.vhost} />${times > 1 && html` <span class="soft small">${plural(times, "time")}</span>`}</td>
     <td class="name">${item.queue == null
       ? html`<span class="soft">sent to</span> ${exchangeName(item.exchange)}`
       : html`<${Value}>${item.queue}<//>`}${to && html`<span class="soft"> → <${Value}>${to}<//></span>`}</td>

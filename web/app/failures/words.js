@@ -1,5 +1,6 @@
 // What kinds of failure are called, and how each looks.
 import { html } from "../core/html.js";
+import { href } from "../core/route.js";
 import { Value } from "../ui/marks.js";
 
 /** By the API's word: tone, name, meaning. */
@@ -15,8 +16,12 @@ const REASONS = { rejected: "rejected", expired: "expired", maxlen: "queue full"
 
 export const reasonWord = (reason) => REASONS[reason] ?? reason;
 
-export function KindMark({ kind, reason }) {
+/** What is overdue leads to its assertion. */
+export function KindMark({ kind, reason, vhost }) {
   const [tone, word, meaning] = KINDS[kind] ?? ["", kind.replaceAll("_", " ")];
-  return html`<span class="badge ${tone}" title=${meaning}><span class="dot"></span>${word}</span>
-    ${reason && html` <span class="soft"><${Value}>${reasonWord(reason)}<//></span>`}`;
+  const said = reason && html`<${Value}>${reasonWord(reason)}<//>`;
+  return html`<span class="badge ${tone}" title=${meaning}><span class="dot"></span>${word}</span>${" "}
+    ${kind === "overdue"
+      ? html`<a href=${href("learn", { vhost, view: "assertions", assertion: reason })} title="Open its assertion">${said}</a>`
+      : said && html`<span class="soft">${said}</span>`}`;
 }

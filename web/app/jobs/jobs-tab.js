@@ -15,7 +15,7 @@ export default function JobsTab() {
   const loaded = useJobs();
   const list = loaded.data?.filter((job) => !vhost.value || job.vhost === vhost.value);
   return html`<div class="page-inner">
-    <div class="page-title"><h1>Jobs</h1><p>Jobs restore chains and count topologies in the background.</p></div>
+    <div class="page-title"><h1>Jobs</h1><p>Jobs restore chains, count topologies, make reports and write files in the background.</p></div>
     <${Panel} title="Jobs" flush note="newest first">
       ${!list ? pending(loaded, "jobs") : list.length ? html`<${List} jobs=${list} reload=${loaded.reload} />` : html`<${NoJobs} />`}
     <//>
@@ -44,7 +44,7 @@ function Row({ job, reload }) {
         ? html`<span class="soft">${job.state === "succeeded" ? "done" : "–"}</span>`
         : html`<span class="small soft">${job.stage ?? "waiting"}</span>
             <progress max="100" value=${job.percent} aria-label=${`Progress of job ${job.id}`}></progress>`}</td>
-      <td class="name"><${Request} job=${job} /></td>
+      <td class="name text"><${Request} job=${job} /></td>
       <td><${Value}>${job.vhost}<//></td>
       <td class="number">${count(result?.events ?? (job.rows_written || null))}</td>
       <td class="tabular">${dateTime(job.started_at ?? job.created_at)}</td>
@@ -54,6 +54,8 @@ function Row({ job, reload }) {
     ${job.error && html`<tr class="under"><td colspan="9"><span class="small"><${Value}>${job.error}<//></span></td></tr>`}`;
 }
 
+const ON_ORDER = new Set(["races", "inversions"]); // reports in the tab Failures; the others are in Learn
+
 function Request({ job }) {
   const { kind, request = {}, vhost: name } = job;
   if (kind === "chain") {
@@ -61,7 +63,11 @@ function Request({ job }) {
     return html`<a href=${href("chain", pins)}>#${request.from} – #${request.to}</a>${" "}
       <span class="soft"><${Value}>${request.file}<//></span>`;
   }
-  if (kind === "report") return html`<a href=${href("failures", { vhost: name, job: String(job.id) })}><${Value}>${request.report}<//></a>`;
+  if (kind === "report") {
+    const view = request.report === "assertions" ? "assertions" : null;
+    const where = ON_ORDER.has(request.report) ? "failures" : "learn";
+    return html`<a href=${href(where, { vhost: name, view, job: String(job.id) })}><${Value}>${request.report}<//></a>`;
+  }
   if (kind === "touched") return html`<a href=${href("events", { event: String(request.event) })}>since #${request.event}</a>`;
   if (kind === "topology") {
     const [since, until] = [request.since, request.until].map((micros) => dateTime(micros / 1000));

@@ -3,17 +3,16 @@ import { html } from "../core/html.js";
 import { count, dateTime, recent } from "../core/format.js";
 import { Value } from "../ui/marks.js";
 import { Table } from "../ui/table.js";
-import { Examples, Verdict } from "./words.js";
+import { Examples, saysOf, Verdict } from "./words.js";
 
 export const Assertions = ({ data }) => data.results.map(
   (one) => html`<${Result} key=${one.assertion.name} one=${one} vhost=${data.vhost} />`,
 );
 
 function Result({ one, vhost }) {
-  const { name, ...rest } = one.assertion;
-  const said = Object.entries(rest).map(([key, value]) => `${key}: ${[value].flat().join(", ")}`);
+  const { name } = one.assertion;
   return html`<section class="proposal">
-    <h3><${Verdict} word=${one.verdict} /> <${Value}>${name}<//> <span class="soft small"><${Value}>${said.join(" · ")}<//></span></h3>
+    <h3><${Verdict} word=${one.verdict} /> <${Value}>${name}<//> <span class="soft small"><${Value}>${saysOf(one.assertion)}<//></span></h3>
     <p class="small">Holds for ${count(one.holds)}, is violated for ${count(one.violated)}, unknown for ${count(one.unknown)}${one.why ? `: ${one.why}` : ""}.</p>
     ${one.items.length > 0 && html`<${Table} label=${`Where ${name} does not hold`} heads="When||What|Conversation">
       ${one.items.map((item) => html`<tr key=${`${item.event} ${item.verdict}`}>

@@ -8,10 +8,16 @@ const VERDICTS = {
   unknown: ["warn", "Unknown"],
 };
 
-export function Verdict({ word }) {
+/** `stale`: what is known is not of now, so nothing is said to be well. */
+export function Verdict({ word, stale = false }) {
   const [tone, text] = VERDICTS[word];
-  return html`<span class="badge ${tone}"><span class="dot"></span>${text}</span>`;
+  const doubted = stale && tone === "good";
+  return html`<span class="badge ${doubted ? "calm" : tone}"><span class="dot"></span>${text}${doubted && "?"}</span>`;
 }
+
+/** What an assertion says, beside its name. */
+export const saysOf = ({ name, ...rest }) =>
+  Object.entries(rest).map(([key, value]) => `${key}: ${[value].flat().join(", ")}`).join(" · ");
 
 const STATES = {
   appeared: ["warn", "Appeared"],

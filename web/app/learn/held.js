@@ -1,0 +1,115 @@
+// The assertions that are held while events come, and a form that sets and removes them.
+import { useState } from "../../vendor/hooks.js";
+import { html } from "../core/html.js";
+import { api } from "../core/api.js";
+import { count, dateTime, plural, reasonOf, recent, visible } from "../core/format.js";
+import { isStale } from "../core/health.js";
+import { attempt, tell } from "../core/notices.js";
+import { ask } from "../core/questions.js";
+import { href, hrefHere, vhost } from "../core/route.js";
+import { mayWrite } from "../core/session.js";
+import { traces } from "../core/traces.js";
+import { Value } from "../ui/marks.js";
+import { Alert, Empty, Panel, pending } from "../ui/panel.js";
+import { Table } from "../ui/table.js";
+import { AssertionFile } from "./assertion-file.js";
+import { saysOf, Verdict } from "./words.js";
+
+/** `name`: whose assertions are set, null where nothing is traced; `file`: those that are, as text. */
+export function Held({ loaded, name, file }) {
+  const [editing, setEditing] = useState(false);
+  const list = loaded.data;
+  const done = () => (setEditing(false), loaded.reload());
+  return html`<${Panel} title="Held while events come" flush note="what should hold, judged within seconds"
+      tools=${mayWrite.value && name != null && list && html`<button class="button small" data-focus="set assertions" aria-expanded=${String(editing)}
+        onClick=${() => setEditing(!editing)}>${file ? "Change" : "Set assertions"}</button>`}
+      foot=${!mayWrite.value && "Only an administrator of the broker may set or remove assertions."}>
+    ${editing && html`<${Editor} name=${name} file=${file} onDone=${done} onCancel=${() => setEditing(false)} />`}
+    <${NotJudged} list=${list ?? []} />
+    ${!list
+      ? pending(loaded, "assertions")
+      : list.length
+        ? html`<${HeldTable} list=${list} reload=${loaded.reload} />`
+        : !editing && html`<${Empty} title="No assertion is held">${name == null
+            ? "Nothing is traced yet: assertions are held against what a trace records."
+            : "An assertion says what should hold of messages, such as that an order leads to its invoice within 30 seconds. What does not hold is listed here within seconds."}<//>`}
+  <//>`;
+}
+
+/** Of traces that do not run nothing new is judged. */
+function NotJudged({ list }) {
+  const still = (traces.value.data ?? []).filter((one) => one.state !== "running" && list.some((each) => each.vhost === one.vhost));
+  const notTraced = vhost.value && traces.value.data && !traces.value.data.some((one) => one.vhost === vhost.value);
+  if (!still.length && !notTraced) return null;
+  return html`<div class="panel-body"><${Alert} tone="warn" action=${html`<a class="button small" href=${href("overview")}>To the traces</a>`}>
+    ${notTraced
+      ? "This virtual host is not traced: nothing can be held against its messages."
+      : html`The trace of ${still.map((one, i) => html`${i > 0 && ", "}<${Value}>${one.vhost}<//>`)} does not run: nothing new is judged there.`}<//></div>`;
+}
+
+function HeldTable({ list, reload }) {
+  const several = !vhost.value;
+  return html`<${Table} label="Held while events come"
+      heads=${`Assertion|So far|${several ? "Virtual host|" : ""}#Held|#Did not|#Unknown|#Waiting|Since|${mayWrite.value ? "|" : ""}`.slice(0, -1)}>
+    ${list.map((one) => html`<${Row} key=${`${one.vhost} ${one.name}`} one=${one} several=${several} reload=${reload} />`)}
+  <//>`;
+}
+
+function Row({ one, several, reload }) {
+  const { name, vhost: of, violated } = one;
+  return html`<tr>
+    <td class="text"><strong><${Value}>${name}<//></strong><div class="soft small"><${Value}>${saysOf(one.assertion)}<//></div>
+      ${one.unwatched && html`<div class="small">Not held while events come: <${Value}>${one.unwatched}<//>. A report judges it.</div>`}</td>
+    <td><${State} one=${one} /></td>
+    ${several && html`<td><${Value}>${of}<//></td>`}
+    <td class="number">${count(one.held)}</td>
+    <td class="number">${violated
+      ? html`<a href=${hrefHere({ assertion: name, vhost: of })} title="Only these" aria-label=${`Where ${name} did not hold: ${plural(violated, "event")}`}>${count(violated)}</a>`
+      : "0"}</td>
+    <td class="number">${count(one.unknown)}</td>
+    <td class="number">${count(one.waiting)}</td>
+    <td class="tabular" title=${`Set by ${visible(one.set_by)} at ${dateTime(one.set_at)}; judged from event ${one.from_event_id} to ${one.judged_id}`}>${recent(one.set_at).split(".")[0]}</td>
+    ${mayWrite.value && html`<td class="end"><button class="button small" aria-label=${`Remove ${name}`} onClick=${() => remove(of, name, reload)}>Remove</button></td>`}
+  </tr>`;
+}
+
+function State({ one }) {
+  if (one.violated) return html`<${Verdict} word="violated" />`;
+  if (one.unwatched) return html`<span class="badge">Not judged</span>`;
+  if (one.unknown) return html`<${Verdict} word="unknown" />`;
+  return one.held ? html`<${Verdict} word="holds" stale=${isStale.value} />` : html`<span class="badge">No case yet</span>`;
+}
+
+async function remove(of, name, reload) {
+  const text = `${visible(name)} is no longer held against the messages of ${visible(of)}. What was found stays; set anew, it begins anew.`;
+  if (!(await ask("Remove this assertion?", text, "Remove"))) return;
+  await attempt(() => api.removeAssertion(of, name), `${visible(name)} is removed.`);
+  reload();
+}
+
+function Editor({ name, file, onDone, onCancel }) {
+  const [text, setText] = useState(file);
+  const [error, setError] = useState(null);
+  const [busy, setBusy] = useState(false);
+  const save = async (event) => {
+    event.preventDefault();
+    if (busy) return;
+    setBusy(true);
+    setError(null);
+    try {
+      await api.setAssertions(name, text);
+      tell("These assertions are held from now on.");
+      onDone();
+    } catch (refused) {
+      setBusy(false);
+      setError(refused);
+    }
+  };
+  return html`<form class="panel-body report-form" aria-label="Set assertions" onSubmit=${save}>
+    <p class="small soft">Of <${Value}>${name}<//>: these and no others, from the next event on. One whose text stays the same goes on where it was.</p>
+    <${AssertionFile} value=${text} error=${error} onInput=${(value) => (setError(null), setText(value))} />
+    ${error && html`<${Alert}>${error.status === 404 ? "This virtual host is not traced: nothing can be held against its messages." : reasonOf(error)}<//>`}
+    <div class="drawer-line"><button class="button main" aria-disabled=${String(busy)}>${busy ? "Setting …" : "Set"}</button>
+      <button type="button" class="button" onClick=${onCancel}>Cancel</button></div>
+  </form>`;
+}
