@@ -52,7 +52,8 @@ def java_options(archive: Path, made: Path | None = None) -> str:
 def make(folder: Path = FOLDER) -> Path | None:
     """Make the archive; None if another process is making it, the archive if it was there.
 
-    Raises `JobError` if Spark does not start, `OSError` if the folder cannot be written to.
+    Raises `JobError` if Spark does not start, `OSError` if the folder cannot be written to,
+    `subprocess.TimeoutExpired` if Java is not done in time.
     """
     from spark_jobs.session import check_java
 
@@ -132,7 +133,7 @@ def main() -> int:
     """Make the archive; returns the exit code."""
     try:
         made = make()
-    except (JobError, OSError) as error:
+    except (JobError, OSError, subprocess.TimeoutExpired) as error:
         print(error, file=sys.stderr)
         return 1
     print(made or "Another process is making it.")
