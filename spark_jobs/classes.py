@@ -124,7 +124,10 @@ def _run_spark(made: Path) -> None:
     spark.stop()
     gateway.shutdown()
     gateway.proc.stdin.close()  # the JVM ends when its stdin does
-    gateway.proc.wait(WRITE_SECONDS)
+    try:
+        gateway.proc.wait(WRITE_SECONDS)
+    finally:
+        gateway.proc.kill()  # nothing, if it has ended
     if not made.exists():
         raise JobError(Problem.failed, "Java wrote no archive of Spark's classes.")
 
