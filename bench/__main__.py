@@ -19,6 +19,7 @@ FULL: tuple[tuple[str, ...], ...] = (
     ("bench.rules",),
     ("bench.spread",),
     ("bench.chain", "{folder}"),
+    ("bench.spark", "{folder}"),
     ("bench.links", "{folder}"),
     ("bench.finding", "{folder}"),
     ("bench.conversations", "{folder}"),

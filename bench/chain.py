@@ -220,8 +220,11 @@ def warm_job(folder: Path, events: int) -> None:
     spark.stop()
 
 
-def whole_store(folder: Path, events: int) -> None:
-    """Everything between the store's first event and one of its last, to Parquet."""
+def whole_store(folder: Path, events: int) -> tuple[float, int]:
+    """Everything between the store's first event and one of its last, to Parquet.
+
+    Returns the rows per second and the most memory (MB).
+    """
     database = stored(folder, events)
     spark = open_session(SparkSettings(master="local[2]"))
     output = Path(tempfile.mkdtemp()) / "all.parquet"
@@ -238,6 +241,7 @@ def whole_store(folder: Path, events: int) -> None:
     )
     output.unlink()
     spark.stop()
+    return summary.events / seconds, max(most) >> 20
 
 
 @contextmanager

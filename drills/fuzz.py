@@ -8,7 +8,8 @@ makes trace messages, valid ones and odd ones, and each is damaged in many ways:
 inserted, left out, repeated, cut off. Each takes the path that garbage on ``amq.rabbitmq.trace``
 would take: the parser, the digest by which a message is recognised when it comes again, the
 tracker, and what the store keeps of it as JSON. The broker's frames that carry it are damaged in
-the same ways, cut anywhere, and given to the frame reader.
+the same ways, cut anywhere, and given to the frame reader. Stored clocks are damaged too, before
+their text is made.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ from app.broker.firehose import parse
 from app.traces.resume import digest
 from app.tracker import Bounds, Policy, Tracker, Unreadable
 from app.tracker.links import BUILT_IN, Rules
+from itc import MalformedError, Stamp, pack, packed_text
 
 INPUTS = 200_000
 DAMAGED = 20  # variants of each message
@@ -160,6 +162,23 @@ def survives_frames(data: bytes, chance: random.Random) -> str:
     return "deliveries" if deliveries else "no delivery"
 
 
+def clock(chance: random.Random, levels: int = 6) -> Any:
+    """An event tree in the paper's form, with small heights and large ones."""
+    height = chance.choice((0, 1, 255, 2**16, 2**40, 2**63, chance.randrange(300)))
+    if levels == 0 or chance.random() < 0.2:
+        return height
+    return height, clock(chance, levels - 1), clock(chance, levels - 1)
+
+
+def survives_clock(data: bytes) -> str:
+    """Make the text of a packed clock."""
+    try:
+        packed_text(data)
+    except MalformedError:
+        return "no clock"
+    return "clock"
+
+
 def fuzz(inputs: int, *, repeatable: bool = False) -> Counter[str]:
     """Try up to this many inputs, new ones each time; returns how many were taken for what.
 
@@ -168,7 +187,7 @@ def fuzz(inputs: int, *, repeatable: bool = False) -> Counter[str]:
     outcomes: Counter[str] = Counter()
 
     @settings(
-        max_examples=-(-inputs // (2 * DAMAGED)),
+        max_examples=-(-inputs // (3 * DAMAGED)),
         derandomize=repeatable,
         database=None,
         deadline=None,
@@ -184,6 +203,8 @@ def fuzz(inputs: int, *, repeatable: bool = False) -> Counter[str]:
             outcomes[survives((routing_key, broken, body), tracker)] += 1
         for broken in damaged(frames(message, 1) + frames(message, 2), chance):
             outcomes[survives_frames(broken, chance)] += 1
+        for broken in damaged(pack(Stamp.from_trees(0, clock(chance))), chance):
+            outcomes[survives_clock(broken)] += 1
 
     whatever_comes_is_survived()
     return outcomes

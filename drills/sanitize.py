@@ -20,7 +20,13 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 CHECKOUT = Path(__file__).parents[1]
-MODULES = ("itc._core", "app.broker._wire", "app.tracker._digests", "app.tracker._memories")
+MODULES = (
+    "itc._core",
+    "itc._text",
+    "app.broker._wire",
+    "app.tracker._digests",
+    "app.tracker._memories",
+)
 FLAGS = (
     "-fsanitize=address,undefined",
     "-fno-sanitize-recover=all",

@@ -7,8 +7,10 @@ between them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any, TypeVar
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -20,9 +22,7 @@ from spark_jobs.plan import Plan
 from spark_jobs.progress import Meter
 from spark_jobs.ranges import Range, compare, merge
 from spark_jobs.slices import MOST_ROWS, Slice, spans
-from spark_jobs.source import read_slices
-
-Batches: TypeAlias = Iterable[pa.RecordBatch]
+from spark_jobs.source import Batches, map_slices
 
 # How many slices' rendered events the driver may hold at a time, however large the cluster.
 MOST_IN_WAVE = 16
@@ -30,6 +30,8 @@ MOST_IN_WAVE = 16
 COMPARED_IN_WAVE = 256
 # A Connect server does not say how many tasks it can run at a time.
 CONNECT_TASKS = 8
+
+T = TypeVar("T")
 
 CHUNKS = "events bigint, chunk binary"
 RANGES = ", ".join(f"{name} bigint" for name in Range._fields)
@@ -58,8 +60,9 @@ def scan(spark: SparkSession, database: Database, plan: Plan, meter: Meter) -> l
     for at in range(0, len(slices), COMPARED_IN_WAVE):
         meter.enter("comparing", 5.0 + 30.0 * at / len(slices))
         with explained():
-            frame = read_slices(spark, database, CLOCKS, slices[at : at + COMPARED_IN_WAVE])
-            table = frame.mapInArrow(_comparer(plan), RANGES).toArrow()
+            wave = slices[at : at + COMPARED_IN_WAVE]
+            frame = map_slices(spark, database, CLOCKS, wave, _comparer(plan), RANGES)
+            table = frame.toArrow()
         found += (Range(*row) for row in zip(*table.to_pydict().values(), strict=True))
     return merge(found)
 
@@ -75,10 +78,13 @@ def rendered(
     """The chain's events as the format's chunks, in the order of ids."""
     size = min(2 * tasks_at_a_time(spark), MOST_IN_WAVE)
     render = _renderer(renderer, chain)
-    for at in range(0, len(slices), size):
+
+    def made(wave: Sequence[Slice]) -> pa.Table:
         with explained():
-            frame = read_slices(spark, database, renderer.columns, slices[at : at + size])
-            table = frame.mapInArrow(render, CHUNKS).toArrow()
+            return map_slices(spark, database, renderer.columns, wave, render, CHUNKS).toArrow()
+
+    waves = [slices[at : at + size] for at in range(0, len(slices), size)]
+    for table in _one_ahead(spark, made, waves):
         counts = table.column("events").to_pylist()
         meter.read(sum(counts))
         for events, chunk in zip(counts, table.column("chunk"), strict=True):
@@ -86,11 +92,32 @@ def rendered(
             meter.wrote(events)
 
 
+def _one_ahead(
+    spark: SparkSession, made: Callable[[T], pa.Table], waves: Sequence[T]
+) -> Iterator[pa.Table]:
+    """The waves' answers in order. While one is written, Spark makes the next."""
+    with ThreadPoolExecutor(1, "wave") as pool:
+        coming = None
+        try:
+            for wave in waves:
+                after = pool.submit(made, wave)
+                if coming is not None:
+                    yield coming.result()
+                coming = after
+            if coming is not None:
+                yield coming.result()
+        except BaseException:
+            with suppress(Exception):  # Spark may be gone, which whoever reads this learns anyway
+                spark.interruptAll()
+            raise
+
+
 def touch(spark: SparkSession, database: Database) -> None:
     """Do what every job does, with no events at all."""
     with explained():
-        frame = read_slices(spark, database, CLOCKS, [Slice(trace=0, first_id=0, last_id=0)])
-        frame.mapInArrow(_renderer(NOTHING, Chain()), CHUNKS).toArrow()
+        render = _renderer(NOTHING, Chain())
+        nothing = [Slice(trace=0, first_id=0, last_id=0)]
+        map_slices(spark, database, CLOCKS, nothing, render, CHUNKS).toArrow()
 
 
 def _comparer(plan: Plan) -> Callable[[Batches], Iterator[pa.RecordBatch]]:

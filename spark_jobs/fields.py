@@ -7,7 +7,8 @@ at a time; a test compares the two.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from json import dumps
 from json.encoder import encode_basestring
 from typing import Any, Literal, NamedTuple
@@ -82,31 +83,37 @@ MADE: dict[str, tuple[tuple[str, ...], Callable[[Columns], list[Any]]]] = {
 }
 
 
-def _needed() -> Iterator[str]:
-    for name in EXPORTED:
-        yield from MADE[name][0] if name in MADE else (name,)
+def _columns(names: Iterable[str]) -> tuple[str, ...]:
+    """What fields are made of."""
+    needed = (MADE[name][0] if name in MADE else (name,) for name in names)
+    return tuple(dict.fromkeys(chain.from_iterable(needed)))
 
 
-EVENT_COLUMNS: tuple[str, ...] = tuple(dict.fromkeys(_needed()))
+EVENT_COLUMNS = _columns(EXPORTED)
 """The columns that `event_fields` needs."""
 
 
-def event_fields(batch: pa.RecordBatch) -> Columns:
-    """One list per field, None if an event has no value; times in microseconds, JSON as text."""
-    columns = batch.to_pydict()
-    columns[TEXTS] = list(_texts(columns))
-    return {name: _values(name, columns) for name in EXPORTED}
+def event_fields(batch: pa.RecordBatch, names: Iterable[str] = EXPORTED) -> Columns:
+    """One list per named field, None if an event has no value; times in µs, JSON as text."""
+    wanted = tuple(names)
+    columns: Columns = batch.select(_columns(wanted)).to_pydict()
+    if "payload" in columns:
+        columns[TEXTS] = list(_texts(columns))
+    return {name: _values(name, columns) for name in wanted}
 
 
 def _values(name: str, columns: Columns) -> list[Any]:
     if name in MADE:
         return MADE[name][1](columns)
     field, values = SHOWN[name], columns[name]
-    return [field.type(value).name for value in values] if field.kind == "word" else values
+    if field.kind != "word":
+        return values
+    words = {value: field.type(value).name for value in set(values)}
+    return [words[value] for value in values]
 
 
 def _links(text: str | None) -> str:
-    return compact([each.to_json() for each in named_in(text)])
+    return compact([each.to_json() for each in named_in(text)]) if text else "[]"
 
 
 def json_texts(name: str, values: Sequence[Any]) -> list[str]:

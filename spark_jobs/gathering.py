@@ -117,6 +117,8 @@ def gathered(
     roots = spark.createDataFrame(pa.table({"id": joined.ids, "root": joined.roots}))
     if len(joined.ids) <= BROADCAST_ROWS:
         roots = F.broadcast(roots)
+    else:  # Spark, which cannot tell how large the events are, would send those instead
+        events = events.hint("merge")
     parts = max(tasks, -(-len(joined.ids) // MOST_ROWS))
     together = events.join(roots, "id").repartition(parts, "root")
     return together.sortWithinPartitions("root", "id")

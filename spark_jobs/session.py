@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from model.jobs import Problem
+from spark_jobs.classes import archive_of, java_options
 from spark_jobs.errors import JobError
 from spark_jobs.failures import in_short
 
@@ -70,15 +71,16 @@ class SparkSettings:
         return self.is_local or urlsplit(self.master).hostname in LOOPBACK
 
 
-def open_session(settings: SparkSettings) -> SparkSession:
+def open_session(settings: SparkSettings, classes_to: Path | None = None) -> SparkSession:
     """Start or join Spark.
 
+    ``classes_to``: where the JVM, if it is ours, writes an archive of its classes when it ends.
     Raises `JobError` if Java is missing or too old, or the master or the Connect server is away.
     """
     if settings.remote:
         _reach(settings.remote, CONNECT_PORT, "Spark Connect server", "ITC_SPARK_REMOTE")
         return _connect(settings.remote)
-    check_java()
+    sharing = java_options(archive_of(check_java()), classes_to)
     if settings.is_standalone:
         _reach(settings.master, MASTER_PORT, "Spark master", "ITC_SPARK_MASTER")
         if not settings.secret:
@@ -87,7 +89,7 @@ def open_session(settings: SparkSettings) -> SparkSession:
                 "Without a secret anybody could tell Spark's driver what to run: set"
                 " ITC_SPARK_SECRET to the cluster's spark.authenticate.secret.",
             )
-    return _start(settings)
+    return _start(settings, sharing)
 
 
 def submitted_session() -> SparkSession | None:
@@ -133,22 +135,24 @@ def _reach(url: str, port: int, what: str, setting: str) -> None:
     )
 
 
-def check_java() -> None:
-    """Raise JobError (outage) unless there is a Java that Spark can run on."""
-    java = _java()
+def check_java() -> str:
+    """What Java says of its version; raises JobError (outage) unless Spark can run on it."""
+    java = java_program()
     if java is None:
         raise JobError(
             Problem.outage,
             f"Java is missing: Spark needs Java {JAVA_NEEDED} or newer. Install a runtime"
             " (Debian: openjdk-17-jre-headless) or point JAVA_HOME at one.",
         )
-    version = java_version(_version_text(java))
+    text = _version_text(java)
+    version = java_version(text)
     if version is None or version < JAVA_NEEDED:
         raise JobError(
             Problem.outage,
             f"Java at {java} is {version or 'of an unknown version'}; Spark needs"
             f" {JAVA_NEEDED} or newer. Install one or point JAVA_HOME at it.",
         )
+    return text
 
 
 def _version_text(java: str) -> str:
@@ -167,17 +171,18 @@ def java_version(text: str) -> int | None:
     return int(found[1]) if found else None
 
 
-def _java() -> str | None:
+def java_program() -> str | None:
+    """Path of the Java that Spark runs on; None if there is none."""
     home = os.environ.get("JAVA_HOME")
     return shutil.which("java", path=str(Path(home) / "bin")) if home else shutil.which("java")
 
 
-def _start(settings: SparkSettings) -> SparkSession:
+def _start(settings: SparkSettings, sharing: str) -> SparkSession:
     from pyspark.sql import SparkSession  # after the check: it may start a JVM
 
     _prepare_environment(settings)
     builder = SparkSession.builder.master(settings.master).appName(APPLICATION)
-    configuration = _configuration(settings)
+    configuration = _configuration(settings, sharing)
     for name, value in configuration.items():
         builder = builder.config(name, value)
     try:
@@ -255,14 +260,14 @@ GUARDED = {
 LONGEST_SOCKET_FOLDER = 60  # a socket's path holds 103 characters, and Spark's names 43 of them
 
 
-def _configuration(settings: SparkSettings) -> dict[str, str]:
+def _configuration(settings: SparkSettings, sharing: str) -> dict[str, str]:
     logging = Path(__file__).with_name("log4j2.properties").as_uri()
     temporary = f'"-Djava.io.tmpdir={tempfile.gettempdir()}"'  # Java itself ignores TMPDIR
     configuration = {
         "spark.driver.memory": settings.memory,
         "spark.executor.memory": settings.memory,
         "spark.driver.extraJavaOptions": (
-            f"-Dlog4j2.configurationFile={logging} {temporary} {JAVA_OPTIONS}"
+            f"-Dlog4j2.configurationFile={logging} {temporary} {JAVA_OPTIONS} {sharing}"
         ),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -276,6 +281,7 @@ def _configuration(settings: SparkSettings) -> dict[str, str]:
         # The older handshake is for clusters whose daemons know no other.
         configuration["spark.network.crypto.saslFallback"] = "false"
         configuration["spark.python.unix.domain.socket.dir"] = _socket_folder()
+        configuration["spark.python.daemon.module"] = "spark_jobs.daemon"
     if settings.is_loopback:
         configuration |= {
             "spark.driver.bindAddress": "127.0.0.1",

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from pyspark.sql.datasource import InputPartition
 
 from spark_jobs.archived import Archive
 from spark_jobs.history import History, members_of
@@ -29,7 +28,7 @@ LISTED = 4_000_000
 
 
 @dataclass(frozen=True)
-class Slice(InputPartition):
+class Slice:
     """A partition: one trace's events with ids in a span, and only those in ``ranges`` if given.
 
     ``by_ranges`` says how they are read; ``archive`` holds them if the store does not.

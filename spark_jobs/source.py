@@ -1,18 +1,20 @@
-"""Spark's way into the store: a Python data source that answers in Arrow batches from ADBC.
+"""Spark's way into the store: each slice is a partition, read by its task through ADBC in Arrow.
 
-A source is made for one database, one set of columns and one set of slices; each slice is a
-partition, read by whichever executor runs it on a connection of its own. All of this travels in
-the pickled class and nothing in options, so none of Spark's plans, logs or pages shows an address
-or a password.
+A frame begins as the slices' numbers, one a partition, and a task maps its number to the slice's
+events on a connection of its own. The slices, the database and what is done with the events travel
+in the pickled function, so none of Spark's plans, logs or pages shows an address or a password.
+
+It is not one of Spark's Python data sources: those start three more Python daemons for planning
+(half of a cold start and of a warm job), and pass every row through the JVM into a second worker.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TypeAlias
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from spark_jobs.archived import Archive
@@ -30,16 +32,37 @@ CAUSE_COLUMNS = {
     "cause_user": "user",
 }
 LINKS = "links"
-NAME = "itc_events"
 BATCH_ROWS = 2000
+
+Batches: TypeAlias = Iterable[pa.RecordBatch]
 
 
 def read_slices(
     spark: SparkSession, database: Database, columns: Sequence[str], slices: Sequence[Slice]
 ) -> DataFrame:
     """The slices' events as a frame with the named columns, by id within each partition."""
-    spark.dataSource.register(_source(database, tuple(columns), list(slices)))
-    return spark.read.format(NAME).load()
+    return map_slices(spark, database, columns, slices, iter, spark_schema(columns))
+
+
+def map_slices(
+    spark: SparkSession,
+    database: Database,
+    columns: Sequence[str],
+    slices: Sequence[Slice],
+    work: Callable[[Batches], Iterator[pa.RecordBatch]],
+    schema: StructType | str,
+) -> DataFrame:
+    """What ``work`` makes of each slice's events, which are by id and have the named columns.
+
+    It runs in the task that reads the slice, so the events themselves never leave that process.
+    """
+    parts, named = list(slices), tuple(columns)
+
+    def worked(numbers: Batches) -> Iterator[pa.RecordBatch]:
+        mine = (parts[at] for batch in numbers for at in batch.column(0).to_pylist())
+        return work(batch for part in mine for batch in read(database, named, part))
+
+    return spark.range(0, len(parts), 1, max(len(parts), 1)).mapInArrow(worked, schema)
 
 
 def read(database: Database, columns: Sequence[str], part: Slice) -> Iterator[pa.RecordBatch]:
@@ -117,28 +140,3 @@ def _placed(link: Named, found: Mapping[int, Mapping[str, int]]) -> Named:
         return link
     cause = found[link.cause]
     return Named(*link[:3], *(cause[name] for name in Named._fields[3:]))
-
-
-def _source(database: Database, columns: tuple[str, ...], slices: list[Slice]) -> type[DataSource]:
-    """A data source of these slices. The class is local, so it is pickled with what it holds."""
-
-    class Reader(DataSourceReader):
-        def partitions(self) -> Sequence[InputPartition]:
-            return list(slices)
-
-        def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-            assert isinstance(partition, Slice)  # noqa: S101 - ours, as `partitions` made it
-            return read(database, columns, partition)
-
-    class Events(DataSource):
-        @classmethod
-        def name(cls) -> str:
-            return NAME
-
-        def schema(self) -> StructType:
-            return spark_schema(columns)
-
-        def reader(self, schema: StructType) -> DataSourceReader:
-            return Reader()
-
-    return Events

@@ -32,7 +32,7 @@ from spark_jobs.failures import explained
 from spark_jobs.period import Period
 from spark_jobs.progress import Meter, Report, silent
 from spark_jobs.slices import MOST_ROWS, Slice, spans
-from spark_jobs.source import read_slices
+from spark_jobs.source import map_slices
 
 Json: TypeAlias = dict[str, Any]
 
@@ -119,8 +119,7 @@ def _flows(spark: SparkSession, request: TopologyRequest, slices: list[Slice]) -
             arrays = [pa.array(c, t) for c, t in zip(columns, types, strict=True)]
             yield pa.RecordBatch.from_arrays(arrays, names=list(Flow._fields))
 
-    frame = read_slices(spark, request.database, COLUMNS, slices)
-    return frame.mapInArrow(flows, FLOWS)
+    return map_slices(spark, request.database, COLUMNS, slices, flows, FLOWS)
 
 
 class Flow(NamedTuple):

@@ -20,6 +20,7 @@ from dataclasses import asdict
 from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 from model.jobs import Problem
+from spark_jobs.classes import make_in_background
 from spark_jobs.errors import JobError, SparkGoneError
 from spark_jobs.session import SparkSettings, open_session
 
@@ -33,6 +34,8 @@ Json: TypeAlias = dict[str, Any]
 
 # How long a job may take to remove its half-written file when the service is gone.
 LEAVE_SECONDS = 5.0
+# After so long without a job the machine may have time for making Spark's next start shorter.
+QUIET_SECONDS = 60.0
 # How long Spark may take for a job of nothing, after one that failed.
 TRIAL_SECONDS = 20.0
 START_FAILED, SPARK_GONE = 3, 4
@@ -50,6 +53,7 @@ class Worker:
         self._leaving = threading.Event()
         self._idle = threading.Event()
         self._spark: SparkSession | None = None
+        self._has_archived = False
 
     def serve(self) -> None:
         """Work until stdin ends. Leaves by ``os._exit``: Spark's threads would keep us."""
@@ -76,6 +80,7 @@ class Worker:
             self._spark.interruptAll()
 
     def _work(self, settings: Json) -> None:
+        threading.Thread(target=_import_jobs, daemon=True).start()
         try:
             self._spark = spark = open_session(SparkSettings(**settings["spark"]))
             warm_up(spark, settings["database_url"])
@@ -88,15 +93,25 @@ class Worker:
             os._exit(START_FAILED)
         self._say("ready")
         while True:
-            message = self._waiting.get()
+            message = self._next()
             self._idle.clear()
             self._run(spark, settings["database_url"], message)
             self._idle.set()
 
+    def _next(self) -> Json:
+        """Wait for a job. If none comes for a while, Spark's classes are archived meanwhile."""
+        if not self._has_archived:
+            try:
+                return self._waiting.get(timeout=QUIET_SECONDS)
+            except queue.Empty:
+                self._has_archived = True
+                make_in_background()
+        return self._waiting.get()
+
     def _run(self, spark: SparkSession, database_url: str, message: Json) -> None:
         job = message["id"]
         try:
-            from spark_jobs.kinds import run_job  # slow to import, and Spark should start first
+            from spark_jobs.kinds import run_job  # slow to import, so it began beside Spark's start
 
             kind, request = message["kind"], message["request"]
             result = run_job(spark, database_url, kind, request, self._reporter(job))
@@ -132,6 +147,14 @@ class Worker:
         with self._answering:
             self._answers.write(json.dumps({"say": word, **facts}) + "\n")
             self._answers.flush()
+
+
+def _import_jobs() -> None:
+    """Import what jobs need while the JVM starts; if it fails, the job itself will say so."""
+    with contextlib.suppress(Exception):
+        import pyspark.sql  # noqa: F401 - as a whole, before the other thread takes parts of it
+
+        import spark_jobs.kinds  # noqa: F401
 
 
 def warm_up(spark: SparkSession, database_url: str) -> None:

@@ -30,7 +30,7 @@ from spark_jobs.interchange.tracing import Span, spans_of
 from spark_jobs.period import Period
 from spark_jobs.progress import Meter
 from spark_jobs.slices import rows_per_slice, spans
-from spark_jobs.source import read_slices
+from spark_jobs.source import map_slices
 
 # In one piece: a request of this many spans is below what collectors take.
 MOST_SPANS = 1_000
@@ -215,8 +215,10 @@ def _notes(
     for at in range(0, len(slices), MOST_IN_WAVE):
         wave = slices[at : at + MOST_IN_WAVE]
         with explained():
-            frame = read_slices(spark, request.database, COLUMNS, wave)
-            noted = frame.mapInArrow(_noted(request), "notes string").toArrow()
+            frame = map_slices(
+                spark, request.database, COLUMNS, wave, _noted(request), "notes string"
+            )
+            noted = frame.toArrow()
         yield from noted.column("notes").to_pylist()
         meter.read(sum(each.last_id - each.first_id + 1 for each in wave))
 

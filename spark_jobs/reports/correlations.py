@@ -51,7 +51,7 @@ from spark_jobs.reports.one_program import Program, joined, merged, programs_of
 from spark_jobs.reports.request import Json, Made, ReportRequest
 from spark_jobs.reports.surveying import MOST_ALIKE, Place, Seen, surveyed
 from spark_jobs.slices import MOST_ROWS, Slice, spans
-from spark_jobs.source import read, read_slices
+from spark_jobs.source import map_slices, read
 
 # So many events are looked at; of more, as many in stretches that lie evenly.
 MOST_EVENTS = 1_000_000
@@ -228,9 +228,8 @@ def _compared(
     one_in = max(1, int(roll["is_publish"].sum()) // KEPT)
     numbers = {place.text: number for number, place in enumerate(places)}
     with explained():
-        rows = read_slices(spark, request.database, COLUMNS, slices).mapInArrow(
-            _rows(period.since, period.until, numbers, joined(programs)), _ROWS
-        )
+        keyed = _rows(period.since, period.until, numbers, joined(programs))
+        rows = map_slices(spark, request.database, COLUMNS, slices, keyed, _ROWS)
         table = (
             rows.repartition(parts, F.col("value"))
             .mapInArrow(_matched(members, [place.is_long for place in places], one_in), _FOUND)

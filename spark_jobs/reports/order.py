@@ -28,7 +28,7 @@ from spark_jobs.progress import Meter
 from spark_jobs.reports.ordering import Messages, Pairs, inversions, races
 from spark_jobs.reports.request import Json, Made, ReportRequest
 from spark_jobs.slices import MOST_ROWS, spans
-from spark_jobs.source import read_slices
+from spark_jobs.source import map_slices
 
 REPORTS: dict[str, Callable[[Messages], Pairs]] = {"races": races, "inversions": inversions}
 
@@ -90,11 +90,11 @@ def _lists(spark: SparkSession, request: ReportRequest, period: Period) -> Json:
     ids, key = period.ids, request.asked["key"]
     count = max(tasks_at_a_time(spark), -(-(ids[1] - ids[0] + 1) // MOST_ROWS))
     columns = (*_OF_EVENTS, *columns_of(key))
-    frame = read_slices(spark, request.database, columns, spans(period.trace, *ids, count))
+    slices = spans(period.trace, *ids, count)
+    rows = _rows(period.since, period.until, key)
     with explained():
-        found = _found(
-            frame.mapInArrow(_rows(period.since, period.until, key), _ROWS), request.report
-        ).persist()
+        frame = map_slices(spark, request.database, columns, slices, rows, _ROWS)
+        found = _found(frame, request.report).persist()
         try:
             items = (
                 found.where(F.col("a").isNotNull())

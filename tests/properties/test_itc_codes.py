@@ -88,6 +88,8 @@ def test_packed_bytes_that_were_tampered_with_are_refused_or_another_trees(tree,
         with pytest.raises(MalformedError):
             packed_text(other)
     for wrong in (packed[:at], packed + b"\x00"):
+        with pytest.raises(MalformedError):
+            packed_text(wrong)
         assert not taken(unpack, pack, wrong)
         with pytest.raises(MalformedError):
             packed_height_at(wrong, "0")
