@@ -2,14 +2,15 @@
 
 The same applications (`bench.traffic`) work on a private broker with tracing off, on with nobody
 bound, on with a bound queue that nobody reads, and on with the service at work. The four take turns
-within each round, so that a ratio is of neighbours in one run. The service runs all the time, and
-has a trace only in its own turn.
+within each round, every other round backwards, so that each ratio is of two turns in one round. The
+service runs all the time, and has a trace only in its own turn.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import statistics
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
 from signal import SIGTERM
+from typing import Any
 
 import msgspec
 
@@ -107,9 +109,9 @@ class Bench:
             self._broker.api("DELETE", "queues", self._vhost, UNREAD)
         self._broker.api("PUT", "vhosts", self._vhost, json={"tracing": False})
 
-    def _trace(self) -> dict[str, object]:
+    def _trace(self) -> dict[str, Any]:
         place = f"{self._vhost}/undefined/undefined/undefined"
-        one: dict[str, object] = asyncio.run(self._service.get(place))
+        one: dict[str, Any] = asyncio.run(self._service.get(place))
         return one
 
 
@@ -141,8 +143,10 @@ def measured(options: argparse.Namespace) -> tuple[str, list[Seen]]:
             for kind, body, clients in product(options.queues, options.bodies, options.clients):
                 # Not counted: it makes the queues, and the first to use them is slower.
                 bench.turn(OFF, kind, body, clients, options.seconds, -1)
-                for number, state in product(range(options.rounds), STATES):
-                    seen.append(bench.turn(state, kind, body, clients, options.seconds, number))
+                for number in range(options.rounds):
+                    # Back and forth, lest one state always follow the service's and pay for what that left.
+                    for state in STATES if number % 2 == 0 else STATES[::-1]:
+                        seen.append(bench.turn(state, kind, body, clients, options.seconds, number))
         finally:
             service.end(SIGTERM)
         return str(broker.api("GET", "overview")["rabbitmq_version"]), seen
@@ -205,7 +209,7 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--clients", type=int, nargs="+", default=[1, 4, 64])
     parser.add_argument("--queues", nargs="+", default=["classic", "quorum"])
     parser.add_argument("--seconds", type=float, default=1.5, help="of each turn")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=2, help="an even number")
     parser.add_argument("--json", action="store_true", help="print every turn")
     parser.add_argument(
         "--markdown", action="store_true", help=f"write the table into docs/{DOCUMENT.name}"
@@ -216,11 +220,13 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
 def main() -> None:
     """Measure, and print the table or write it into the document."""
     options = arguments()
+    machine = f"{os.cpu_count()} cores, load average {os.getloadavg()[0]:.1f} before"
     version, seen = measured(options)
     if options.json:
         sys.stdout.write(msgspec.json.encode(seen).decode() + "\n")
         return
-    said = f"RabbitMQ {version}, {options.rounds} rounds of {options.seconds:g} s for each state:"
+    rounds = f"{options.rounds} rounds of {options.seconds:g} s for each state"
+    said = f"RabbitMQ {version}, {machine}, {rounds}:"
     lines = [said, "", *table(seen)]
     sys.stdout.write("\n".join(lines) + "\n")
     if options.markdown:
