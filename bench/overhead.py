@@ -144,7 +144,7 @@ def measured(options: argparse.Namespace) -> tuple[str, list[Seen]]:
                 # Not counted: it makes the queues, and the first to use them is slower.
                 bench.turn(OFF, kind, body, clients, options.seconds, -1)
                 for number in range(options.rounds):
-                    # Back and forth, lest one state always follow the service's and pay for what that left.
+                    # Back and forth, lest one state always follow the service's turn.
                     for state in STATES if number % 2 == 0 else STATES[::-1]:
                         seen.append(bench.turn(state, kind, body, clients, options.seconds, number))
         finally:
