@@ -1,0 +1,237 @@
+"""What tracing costs the applications: ``python -m bench.overhead``; ``--help`` for its options.
+
+The same applications (`bench.traffic`) work on a private broker with tracing off, on with nobody
+bound, on with a bound queue that nobody reads, and on with the service at work. The four take turns
+within each round, every other round backwards, so that each ratio is of two turns in one round. The
+service runs all the time, and has a trace only in its own turn.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from itertools import product
+from pathlib import Path
+from signal import SIGTERM
+from typing import Any
+
+import msgspec
+
+from app.broker.trace_queue import QueueBounds
+from bench.traffic import Traffic
+from drills.service import Service
+from tools.servers import RabbitNode, wait_until
+
+OFF, ON, BOUND, SERVICE = STATES = ("off", "on", "bound", "service")
+UNREAD = "bench.unread"
+DOCUMENT = Path(__file__).parents[1] / "docs" / "before-you-switch-it-on.md"
+BEGIN, END = "<!-- bench.overhead: begin -->", "<!-- bench.overhead: end -->"
+BUSY = 0.9  # of a core: above, the load generator was the limit
+TRACE_SECONDS = 60
+CHILD_SECONDS = 180
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """One turn: what applications saw, and the broker's memory and disk behind it, in bytes."""
+
+    kind: str
+    body: int
+    clients: int
+    state: str
+    round: int
+    traffic: Traffic
+    memory: int
+    disk: int
+    lag: int | None  # trace messages that still waited for the service, at most 1 s old
+
+
+class Bench:
+    """A broker and a service, in one of the four states."""
+
+    def __init__(self, broker: RabbitNode, vhost: str, service: Service) -> None:
+        self._broker, self._vhost, self._service = broker, vhost, service
+
+    def turn(self, state: str, kind: str, body: int, clients: int, seconds: float, no: int) -> Seen:
+        """Enter a state, have applications work, and leave it."""
+        self._enter(state)
+        try:
+            seen = self._work(kind, body, clients, seconds)
+            node = self._broker.api("GET", "nodes")[0]
+            lag = self._trace()["lag"] if state == SERVICE else None
+            disk = _size(self._broker.folder / "data")
+            self._check(state)
+        finally:
+            self._leave(state)
+        return Seen(kind, body, clients, state, no, seen, node["mem_used"], disk, lag)
+
+    def _check(self, state: str) -> None:
+        """Raise RuntimeError if the turn was not what it is called."""
+        is_on = bool(self._broker.api("GET", "vhosts", self._vhost).get("tracing"))
+        if is_on != (state != OFF):
+            raise RuntimeError(f"tracing was {'on' if is_on else 'off'} in the turn '{state}'")
+        if state == SERVICE and not self._trace()["events"]:
+            raise RuntimeError("the service has stored nothing")
+
+    def _work(self, kind: str, body: int, clients: int, seconds: float) -> Traffic:
+        arguments = [self._broker.amqp_url(self._vhost), "bench", kind, clients, body, seconds]
+        child = subprocess.run(
+            [sys.executable, "-m", "bench.traffic", *map(str, arguments)],
+            check=True,
+            stdout=subprocess.PIPE,
+            timeout=CHILD_SECONDS,
+        )
+        return msgspec.json.decode(child.stdout, type=Traffic)
+
+    def _enter(self, state: str) -> None:
+        if state == SERVICE:
+            asyncio.run(self._service.start_trace(self._vhost))
+            wait_until(lambda: self._trace()["state"] == "running", TRACE_SECONDS, "the trace")
+            return
+        if state == BOUND:
+            bounds = QueueBounds()
+            held = {"x-max-length-bytes": bounds.bytes, "x-max-length": bounds.messages}
+            declared = {"durable": True, "arguments": held}
+            self._broker.api("PUT", "queues", self._vhost, UNREAD, json=declared)
+            place = ("bindings", self._vhost, "e", "amq.rabbitmq.trace", "q", UNREAD)
+            self._broker.api("POST", *place, json={"routing_key": "#"})
+        self._broker.api("PUT", "vhosts", self._vhost, json={"tracing": state != OFF})
+
+    def _leave(self, state: str) -> None:
+        if state == SERVICE:
+            asyncio.run(self._service.stop_trace(self._vhost))
+        if state == BOUND:
+            self._broker.api("DELETE", "queues", self._vhost, UNREAD)
+        self._broker.api("PUT", "vhosts", self._vhost, json={"tracing": False})
+
+    def _trace(self) -> dict[str, Any]:
+        place = f"{self._vhost}/undefined/undefined/undefined"
+        one: dict[str, Any] = asyncio.run(self._service.get(place))
+        return one
+
+
+def _size(folder: Path) -> int:
+    """Bytes of the files below; the broker removes some while they are counted."""
+    total = 0
+    for file in folder.rglob("*"):
+        try:
+            total += file.stat().st_size if file.is_file() else 0
+        except FileNotFoundError:
+            continue
+    return total
+
+
+def measured(options: argparse.Namespace) -> tuple[str, list[Seen]]:
+    """The broker's version, and every turn."""
+    seen: list[Seen] = []
+    with (
+        RabbitNode() as broker,
+        broker.fresh_vhost() as vhost,
+        tempfile.TemporaryDirectory() as name,
+    ):
+        folder = Path(name)
+        service = Service(broker, f"sqlite:///{folder / 'itc.db'}", folder)
+        service.start()
+        try:
+            asyncio.run(service.listening())
+            bench = Bench(broker, vhost, service)
+            for kind, body, clients in product(options.queues, options.bodies, options.clients):
+                # Not counted: it makes the queues, and the first to use them is slower.
+                bench.turn(OFF, kind, body, clients, options.seconds, -1)
+                for number in range(options.rounds):
+                    # Back and forth, lest one state always follow the service's turn.
+                    for state in STATES if number % 2 == 0 else STATES[::-1]:
+                        seen.append(bench.turn(state, kind, body, clients, options.seconds, number))
+        finally:
+            service.end(SIGTERM)
+        return str(broker.api("GET", "overview")["rabbitmq_version"]), seen
+
+
+def _ratio(turns: Sequence[Seen], state: str, what: str) -> str:
+    """A state's median ratio to the turn without tracing of the same round, with its spread."""
+    values = {(one.state, one.round): getattr(one.traffic, what) for one in turns}
+    ratios = [
+        value / values[OFF, number] for (which, number), value in values.items() if which == state
+    ]
+    return f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
+
+
+def _row(turns: Sequence[Seen], state: str) -> str:
+    mine = [one for one in turns if one.state == state]
+    first = mine[0]
+    kinds = ("rate", "confirm_p50", "confirm_p99", "consume_p50", "consume_p99")
+    if state == OFF:
+        middle = [statistics.median(getattr(one.traffic, what) for one in mine) for what in kinds]
+        cells = [f"{middle[0]:,.0f}/s", *(f"{value:.1f} ms" for value in middle[1:])]
+    else:
+        cells = [_ratio(turns, state, what) for what in kinds]
+    busy = statistics.median(one.traffic.busy for one in mine)
+    cells += [
+        f"{statistics.median(one.memory for one in mine) / 1e6:,.0f}",
+        f"{statistics.median(one.disk for one in mine) / 1e6:,.1f}",
+        f"{busy:.2f}{'!' if busy > BUSY else ''}",
+    ]
+    return f"| {first.kind} | {first.body:,} | {first.clients} | {state} | {' | '.join(cells)} |"
+
+
+def table(seen: Sequence[Seen]) -> list[str]:
+    """The rows of a table in Markdown: figures without tracing, ratios to them with it."""
+    heads = (
+        *("queue", "body, bytes", "clients", "tracing", "throughput"),
+        *("confirm p50", "confirm p99", "consumed p50", "consumed p99"),
+        *("broker MB", "disk MB", "load"),
+    )
+    rows = [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
+    for case in dict.fromkeys((one.kind, one.body, one.clients) for one in seen):
+        turns = [one for one in seen if (one.kind, one.body, one.clients) == case]
+        rows += [_row(turns, state) for state in STATES]
+    return rows
+
+
+def write_between(document: Path, lines: Sequence[str]) -> None:
+    """Put lines between a document's markers; raises ValueError without those."""
+    before, _, rest = document.read_text().partition(BEGIN)
+    _, marker, after = rest.partition(END)
+    if not marker:
+        raise ValueError(f"{document} has no markers {BEGIN} and {END}")
+    document.write_text("\n".join((before + BEGIN, "", *lines, "", END)) + after)
+
+
+def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
+    """Read the options."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--bodies", type=int, nargs="+", default=[100, 1000, 65536])
+    parser.add_argument("--clients", type=int, nargs="+", default=[1, 4, 64])
+    parser.add_argument("--queues", nargs="+", default=["classic", "quorum"])
+    parser.add_argument("--seconds", type=float, default=1.5, help="of each turn")
+    parser.add_argument("--rounds", type=int, default=2, help="an even number")
+    parser.add_argument("--json", action="store_true", help="print every turn")
+    parser.add_argument(
+        "--markdown", action="store_true", help=f"write the table into docs/{DOCUMENT.name}"
+    )
+    return parser.parse_args(words)
+
+
+def main() -> None:
+    """Measure, and print the table or write it into the document."""
+    options = arguments()
+    machine = f"{os.cpu_count()} cores, load average {os.getloadavg()[0]:.1f} before"
+    version, seen = measured(options)
+    if options.json:
+        sys.stdout.write(msgspec.json.encode(seen).decode() + "\n")
+        return
+    rounds = f"{options.rounds} rounds of {options.seconds:g} s for each state"
+    said = f"RabbitMQ {version}, {machine}, {rounds}:"
+    lines = [said, "", *table(seen)]
+    sys.stdout.write("\n".join(lines) + "\n")
+    if options.markdown:
+        write_between(DOCUMENT, lines)
+
+
+if __name__ == "__main__":
+    main()
