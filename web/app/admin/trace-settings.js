@@ -47,7 +47,7 @@ function Row({ vhost: name, trace }) {
     <td class="name"><${Value}>${name}<//></td>
     <td>${trace ? html`<${StateMark} state=${trace.state} stale=${outage.value !== null} />` : html`<span class="badge">not traced</span>`}</td>
     <td>${trace
-      ? html`<span title=${`quiet: ${visible(trace.quiet.join(" "))}`}>${trace.participant}</span>`
+      ? html`<span title=${`quiet: ${visible(trace.quiet.join(" "))}`}>${trace.participant}${!trace.bodies && ", no bodies"}</span>`
       : html`<select class="select" value=${policy} disabled=${!mayWrite.value}
           aria-label="What counts as a participant" onChange=${(e) => setPolicy(e.currentTarget.value)}>
           ${POLICIES.map(([value]) => html`<option key=${value}>${value}</option>`)}
