@@ -31,6 +31,7 @@ async def fill(
     participants: int,
     count: int,
     headers: Headers = _no_headers,
+    payload: bytes = PAYLOAD,
 ) -> None:
     """Let participants gossip until each of these trace queues holds ``count`` messages or more.
 
@@ -46,7 +47,7 @@ async def fill(
         broker.api("PUT", "vhosts", vhost, json={"tracing": True})
         talking = [await aio_pika.connect(broker.amqp_url(vhost)) for _ in range(participants)]
         for number, connection in enumerate(talking):
-            await _gossip(connection, number, participants, headers)
+            await _gossip(connection, number, participants, headers, payload)
         while await _queued(channel, queues[-1]) < count:  # noqa: ASYNC110 - the broker has no event
             await asyncio.sleep(0.2)
         await asyncio.gather(*(connection.close() for connection in talking))
@@ -59,7 +60,11 @@ async def _queued(channel: AbstractChannel, name: str) -> int:
 
 
 async def _gossip(
-    connection: AbstractConnection, own: int, participants: int, headers: Headers
+    connection: AbstractConnection,
+    own: int,
+    participants: int,
+    headers: Headers,
+    payload: bytes,
 ) -> None:
     channel = await connection.channel(publisher_confirms=False)
     await channel.set_qos(prefetch_count=50)
@@ -70,7 +75,7 @@ async def _gossip(
     async def pass_on(message: AbstractIncomingMessage | None) -> None:
         identity = f"{own}-{next(numbers)}"
         onward = aio_pika.Message(
-            PAYLOAD,
+            payload,
             message_id=identity,
             content_type="text/plain",
             headers=headers(identity, message),

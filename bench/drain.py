@@ -1,13 +1,15 @@
 """Drains one trace queue in a process of its own and prints the seconds it took.
 
     python -m bench.drain ack AMQP_URL MANAGEMENT_URL VHOST QUEUE COUNT
-    python -m bench.drain service AMQP_URL MANAGEMENT_URL VHOST QUEUE COUNT DATABASE_URL [LINKS]
+    python -m bench.drain service AMQP_URL MANAGEMENT_URL VHOST QUEUE COUNT DATABASE_URL \
+        [LINKS [BODIES]]
     python -m bench.drain spread AMQP_URL MANAGEMENT_URL VHOST,… QUEUE COUNT DATABASE_URL PROCESSES
 
 ``ack`` is the least a client can do: aio-pika's own consumer, acknowledging every 500 at once.
 ``service`` is the whole of capture: parse, match, stamp, commit, acknowledge; behind the seconds
-it prints those of processor time, and LINKS says whether the built-in rules are on. ``spread`` is
-the same for several virtual hosts at once, in the service's own process (0) or in that many others.
+it prints those of processor time, and LINKS and BODIES (``on``, ``off``) say whether the built-in
+rules are on, and whether bodies are taken. ``spread`` is the same for several virtual hosts at
+once, in the service's own process (0) or in that many others.
 """
 
 from __future__ import annotations
@@ -74,6 +76,7 @@ async def capture(
     count: int,
     database_url: str,
     links: str = "on",
+    bodies: str = "on",
 ) -> tuple[float, float]:
     """Run a trace until ``count`` events are stored; a fresh database gives them ids from 1.
 
@@ -88,7 +91,7 @@ async def capture(
     source = TraceSource(firehose, management)
     settings = PipelineSettings(link_rules=BUILT_IN if links == "on" else ())
     registry = TraceRegistry(store, source, settings, introductions=introductions)
-    await registry.start(vhost, Policy.channel)
+    await registry.start(vhost, Policy.channel, bodies=bodies == "on")
     took = await _paced(registry.subscribe(), 0, count)
     await registry.shutdown(deadline=10)
     await management.close()

@@ -36,6 +36,15 @@ def start(
         ),
     ] = None,
     quiet: Quiet = None,
+    bodies: Annotated[
+        bool | None,
+        typer.Option(
+            "--bodies/--no-bodies",
+            help="Whether messages' bodies are stored, and read for links; as it is if left out, "
+            "and yes for a new trace.",
+            show_default=False,
+        ),
+    ] = None,
     url: Url = None,
     user: User = None,
 ) -> None:
@@ -44,7 +53,10 @@ def start(
     Exits with 6 if it waits: it will run once that is over, and captures nothing until then.
     """
     client = Client.from_environment(url, user)
-    answer = client.send("PUT", trace_path(vhost), json=rules(participant, quiet))
+    wish = rules(participant, quiet) or {}
+    if bodies is not None:
+        wish["bodies"] = bodies
+    answer = client.send("PUT", trace_path(vhost), json=wish or None)
     begun = "started" if answer.status_code == 201 else "runs already"
     one = _settled(client, vhost)
     state = one["state"]

@@ -67,7 +67,8 @@ class Batches(Subject):
             return _dealt(batch.events, previous_id + 1 - len(batch.events))
         ids = _dealt(batch.events, await _take_ids(connection, len(batch.events)))
         if batch.events:
-            new = rows.event_rows(trace_id, batch.events, bounds.payload_max_bytes)
+            most = bounds.payload_max_bytes if batch.bodies else 0
+            new = rows.event_rows(trace_id, batch.events, most)
             await dialect.insert_many(connection, tables.events, new)
             await keys.add(
                 connection, dialect, trace_id, batch.events, traceparents=bounds.traceparents

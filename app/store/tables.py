@@ -27,6 +27,7 @@ from sqlalchemy import (
     Text,
     false,
     text,
+    true,
 )
 from sqlalchemy.types import TypeEngine
 
@@ -64,6 +65,7 @@ traces = Table(
     # Counts who took the trace: what an earlier holder still wants to write is refused. No foreign
     # key to the holder: whoever is dead is forgotten.
     Column("epoch", Integer, nullable=False, server_default=text("0")),
+    Column("bodies", Boolean, nullable=False, server_default=true()),  # are they stored and read
 )
 
 # The services on this database. One that has not been heard of in time holds nothing any more.

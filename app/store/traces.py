@@ -45,12 +45,19 @@ class Traces(Subject):
 
     @writes
     async def create(
-        self, connection: AsyncConnection, vhost: str, policy: str, quiet: Sequence[str] = ()
+        self,
+        connection: AsyncConnection,
+        vhost: str,
+        policy: str,
+        quiet: Sequence[str] = (),
+        *,
+        bodies: bool = True,
     ) -> Trace:
         """A virtual host's trace, created on first use; without events it takes new rules.
 
         ``policy`` is one of `app.tracker.Policy`, ``quiet`` are patterns of `app.tracker.Quiet`.
-        Raises `ConflictError` if its stored events have others.
+        Raises `ConflictError` if its stored events have others. Whether ``bodies`` are taken may
+        change at any time.
         """
         patterns = msgspec.json.encode(quiet).decode()
         row = {
@@ -61,6 +68,7 @@ class Traces(Subject):
             "created_at": self._clock(),
             "events": 0,
             "last_event_id": 0,
+            "bodies": bodies,
         }
         await connection.execute(
             self.database.dialect.upsert(tables.traces).on_conflict_do_nothing(), row
@@ -84,8 +92,8 @@ class Traces(Subject):
                 f"the stored events of {vhost} have other quiet traffic: {stored_quiet}; "
                 "rabbitmq-itc restamp changes them"
             )
-        rules = update(tables.traces).where(its_own).values(policy=policy, quiet=patterns)
-        await connection.execute(rules)
+        rules = {"policy": policy, "quiet": patterns, "bodies": bodies}
+        await connection.execute(update(tables.traces).where(its_own).values(rules))
         query = select(*_COLUMNS).where(its_own)
         return _trace((await connection.execute(query)).one())
 

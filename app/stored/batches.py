@@ -20,9 +20,9 @@ class Batch(msgspec.Struct, frozen=True):
 
     ``window`` holds the digests of its trace messages and ``ledger`` what its trace has seen, both
     opaque to the store; a ledger of None leaves the stored one as it is. ``link_rules`` are all
-    that its events were read by, None for those of the batch before. ``token`` tells this
-    batch from every other: appended again after an outage that left its commit in doubt, it is
-    stored once.
+    that its events were read by, None for those of the batch before. Without ``bodies`` no
+    message's body is stored. ``token`` tells this batch from every other: appended again after an
+    outage that left its commit in doubt, it is stored once.
     """
 
     events: list[StampedEvent]
@@ -32,3 +32,4 @@ class Batch(msgspec.Struct, frozen=True):
     token: bytes = msgspec.field(default_factory=_token)
     ledger: bytes | None = None
     link_rules: tuple[TraceRule, ...] | None = None
+    bodies: bool = True

@@ -7,7 +7,7 @@ import msgspec
 
 class Trace(msgspec.Struct, frozen=True):
     """A trace as it is stored. ``policy`` says what a participant is, ``quiet`` which
-    traffic joins no clocks; times in µs.
+    traffic joins no clocks, ``bodies`` whether messages' bodies are taken; times in µs.
 
     ``events``, ``participants`` and ``pending_copies`` are how many are stored now;
     ``last_event_id`` is 0 before the first; ``checkpoint`` is the tracker's state as of then,
@@ -28,3 +28,4 @@ class Trace(msgspec.Struct, frozen=True):
     participants: int
     pending_copies: int
     holder: str | None = None
+    bodies: bool = True

@@ -45,9 +45,10 @@ class PipelineSettings(msgspec.Struct, frozen=True):
         """The rules that hold in all virtual hosts."""
         return of_all(self.link_rules)
 
-    def rules(self, held: Sequence[TraceRule]) -> Rules:
+    def rules(self, trace: Trace, held: Sequence[TraceRule]) -> Rules:
         """What messages of a trace with these rules name, and what they are found by."""
-        return Rules((each.rule for each in held), found_by=self.found_by)
+        rules = Rules((each.rule for each in held), found_by=self.found_by)
+        return rules if trace.bodies else rules.for_cut_bodies()
 
     async def restored(self, store: TraceStore, trace: Trace) -> Restored:
         """A trace's last checkpoint; raises `OutageError`."""
@@ -65,7 +66,7 @@ class PipelineSettings(msgspec.Struct, frozen=True):
             restored,
             quiet=Quiet(trace.quiet),
             places=Places(self.shared_places),
-            rules=self.rules(restored.link_rules),
+            rules=self.rules(trace, restored.link_rules),
         )
 
 

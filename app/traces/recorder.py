@@ -53,6 +53,7 @@ class Recorder:
         self.tracker = settings.tracker(pipeline.trace, restored)
         self.link_rules = restored.link_rules  # that the tracker goes by
         self.are_rules_new = False  # and are to be stored
+        self.bodies = pipeline.trace.bodies  # whether they are stored
         self.window = Window(settings.prefetch, restored.window)
         self.last_event_id = restored.last_event_id
         ledger = Ledger.load(restored.ledger)
@@ -101,7 +102,7 @@ class Recorder:
         settings = self._pipeline.settings
         wanted = merged(settings.rules_of_all, own)
         if wanted != self.link_rules:
-            self.tracker.take_up(settings.rules(wanted))
+            self.tracker.take_up(settings.rules(self._pipeline.trace, wanted))
             self.link_rules, self.are_rules_new = wanted, True
             log.info("trace of %r: other rules of links hold", self._pipeline.trace.vhost)
             if excess := {rule.name for rule in own} - {each.rule.name for each in wanted}:
@@ -141,6 +142,7 @@ class Recorder:
             unreadable,
             ledger=self.ledger.dump(),
             link_rules=rules,
+            bodies=self.bodies,
         )
 
     async def append(self, batch: Batch) -> None:

@@ -43,6 +43,7 @@ from app.tracker import (
     UnreadableCheckpointError,
     rebuilt,
 )
+from app.tracker.links import merged
 from app.tracker.quiet import DEFAULT as QUIET
 
 log = logging.getLogger(__name__)
@@ -116,11 +117,17 @@ class TraceRegistry:
         await asyncio.gather(*(each.end(drain=False, deadline=deadline) for each in running))
 
     async def start(
-        self, vhost: str, policy: str | None, quiet: Sequence[str] | None = None
+        self,
+        vhost: str,
+        policy: str | None,
+        quiet: Sequence[str] | None = None,
+        *,
+        bodies: bool | None = None,
     ) -> bool:
         """Start a trace; False if it is running already.
 
-        One that runs by other rules begins anew by these as long as nothing is stored.
+        One that runs by other rules begins anew by these as long as nothing is stored. One that
+        takes ``bodies`` and is to take none, or the other way round, pauses and goes on so.
 
         Raises `NotFoundError` for a virtual host that the broker does not have, `ConflictError`
         for other rules than the stored events have, `BadRequestError` for rules that there are
@@ -130,7 +137,7 @@ class TraceRegistry:
         if not await self._source.has_vhost(vhost):
             raise NotFoundError(f"the broker has no virtual host {vhost!r}")
         async with self._lock(vhost):
-            trace = await self._ruled(vhost, policy, quiet)
+            trace = await self._ruled(vhost, policy, quiet, bodies)
             present = self._running.get(vhost)
             if present is not None and present.is_alive:
                 if present.snapshot().standing.state is not TraceState.failed:
@@ -145,7 +152,9 @@ class TraceRegistry:
         await self._see_taken(vhost)
         return not runs
 
-    async def _ruled(self, vhost: str, policy: str | None, quiet: Sequence[str] | None) -> Trace:
+    async def _ruled(
+        self, vhost: str, policy: str | None, quiet: Sequence[str] | None, bodies: bool | None
+    ) -> Trace:
         """The trace by these rules, or by those it has; a run by others has ended then.
 
         Raises `ConflictError` if events are stored by others, or if others are to be changed while
@@ -154,19 +163,22 @@ class TraceRegistry:
         traces = self._store.traces
         known = await traces.find(vhost)
         if known is None:
-            return await traces.create(vhost, policy or Policy.client, _or(quiet, QUIET))
+            rules = policy or Policy.client, _or(quiet, QUIET)
+            return await traces.create(vhost, *rules, bodies=bodies is not False)
         rules = policy or known.policy, _or(quiet, known.quiet)
-        if rules == (known.policy, known.quiet):
+        bodies = known.bodies if bodies is None else bodies
+        is_as_was = rules == (known.policy, known.quiet)
+        if is_as_was and bodies == known.bodies:
             return known
         present = self._running.get(vhost)
-        if known.events or present is None or not present.is_alive:
+        if (known.events and not is_as_was) or present is None or not present.is_alive:
             await self._check_here(known)
-            return await traces.create(vhost, *rules)
+            return await traces.create(vhost, *rules, bodies=bodies)
         await present.end(drain=False, deadline=DRAIN_SECONDS)
         try:
             if present.is_alive:
                 raise OutageError(f"the trace of {vhost!r} did not pause in time; ask again")
-            return await traces.create(vhost, *rules)
+            return await traces.create(vhost, *rules, bodies=bodies)
         except ItcError:
             self._run(await patiently(partial(self._known, vhost)))
             raise
@@ -503,6 +515,7 @@ class TraceRegistry:
             state=standing.state,
             policy=trace.policy,
             quiet=trace.quiet,
+            bodies=trace.bodies,
             wanted=trace.wanted,
             created_at=trace.created_at,
             waiting_for=standing.waiting_for,
@@ -521,9 +534,19 @@ class TraceRegistry:
             gaps=[*await self._store.gaps.newest(trace.id)],
             doubts=[*map(str, await self._store.doubts.of_trace(trace.id))],
             evidence=await self._store.doubts.evidence(trace.id),
-            remarks=now.remarks,
+            remarks=(*now.remarks, *await self._left_out(trace)),
             ledger=now.ledger or Ledger.load(trace.ledger),
         )
+
+    async def _left_out(self, trace: Trace) -> list[str]:
+        """What a trace does not take, and what cannot be known for that; a sentence each."""
+        if trace.bodies:
+            return []
+        own = await self._store.link_rules.own(trace.id)
+        held = [each.rule for each in merged(self._settings.rules_of_all, own)]
+        unread = [rule.name for rule in held if rule.looks_into_bodies]
+        named = f", so these rules of links find nothing there: {', '.join(unread)}"
+        return [f"no bodies are taken{named if unread else ''}"]
 
     def _lock(self, vhost: str) -> asyncio.Lock:
         return self._changing.setdefault(vhost, asyncio.Lock())

@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 
 import msgspec
+from msgspec.structs import replace
 
 from app.stored.batches import Batch
 from app.traces.audit import Tally
@@ -77,7 +78,7 @@ class Stamper:
                 recorder.lose_sentinel(about.sentinel)
                 uncounted += 1
             elif isinstance(message, Unreadable):
-                unreadable.append(message)
+                unreadable.append(message if recorder.bodies else replace(message, body=b""))
                 delivered += message.routing_key.startswith("deliver.")
             else:
                 uncounted += not about.is_counted

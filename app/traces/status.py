@@ -128,6 +128,7 @@ class TraceStatus(msgspec.Struct, frozen=True):
     lag: int | None
     gaps: list[Gap]
     holder: str | None = None  # the name of the service that runs it
+    bodies: bool = True  # whether they are taken
     doubts: list[str] = []  # why its answers may not be sound
     evidence: Evidence = Evidence()  # what its messages say of their causes
     remarks: tuple[str, ...] = ()  # what is wrong with the trace queue, a sentence each

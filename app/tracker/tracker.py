@@ -83,6 +83,7 @@ class State(msgspec.Struct):
     forgot_named: bool = False
     # Rules that hold since not long ago, and how many events there were before.
     young_rules: dict[str, int] = {}
+    are_bodies_read: bool = True
 
 
 encode_state = msgspec.msgpack.Encoder().encode
@@ -322,6 +323,7 @@ class Tracker:
                 heard=self._time.heard,
                 forgot_named=self._linker.has_forgotten,
                 young_rules=self._linker.young,
+                are_bodies_read=self._linker.reads_bodies,
                 decided=self._participants.decided(
                     {held.record.channel.connection for held in self._window.records()}
                 ),
@@ -350,6 +352,8 @@ class Tracker:
             state.young_rules,
             has_forgotten=state.forgot_named,
         )
+        if self._linker.reads_bodies and not state.are_bodies_read:
+            self._linker.read_bodies_again()
         self._suspicion.restore(restored.handovers)
         before = [held.at for held in state.held] + [copy.recorded_at for copy in restored.copies]
         self._time = Progress(state.time or max(before, default=0), state.heard)

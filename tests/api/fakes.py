@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from msgspec import structs
 
 from app.broker.management import BrokerUser
 from app.errors import (
@@ -151,7 +152,12 @@ class FakeTraces:
         self.may_pause.set()
 
     async def start(
-        self, vhost: str, policy: str | None, quiet: Sequence[str] | None = None
+        self,
+        vhost: str,
+        policy: str | None,
+        quiet: Sequence[str] | None = None,
+        *,
+        bodies: bool | None = None,
     ) -> bool:
         if vhost not in self.vhosts:
             raise NotFoundError("the broker has no such virtual host")
@@ -160,7 +166,8 @@ class FakeTraces:
             raise ConflictError(f"this trace has participants by {present.policy}")
         if present is not None and present.state is TraceState.running:
             return False
-        self.running[vhost] = trace_status(vhost, TraceState.running, policy or "channel")
+        status = trace_status(vhost, TraceState.running, policy or "channel")
+        self.running[vhost] = structs.replace(status, bodies=bodies is not False)
         return True
 
     async def reset(self, vhost: str) -> str:

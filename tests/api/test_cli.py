@@ -159,14 +159,21 @@ async def test_a_trace_may_be_started_with_nothing_quiet(
 ) -> None:
     asked = []
 
-    async def start(vhost: str, policy: str | None, quiet: list[str] | None) -> bool:
-        asked.append((vhost, policy, quiet))
+    async def start(
+        vhost: str, policy: str | None, quiet: list[str] | None, *, bodies: bool | None
+    ) -> bool:
+        asked.append((vhost, policy, quiet, bodies))
         world.traces.running[vhost] = trace_status(vhost, TraceState.running)
         return True
 
     monkeypatch.setattr(world.traces, "start", start)
     assert (await run("trace", "start", "/", *words)).code == 0
-    assert asked == [("/", None, quiet)]
+    assert asked == [("/", None, quiet, None)]
+
+
+async def test_a_trace_is_started_without_bodies(run: Command, world: World) -> None:
+    assert (await run("trace", "start", "/", "--no-bodies")).code == 0
+    assert world.traces.running["/"].bodies is False
 
 
 async def test_events_are_listed_oldest_first(run: Command) -> None:

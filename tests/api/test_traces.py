@@ -28,6 +28,15 @@ async def test_a_trace_is_started_seen_and_stopped(client: httpx.AsyncClient) ->
     assert after.state == "stopped"
 
 
+async def test_a_trace_takes_no_bodies_if_it_is_told_to(client: httpx.AsyncClient) -> None:
+    await client.put(TRACE, json={"bodies": False})
+    without = Trace.model_validate((await client.get(TRACE)).json())
+    refused = await client.put(TRACE, json={"bodies": "perhaps"})
+
+    assert without.bodies is False
+    assert refused.status_code == 400
+
+
 async def test_another_policy_than_the_events_have_is_a_conflict(client: httpx.AsyncClient) -> None:
     await client.put(TRACE)
     answer = await client.put(TRACE, json={"participant": "user"})

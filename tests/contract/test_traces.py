@@ -100,3 +100,11 @@ async def test_an_answer_knows_the_gaps_it_spans(
 
 async def test_the_store_answers(store: Store) -> None:
     await store.ping()
+
+
+async def test_whether_bodies_are_taken_may_change_at_any_time(store: Store) -> None:
+    made = await store.traces.create("/", "channel")
+    await store.batches.append(made.id, History(seed=1).batch(1))
+    assert (await store.traces.create("/", "channel", bodies=False)).bodies is False
+    [listed] = await store.traces.list()
+    assert (made.bodies, listed.bodies, listed.events) == (True, False, 1)

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from app.stored.link_rules import HeldRule, RuleState, listed
-from app.tracker import Bounds, Policy, Publish, Tracker
+from app.tracker import Bounds, Policy, Publish, Restored, Tracker
 from app.tracker.links import (
     BUILT_IN,
     Origin,
@@ -56,6 +56,28 @@ def test_rules_of_the_first_event_are_not_young() -> None:
     tracker.take_up(ALL)
     stamped([publish("b", names="1")], tracker)
     assert tracker.totals().links[NAMED] == LinkCount(unseen=1)
+
+
+def test_rules_that_look_into_bodies_are_young_when_these_are_read_again() -> None:
+    body = Rule.from_json(
+        {
+            "name": "body",
+            "kind": "parent",
+            "child": "$message.payload#/cause",
+            "parent": "$message.payload#/id",
+        }
+    )
+    rules = Rules([*BUILT_IN, body])
+    tracker = Tracker(Policy.channel, Bounds(), rules=rules.for_cut_bodies())
+    names = replace(publish("b", names="1"), body=b'{"cause": 1}')
+    stamped([names], tracker)
+    assert tracker.totals().links == {NAMED: LinkCount(unseen=1)}
+    left = Restored(tracker.checkpoint().state, [], [], [], [])
+    for again in (rules.for_cut_bodies(), rules):
+        tracker = Tracker(Policy.channel, Bounds(), left, rules=again)
+        left = Restored(tracker.checkpoint().state, [], [], [], [])
+    stamped([replace(names, channel=deliver("c", "q").channel)], tracker)
+    assert tracker.totals().links == {NAMED: LinkCount(unseen=2), "body": LinkCount(early=1)}
 
 
 def test_what_was_counted_goes_with_the_rule() -> None:

@@ -172,6 +172,7 @@ class World:
             "state": trace.state,
             "participant": trace.policy,
             "quiet": ["exchange:celeryev"],
+            "bodies": True,
             "waiting_for": "the broker" if trace.state == "waiting" else None,
             "last_error": trace.last_error,
             "wanted": trace.state in {"running", "waiting", "starting"},

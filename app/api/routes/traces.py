@@ -43,7 +43,7 @@ Limit = Annotated[int, Query(ge=1, le=1_000, description="Most in one answer.")]
     responses={
         **WRITING,
         **WITH_BODY,
-        201: {"description": "It is started, or begins anew by other rules."},
+        201: {"description": "It is started, or goes on by other rules."},
         204: {"description": "It runs already, or was reset."},
     },
     openapi_extra=optional_body(TraceRequest),
@@ -56,7 +56,7 @@ async def start_trace(vhost: Vhost, user: Writer, parts: Parts, request: Request
         await parts.traces.reset(vhost)
         return Response(status_code=204)
     wish = wish or TraceRequest()
-    created = await parts.traces.start(vhost, wish.participant, wish.quiet)
+    created = await parts.traces.start(vhost, wish.participant, wish.quiet, bodies=wish.bodies)
     return Response(status_code=201 if created else 204)
 
 

@@ -83,6 +83,7 @@ class Trace(Model):
     state: TraceStateWord
     participant: PolicyWord
     quiet: list[str] = Field(description="Patterns of traffic that joins no clocks.")
+    bodies: bool = Field(description="Whether messages' bodies are stored, and read for links.")
     waiting_for: str | None
     last_error: str | None
     wanted: bool
@@ -123,6 +124,11 @@ class TraceRequest(BaseModel):
         default=None,
         description="Traffic that joins no clocks, as `exchange:NAME` and `queue:NAME` with `*` "
         "for any characters; Celery's and kombu's control traffic for a new trace.",
+    )
+    bodies: bool | None = Field(
+        default=None,
+        description="Whether messages' bodies are stored, and read for links; yes for a new trace. "
+        "May be changed while it runs, for what comes from then on.",
     )
     reset: bool = Field(
         default=False,

@@ -73,6 +73,17 @@ class Linker:
         self._since = young
         self._memory.restore(named, has_forgotten=has_forgotten)
 
+    @property
+    def reads_bodies(self) -> bool:
+        """Whether messages' bodies are looked into."""
+        return self._rules.read_bodies
+
+    def read_bodies_again(self) -> None:
+        """Note that bodies were not looked into until now: such rules hold from here on."""
+        if stamped := self._stamped():
+            rules = self._rules.rules
+            self._since |= {each.name: stamped for each in rules if each.looks_into_bodies}
+
     def names_of(self, record: Record, message: Reference | None) -> Names:
         """What a record's message says; ``message`` is the publish behind a delivery, if known.
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeAlias
 from app.tracker.links import bodies
 from app.tracker.links.expressions import ENVELOPE, TOO_MANY, Expression, Source, values
 from app.tracker.links.names import KEY_BYTES, Key
-from app.tracker.links.rule import Condition
+from app.tracker.links.rule import Condition, needs_bodies
 from app.tracker.links.takes import TAKES
 from app.tracker.records import Record
 
@@ -138,12 +138,8 @@ class Probe:
     @property
     def looks_into_bodies(self) -> bool:
         """Whether it says anything of a message only with the whole body at hand."""
-        places = [*self.parts, *(place for each in self.where for place in each.of)]
-        return (
-            self.same_body
-            or bool(self.body_begins)
-            or any(place.source is Source.payload for place in places)
-        )
+        begins = self.body_begins.decode()
+        return needs_bodies(self.parts, self.where, begins, same_body=self.same_body)
 
     def may_speak(self, message: Message) -> bool:
         """Whether its conditions are met."""

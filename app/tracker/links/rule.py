@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -52,6 +52,14 @@ class Condition(msgspec.Struct, frozen=True):
         return not self.holds
 
 
+def needs_bodies(
+    places: Iterable[Expression], where: Iterable[Condition], body_begins: str, *, same_body: bool
+) -> bool:
+    """Whether these places and conditions, or the comparison of bodies, need a message's body."""
+    places = (*places, *(place for each in where for place in each.of))
+    return same_body or bool(body_begins) or any(place.source is Source.payload for place in places)
+
+
 class Rule(msgspec.Struct, frozen=True, kw_only=True):
     """How one message names another, or a conversation.
 
@@ -92,6 +100,14 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     def shared_space(self) -> str:
         """The space that its keys are made in."""
         return self.space or self.name
+
+    @property
+    def looks_into_bodies(self) -> bool:
+        """Whether messages say anything by it only with their bodies at hand."""
+        conditions = (*self.where, *self.parent_where)
+        return needs_bodies(
+            (*self.child, *self.parent), conditions, self.body_begins, same_body=self.same_body
+        )
 
     @classmethod
     def from_json(cls, given: Mapping[str, Any]) -> Rule:

@@ -104,7 +104,7 @@ class Rules:
     """The rules of a trace, numbered in their order.
 
     ``refused`` counts, by reason, what was asked for and not read: bodies and values beyond the
-    bounds, and messages that name themselves.
+    bounds, and messages that name themselves. ``read_bodies`` says whether bodies are looked into.
     """
 
     def __init__(
@@ -123,6 +123,7 @@ class Rules:
         """
         self.rules = tuple(rules)
         self.refused: Counter[str] = Counter()
+        self.read_bodies = True
         self._values = functools.partial(values, refused=self.refused)
         indexed = tuple(dict.fromkeys(indexed))
         _check(self.rules, indexed)
@@ -154,6 +155,7 @@ class Rules:
     def for_cut_bodies(self) -> Rules:
         """The same rules for messages whose body is not whole: what looks into it says nothing."""
         those = copy.copy(self)
+        those.read_bodies = False
         probes = [probe for probe in self._probes.values() if not probe.looks_into_bodies]
         those._of_publishes = Triggers(probes, causes=True)
         those._of_deliveries = Triggers(probes, causes=False)

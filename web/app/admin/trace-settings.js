@@ -1,4 +1,4 @@
-// Who counts as a participant, and what is quiet, is chosen at a trace's first start.
+// Who counts as a participant, what is quiet and whether bodies are taken is chosen at a trace's first start.
 import { useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
 import { count, dateTime, visible } from "../core/format.js";
@@ -26,7 +26,7 @@ export function TraceSettings() {
     .filter((name) => !vhost.value || name === vhost.value)
     .sort();
   return html`<${Panel} title="Trace settings" flush
-    note="who counts as a participant, and what joins no clocks">
+    note="who counts as a participant, what joins no clocks, and whether bodies are taken">
     <${Table} label="Trace settings"
         heads="Virtual host|State|Participant|Created|#Restarts|#Redelivered|#Dead-lettered|#Quarantined|#Copies waiting|">
       ${names.map((name) => html`<${Row} key=${name} vhost=${name} trace=${by.get(name)} />`)}
@@ -37,12 +37,17 @@ export function TraceSettings() {
 function Row({ vhost: name, trace }) {
   const [policy, setPolicy] = useState("client");
   const [quiet, setQuiet] = useState("");
-  const wish = { participant: policy, quiet: quiet.trim() ? quiet.trim().split(/\s+/) : undefined };
+  const [bodies, setBodies] = useState(true);
+  const wish = {
+    participant: policy,
+    quiet: quiet.trim() ? quiet.trim().split(/\s+/) : undefined,
+    bodies: bodies ? undefined : false,
+  };
   return html`<tr>
     <td class="name"><${Value}>${name}<//></td>
     <td>${trace ? html`<${StateMark} state=${trace.state} stale=${outage.value !== null} />` : html`<span class="badge">not traced</span>`}</td>
     <td>${trace
-      ? html`<span title=${`quiet: ${visible(trace.quiet.join(" "))}`}>${trace.participant}</span>`
+      ? html`<span title=${`quiet: ${visible(trace.quiet.join(" "))}`}>${trace.participant}${!trace.bodies && ", no bodies"}</span>`
       : html`<select class="select" value=${policy} disabled=${!mayWrite.value}
           aria-label="What counts as a participant" onChange=${(e) => setPolicy(e.currentTarget.value)}>
           ${POLICIES.map(([value]) => html`<option key=${value}>${value}</option>`)}
@@ -57,7 +62,9 @@ function Row({ vhost: name, trace }) {
       : html`<td colspan="6" class="soft small">${POLICIES.find(([value]) => value === policy)[1]}
           <input class="input" style=${{ display: "block", width: "100%" }} aria-label="Quiet traffic" disabled=${!mayWrite.value} value=${quiet}
             placeholder="Quiet traffic, such as queue:audit.*; Celery's control traffic by default"
-            onInput=${(e) => setQuiet(e.currentTarget.value)} /></td>`}
+            onInput=${(e) => setQuiet(e.currentTarget.value)} />
+          <label class="check"><input type="checkbox" checked=${bodies} disabled=${!mayWrite.value}
+            onChange=${(e) => setBodies(e.currentTarget.checked)} />Store messages’ bodies, and read them for links</label></td>`}
     <td class="end"><${TraceButton} vhost=${name} state=${trace?.state} wish=${trace ? undefined : wish} /></td>
   </tr>`;
 }

@@ -94,7 +94,7 @@ function ordered(value) {
 function Body({ body, view, event }) {
   if (!body.bytes) {
     return html`<p class="soft">${event.payload_bytes
-      ? `The service keeps no payloads. This one had ${bytes(event.payload_bytes)}.`
+      ? `The payload was not kept. It had ${bytes(event.payload_bytes)}.`
       : "Empty."}</p>`;
   }
   if (!body.bytes.length) return html`<p class="soft">Empty.</p>`;
