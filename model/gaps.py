@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from model.times import iso_time
@@ -43,6 +43,24 @@ class Gap:
         return self.after_event_id < last and (
             self.before_event_id is None or self.before_event_id > first
         )
+
+
+def widened(gap: Gap, begins: int | None, ends: int | None) -> Gap:
+    """A gap with all times at which what it lacks would have been recorded.
+
+    A gap says between which events something is missing, and around which time that was noticed.
+    Its messages may have waited in the broker, and a gap that a later event tells of may begin
+    before the last good check: so the times of the events around it count as well.
+    ``begins`` is when the last event before it was recorded (µs), None if that is not stored;
+    ``ends`` when the last one that may be in it was.
+    """
+    since = 0 if begins is None else min(gap.since, begins)
+    until = gap.until
+    if gap.before_event_id is None:
+        until = None
+    elif until is not None and ends is not None:
+        until = max(until, ends)
+    return replace(gap, since=since, until=until)
 
 
 def spanned_sql(a: int, b: int) -> str:

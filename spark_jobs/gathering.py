@@ -30,7 +30,7 @@ from model.words import IS_CONVERSATION, EventType, LinkKind, Match, Via
 from spark_jobs.database import Connection, Database
 from spark_jobs.errors import JobError
 from spark_jobs.executors import tasks_at_a_time
-from spark_jobs.history import History
+from spark_jobs.history import MAX_ID, History
 from spark_jobs.named import named_in
 from spark_jobs.period import Period
 from spark_jobs.ranges import Longs
@@ -41,7 +41,6 @@ Row: TypeAlias = dict[str, Any]
 
 # Events that the driver joins, at about 60 bytes each.
 MOST_EVENTS = 20_000_000
-MAX_ID = 2**63 - 1
 # Of a conversation, so many events are looked at, the first: a task holds them all.
 MOST_EACH = 10_000
 # What Spark sends to each task instead of moving all events twice.

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from model.blocks import ids_of
-from model.gaps import Gap, spanned_sql
+from model.gaps import Gap, spanned_sql, widened
 from model.jobs import Problem
 from model.ranges import Dot, Mark
 from model.sound import (
@@ -41,6 +41,7 @@ from spark_jobs.ranges import Longs, Ranges
 
 # Participants per statement: SQLite takes a million characters, one participant takes up to 45.
 STATEMENT_ROWS = 4000
+MAX_ID = 2**63 - 1
 
 Item = TypeVar("Item")
 
@@ -219,6 +220,16 @@ class History:
             + (f" AND id < {end}" if end >= 0 else "")
         )[0]
         return (found["first"], found["last"], found["events"]) if found["events"] else None
+
+    def gaps_in_time(self, trace: int, first: int, last: int) -> list[Gap]:
+        """As `gaps`, with all times at which what they lack would have been recorded."""
+        found = []
+        for gap in self.gaps(trace, first, last):
+            begins = self.newest_until(trace, gap.after_event_id)
+            end = MAX_ID if gap.before_event_id is None else gap.before_event_id - 1
+            ends = self.newest_until(trace, end)
+            found.append(widened(gap, begins and begins[1], ends and ends[1]))
+        return found
 
     def newest_until(self, trace: int, event_id: int) -> tuple[int, int] | None:
         """Id and time (µs) of a trace's newest event up to an id; None if there is none."""

@@ -31,7 +31,7 @@ from spark_jobs.executors import rendered, tasks_at_a_time
 from spark_jobs.export import write_file, written_aside
 from spark_jobs.finding import soundness_of
 from spark_jobs.formats.chain import Chain, Renderer, Sink, write_chunks
-from spark_jobs.history import Event, History, chunks
+from spark_jobs.history import MAX_ID, Event, History, chunks
 from spark_jobs.progress import Meter, Report, silent
 from spark_jobs.ranges import Range, Ranges
 from spark_jobs.signing import signed
@@ -42,7 +42,6 @@ Json: TypeAlias = dict[str, Any]
 FORMATS = ("jsonl", "parquet")
 # No more caused events are followed: the driver and each task hold a step for each.
 MOST_CAUSED = 100_000
-MAX_ID = 2**63 - 1
 CHUNK = 2_000
 # Batches are gathered into row groups of at least this many events.
 ROW_GROUP = 20_000

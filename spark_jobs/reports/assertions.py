@@ -18,12 +18,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from model.assertions import After, Assertion, LeadsTo, Verdict, from_json, to_json
-from model.assertions.missing import may_lack, widened
+from model.assertions.missing import may_lack
 from model.gaps import Gap
 from model.times import iso_time
 from model.words import Via
 from spark_jobs.failures import explained
-from spark_jobs.gathering import MAX_ID
+from spark_jobs.history import MAX_ID
 from spark_jobs.period import Period
 from spark_jobs.progress import Meter
 from spark_jobs.reports.asserting.by_clocks import by_clocks
@@ -52,7 +52,7 @@ def make(spark: SparkSession, request: ReportRequest, period: Period, meter: Met
     tallies = [Tally(Counter(), []) for _ in assertions]
     newest = period.history.newest_until(period.trace, MAX_ID)
     through = newest[1] if newest else 0
-    gaps = gaps_of(period)
+    gaps = period.history.gaps_in_time(period.trace, 0, MAX_ID)
     frames = [
         *by_links(spark, request, period, via, assertions, through, gaps),
         *by_clocks(spark, request, period, via, assertions, gaps),
@@ -79,18 +79,6 @@ def _of_all(verdicts: Counter[str]) -> str:
         if verdicts[str(verdict)]:
             return str(verdict)
     return str(Verdict.holds)
-
-
-def gaps_of(period: Period) -> list[Gap]:
-    """All gaps of the trace, each with all times at which what it lacks may have been."""
-    history, trace = period.history, period.trace
-    found = []
-    for gap in history.gaps(trace, 0, MAX_ID):
-        begins = history.newest_until(trace, gap.after_event_id)
-        last = MAX_ID if gap.before_event_id is None else gap.before_event_id - 1
-        ends = history.newest_until(trace, last)
-        found.append(widened(gap, begins[1] if begins else None, ends[1] if ends else None))
-    return found
 
 
 def missing_of(period: Period, gaps: Sequence[Gap]) -> str | None:

@@ -43,7 +43,7 @@ def briefs(
     end = max(period.ids[1], end_of(period, through))
     newest = period.history.newest_until(period.trace, end)
     until = min(through, newest[1] if newest else through)
-    gaps = period.history.gaps(period.trace, period.ids[0], end)
+    gaps = period.history.gaps_in_time(period.trace, period.ids[0], end)
     lines = frame.mapInArrow(_briefed(via, period.since, period.until), _LINES)
     return Briefs(lines, Observed(until, gaps))
 

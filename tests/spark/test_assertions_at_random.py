@@ -41,13 +41,14 @@ from model.assertions import (
 )
 from model.words import Via
 from spark_jobs.database import Database
-from spark_jobs.gathering import COLUMNS, MAX_ID, join, told
+from spark_jobs.gathering import COLUMNS, join, told
+from spark_jobs.history import MAX_ID
 from spark_jobs.period import Period, opened
 from spark_jobs.reports.asserting.by_clocks import is_complete_to_its_end, past_of, seen_in
 from spark_jobs.reports.asserting.by_links import found_in
 from spark_jobs.reports.asserting.pasts import firsts
 from spark_jobs.reports.asserting.rows import CLOCK_COLUMNS, TYPE_COLUMNS, type_in
-from spark_jobs.reports.assertions import Tally, gaps_of, missing_of, result_of
+from spark_jobs.reports.assertions import Tally, missing_of, result_of
 from spark_jobs.slices import spans
 from spark_jobs.source import read
 from tests.spark.histories import NOON, Actor, History, Link
@@ -232,7 +233,8 @@ def assertions(dice: random.Random) -> list[Assertion]:
 def judged(database: Database, period: Period, asserted: list[Assertion]) -> Iterator[Any]:
     """(number of the assertion, finding), as the report has them."""
     assert period.ids is not None
-    known, through = gaps_of(period), period.history.newest_until(period.trace, MAX_ID)
+    known = period.history.gaps_in_time(period.trace, 0, MAX_ID)
+    through = period.history.newest_until(period.trace, MAX_ID)
     assert through is not None
     joined = join(period.history.connection, period.trace, period.ids, through[0], Via.links)
     columns = dict.fromkeys((*COLUMNS, *TYPE_COLUMNS, *CLOCK_COLUMNS, "quiet"))
@@ -289,7 +291,7 @@ def _check_verdicts(
     truth: Truth, asserted: list[Assertion], found: list[Any], period: Period, seed: int
 ) -> None:
     """What holds over a period holds for all of it, whether it was stored or not."""
-    missing = missing_of(period, gaps_of(period))
+    missing = missing_of(period, period.history.gaps_in_time(period.trace, 0, MAX_ID))
     for number, one in enumerate(asserted):
         counts = Counter(str(each.verdict) for its, each in found if its == number)
         if result_of(one, Tally(counts, []), missing)["verdict"] != "holds":

@@ -105,6 +105,41 @@ def test_all_that_were_broken_are_found_and_no_other(
     assert not {effect for _, effect in wanted} & {"gift", "refund"}
 
 
+async def lost_after(url: str, order: str) -> None:
+    """Note a gap after the last event of an order, which a later event told of."""
+    store = await Store.open(url)
+    try:
+        events = await store.events.list(EventFilter(correlation_id=order), limit=1_000)
+        last = max(event.id for event in events)
+        [trace] = await store.traces.list()
+        gap = await store.gaps.open(
+            trace.id, after_event_id=last, since=BEGIN + HOUR, reason="lost", suspected=True
+        )
+        await store.gaps.close(gap, before_event_id=last + 2, until=BEGIN + HOUR)
+    finally:
+        await store.close()
+
+
+def test_an_effect_that_may_lie_in_a_gap_is_not_missing(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    orders = Orders(400, 8, seed=5)
+    url = f"sqlite:///{tmp_path / 'store.db'}"
+    asyncio.run(fill_timed(url, orders.records(), Rules(BUILT_IN)))
+    period = (BEGIN, BEGIN + HOUR)
+    before = report(spark, url, tmp_path, ReportKind.expectations, period, ASKED)
+    truth = asyncio.run(roots(url, orders))
+    for order, fault in orders.broken.items():
+        if fault is Fault.missing:
+            asyncio.run(lost_after(url, order))
+    after = report(spark, url, tmp_path, ReportKind.expectations, period, ASKED)
+    said = [
+        Counter(truth[one["event"]] for one in found["outliers"])[Fault.missing]
+        for found in (before, after)
+    ]
+    assert said == [2, 0]
+
+
 @pytest.mark.long(60)
 def test_fifty_of_ten_thousand_are_found_and_no_other(spark: SparkSession, tmp_path: Path) -> None:
     orders = Orders(10_000, 50, seed=11)
