@@ -17,12 +17,15 @@ FULL: tuple[tuple[str, ...], ...] = (
     ("bench.growth",),
     ("bench.ingest",),
     ("bench.rules",),
+    ("bench.overhead",),
+    ("bench.partial",),
     ("bench.spread",),
     ("bench.chain", "{folder}"),
     ("bench.spark", "{folder}"),
     ("bench.links", "{folder}"),
     ("bench.finding", "{folder}"),
     ("bench.conversations", "{folder}"),
+    ("bench.correlate", "{folder}"),
     ("bench.expectations", "{folder}"),
 )
 QUICK: tuple[tuple[str, ...], ...] = (
