@@ -205,6 +205,22 @@ def test_two_messages_that_both_patterns_fit_are_one_pair(
     assert (found["violated"], found["holds"]) == (2, 1)
 
 
+def test_a_body_of_which_a_part_is_stored_leaves_its_key_unknown(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    history = History()
+    a, b = history.join(), history.join()
+    whole: dict[str, Any] = {"payload": b'{"order": "o"}', "payload_bytes": 14}
+    cut: dict[str, Any] = {"payload": b'{"order"', "payload_bytes": 14}
+    history.publish(a, **typed("refund"), **whole)
+    asserted = {"name": "a", "never_concurrent": ["refund", "capture"], "per": "body.order"}
+    found = judged(spark, tmp_path, history.write(tmp_path / "a.db"), [asserted])["a"]
+    assert (found["verdict"], found["unknown"]) == ("holds", 0)
+    racing = history.publish(b, **typed("capture"), **cut)
+    found = judged(spark, tmp_path, history.write(tmp_path / "b.db"), [asserted])["a"]
+    assert (found["verdict"], events(found, "unknown")) == ("unknown", {racing})
+
+
 def test_every_kind_of_assertion_is_asserted() -> None:
     kinds = {type(from_json(each).what).__name__ for each in ASSERTIONS}
     assert kinds == {"LeadsTo", "After", "NeverConcurrent", "AtMost"}
