@@ -34,6 +34,7 @@ DOCUMENT = Path(__file__).parents[1] / "docs" / "before-you-switch-it-on.md"
 BEGIN, END = "<!-- bench.overhead: begin -->", "<!-- bench.overhead: end -->"
 BUSY = 0.9  # of a core: above, the load generator was the limit
 TRACE_SECONDS = 60
+NODE_SECONDS = 60
 CHILD_SECONDS = 180
 
 
@@ -62,13 +63,18 @@ class Bench:
         self._enter(state)
         try:
             seen = self._work(kind, body, clients, seconds)
-            node = self._broker.api("GET", "nodes")[0]
+            # A broker that has just started does not know.
+            wait_until(lambda: "mem_used" in self._node(), NODE_SECONDS, "the broker's memory")
+            memory = self._node()["mem_used"]
             lag = self._trace()["lag"] if state == SERVICE else None
             disk = _size(self._broker.folder / "data")
             self._check(state)
         finally:
             self._leave(state)
-        return Seen(kind, body, clients, state, no, seen, node["mem_used"], disk, lag)
+        return Seen(kind, body, clients, state, no, seen, memory, disk, lag)
+
+    def _node(self) -> dict[str, Any]:
+        return dict(self._broker.api("GET", "nodes")[0])
 
     def _check(self, state: str) -> None:
         """Raise RuntimeError if the turn was not what it is called."""

@@ -148,6 +148,7 @@ def installed(broker: Broker, folder: Path, **more: str) -> Iterator[Installatio
         "ITC_USER": broker.user,
         "ITC_PASSWORD": broker.password,
         "PATH": f"{PROGRAM.parent}:{CHECKOUT / 'deploy'}:{private['PATH']}",
+        "PYTHONPATH": str(CHECKOUT),  # what is not of the package is run from the checkout
     }
     environment = {**private, **settings, **client}
     running = Installation(broker, environment["ITC_URL"], environment)

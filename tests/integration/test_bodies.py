@@ -111,8 +111,15 @@ async def test_rules_that_look_into_bodies_find_nothing_until_these_are_taken_ag
 
     await until(held, "the rule holds")
     assert any("by-body" in each for each in (await service.registry.status(vhost)).remarks)
-    await publish(rabbit, vhost, b'{"id": 1}', b'{"caused_by": 1}')
-    before = (await service.events(vhost))[-1].id
+    asked = b'{"caused_by": 1}'
+    await publish(rabbit, vhost, b'{"id": 1}', asked)
+
+    async def last() -> int | None:
+        event = (await service.events(vhost))[-1]
+        return event.id if event.payload_bytes == len(asked) else None
+
+    before = await until(last, "both are stored")
+    assert before is not None
     await service.registry.start(vhost, None, bodies=True)
     await publish(rabbit, vhost, b'{"caused_by": 1}', b'{"id": 2}', b'{"caused_by": 2}')
 
