@@ -31,7 +31,8 @@ from tests.integration.conftest import Service, until
 from tools.servers import Broker, RabbitNode, ServerError
 
 PLUGIN = "rabbitmq_event_exchange"
-PACE = Pace(check=0.2, list_age=1.5, list_every=300, list_every_alone=0.5)
+# The broker lists what is older than 5 s.
+PACE = Pace(check=0.2, list_age=6.0, list_every=300, list_every_alone=0.5)
 
 
 class Watched:
