@@ -135,7 +135,7 @@ class Monitor:
                 publishers = publishers or await self._publishers()
                 # Where nothing else happens none are published: the broker's counters come to
                 # rest, and can be compared.
-                seen = self._recorder.seen.sum - self._recorder.marks
+                seen = self._recorder.traffic
                 is_traffic = seen != before or (self.lag or 0) > IDLE_LAG
                 if publishers and (is_traffic or marks.is_asked):
                     before = seen

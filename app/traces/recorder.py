@@ -68,6 +68,11 @@ class Recorder:
         self.work = Work()
         self._rate = Rate(time.monotonic)
 
+    @property
+    def traffic(self) -> int:
+        """How many trace messages were seen that are not about our own marks."""
+        return self.seen.sum - self.marks
+
     @classmethod
     async def restore(cls, pipeline: Pipeline) -> Recorder:
         """Take the trace, and continue where it ends in the store.

@@ -51,11 +51,11 @@ class Standstill:
 
     async def watch(self) -> None:
         """Look again and again; ends only by a failure."""
-        seen, traffic_at = self._traffic, -TRAFFIC_SECONDS
+        seen, traffic_at = self._recorder.traffic, -TRAFFIC_SECONDS
         while True:
             here, began = self._gaps.here, self._clock()
-            if self._traffic != seen:
-                seen, traffic_at = self._traffic, began
+            if self._recorder.traffic != seen:
+                seen, traffic_at = self._recorder.traffic, began
             await asyncio.sleep(TICK_SECONDS)
             is_late = self._clock() - began > TICK_SECONDS + STILL_SECONDS
             if is_late and began - traffic_at < TRAFFIC_SECONDS:
@@ -63,7 +63,3 @@ class Standstill:
                     queued = await self._stream.queued()
                     self._gaps.suspect(STOOD_STILL, queued, here.event_id)
                     await self._gaps.write()
-
-    @property
-    def _traffic(self) -> int:
-        return self._recorder.seen.sum - self._recorder.marks

@@ -9,7 +9,6 @@ from types import SimpleNamespace
 import pytest
 
 from app.traces import standstill
-from app.traces.audit import Tally
 from app.traces.gapwatch import GapWatch
 from app.traces.standstill import STILL_SECONDS, STOOD_STILL, Standstill
 from tests.unit.test_gapwatch import GapStore
@@ -28,7 +27,7 @@ async def suspected(
     """The gaps after some ticks, each with how long it took (s) and what is seen after it."""
     monkeypatch.setattr(standstill, "TICK_SECONDS", 0)
     store, now, done = GapStore(), 0.0, asyncio.Event()
-    recorder = SimpleNamespace(seen=Tally(), marks=0)
+    recorder = SimpleNamespace(traffic=0)
     gaps = GapWatch(store, 1)  # type: ignore[arg-type]  # it writes gaps, others read them
     left = iter(ticks)
     begun = False
@@ -43,7 +42,7 @@ async def suspected(
             done.set()
             return now
         now += tick[0]
-        recorder.seen = Tally(publishes=tick[1])
+        recorder.traffic = tick[1]
         gaps.stored(0, tick[1])
         return now
 
