@@ -20,12 +20,11 @@ from urllib.parse import unquote
 import msgspec
 
 from app.broker.announcements import EVENT_EXCHANGE
-from app.broker.consumer import EVERYTHING
 from app.broker.login import sign_in
-from app.broker.management import Binding, ManagementApi, Permissions
-from app.broker.marks import queue_prefix
+from app.broker.management import ManagementApi, Permissions
+from app.broker.marks import keys, queue_prefix, takes_default
 from app.broker.outages import VirtualHostError
-from app.broker.trace_queue import QueueBounds, announcements_queue, state
+from app.broker.trace_queue import QueueBounds, announcements_queue, bound, state
 from app.errors import (
     ItcError,
     NotAuthenticatedError,
@@ -258,9 +257,9 @@ async def _trace(trace: Trace, settings: Settings, management: ManagementApi) ->
         states = await management.tracing(trace.vhost)
         if lack := await _lack_of_rights(trace.vhost, user, management, queue, TRACE_EXCHANGE):
             return Finding(subject, False, *lack)
-        if lack := await _lack_of_marks(trace.vhost, user, management, queue):
+        if lack := await _lack_of_marks(trace, user, management, queue):
             return Finding(subject, False, *lack)
-        wrong = await _wrong_queue(trace.vhost, settings, management)
+        wrong = await _wrong_queue(trace, settings, management)
     except ItcError as error:
         return Finding(subject, False, str(error), _advice("trace", error))
     if wrong:
@@ -269,7 +268,8 @@ async def _trace(trace: Trace, settings: Settings, management: ManagementApi) ->
     if off:
         advice = "a running service switches it on by itself: is it running?"
         return Finding(subject, False, f"tracing is off on {', '.join(off)}", advice)
-    return Finding(subject, True, "rights are enough, tracing is on")
+    partly = "" if trace.taken.is_all else f"; {trace.taken.sentence}"
+    return Finding(subject, True, f"rights are enough, tracing is on{partly}")
 
 
 async def _connections(settings: Settings, management: ManagementApi) -> Finding:
@@ -332,23 +332,22 @@ def _percent(share: float) -> str:
 
 
 async def _wrong_queue(
-    vhost: str, settings: Settings, management: ManagementApi
+    trace: Trace, settings: Settings, management: ManagementApi
 ) -> tuple[str, str] | None:
     """What is wrong with the trace queue, and advice; None where all is well or there is none."""
     name = settings.trace_queue
     bounds = QueueBounds(settings.trace_queue_max_bytes, settings.trace_queue_max_messages)
     try:
-        queue = await management.queue(vhost, name)
+        queue = await management.queue(trace.vhost, name)
     except NotFoundError:
         return None
-    ours = Binding(name, "queue", EVERYTHING)
-    is_bound = ours in await management.trace_bindings(vhost)
-    found = state(queue, bounds, is_bound=is_bound)
+    there = bound(await management.trace_bindings(trace.vhost), name)
+    found = state(queue, bounds, wanted=keys(name, trace.taken), bound=there)
     if found.fault:
         return f"the queue {name} is not ours: {found.fault}", "a running service makes it anew"
     if found.harm:
         return found.harm, f"except {name} from the policy's pattern"
-    if not is_bound:
+    if not found.is_bound:
         return f"the queue {name} is not bound", "a running service binds it: is it running?"
     return None
 
@@ -374,23 +373,25 @@ async def _lack_of_rights(
 
 
 async def _lack_of_marks(
-    vhost: str, user: str, management: ManagementApi, queue: str
+    trace: Trace, user: str, management: ManagementApi, queue: str
 ) -> tuple[str, str] | None:
     """What an account lacks to publish marks, and the command that gives it."""
-    permissions = await management.permissions(vhost, user)
+    permissions = await management.permissions(trace.vhost, user)
     prefix, default = queue_prefix(queue), "amq.default"
-    configure, write = permissions.configure, permissions.write
+    patterns = [permissions.configure, permissions.write, permissions.read]
     lack = []
-    if not _permits(configure, f"{prefix}0"):
-        lack.append(f"configure {prefix}…")
-        configure = "|".join(filter(None, (configure, f"^{re.escape(prefix)}")))
-    if not _permits(write, default):
+    # Through the default exchange, or one of their own to which their queue is bound.
+    own = ("configure",) if takes_default(trace.taken) else ("configure", "write", "read")
+    for place, verb in enumerate(own):
+        if not _permits(patterns[place], f"{prefix}0"):
+            lack.append(f"{verb} {prefix}…")
+            patterns[place] = "|".join(filter(None, (patterns[place], f"^{re.escape(prefix)}")))
+    if takes_default(trace.taken) and not _permits(patterns[1], default):
         lack.append(f"write {default}")
-        write = _extended(write, default)
+        patterns[1] = _extended(patterns[1], default)
     if not lack:
         return None
-    patterns = (configure, write, permissions.read)
-    command = shlex.join(("rabbitmqctl", "set_permissions", "-p", vhost, user, *patterns))
+    command = shlex.join(("rabbitmqctl", "set_permissions", "-p", trace.vhost, user, *patterns))
     return f"no right to {', '.join(lack)}: without marks losses show later", command
 
 

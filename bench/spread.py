@@ -63,7 +63,7 @@ async def drained(
     """Drain a queue of each virtual host in a child process."""
     where = [amqp_url, broker.management_url, ",".join(vhosts), queue, str(count)]
     command = [sys.executable, "-m", "bench.drain", "spread", *where, *rest]
-    of_broker, of_service = _cpu_of(broker.pid), _cpu_of_children()
+    of_broker, of_service = cpu_of(broker.pid), _cpu_of_children()
     child = await asyncio.create_subprocess_exec(*command, stdout=PIPE)
     out, _ = await asyncio.wait_for(child.communicate(), PATIENCE_SECONDS)
     if child.returncode:
@@ -71,7 +71,7 @@ async def drained(
     messages = count * len(vhosts)
     return Drain(
         rate=messages / float(out),
-        broker=(_cpu_of(broker.pid) - of_broker) * 1e6 / messages,
+        broker=(cpu_of(broker.pid) - of_broker) * 1e6 / messages,
         service=(_cpu_of_children() - of_service) * 1e6 / messages,
     )
 
@@ -90,7 +90,7 @@ def acknowledged(broker: RabbitNode, vhosts: Sequence[str], queue: str, count: i
     return sum(count / float(client.communicate(timeout=PATIENCE_SECONDS)[0]) for client in clients)
 
 
-def _cpu_of(pid: int) -> float:
+def cpu_of(pid: int) -> float:
     """Processor time of a process, in seconds."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

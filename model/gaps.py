@@ -1,4 +1,4 @@
-"""Gaps: spans in which trace messages may have been lost."""
+"""Gaps: spans in which trace messages may have been lost, or were not asked for."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ class Gap:
     The loss is somewhere after the event ``after_event_id`` (0: before the first) and before
     ``before_event_id``. The latter and ``until`` are None while it may still go on. ``suspected``
     says that a stored event tells of the loss, where otherwise the broker or the service did.
+    ``declared`` says that it is no loss: what lies in it was not asked for.
     """
 
     id: int
@@ -24,6 +25,7 @@ class Gap:
     until: int | None
     reason: str
     suspected: bool = False
+    declared: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """The gap as the API and exports show it."""
@@ -35,6 +37,7 @@ class Gap:
             "until": None if self.until is None else iso_time(self.until),
             "reason": self.reason,
             "suspected": self.suspected,
+            "declared": self.declared,
         }
 
     def spanned_by(self, a: int, b: int) -> bool:

@@ -273,12 +273,14 @@ class History:
         rows = self.connection.rows(
             "SELECT id, after_event_id, coalesce(before_event_id, -1) AS before_event_id, since,"
             f' coalesce("until", -1) AS "until", reason,'
-            " CASE WHEN suspected THEN 1 ELSE 0 END AS suspected FROM gaps"
+            " CASE WHEN suspected THEN 1 ELSE 0 END AS suspected,"
+            " CASE WHEN declared THEN 1 ELSE 0 END AS declared FROM gaps"
             f" WHERE trace_id = {trace} AND {spanned_sql(first_id, last_id)}"
             " ORDER BY after_event_id, id"
         )
         found = [{name: _or_none(value) for name, value in row.items()} for row in rows]
-        return [Gap(**{**row, "suspected": bool(row["suspected"])}) for row in found]
+        flags = ("suspected", "declared")
+        return [Gap(**{**row, **{flag: bool(row[flag]) for flag in flags}}) for row in found]
 
     def assumed(self, trace: int, first_id: int, last_id: int) -> list[Assumed]:
         """The assumed participants in an answer's span."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 
 import aiormq.exceptions
@@ -35,9 +35,9 @@ from app.broker.trace_queue import QueueBounds, arguments
 from app.broker.wire import install_tolerant_names
 from app.errors import OutageError, QueueLostError
 from app.tracker import Record, Unreadable
+from app.tracker.taken import ALL
 
 TRACE_QUEUE = "itc.trace"
-EVERYTHING = "#"  # the routing key that our queue is bound with
 CONNECT_SECONDS = 10.0
 # How long the consumer of a connection that just broke may still be there.
 LEAVING_SECONDS = 1.0
@@ -72,7 +72,8 @@ class Reading(msgspec.Struct, frozen=True):
     ``quorum`` says what kind the queue is, or is to be: right where the broker is a cluster,
     because it outlives the node it was declared on. ``was_bound`` says whether an existing queue
     was bound to the trace exchange when we looked. ``sentinel`` is the token of the one that is
-    to be at its head, None if none is known.
+    to be at its head, None if none is known. ``keys`` are the routing keys that it is to be bound
+    with, ``excess`` those that it is bound with besides.
     """
 
     prefetch: int
@@ -80,6 +81,8 @@ class Reading(msgspec.Struct, frozen=True):
     is_cluster: bool = False
     was_bound: bool = True
     sentinel: str | None = None
+    keys: tuple[str, ...] = ALL.keys
+    excess: tuple[str, ...] = ()
 
 
 class TraceStream:
@@ -107,6 +110,7 @@ class TraceStream:
         self._bytes = 0
         self._largest = 0
         self._is_exclusive = not reading.quorum
+        self._keys = reading.keys
         self._consumers = 0
         self._next_at = 0
         self._arrived = asyncio.Event()
@@ -209,11 +213,17 @@ class TraceStream:
     def _tag(self) -> str:
         return f"{self._queue}.{self._consumers}"
 
-    async def bind(self) -> None:
-        """Bind the queue to the trace exchange if it is not bound."""
+    async def bind(self, excess: Sequence[str] = ()) -> None:
+        """Bind the queue to the trace exchange as it is to be, and then remove other bindings.
+
+        In this order nothing is missed that is taken before and after.
+        """
         self._check()
         with outages(self._place):
-            await self._channel.queue_bind(self._queue, TRACE_EXCHANGE, routing_key=EVERYTHING)
+            for key in self._keys:
+                await self._channel.queue_bind(self._queue, TRACE_EXCHANGE, routing_key=key)
+            for key in excess:
+                await self._channel.queue_unbind(self._queue, TRACE_EXCHANGE, routing_key=key)
 
     @property
     def buffered(self) -> int:
@@ -328,13 +338,15 @@ class Firehose:
         finally:
             await connection.leave()
 
-    def marks(self, vhost: str, node: tuple[str, str, int] | None = None) -> MarkPublisher:
+    def marks(
+        self, vhost: str, node: tuple[str, str, int] | None = None, *, through_default: bool = True
+    ) -> MarkPublisher:
         """What publishes marks, through a node's scheme, host and port or the usual address."""
         url = self._url
         if node is not None:
             scheme, host, port = node
             url = url.with_scheme(scheme).with_host(host).with_port(port)
-        return MarkPublisher(url, vhost, self.queue)
+        return MarkPublisher(url, vhost, self.queue, through_default=through_default)
 
     async def delete_queue(self, vhost: str) -> None:
         """Delete the trace queue of a virtual host and what it holds."""
@@ -369,10 +381,10 @@ class Firehose:
             held, is_gone = await self._guard(connection, vhost, reading, queued)
         await channel.set_qos(prefetch_count=reading.prefetch)
         raw = await channel.get_underlay_channel()
-        await raw.queue_bind(self.queue, TRACE_EXCHANGE, routing_key=EVERYTHING)
         stream = TraceStream(
             raw, self.queue, connection, place, reading, queue_is_new=queued is None
         )
+        await stream.bind(reading.excess)
         channel.close_callbacks.add(lambda _, error: stream.lose(outage(error, place)))
         connection.close_callbacks.add(lambda _, error: stream.lose(outage(error, place)))
         raw.on_consumer_cancel_callbacks.add(

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any, TypeVar
+from collections.abc import AsyncIterator, Iterable, Mapping
+from typing import Any, Literal, TypeVar
 from urllib.parse import quote, urlsplit
 
 import httpx
@@ -44,6 +44,9 @@ _AMQP_SCHEMES = {"amqp": "amqp", "amqp/ssl": "amqps"}
 # What PUT /api/vhosts/NAME clears unless it is sent back.
 _KEPT_ON_PUT = ("description", "tags", "default_queue_type", "metadata")
 
+
+# How many names are asked for at once: the API gives no more.
+PAGE = 500
 
 # What a connection of ours says of itself: the id of the service that it belongs to.
 SERVICE_PROPERTY = "itc_service"
@@ -136,13 +139,14 @@ class Binding(msgspec.Struct, frozen=True):
     routing_key: str = ""
 
 
-class _Exchange(msgspec.Struct):
+class _Resource(msgspec.Struct):
     name: str
     vhost: str
 
 
 class _Page(msgspec.Struct):
-    items: list[_Exchange]
+    items: list[_Resource]
+    page_count: int = 1
 
 
 class VhostCounts(msgspec.Struct, frozen=True):
@@ -303,6 +307,21 @@ class ManagementApi:
     async def trace_queues(self, vhost: str) -> frozenset[str]:
         """Queues that are bound to the virtual host's trace exchange, ours and others'."""
         return frozenset(binding.destination for binding in await self.trace_bindings(vhost))
+
+    async def names(
+        self, vhost: str, kind: Literal["exchanges", "queues"]
+    ) -> AsyncIterator[list[str]]:
+        """The names of a virtual host's exchanges or queues, some at a time.
+
+        The default exchange has the empty one. Raises `NotFoundError`.
+        """
+        page, pages = 0, 1
+        while page < pages:
+            page += 1
+            query = f"columns=name,vhost&page={page}&page_size={PAGE}"
+            found = await self._as_service("GET", f"/api/{kind}/{_segment(vhost)}?{query}", _Page)
+            pages = found.page_count
+            yield [each.name for each in found.items]
 
     async def event_exchange(self) -> str | None:
         """The virtual host of the event exchange; None where its plugin is off.

@@ -6,8 +6,10 @@ our queue was not bound, or it dropped or lost what was in it, and whatever else
 the two marks around it may be missing as well.
 
 Marks go through the default exchange into a queue of their own, which keeps nothing: a message that
-reaches no queue would count as unroutable, and operators watch that number. They have a connection
-of their own, because while the broker is short of memory or disk space it stops reading from
+reaches no queue would count as unroutable, and operators watch that number. Where a trace leaves
+the default exchange out, they go through an exchange of their own, named like the queue and gone
+with it, and the trace queue is bound to what such exchanges publish. They have a connection of
+their own, because while the broker is short of memory or disk space it stops reading from
 connections that publish, and acknowledgements would wait with them.
 """
 
@@ -20,7 +22,7 @@ from contextlib import contextmanager
 
 import aio_pika
 import aiormq.exceptions
-from aio_pika.abc import AbstractChannel
+from aio_pika.abc import AbstractExchange
 from pamqp.common import FieldTable
 from yarl import URL
 
@@ -28,14 +30,17 @@ from app.broker.connection import VhostConnection
 from app.broker.outages import Place, outages, shown
 from app.errors import OutageError
 from app.tracker import Publish, Record, Unreadable
+from app.tracker.taken import Taken, Takes
 
 CONNECT_SECONDS = 10.0
 # How long the broker may take to confirm a mark. It takes longer while it blocks publishers.
 CONFIRM_SECONDS = 5.0
 _RIGHTS = (
     "user {user} has too few rights in the virtual host {vhost}: marks need configure on the trace "
-    "queue's name with .marks. behind it, and write on amq.default"
+    "queue's name with .marks. behind it, and "
 )
+_DEFAULT_RIGHTS = "write on amq.default"
+_OWN_RIGHTS = "write and read on it too, as this trace leaves the default exchange out"
 _DROPS_EVERYTHING: FieldTable = {"x-max-length": 0}
 
 
@@ -44,11 +49,24 @@ def queue_prefix(trace_queue: str) -> str:
     return f"{trace_queue}.marks."
 
 
+def takes_default(taken: Taken) -> bool:
+    """Whether a trace takes what is published to the default exchange, marks among it."""
+    return Takes(taken).publishes("")
+
+
+def keys(trace_queue: str, taken: Taken) -> tuple[str, ...]:
+    """What the trace queue is bound with for a trace that takes this: marks come in any case."""
+    if takes_default(taken):
+        return taken.keys
+    return (*taken.keys, f"publish.{queue_prefix(trace_queue)}*")
+
+
 def mark_of(message: Record | Unreadable, prefix: str, user: str) -> tuple[str, int] | None:
     """The series and number of the mark that a trace message is about, if it is one of ours."""
-    if not isinstance(message, Publish) or message.exchange:
+    if not isinstance(message, Publish) or message.channel.user != user:
         return None
-    if message.channel.user != user or not message.routing_keys[0].startswith(prefix):
+    key = message.routing_keys[0] if message.routing_keys else ""
+    if not key.startswith(prefix) or message.exchange not in ("", key):
         return None
     series, _, number = message.body.decode("ascii", "replace").partition(" ")
     return series, int(number) if number.isdecimal() else 0
@@ -57,13 +75,16 @@ def mark_of(message: Record | Unreadable, prefix: str, user: str) -> tuple[str, 
 class MarkPublisher:
     """Publishes marks in one virtual host, over a connection to one node, opened when needed."""
 
-    def __init__(self, url: URL, vhost: str, trace_queue: str) -> None:
+    def __init__(
+        self, url: URL, vhost: str, trace_queue: str, *, through_default: bool = True
+    ) -> None:
+        self._through_default = through_default
         self._url = url
         self._vhost = vhost
         self._prefix = queue_prefix(trace_queue)
         self._place = Place.of(url, vhost)
         self._connection: VhostConnection | None = None
-        self._channel: AbstractChannel | None = None
+        self._exchange: AbstractExchange | None = None
         self._queue = ""
 
     async def publish(self, series: str, number: int) -> None:
@@ -72,10 +93,10 @@ class MarkPublisher:
         After an `OutageError` nobody knows whether it has.
         """
         try:
-            with _outages(self._place):
-                channel = self._channel or await self._open()
+            with _outages(self._place, _DEFAULT_RIGHTS if self._through_default else _OWN_RIGHTS):
+                exchange = self._exchange or await self._open()
                 async with asyncio.timeout(CONFIRM_SECONDS):
-                    await channel.default_exchange.publish(
+                    await exchange.publish(
                         aio_pika.Message(f"{series} {number}".encode()),
                         self._queue,
                         mandatory=False,
@@ -86,27 +107,35 @@ class MarkPublisher:
 
     async def close(self) -> None:
         """Close the connection."""
-        connection, self._connection, self._channel = self._connection, None, None
+        connection, self._connection, self._exchange = self._connection, None, None
         if connection is not None:
             await connection.leave()
 
-    async def _open(self) -> AbstractChannel:
+    async def _open(self) -> AbstractExchange:
         self._connection = VhostConnection(
             self._url, self._vhost, client_properties={"connection_name": "rabbitmq-itc marks"}
         )
         await self._connection.connect(timeout=CONNECT_SECONDS)
         channel = await self._connection.channel(publisher_confirms=True)
         self._queue = self._prefix + secrets.token_hex(8)
-        await channel.declare_queue(self._queue, exclusive=True, arguments=_DROPS_EVERYTHING)
-        self._channel = channel
-        return channel
+        queue = await channel.declare_queue(
+            self._queue, exclusive=True, arguments=_DROPS_EVERYTHING
+        )
+        exchange = channel.default_exchange
+        if not self._through_default:
+            exchange = await channel.declare_exchange(
+                self._queue, aio_pika.ExchangeType.FANOUT, auto_delete=True
+            )
+            await queue.bind(exchange)
+        self._exchange = exchange
+        return exchange
 
 
 @contextmanager
-def _outages(place: Place) -> Iterator[None]:
+def _outages(place: Place, rights: str) -> Iterator[None]:
     with outages(place):
         try:
             yield
         except aiormq.exceptions.ChannelAccessRefused as error:
             said = _RIGHTS.format(user=shown(place.user), vhost=shown(place.vhost))
-            raise OutageError(said) from error
+            raise OutageError(said + rights) from error

@@ -63,7 +63,10 @@ class Own:
             channel.number
             and channel.connection != self._connection
             and (
-                (message.exchange or channel.user != self._user)
+                (
+                    channel.user != self._user
+                    or (message.exchange and not message.exchange.startswith(self._marks))
+                )
                 if queue is None
                 else not queue.startswith(self._special)
             )
@@ -73,8 +76,8 @@ class Own:
         if queue is None:  # a publish
             is_counted = bool(channel.number)
             if (
-                not message.exchange
-                and channel.user == self._user
+                channel.user == self._user
+                and message.routing_keys
                 and message.routing_keys[0].startswith(self._queue)
             ):
                 if mark := mark_of(message, self._marks, self._user):

@@ -5,22 +5,23 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 import msgspec
 
-from app.broker.consumer import EVERYTHING, Firehose, Reading, TraceStream
+from app.broker.consumer import Firehose, Reading, TraceStream
 from app.broker.firehose import QUARANTINED_BODY
-from app.broker.management import Binding, ManagementApi, Node, QueueInfo
-from app.broker.marks import MarkPublisher
+from app.broker.management import ManagementApi, Node, QueueInfo
+from app.broker.marks import MarkPublisher, keys, takes_default
 from app.broker.outages import VirtualHostError, in_use_by_another, shown
 from app.broker.passing import Guide, PassingStream, Shown
-from app.broker.trace_queue import QueueState, fault, guarding, is_others, state
+from app.broker.trace_queue import QueueState, bound, fault, guarding, is_others, state
 from app.broker.undeliverable import Waiting, waiting
 from app.errors import ForeignQueueError, NotFoundError, OutageError, QueueTakenError
+from app.tracker.taken import ALL, Taken, covers
 
 # How long the broker may take to show some messages, and to show those that it removes: one that
 # is nested deeply enough takes it seconds.
@@ -63,28 +64,39 @@ class TraceSource:
 
     @asynccontextmanager
     async def open(
-        self, vhost: str, prefetch: int, sentinel: str | None = None
+        self,
+        vhost: str,
+        prefetch: int,
+        sentinel: str | None = None,
+        taken: Taken = ALL,
+        before: Taken = ALL,
     ) -> AsyncIterator[TraceStream]:
         """Consume the trace queue of a virtual host, created if it is missing.
 
-        ``sentinel`` is the token of the one that is to be at its head, if one is known.
+        ``sentinel`` is the token of the one that is to be at its head, if one is known. It is bound
+        for what is ``taken``, and was ``before`` for that.
 
         Raises `OutageError`, and `ForeignQueueError` if there is a queue with that name that cannot
         be ours.
         """
-        reading = await self._reading(vhost, prefetch, sentinel)
+        reading = await self._reading(vhost, prefetch, sentinel, taken, before)
         async with self._named(vhost), self._firehose.open(vhost, reading) as stream:
             yield stream
 
     @asynccontextmanager
     async def open_passing(
-        self, vhost: str, prefetch: int, sentinel: str | None = None
+        self,
+        vhost: str,
+        prefetch: int,
+        sentinel: str | None = None,
+        taken: Taken = ALL,
+        before: Taken = ALL,
     ) -> AsyncIterator[PassingStream]:
         """Read the trace queue past messages that the broker cannot hand over. As `open`.
 
         The sentinel is read like the rest: whoever asks for the head may get a bad message.
         """
-        reading = await self._reading(vhost, prefetch)
+        reading = await self._reading(vhost, prefetch, None, taken, before)
         if reading.quorum:
             await self._give_up(vhost, prefetch)
         guide = self._guides.setdefault(vhost, Guide())
@@ -122,12 +134,42 @@ class TraceSource:
             if await self._management.trace_queues(vhost) <= {self._firehose.queue}:
                 await self._management.set_tracing(vhost, False)
 
-    async def look(self, vhost: str) -> QueueState:
+    async def unknown(self, vhost: str, taken: Taken) -> list[str]:
+        """Of what is to be taken, what covers no exchange or queue that there is now, in words.
+
+        Raises `OutageError`.
+        """
+        return [
+            *await self._unknown(vhost, "exchanges", taken.exchanges),
+            *await self._unknown(vhost, "queues", taken.queues),
+        ]
+
+    async def _unknown(
+        self, vhost: str, kind: Literal["exchanges", "queues"], patterns: Sequence[str] | None
+    ) -> list[str]:
+        left = list(patterns or ())
+        if not left:
+            return []
+        try:
+            async for names in self._management.names(vhost, kind):
+                left = [each for each in left if not any(covers(each, name) for name in names)]
+                if not left:
+                    break
+        except NotFoundError as error:
+            raise _no_vhost(vhost) from error
+        return [f"{kind.removesuffix('s')} {each!r}" for each in left]
+
+    async def look(self, vhost: str, taken: Taken = ALL) -> QueueState:
         """Look at the trace queue: whether it is as we declared it, bound, and how full."""
         queue = await self._queue(vhost)
         if queue is None:  # a lost stream is the consumer's to report
             return QueueState()
-        found = state(queue, self._firehose.bounds, is_bound=await self._is_bound(vhost))
+        found = state(
+            queue,
+            self._firehose.bounds,
+            wanted=self._keys(taken),
+            bound=await self._bound(vhost),
+        )
         if self._guard and found.harm and queue.policy != self._firehose.queue:
             await self._management.set_policy(
                 vhost, self._firehose.queue, guarding(self._firehose.queue, self._firehose.bounds)
@@ -157,37 +199,45 @@ class TraceSource:
             started=_started(await self._management.nodes()) | dict.fromkeys(queues, 0),
         )
 
-    async def mark_publishers(self, vhost: str) -> list[MarkPublisher]:
+    async def mark_publishers(self, vhost: str, taken: Taken = ALL) -> list[MarkPublisher]:
         """What publishes marks: one for each running node, because each has a tracing of its own.
 
         Raises `OutageError`.
         """
         nodes = await self._management.amqp_listeners()
+        marks = partial(self._firehose.marks, vhost, through_default=takes_default(taken))
         if len(nodes) < 2:
-            return [self._firehose.marks(vhost)]
-        return [self._firehose.marks(vhost, node) for node in nodes.values()]
+            return [marks()]
+        return [marks(node) for node in nodes.values()]
 
     async def _handed_over(self, vhost: str, queues: Iterable[str]) -> int:
         """How many trace messages were handed over, to us and to others: these are not traced."""
         found = [await self._management.queue(vhost, name) for name in queues]
         return sum(_sum(queue.message_stats or {}, HANDED_OVER) for queue in found)
 
-    async def _reading(self, vhost: str, prefetch: int, sentinel: str | None = None) -> Reading:
+    async def _reading(
+        self, vhost: str, prefetch: int, sentinel: str | None, taken: Taken, before: Taken
+    ) -> Reading:
         nodes = await self._management.nodes()
         queue = await self._queue(vhost)
+        wanted, present = self._keys(taken), frozenset[str]()
         if queue is None:
             quorum, was_bound = sum(node.running for node in nodes) > 1, True
         else:
             if is_others(queue, self._firehose.owner):
                 raise QueueTakenError(in_use_by_another(vhost, queue.name))
             self._refuse_foreign(vhost, queue)
-            quorum, was_bound = queue.type == "quorum", await self._is_bound(vhost)
+            quorum, present = queue.type == "quorum", await self._bound(vhost)
+            # A crash may have come between the new bindings and the removal of the old.
+            was_bound = present.issuperset(wanted) or present.issuperset(self._keys(before))
         return Reading(
             prefetch,
             quorum,
             is_cluster=len(nodes) > 1,
             was_bound=was_bound,
             sentinel=sentinel,
+            keys=wanted,
+            excess=tuple(sorted(present.difference(wanted))),
         )
 
     @asynccontextmanager
@@ -242,9 +292,13 @@ class TraceSource:
         except NotFoundError:
             return None
 
-    async def _is_bound(self, vhost: str) -> bool:
-        ours = Binding(self._firehose.queue, "queue", EVERYTHING)
-        return ours in await self._management.trace_bindings(vhost)
+    async def _bound(self, vhost: str) -> frozenset[str]:
+        """The routing keys that our queue is bound with."""
+        found = await self._management.trace_bindings(vhost)
+        return bound(found, self._firehose.queue)
+
+    def _keys(self, taken: Taken) -> tuple[str, ...]:
+        return keys(self._firehose.queue, taken)
 
     def _refuse_foreign(self, vhost: str, queue: QueueInfo) -> None:
         if what := fault(queue, self._firehose.bounds):

@@ -8,13 +8,13 @@ for all queues applies to ours too.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 import msgspec
 from pamqp.common import FieldTable
 
-from app.broker.management import QueueInfo
+from app.broker.management import Binding, QueueInfo
 
 # From here on the broker may already be dropping the oldest trace messages.
 NEARLY_FULL = 0.95
@@ -62,6 +62,7 @@ class QueueState(msgspec.Struct, frozen=True):
     ``fault`` says why it cannot be ours, ``harm`` what a broker policy does to it; both are None
     if all is well. ``is_nearly_full`` is None if the broker cannot say yet. ``most_bytes`` is
     what its bodies may take. ``remarks`` say what an operator should know of, a sentence each.
+    ``excess`` are routing keys that it should not be bound with.
     """
 
     fault: str | None = None
@@ -70,6 +71,7 @@ class QueueState(msgspec.Struct, frozen=True):
     is_nearly_full: bool | None = None
     most_bytes: int | None = None
     remarks: tuple[str, ...] = ()
+    excess: tuple[str, ...] = ()
 
 
 def arguments(bounds: QueueBounds, *, quorum: bool, owner: str | None = None) -> FieldTable:
@@ -82,15 +84,30 @@ def arguments(bounds: QueueBounds, *, quorum: bool, owner: str | None = None) ->
     return ours
 
 
-def state(queue: QueueInfo, bounds: QueueBounds, *, is_bound: bool) -> QueueState:
-    """Judge a queue by what the broker says about it."""
+def state(
+    queue: QueueInfo, bounds: QueueBounds, *, wanted: Collection[str], bound: Collection[str]
+) -> QueueState:
+    """Judge a queue by what the broker says about it.
+
+    And by the routing keys that it is ``bound`` with, of which some are ``wanted``.
+    """
     return QueueState(
         fault=fault(queue, bounds),
         harm=_harm(queue, bounds),
-        is_bound=is_bound,
+        is_bound=set(wanted) <= set(bound),
+        excess=tuple(sorted(set(bound) - set(wanted))),
         is_nearly_full=_is_nearly_full(queue),
         most_bytes=min(_limits(queue, "max-length-bytes"), default=None),
         remarks=tuple(_remarks(queue)),
+    )
+
+
+def bound(bindings: Iterable[Binding], queue: str) -> frozenset[str]:
+    """The routing keys that a queue is bound with."""
+    return frozenset(
+        each.routing_key
+        for each in bindings
+        if (each.destination, each.destination_type) == (queue, "queue")
     )
 
 

@@ -45,6 +45,25 @@ def start(
             show_default=False,
         ),
     ] = None,
+    exchange: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Take only what is published to this exchange, or to those that this pattern "
+            "covers (* for one word, # for any number, parted by dots; '' for the default "
+            "exchange); several times for several."
+        ),
+    ] = None,
+    queue: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Take only deliveries of this queue, or of those that this pattern covers; "
+            "several times for several."
+        ),
+    ] = None,
+    later: Annotated[
+        bool, typer.Option(help="Exchanges and queues may be named that there are not yet.")
+    ] = False,
+    everything: Annotated[bool, typer.Option(help="Take all exchanges and queues again.")] = False,
     url: Url = None,
     user: User = None,
 ) -> None:
@@ -56,6 +75,7 @@ def start(
     wish = rules(participant, quiet) or {}
     if bodies is not None:
         wish["bodies"] = bodies
+    wish |= _taking(exchange, queue, later=later, everything=everything)
     answer = client.send("PUT", trace_path(vhost), json=wish or None)
     begun = "started" if answer.status_code == 201 else "runs already"
     one = _settled(client, vhost)
@@ -65,6 +85,22 @@ def start(
     if state == "waiting":
         raise CommandError(Exit.unavailable, f"{vhost}: {begun}, and waits: {one['waiting_for']}")
     say(f"{printable(vhost)}: {begun}, {state}")
+
+
+def _taking(
+    exchanges: list[str] | None, queues: list[str] | None, *, later: bool, everything: bool
+) -> dict[str, Any]:
+    """What a request says of exchanges and queues."""
+    if everything:
+        if exchanges or queues:
+            raise CommandError(Exit.usage, "--everything goes with no --exchange and no --queue")
+        return {"exchanges": ["#"], "queues": ["#"]}
+    found: dict[str, Any] = {}
+    if exchanges:
+        found["exchanges"] = exchanges
+    if queues:
+        found["queues"] = queues
+    return {**found, "later": True} if later else found
 
 
 def _settled(client: Client, vhost: str) -> dict[str, Any]:
@@ -113,7 +149,7 @@ def _remark(one: dict[str, Any]) -> str:
 def _missing(one: dict[str, Any]) -> str:
     """What the audit found missing; a dash while nobody knows."""
     audit = one["audit"]
-    if audit is None or audit["publishes"]["counted"] is None:
+    if audit is None or None in (audit["publishes"]["counted"], audit["deliveries"]["counted"]):
         return "-"
     return str(audit["missing"])
 
@@ -134,7 +170,7 @@ def _show(traces: list[dict[str, Any]]) -> None:
                 "?" if one["lag"] is None else one["lag"],
                 one["counters"]["unmatched"],
                 _missing(one),
-                len(one["gaps"]),
+                sum(not gap["declared"] for gap in one["gaps"]),
                 _remark(one),
             )
             for one in traces

@@ -1,4 +1,4 @@
-"""Gaps: spans in which trace messages may have been lost."""
+"""Gaps: spans in which trace messages may have been lost, or were not asked for."""
 
 from __future__ import annotations
 
@@ -97,6 +97,20 @@ class Gaps(Subject):
         return [Gap(*row) for row in reversed((await connection.execute(query)).all())]
 
     @reads
+    async def declared(self, connection: AsyncConnection, trace_id: int) -> list[Gap]:
+        """The gaps that are there by choice and still open, oldest first."""
+        query = (
+            select(*_COLUMNS)
+            .where(
+                tables.gaps.c.trace_id == trace_id,
+                tables.gaps.c.declared,
+                tables.gaps.c.until.is_(None),
+            )
+            .order_by(tables.gaps.c.id)
+        )
+        return [Gap(*row) for row in await connection.execute(query)]
+
+    @reads
     async def between(
         self, connection: AsyncConnection, trace_id: int, a: int, b: int
     ) -> list[Gap]:
@@ -116,3 +130,18 @@ async def forget_before(connection: AsyncConnection, trace_id: int, event_id: in
             tables.gaps.c.trace_id == trace_id, tables.gaps.c.before_event_id <= event_id
         )
     )
+
+
+async def declare(
+    connection: AsyncConnection, trace_id: int, *, after_event_id: int, since: int, reason: str
+) -> None:
+    """Note that from an event on not everything is asked for; it stays open until that is over."""
+    row = {
+        "trace_id": trace_id,
+        "after_event_id": after_event_id,
+        "since": since,
+        "reason": reason,
+        "suspected": False,
+        "declared": True,
+    }
+    await connection.execute(insert(tables.gaps).values(row))

@@ -66,6 +66,7 @@ traces = Table(
     # key to the holder: whoever is dead is forgotten.
     Column("epoch", Integer, nullable=False, server_default=text("0")),
     Column("bodies", Boolean, nullable=False, server_default=true()),  # are they stored and read
+    Column("taken", Text, nullable=True),  # `app.tracker.Taken` as JSON; null: everything is
 )
 
 # The services on this database. One that has not been heard of in time holds nothing any more.
@@ -457,6 +458,8 @@ gaps = Table(
     Column("until", BigInteger, nullable=True),  # open while null
     Column("reason", Text, nullable=False),
     Column("suspected", Boolean, nullable=False),
+    # Not a loss: what lies in it was not asked for.
+    Column("declared", Boolean, nullable=False, server_default=false()),
     Index(None, "trace_id", "after_event_id"),
 )
 

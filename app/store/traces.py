@@ -10,10 +10,11 @@ from sqlalchemy import ColumnElement, Row, Table, func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import ConflictError, NotFoundError
-from app.store import tables
+from app.store import gaps, tables
 from app.store.engine import Database
 from app.store.subject import Subject, reads, writes
 from app.stored.traces import Trace
+from app.tracker.taken import ALL, Taken
 
 
 def _number_of(table: Table) -> ColumnElement[int]:
@@ -25,6 +26,7 @@ _COUNTED = {
     "participants": _number_of(tables.participants),
     "pending_copies": _number_of(tables.copies),
 }
+_RULES = ("policy", "quiet", "events", "id", "last_event_id", "taken")
 _COLUMNS: list[ColumnElement[Any]] = [
     _COUNTED[name] if name in _COUNTED else tables.traces.c[name]
     for name in Trace.__struct_fields__
@@ -33,7 +35,13 @@ _COLUMNS: list[ColumnElement[Any]] = [
 
 def _trace(row: Row[Any]) -> Trace:
     values = dict(zip(Trace.__struct_fields__, row, strict=True))
-    return Trace(**{**values, "quiet": msgspec.json.decode(values["quiet"], type=tuple[str, ...])})
+    values["quiet"] = msgspec.json.decode(values["quiet"], type=tuple[str, ...])
+    values["taken"] = _taken(values["taken"])
+    return Trace(**values)
+
+
+def _taken(stored: str | None) -> Taken:
+    return ALL if stored is None else msgspec.json.decode(stored, type=Taken)
 
 
 class Traces(Subject):
@@ -52,12 +60,14 @@ class Traces(Subject):
         quiet: Sequence[str] = (),
         *,
         bodies: bool = True,
+        taken: Taken = ALL,
     ) -> Trace:
         """A virtual host's trace, created on first use; without events it takes new rules.
 
         ``policy`` is one of `app.tracker.Policy`, ``quiet`` are patterns of `app.tracker.Quiet`.
         Raises `ConflictError` if its stored events have others. Whether ``bodies`` are taken may
-        change at any time.
+        change at any time, and so may what is ``taken``: from the last event on there is a declared
+        gap if that is not all. Those before it end once the trace runs by the new wish.
         """
         patterns = msgspec.json.encode(quiet).decode()
         row = {
@@ -69,16 +79,15 @@ class Traces(Subject):
             "events": 0,
             "last_event_id": 0,
             "bodies": bodies,
+            "taken": None,
         }
         await connection.execute(
             self.database.dialect.upsert(tables.traces).on_conflict_do_nothing(), row
         )
         its_own = tables.traces.c.vhost == vhost
-        stored, stored_quiet, events = (
+        stored, stored_quiet, events, trace_id, last_event_id, before = (
             await connection.execute(
-                select(tables.traces.c.policy, tables.traces.c.quiet, tables.traces.c.events).where(
-                    its_own
-                )
+                select(*(tables.traces.c[name] for name in _RULES)).where(its_own)
             )
         ).one()
         if policy != stored and events:
@@ -92,8 +101,17 @@ class Traces(Subject):
                 f"the stored events of {vhost} have other quiet traffic: {stored_quiet}; "
                 "rabbitmq-itc restamp changes them"
             )
-        rules = {"policy": policy, "quiet": patterns, "bodies": bodies}
+        wish = None if taken.is_all else msgspec.json.encode(taken).decode()
+        rules = {"policy": policy, "quiet": patterns, "bodies": bodies, "taken": wish}
         await connection.execute(update(tables.traces).where(its_own).values(rules))
+        if wish is not None and _taken(before) != taken:
+            await gaps.declare(
+                connection,
+                trace_id,
+                after_event_id=last_event_id,
+                since=self._clock(),
+                reason=taken.sentence,
+            )
         query = select(*_COLUMNS).where(its_own)
         return _trace((await connection.execute(query)).one())
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import msgspec
 
+from app.tracker.taken import ALL, Taken
+
 
 class Trace(msgspec.Struct, frozen=True):
     """A trace as it is stored. ``policy`` says what a participant is, ``quiet`` which
-    traffic joins no clocks, ``bodies`` whether messages' bodies are taken; times in µs.
+    traffic joins no clocks, ``bodies`` whether messages' bodies are taken, ``taken`` of which
+    exchanges and queues messages are; times in µs.
 
     ``events``, ``participants`` and ``pending_copies`` are how many are stored now;
     ``last_event_id`` is 0 before the first; ``checkpoint`` is the tracker's state as of then,
@@ -29,3 +32,4 @@ class Trace(msgspec.Struct, frozen=True):
     pending_copies: int
     holder: str | None = None
     bodies: bool = True
+    taken: Taken = ALL

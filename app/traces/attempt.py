@@ -53,7 +53,10 @@ class Attempt:
             source = pipeline.source
             open_stream = source.open_passing if self.is_passing else source.open
             prefetch, sentinel = recorder.window.span, recorder.sentinel
-            async with open_stream(pipeline.trace.vhost, prefetch, sentinel) as stream:
+            taken, before = pipeline.trace.taken, recorder.tracker.took
+            async with open_stream(
+                pipeline.trace.vhost, prefetch, sentinel, taken, before
+            ) as stream:
                 await self._follow(recorder, stream)
                 self.is_over = stream.is_over
         except QueueInUseError:

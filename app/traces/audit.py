@@ -25,8 +25,11 @@ Counters belong to the nodes: they begin again with each. Then the audit begins 
 from __future__ import annotations
 
 from collections import deque
+from typing import NamedTuple
 
 import msgspec
+
+from app.tracker.taken import Taken
 
 # The broker collects every channel's counters every 5 s (4.9 s at most were seen from a publish to
 # its count); this is what may go by until a number includes all that happened.
@@ -116,7 +119,8 @@ class AuditState(msgspec.Struct, frozen=True):
     ``even_event_id`` is the last event at the last moment when both numbers were known to agree,
     ``even_at`` when that was, None if never. ``before`` is what these counters counted of other
     things than this trace's, None while that is unknown; ``last`` what they said ``at``.
-    ``missing`` and ``excess`` are how many were proven in all.
+    ``missing`` and ``excess`` are how many were proven in all. ``began_at`` is when it last began
+    anew, after the event ``even_event_id`` while it was not even since.
     """
 
     started: dict[str, int] | None = None
@@ -130,6 +134,7 @@ class AuditState(msgspec.Struct, frozen=True):
     at: int | None = None
     missing: Tally = Tally()
     excess: Tally = Tally()
+    began_at: int | None = None
 
     @property
     def counted(self) -> Tally | None:
@@ -159,15 +164,50 @@ class Look(msgspec.Struct, frozen=True):
     at: int
 
 
+class Compares(NamedTuple):
+    """Which directions can be held against the counters: the broker counts what is left out too."""
+
+    publishes: bool
+    deliveries: bool
+
+
+BOTH = Compares(True, True)
+
+
+def comparing(taken: Taken) -> Compares:
+    """What the counters can tell of a trace that takes this."""
+    return Compares(taken.exchanges is None, taken.queues is None)
+
+
 class Audit:
     """The audit of one run, going on from what was stored."""
 
-    def __init__(self, state: AuditState | None, seen: Tally, now: float) -> None:
+    def __init__(
+        self,
+        state: AuditState | None,
+        seen: Tally,
+        now: float,
+        compares: Compares = BOTH,
+    ) -> None:
         """``seen`` is what the trace has seen so far, ``now`` a monotonic clock's time."""
         self.state = state or AuditState()
         # What was seen when, newest last: never more than reaches back to LATE_SECONDS.
         self._past: deque[tuple[float, Tally]] = deque([(now, seen)])
         self._is_confirmed = False
+        self.compares = compares
+
+    def restart(self, last_event_id: int, at: int) -> None:
+        """Begin anew: from here on something else is traced, and the difference is another."""
+        self.state = AuditState(
+            even_event_id=last_event_id,
+            began_at=at,
+            missing=self.state.missing,
+            excess=self.state.excess,
+        )
+
+    def traced_since(self, seen: Tally, now: float) -> None:
+        """Note that from ``now`` on all is traced, of which this many were seen."""
+        self._past = deque([(now, seen)])
 
     def look(self, look: Look, now: float) -> Found:
         """Take in a look; returns what it proves."""
@@ -184,8 +224,11 @@ class Audit:
             return self._begin_anew(look, counted)
         lowest = counted - look.seen - Tally(look.queued, look.queued)
         highest = look.counted.high - earlier if earlier else None
-        publishes = Bounds(lowest.publishes, highest.publishes if highest else None)
-        deliveries = Bounds(lowest.deliveries, highest.deliveries if highest else None)
+        publishes = deliveries = Bounds()
+        if self.compares.publishes:
+            publishes = Bounds(lowest.publishes, highest.publishes if highest else None)
+        if self.compares.deliveries:
+            deliveries = Bounds(lowest.deliveries, highest.deliveries if highest else None)
         found = Found(
             Tally(was.publishes.missing(publishes), was.deliveries.missing(deliveries)),
             Tally(was.publishes.excess(publishes), was.deliveries.excess(deliveries)),
@@ -196,7 +239,9 @@ class Audit:
         if found.missing.sum and not was_confirmed:
             return Found()
         missing, excess = was.missing + found.missing, was.excess + found.excess
-        is_even = publishes.is_exact and deliveries.is_exact
+        is_even = (publishes.is_exact or not self.compares.publishes) and (
+            deliveries.is_exact or not self.compares.deliveries
+        )
         before = was.before
         if before is None and is_even:
             before = counted - look.seen - missing + excess
@@ -209,6 +254,7 @@ class Audit:
             even_event_id=look.last_event_id if is_even else was.even_event_id,
             even_at=look.at if is_even else was.even_at,
             at=look.at,
+            began_at=was.began_at,
             missing=missing,
             excess=excess,
         )
@@ -221,6 +267,7 @@ class Audit:
             last=counted,
             even_event_id=look.last_event_id,
             at=look.at,
+            began_at=look.at,
             missing=was.missing,
             excess=was.excess,
         )

@@ -28,7 +28,8 @@ class Auditor:
     async def watch(self) -> None:
         """Look again and again; ends only by a failure."""
         seconds = self._pipeline.settings.audit_seconds
-        while seconds and not self._ending.when_empty:
+        can_compare = any(self._recorder.audit.compares)
+        while seconds and can_compare and not self._ending.when_empty:
             await asyncio.sleep(seconds)
             with contextlib.suppress(OutageError):  # the next look will tell as much
                 await self.look()
@@ -51,7 +52,8 @@ class Auditor:
         found = recorder.audit.look(look, time.monotonic())
         after = recorder.audit.state
         if found.missing.sum:
-            await self._record(found, queued, Point(before.even_event_id, before.even_at or 0))
+            began = before.even_at or before.began_at or 0
+            await self._record(found, queued, Point(before.even_event_id, began))
         if (before.publishes, before.deliveries) != (after.publishes, after.deliveries) or (
             before.even_event_id != after.even_event_id
         ):

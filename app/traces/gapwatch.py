@@ -39,14 +39,24 @@ class _Loss(msgspec.Struct, eq=False):
     since: int
     after_event_id: int
     suspected: bool = False
+    declared: bool = False
     gap_id: int | None = None
     until: int | None = None
     due: int = 0
     ends: int | None = None
 
+    @property
+    def is_proven(self) -> bool:
+        """Whether something was certainly lost, rather than probably, or left out by choice."""
+        return not self.suspected and not self.declared
+
 
 class GapWatch:
-    """The gaps of one trace, over all its runs. Times in µs."""
+    """The gaps of one trace, over all its runs. Times in µs.
+
+    Those that are declared begin in the store, where what is taken is set; here they only end. They
+    explain no loss: one within them is found and recorded like any other.
+    """
 
     def __init__(self, gaps: Gaps, trace_id: int, name: str = "") -> None:
         """``name`` is the virtual host's, for the log."""
@@ -67,12 +77,17 @@ class GapWatch:
     @property
     def is_open(self) -> bool:
         """Whether a proven gap is not closed yet: it covers what is lost now."""
-        return any(not loss.suspected for loss in self._losses)
+        return any(loss.is_proven for loss in self._losses)
 
     @property
     def is_pending(self) -> bool:
         """Whether something is to be written."""
         return bool(self._losses)
+
+    @property
+    def processed(self) -> int:
+        """How many trace messages were stored since this object was made."""
+        return self._processed
 
     @property
     def here(self) -> Point:
@@ -86,17 +101,21 @@ class GapWatch:
         stored: Sequence[Gap],
         queued: int,
         held_since: int | None = None,
+        lifted: Sequence[Gap] = (),
     ) -> None:
         """Begin a run, with what the store holds and ``queued`` messages waiting.
 
-        Gaps that an earlier run or a stop left open end here: we are connected again.
+        Gaps that an earlier run or a stop left open end here: we are connected again. Of those that
+        are declared only the ``lifted`` ones do.
         """
         self.stand(last_event_id, recorded_at)
         self._held_since = held_since
-        for gap in stored:
+        for gap in (each for each in stored if not each.declared):
             if gap.until is None:
                 self._adopt(gap)
             self._noted_at = max(self._noted_at, gap.until or gap.since)
+        for gap in lifted:
+            self._adopt(gap)
         for loss in self._losses:
             self._end(loss, queued)
 
@@ -122,7 +141,7 @@ class GapWatch:
         return any(
             loss.after_event_id <= begins.event_id and (loss.until is None or loss.due >= due)
             for loss in self._losses
-            if not loss.suspected
+            if loss.is_proven
         )
 
     def is_losing(self, reason: str) -> bool:
@@ -228,10 +247,12 @@ class GapWatch:
             if loss.gap_id is None and same == (gap.reason, gap.since, gap.after_event_id):
                 loss.gap_id = gap.id
                 return
-        self._losses.append(_Loss(gap.reason, gap.since, gap.after_event_id, gap.suspected, gap.id))
+        self._losses.append(
+            _Loss(gap.reason, gap.since, gap.after_event_id, gap.suspected, gap.declared, gap.id)
+        )
 
     def _end(self, loss: _Loss, queued: int) -> None:
         loss.until = loss.until or now()
         loss.due = self._processed + queued
-        if not loss.suspected:
+        if loss.is_proven:
             self._noted_at = loss.until

@@ -62,6 +62,7 @@ class Monitor:
         self._most_bytes: int | None = None
         self._largest = 0  # body since the last check
         self._remarks: Sequence[str] = ()
+        self._old_due = 0  # when the last message is stored that was queued at the beginning
         self.lag: int | None = None
 
     @property
@@ -79,12 +80,20 @@ class Monitor:
             self._recorder.sentinel = stream.sentinel
             self._recorder.is_ledger_new = True
         was_off = await pipeline.source.switch_on(pipeline.trace.vhost)
+        self._recorder.audit.traced_since(self._recorder.seen, time.monotonic())
         stored = await pipeline.store.gaps.newest(pipeline.trace.id)
+        declared = await pipeline.store.gaps.declared(pipeline.trace.id)
         queued = await stream.queued()
-        held_since = self._recorder.tracker.held_since
         gaps.resume(
-            restored.last_event_id, restored.recorded_at, stored, queued, held_since=held_since
+            restored.last_event_id,
+            restored.recorded_at,
+            stored,
+            queued,
+            held_since=self._recorder.tracker.held_since,
+            # The newest is of what is taken now.
+            lifted=declared if pipeline.trace.taken.is_all else declared[:-1],
         )
+        self._old_due = gaps.processed + queued
         if not restored.state:
             # From here on every start is a resumption, even if there is no event yet.
             await self._recorder.append(self._recorder.batch([], []))
@@ -93,6 +102,17 @@ class Monitor:
         await self._look_at_queue()
         gaps.is_well(here)
         await gaps.write()
+        self.take_since()
+
+    def take_since(self) -> None:
+        """Once all is stored that was queued when other things were taken, say so to the tracker.
+
+        Until then an unmatched delivery tells of no loss.
+        """
+        recorder = self._recorder
+        if recorder.tracker.is_taking_anew and self._gaps.processed >= self._old_due:
+            recorder.tracker.take_since(recorder.last_event_id)
+            recorder.is_ledger_new = True  # to be stored soon
 
     async def _missed(self, was_off: list[str]) -> list[str]:
         """Why something is missing since capture was last well, as far as that can be told now."""
@@ -128,15 +148,16 @@ class Monitor:
         if not seconds:
             return
         marks, publishers = self._pipeline.marks, None
+        compares = self._recorder.audit.compares
         before = -1
         try:
             while not self._ending.when_empty:  # then tracing is off on purpose
                 await asyncio.sleep(seconds)
                 publishers = publishers or await self._publishers()
                 # Where nothing else happens none are published: the broker's counters come to
-                # rest, and can be compared.
+                # rest, and can be compared. Where they cannot be, marks are all there is.
                 seen = self._recorder.traffic
-                is_traffic = seen != before or (self.lag or 0) > IDLE_LAG
+                is_traffic = seen != before or (self.lag or 0) > IDLE_LAG or not compares.publishes
                 if publishers and (is_traffic or marks.is_asked):
                     before = seen
                     await marks.publish(publishers, self._gaps.here)
@@ -145,7 +166,8 @@ class Monitor:
 
     async def _publishers(self) -> Sequence[MarkPublisher] | None:
         with contextlib.suppress(OutageError):
-            return await self._pipeline.source.mark_publishers(self._pipeline.trace.vhost)
+            trace = self._pipeline.trace
+            return await self._pipeline.source.mark_publishers(trace.vhost, trace.taken)
         return None
 
     async def _measure(self) -> None:
@@ -193,14 +215,14 @@ class Monitor:
     async def _look_at_queue(self, begins: Point | None = None) -> None:
         """See that our queue is as declared: bound, bounded by nobody else, and not full."""
         pipeline, gaps = self._pipeline, self._gaps
-        queue = await pipeline.source.look(pipeline.trace.vhost)
+        queue = await pipeline.source.look(pipeline.trace.vhost, pipeline.trace.taken)
         self._remarks = queue.remarks
         if queue.fault:  # our own is gone; this ends our consumer
             await gaps.losing(f"the trace queue was another's: {queue.fault}")
             await pipeline.source.delete_queue(pipeline.trace.vhost)
             return
-        if not queue.is_bound:
-            await self._stream.bind()
+        if not queue.is_bound or queue.excess:
+            await self._stream.bind(queue.excess)
         queued = await self._stream.queued()
         if not queue.is_bound:
             await gaps.lost(UNBOUND, queued, begins=begins)

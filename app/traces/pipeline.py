@@ -67,6 +67,7 @@ class PipelineSettings(msgspec.Struct, frozen=True):
             quiet=Quiet(trace.quiet),
             places=Places(self.shared_places),
             rules=self.rules(trace, restored.link_rules),
+            taken=trace.taken,
         )
 
 

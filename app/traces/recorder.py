@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from app.errors import CheckpointError
 from app.stored.batches import Batch
-from app.traces.audit import Audit, Ledger, Tally
+from app.traces.audit import Audit, Ledger, Tally, comparing
 from app.traces.life import Standing
 from app.traces.marks import Point
 from app.traces.patience import patiently
@@ -28,6 +28,7 @@ from app.tracker import (
     UnreadableCheckpointError,
 )
 from app.tracker.links import Rule, merged
+from model.times import now
 
 T = TypeVar("T")
 
@@ -60,7 +61,14 @@ class Recorder:
         # Of what an earlier version stored nobody knows how much was seen with it, and nobody has
         # to: the audit is about what comes from here on.
         self.seen = ledger.seen if ledger else Tally()
-        self.audit = Audit(ledger.audit if ledger else None, self.seen, time.monotonic())
+        self.audit = Audit(
+            ledger.audit if ledger else None,
+            self.seen,
+            time.monotonic(),
+            comparing(pipeline.trace.taken),
+        )
+        if self.tracker.is_taking_anew:
+            self.audit.restart(self.last_event_id, now())
         self.sentinel = ledger.sentinel if ledger else None
         self.marks = 0  # seen by this run, among all that was seen
         self.is_ledger_new = False  # whether it holds what is not stored yet

@@ -32,6 +32,7 @@ from app.traces.recorder import unreadable_checkpoint
 from app.traces.retention import Pruned, Retention, preview, retain
 from app.traces.running import RunningTrace
 from app.traces.status import Snapshot, TraceStatus
+from app.traces.wish import Wish, wish
 from app.tracker import (
     Checkpoint,
     Counters,
@@ -123,21 +124,27 @@ class TraceRegistry:
         quiet: Sequence[str] | None = None,
         *,
         bodies: bool | None = None,
+        exchanges: Sequence[str] | None = None,
+        queues: Sequence[str] | None = None,
+        later: bool = False,
     ) -> bool:
         """Start a trace; False if it is running already.
 
         One that runs by other rules begins anew by these as long as nothing is stored. One that
-        takes ``bodies`` and is to take none, or the other way round, pauses and goes on so.
+        takes ``bodies`` and is to take none, or the other way round, pauses and goes on so; and so
+        does one that is to take other ``exchanges`` and ``queues``. Of these None means all if the
+        other is given, and otherwise as before. Those that are not there yet may come ``later``.
 
         Raises `NotFoundError` for a virtual host that the broker does not have, `ConflictError`
-        for other rules than the stored events have, `BadRequestError` for rules that there are
-        not, and `OutageError`, also if no service takes it in time.
+        for other rules than the stored events have, `BadRequestError` for rules, exchanges or
+        queues that there are not, and `OutageError`, also if no service takes it in time.
         """
         checked_rules(policy, quiet)
+        asked = wish(bodies, exchanges, queues, later=later)
         if not await self._source.has_vhost(vhost):
             raise NotFoundError(f"the broker has no virtual host {vhost!r}")
         async with self._lock(vhost):
-            trace = await self._ruled(vhost, policy, quiet, bodies)
+            trace = await self._ruled(vhost, policy, quiet, asked)
             present = self._running.get(vhost)
             if present is not None and present.is_alive:
                 if present.snapshot().standing.state is not TraceState.failed:
@@ -153,7 +160,7 @@ class TraceRegistry:
         return not runs
 
     async def _ruled(
-        self, vhost: str, policy: str | None, quiet: Sequence[str] | None, bodies: bool | None
+        self, vhost: str, policy: str | None, quiet: Sequence[str] | None, asked: Wish
     ) -> Trace:
         """The trace by these rules, or by those it has; a run by others has ended then.
 
@@ -162,23 +169,24 @@ class TraceRegistry:
         """
         traces = self._store.traces
         known = await traces.find(vhost)
+        bodies, taken = asked.of(known)
+        await asked.check(self._source, vhost, known)
         if known is None:
             rules = policy or Policy.client, _or(quiet, QUIET)
-            return await traces.create(vhost, *rules, bodies=bodies is not False)
+            return await traces.create(vhost, *rules, bodies=bodies, taken=taken)
         rules = policy or known.policy, _or(quiet, known.quiet)
-        bodies = known.bodies if bodies is None else bodies
         is_as_was = rules == (known.policy, known.quiet)
-        if is_as_was and bodies == known.bodies:
+        if is_as_was and (bodies, taken) == (known.bodies, known.taken):
             return known
         present = self._running.get(vhost)
         if (known.events and not is_as_was) or present is None or not present.is_alive:
             await self._check_here(known)
-            return await traces.create(vhost, *rules, bodies=bodies)
+            return await traces.create(vhost, *rules, bodies=bodies, taken=taken)
         await present.end(drain=False, deadline=DRAIN_SECONDS)
         try:
             if present.is_alive:
                 raise OutageError(f"the trace of {vhost!r} did not pause in time; ask again")
-            return await traces.create(vhost, *rules, bodies=bodies)
+            return await traces.create(vhost, *rules, bodies=bodies, taken=taken)
         except ItcError:
             self._run(await patiently(partial(self._known, vhost)))
             raise
@@ -516,6 +524,7 @@ class TraceRegistry:
             policy=trace.policy,
             quiet=trace.quiet,
             bodies=trace.bodies,
+            taken=trace.taken,
             wanted=trace.wanted,
             created_at=trace.created_at,
             waiting_for=standing.waiting_for,
@@ -540,13 +549,14 @@ class TraceRegistry:
 
     async def _left_out(self, trace: Trace) -> list[str]:
         """What a trace does not take, and what cannot be known for that; a sentence each."""
+        partly = [] if trace.taken.is_all else [trace.taken.sentence]
         if trace.bodies:
-            return []
+            return partly
         own = await self._store.link_rules.own(trace.id)
         held = [each.rule for each in merged(self._settings.rules_of_all, own)]
         unread = [rule.name for rule in held if rule.looks_into_bodies]
         named = f", so these rules of links find nothing there: {', '.join(unread)}"
-        return [f"no bodies are taken{named if unread else ''}"]
+        return [*partly, f"no bodies are taken{named if unread else ''}"]
 
     def _lock(self, vhost: str) -> asyncio.Lock:
         return self._changing.setdefault(vhost, asyncio.Lock())

@@ -231,6 +231,7 @@ class Run:
         if self._stream.remark is not None:
             self._say()
         gaps.stored(prepared.messages, recorder.last_event_id, prepared.held_since)
+        self._monitor.take_since()
         marks.stored(prepared.marks, gaps.here)
         self._settle(prepared)
         if gaps.is_pending:

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 
 import msgspec
 
-from app.traces.audit import AuditState, Ledger
+from app.traces.audit import BOTH, AuditState, Compares, Ledger, comparing
 from app.traces.life import Standing, TraceState
 from app.tracker import Counters, Totals
 from app.tracker.links.memory import LinkCount
+from app.tracker.taken import ALL, Taken
 from itc import Stamp, pack
 from model.gaps import Gap
 from model.sound import Evidence
@@ -81,10 +82,13 @@ class AuditStatus(msgspec.Struct, frozen=True):
     as_of: int | None
     even_at: int | None
     missing: int
+    compares: Compares = BOTH
 
     @property
     def sentence(self) -> str:
         """What it says."""
+        if not all(self.compares):
+            return self._of_part
         traced = f"{self.publishes} publishes, {self.deliveries} deliveries"
         if self.as_of is None:
             return f"{traced} traced; the broker's counters are not known"
@@ -92,17 +96,36 @@ class AuditStatus(msgspec.Struct, frozen=True):
             return f"{traced} traced; compared once the virtual host is quiet for some seconds"
         return f"{traced} traced, as of {iso_time(self.as_of)[11:19]}"
 
+    @property
+    def _of_part(self) -> str:
+        """What it says where the counters hold more than was asked for."""
+        publishes, deliveries = f"{self.publishes.traced:,}", f"{self.deliveries.traced:,}"
+        left = [name for name, can in self.compares._asdict().items() if not can]
+        if self.compares.publishes:
+            publishes = str(self.publishes)
+        elif self.compares.deliveries:
+            deliveries = str(self.deliveries)
+        return (
+            f"{publishes} publishes, {deliveries} deliveries traced; {' and '.join(left)} cannot "
+            "be compared: the broker counts those too that are left out"
+        )
 
-def audit_status(ledger: Ledger) -> AuditStatus:
-    """What a ledger says."""
-    seen, audit = ledger.seen, ledger.audit or AuditState()
+
+def audit_status(ledger: Ledger, taken: Taken = ALL) -> AuditStatus:
+    """What a ledger says of a trace that takes this."""
+    seen, audit, compares = ledger.seen, ledger.audit or AuditState(), comparing(taken)
     counted = audit.counted
     return AuditStatus(
-        publishes=Audited(seen.publishes, counted.publishes if counted else None),
-        deliveries=Audited(seen.deliveries, counted.deliveries if counted else None),
-        as_of=audit.at,
-        even_at=audit.even_at,
+        publishes=Audited(
+            seen.publishes, counted.publishes if counted and compares.publishes else None
+        ),
+        deliveries=Audited(
+            seen.deliveries, counted.deliveries if counted and compares.deliveries else None
+        ),
+        as_of=audit.at if any(compares) else None,
+        even_at=audit.even_at if all(compares) else None,
         missing=audit.missing.sum,
+        compares=compares,
     )
 
 
@@ -129,6 +152,7 @@ class TraceStatus(msgspec.Struct, frozen=True):
     gaps: list[Gap]
     holder: str | None = None  # the name of the service that runs it
     bodies: bool = True  # whether they are taken
+    taken: Taken = ALL  # of which exchanges and queues
     doubts: list[str] = []  # why its answers may not be sound
     evidence: Evidence = Evidence()  # what its messages say of their causes
     remarks: tuple[str, ...] = ()  # what is wrong with the trace queue, a sentence each
@@ -138,7 +162,22 @@ class TraceStatus(msgspec.Struct, frozen=True):
     @property
     def audit(self) -> AuditStatus | None:
         """The trace held against the broker's counters; None before its first batch."""
-        return None if self.ledger is None else audit_status(self.ledger)
+        return None if self.ledger is None else audit_status(self.ledger, self.taken)
+
+    @property
+    def exchanges(self) -> tuple[str, ...] | None:
+        """The exchanges whose publishes are taken; None: all."""
+        return self.taken.exchanges
+
+    @property
+    def queues(self) -> tuple[str, ...] | None:
+        """The queues whose deliveries are taken; None: all."""
+        return self.taken.queues
+
+    @property
+    def losses(self) -> list[Gap]:
+        """The gaps that are not there by choice."""
+        return [gap for gap in self.gaps if not gap.declared]
 
     @property
     def participant(self) -> str:

@@ -63,10 +63,12 @@ _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 class Origin(NamedTuple):
     """Where a dead-lettered delivery may have been before: a queue, and the fingerprint there.
 
+    ``exchange`` is the one that it was published to then, perhaps for a death before.
     ``others`` are what it may be there as well if the delivery is from a stream.
     """
 
     queue: str
+    exchange: str
     fingerprint: bytes
     delivered_before: bool  # rejected after a delivery, rather than expired or pushed out unseen
     others: tuple[bytes, ...] = ()
@@ -154,6 +156,7 @@ def origins(deliver: Deliver) -> Iterator[Origin]:
         key = keys[0] if isinstance(keys, list) and keys and isinstance(keys[0], str) else ""
         yield Origin(
             queue=queue,
+            exchange=exchange,
             fingerprint=(
                 _digest(exchange, key, before, message)
                 if before

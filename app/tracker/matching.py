@@ -28,6 +28,7 @@ from app.tracker.fingerprint import BYTES, halves, of_stream, origins
 from app.tracker.records import Deliver
 from app.tracker.reorder import Place, handover_of
 from app.tracker.streams import is_from_stream
+from app.tracker.taken import Takes
 from model.words import Match
 
 Key: TypeAlias = tuple[str, bytes]  # queue, fingerprint
@@ -51,8 +52,15 @@ RECENT_COPIES = 20_000
 class Matcher:
     """The two memories, and the rule that finds a delivery's cause in them."""
 
-    def __init__(self, *, copies: int, copy_age: int, handovers: int) -> None:
-        """Bound the memories: copies by count and age (µs), handovers by count."""
+    def __init__(
+        self, *, copies: int, copy_age: int, handovers: int, takes: Takes | None = None
+    ) -> None:
+        """Bound the memories: copies by count and age (µs), handovers by count.
+
+        Of queues whose deliveries are not among what the trace ``takes`` no copies are kept: nobody
+        would ever be seen to take them.
+        """
+        self._takes = takes or Takes()
         self._most_copies = copies
         self._copy_age = copy_age
         self._most_handovers = handovers
@@ -85,11 +93,15 @@ class Matcher:
             copy.cause.waiting += 1
         for handover in handovers:
             self.handed_over(handover.queue, handover.fingerprint, handover.cause)
+        if not self._takes.is_all:
+            self._leave_out()
 
     def published(self, queues: tuple[str, ...], mark: bytes, cause: Reference, now: int) -> None:
         """Remember one copy for each queue that a publish was routed to."""
         # This is done for every publish, and the next two for every delivery: no call too many.
         copies, number = self._copies, self._next_copy
+        if not self._takes.is_all:
+            queues = tuple(filter(self._takes.deliveries, queues))
         cause.waiting += len(queues)
         for queue in queues:
             copy = Copy(number, queue, mark, cause, now)
@@ -127,8 +139,11 @@ class Matcher:
         """Whether a delivery may have overtaken what leads to it: nothing seen so far explains it.
 
         A first delivery needs its copy; a redelivery, and a dead letter that was rejected, need
-        the delivery before, or they would take the copy that it will look for.
+        the delivery before, or they would take the copy that it will look for. What is left out
+        never comes, and is not waited for.
         """
+        if not self._takes.is_all and not self.is_publish_taken(deliver):
+            return False
         if is_from_stream(deliver):
             if any((deliver.queue, each) in self._handovers for each in halves(mark)):
                 return False
@@ -142,11 +157,23 @@ class Matcher:
         for origin in origins(deliver):
             if any(place in self._handovers for place in origin.places):
                 return False
-            if origin.delivered_before:
+            if origin.delivered_before and self._takes.deliveries(origin.queue):
                 return True
             if any(self._copies.first(place) is not None for place in origin.places):
                 return False
         return True
+
+    def is_publish_taken(self, deliver: Deliver) -> bool:
+        """Whether the trace takes the publish that a delivery came from, if only in the end.
+
+        Copies that died in a queue that hands out nothing that is taken are not kept.
+        """
+        exchange = deliver.exchange
+        for origin in origins(deliver):
+            if not self._takes.deliveries(origin.queue):
+                return False
+            exchange = origin.exchange
+        return self._takes.publishes(exchange)
 
     def cause_of(self, deliver: Deliver, mark: bytes) -> tuple[Match, Reference | None]:
         """Find the publish behind a delivery; `Match.unmatched` with None when there is none."""
@@ -225,6 +252,14 @@ class Matcher:
         if cause := self._dead_lettered(deliver):
             return Match.dead_lettered, cause
         return Match.unmatched, None
+
+    def _leave_out(self) -> None:
+        """Forget what waits in queues that were taken once, and are no more."""
+        for copy in [*self._copies.values()]:
+            if not self._takes.deliveries(copy.queue):
+                taken = self._copies.take((copy.queue, copy.fingerprint[:BYTES]))
+                if taken is not None:
+                    self._left(taken)
 
     def _take_copy(self, key: Key) -> Reference | None:
         """Take the oldest copy that is equal to the oldest one of a key, a first or second half."""

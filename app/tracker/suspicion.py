@@ -60,16 +60,25 @@ class Suspicion:
         # Not a dict, which would walk over all that made room to find the oldest.
         self._queues: OrderedDict[str, _Queue] = OrderedDict()
         self._suspects: list[Suspect] = []
+        self.since: int | None = 0
 
     def restore(self, handovers: Iterable[Handover]) -> None:
         """Go on after a restart: what was handed over before it is settled."""
         for handover in handovers:
+            if self.since is None or (handover.cause.id or 0) <= self.since:
+                continue
             queue = self._queues.setdefault(handover.queue, _Queue(0, handover.cause, matched=0))
             queue.cause = handover.cause
             queue.matched += 1
 
     def matched(self, deliver: Deliver, cause: Reference, now: int) -> None:
-        """Note a first delivery whose publish was seen."""
+        """Note a first delivery whose publish was seen.
+
+        One from before ``since`` says nothing of what came into the queue behind it: other
+        exchanges and queues were taken then. None says that this is not over.
+        """
+        if self.since is None or (cause.id is not None and cause.id <= self.since):
+            return
         queue = self._queues.get(deliver.queue)
         if queue is None:
             if len(self._queues) >= MOST_QUEUES:

@@ -28,6 +28,7 @@ from app.tracker.records import Channel, Deliver, Publish, Record
 from app.tracker.reorder import Held, Place, ReorderWindow, named_by, places_of
 from app.tracker.replies import Replies, is_reply
 from app.tracker.suspicion import Suspect, Suspicion
+from app.tracker.taken import ALL, Taken, Takes
 from itc import IdPool, MalformedError
 from model.words import Match, Way
 
@@ -84,6 +85,8 @@ class State(msgspec.Struct):
     # Rules that hold since not long ago, and how many events there were before.
     young_rules: dict[str, int] = {}
     are_bodies_read: bool = True
+    taken: Taken = ALL
+    taken_since: int | None = 0  # since after which event; None: what was queued before is not over
 
 
 encode_state = msgspec.msgpack.Encoder().encode
@@ -124,17 +127,23 @@ class Tracker:
         quiet: Quiet | None = None,
         places: Places | None = None,
         rules: Rules | None = None,
+        taken: Taken = ALL,
     ) -> None:
         """Start from the seed, or go on exactly where ``restored`` left off.
 
-        ``policy``, ``quiet`` and ``rules`` belong to the trace; `Policy` says what shared
-        ``places`` change.
+        ``policy``, ``quiet``, ``rules`` and what is ``taken`` belong to the trace; `Policy` says
+        what shared ``places`` change.
         """
+        self._takes = Takes(taken)
+        self.took = taken  # as of the checkpoint
         self.counters = Counters()
         self._policy, self._bounds = policy, bounds
         self._quiet, self._places = quiet or Quiet(()), places or Places()
         self._matcher = Matcher(
-            copies=bounds.copies, copy_age=bounds.copy_age, handovers=bounds.handovers
+            copies=bounds.copies,
+            copy_age=bounds.copy_age,
+            handovers=bounds.handovers,
+            takes=self._takes,
         )
         self._span = bounds.reorder_window
         self._window = ReorderWindow(span=bounds.reorder_window, most=bounds.reorder_held)
@@ -195,7 +204,7 @@ class Tracker:
             held = Held(publish or record, now, fingerprint(record), self._time.now, names)
             self._admit(held, events)
             self._close_overdue(events)
-        if publish is not None:
+        if publish is not None and self._takes.deliveries(publish.routed_queues[0]):
             events += self.apply(self._replies.delivery_of(publish), now)
         return events
 
@@ -250,6 +259,15 @@ class Tracker:
     def suspects(self) -> list[Suspect]:
         """Between which events publishes are probably missing, as found since the last call."""
         return self._suspicion.take()
+
+    @property
+    def is_taking_anew(self) -> bool:
+        """Whether other exchanges and queues are taken than before, and `take_since` is to come."""
+        return self._suspicion.since is None
+
+    def take_since(self, event_id: int) -> None:
+        """Say after which event all is there of what is taken now."""
+        self._suspicion.since = event_id
 
     def trace_replies(self, on: bool) -> None:
         """Say whether the broker traces the deliveries of direct replies; before 4.2 not."""
@@ -324,6 +342,8 @@ class Tracker:
                 forgot_named=self._linker.has_forgotten,
                 young_rules=self._linker.young,
                 are_bodies_read=self._linker.reads_bodies,
+                taken=self._takes.what,
+                taken_since=self._suspicion.since,
                 decided=self._participants.decided(
                     {held.record.channel.connection for held in self._window.records()}
                 ),
@@ -354,6 +374,8 @@ class Tracker:
         )
         if self._linker.reads_bodies and not state.are_bodies_read:
             self._linker.read_bodies_again()
+        self.took = state.taken
+        self._suspicion.since = state.taken_since if state.taken == self._takes.what else None
         self._suspicion.restore(restored.handovers)
         before = [held.at for held in state.held] + [copy.recorded_at for copy in restored.copies]
         self._time = Progress(state.time or max(before, default=0), state.heard)
@@ -467,13 +489,13 @@ class Tracker:
                 self._replies.note(channel_key, record)
         elif type(record) is Deliver:
             self.counters.received += 1
-            if match is not _ROUTED:
+            if match is not _ROUTED and (match is not Match.unmatched or self._is_missed(record)):
                 self._count(match)
             if cause is not None:
                 self._matcher.handed_over(record.queue, mark, cause)
                 if match is _ROUTED:
                     self._suspicion.matched(record, cause, now)
-            elif match is Match.unmatched:
+            elif match is Match.unmatched and self._is_missed(record):
                 forgotten = self._matcher.has_forgotten(record.queue)
                 self._suspicion.unmatched(record, reference, now, forgotten=forgotten)
         return StampedEvent(  # by place: by name it takes twice as long
@@ -493,6 +515,10 @@ class Tracker:
             names,
             edges,
         )
+
+    def _is_missed(self, deliver: Deliver) -> bool:
+        """Whether the publish of an unmatched delivery was asked for."""
+        return self._takes.is_all or self._matcher.is_publish_taken(deliver)
 
     def _numbered(self, number: int) -> Participant | None:
         return self._participants.numbered(number)

@@ -33,8 +33,10 @@ from app.traces.feed import Feed
 from app.traces.life import TraceState
 from app.traces.retention import Pruned, Retention
 from app.traces.status import TraceStatus, Work
+from app.traces.wish import wish
 from app.tracker import Counters
 from app.tracker.links.memory import LinkCount
+from app.tracker.taken import ALL
 from model.exports import manifest_of
 from model.jobs import Progress
 from model.sound import Evidence
@@ -158,7 +160,11 @@ class FakeTraces:
         quiet: Sequence[str] | None = None,
         *,
         bodies: bool | None = None,
+        exchanges: Sequence[str] | None = None,
+        queues: Sequence[str] | None = None,
+        later: bool = False,
     ) -> bool:
+        asked = wish(bodies, exchanges, queues, later=later)
         if vhost not in self.vhosts:
             raise NotFoundError("the broker has no such virtual host")
         present = self.running.get(vhost)
@@ -167,7 +173,9 @@ class FakeTraces:
         if present is not None and present.state is TraceState.running:
             return False
         status = trace_status(vhost, TraceState.running, policy or "channel")
-        self.running[vhost] = structs.replace(status, bodies=bodies is not False)
+        self.running[vhost] = structs.replace(
+            status, bodies=bodies is not False, taken=asked.taken or ALL
+        )
         return True
 
     async def reset(self, vhost: str) -> str:

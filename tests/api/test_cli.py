@@ -159,10 +159,8 @@ async def test_a_trace_may_be_started_with_nothing_quiet(
 ) -> None:
     asked = []
 
-    async def start(
-        vhost: str, policy: str | None, quiet: list[str] | None, *, bodies: bool | None
-    ) -> bool:
-        asked.append((vhost, policy, quiet, bodies))
+    async def start(vhost: str, policy: str | None, quiet: list[str] | None, **taking: Any) -> bool:
+        asked.append((vhost, policy, quiet, taking["bodies"]))
         world.traces.running[vhost] = trace_status(vhost, TraceState.running)
         return True
 
@@ -174,6 +172,36 @@ async def test_a_trace_may_be_started_with_nothing_quiet(
 async def test_a_trace_is_started_without_bodies(run: Command, world: World) -> None:
     assert (await run("trace", "start", "/", "--no-bodies")).code == 0
     assert world.traces.running["/"].bodies is False
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        (["--exchange", "a", "--exchange", ""], (["a", ""], None, False)),
+        (["--queue", "work.*", "--later"], (None, ["work.*"], True)),
+        (["--everything"], (["#"], ["#"], False)),
+        ([], (None, None, False)),
+    ],
+)
+async def test_a_trace_is_started_with_some_exchanges_and_queues(
+    run: Command, world: World, monkeypatch: pytest.MonkeyPatch, given: list[str], wanted: object
+) -> None:
+    asked = []
+    start = world.traces.start
+
+    async def noted(*rules: Any, **taking: Any) -> bool:
+        asked.append((taking["exchanges"], taking["queues"], taking["later"]))
+        return await start(*rules, **taking)
+
+    monkeypatch.setattr(world.traces, "start", noted)
+    assert (await run("trace", "start", "/", *given)).code == 0
+    assert asked == [wanted]
+
+
+async def test_all_and_some_are_not_asked_for_at_once(run: Command) -> None:
+    outcome = await run("trace", "start", "/", "--everything", "--queue", "q")
+    assert outcome.code == Exit.usage
+    assert "--everything goes with no" in outcome.err
 
 
 async def test_events_are_listed_oldest_first(run: Command) -> None:

@@ -384,6 +384,7 @@ async def test_an_answer_that_spans_a_gap_says_so(world: World) -> None:
             "until": "1970-01-01T00:00:07.000000Z",
             "reason": "tracing was off",
             "suspected": False,
+            "declared": False,
         }
     ]
     assert beside["complete"] is True

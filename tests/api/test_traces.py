@@ -28,6 +28,37 @@ async def test_a_trace_is_started_seen_and_stopped(client: httpx.AsyncClient) ->
     assert after.state == "stopped"
 
 
+async def test_a_trace_takes_some_exchanges_and_queues_if_it_is_told_to(
+    client: httpx.AsyncClient,
+) -> None:
+    created = await client.put(TRACE, json={"exchanges": ["", "orders.#"]})
+    partial = Trace.model_validate((await client.get(TRACE)).json())
+
+    assert created.status_code == 201
+    assert (partial.exchanges, partial.queues) == (["", "orders.#"], None)
+
+
+@pytest.mark.parametrize(
+    ("wish", "words"),
+    [
+        ({"exchanges": []}, "exchanges is an empty list"),
+        ({"queues": []}, "queues is an empty list"),
+        ({"queues": ["x" * 248]}, "too long: at most 247 bytes"),
+        ({"exchanges": ["a\0b"]}, "no name has"),
+        ({"exchanges": ["x"] * 101}, "more than 100 exchanges"),
+        ({"exchanges": "orders"}, "array"),
+        ({"exchanges": [1]}, "string"),
+        ({"later": "perhaps"}, "later"),
+    ],
+)
+async def test_what_cannot_be_taken_is_refused_in_words(
+    client: httpx.AsyncClient, wish: dict[str, object], words: str
+) -> None:
+    refused = await client.put(TRACE, json=wish)
+    assert refused.status_code == 400
+    assert words in refused.json()["reason"]
+
+
 async def test_a_trace_takes_no_bodies_if_it_is_told_to(client: httpx.AsyncClient) -> None:
     await client.put(TRACE, json={"bodies": False})
     without = Trace.model_validate((await client.get(TRACE)).json())

@@ -25,7 +25,7 @@ from app.store.tables import metadata
 
 CHECKOUT = Path(__file__).parents[2]
 TABLES = {*metadata.tables, "alembic_version"}
-NEWEST = "0014"
+NEWEST = "0015"
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

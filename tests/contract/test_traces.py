@@ -4,6 +4,7 @@ import pytest
 
 from app.errors import ConflictError, NotFoundError
 from app.store import Store
+from app.tracker.taken import ALL, taken
 from model.gaps import Gap
 from tests.contract.history import History
 
@@ -108,3 +109,35 @@ async def test_whether_bodies_are_taken_may_change_at_any_time(store: Store) -> 
     assert (await store.traces.create("/", "channel", bodies=False)).bodies is False
     [listed] = await store.traces.list()
     assert (made.bodies, listed.bodies, listed.events) == (True, False, 1)
+
+
+async def test_what_is_left_out_is_a_declared_gap_from_the_last_event_on(store: Store) -> None:
+    made = await store.traces.create("/", "channel")
+    assert made.taken == ALL
+    await store.batches.append(made.id, History(seed=3).batch(7))
+    some = taken(["", "a.#"], None)
+    changed = await store.traces.create("/", "channel", taken=some)
+    assert changed.taken == some
+    found = await store.traces.find("/")
+    assert found is not None
+    assert found.taken == some
+    await store.traces.create("/", "channel", taken=some)  # as it is: nothing new
+    [hole] = await store.gaps.declared(made.id)
+    assert (hole.after_event_id, hole.before_event_id, hole.until) == (7, None, None)
+    assert (hole.reason, hole.suspected, hole.declared) == (some.sentence, False, True)
+    assert await store.gaps.newest(made.id) == [hole]
+    assert await store.gaps.between(made.id, 7, 8) == [hole]
+    assert await store.gaps.between(made.id, 1, 7) == []
+    period = await store.periods.of(made.id, None, None)
+    assert period.gaps == [hole]
+
+    await store.traces.create("/", "channel", taken=taken(["b"], ["c"]))
+    assert [gap.declared for gap in await store.gaps.declared(made.id)] == [True, True]
+    await store.gaps.close(hole.id, before_event_id=8, until=9)
+    await store.traces.create("/", "channel")
+    [last] = await store.gaps.declared(made.id)  # until the trace runs so
+    await store.gaps.close(last.id, before_event_id=8, until=9)
+    assert await store.gaps.declared(made.id) == []
+    back = await store.traces.find("/")
+    assert back is not None
+    assert back.taken == ALL

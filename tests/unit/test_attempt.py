@@ -26,6 +26,7 @@ from app.traces.pipeline import Pipeline, PipelineSettings
 from app.traces.supervisor import Supervisor
 from app.tracker import Restored
 from app.tracker.links import BUILT_IN, Origin, Rule, TraceRule, merged, of_all
+from app.tracker.taken import Taken
 
 TRACE = Trace(1, "shop", "channel", (), True, 0, None, None, 5, 5, 2, 0)
 
@@ -67,6 +68,8 @@ class FakeStore:
 
     async def newest(self, trace_id: int) -> Sequence[Any]:
         return []
+
+    declared = newest
 
     async def append(self, trace_id: int, batch: Batch, epoch: int | None = None) -> range:
         if epoch != self.epoch:
@@ -130,7 +133,7 @@ class FakeSource:
 
     @asynccontextmanager
     async def open(
-        self, vhost: str, prefetch: int, sentinel: str | None
+        self, vhost: str, prefetch: int, sentinel: str | None, taken: Taken, before: Taken
     ) -> AsyncIterator[FakeStream]:
         self.asked.set()
         await self.reachable.wait()
@@ -144,7 +147,7 @@ class FakeSource:
     async def nodes(self) -> frozenset[str]:
         return frozenset({"rabbit@one"})
 
-    async def look(self, vhost: str) -> QueueState:
+    async def look(self, vhost: str, taken: Taken) -> QueueState:
         return QueueState()
 
 

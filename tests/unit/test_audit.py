@@ -4,7 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from app.traces.audit import BACKWARDS, LATE_SECONDS, Audit, AuditState, Counted, Found, Look, Tally
+from app.traces.audit import (
+    BACKWARDS,
+    LATE_SECONDS,
+    Audit,
+    AuditState,
+    Compares,
+    Counted,
+    Found,
+    Ledger,
+    Look,
+    Tally,
+)
+from app.traces.status import audit_status
+from app.tracker.taken import taken
 
 NOTHING = Found()
 
@@ -170,3 +183,49 @@ def test_under_constant_load_a_loss_beyond_the_lateness_is_found(lost: int) -> N
         world.waits(1)
         found.append(world.looks(late=0).missing.publishes)
     assert 0 < sum(found) <= lost
+
+
+def test_a_direction_that_is_left_out_in_part_is_never_held_against_the_counters() -> None:
+    world = World(before=1_000)
+    world.audit = Audit(None, Tally(), world.now, Compares(True, False))
+    world.happens(50)
+
+    def look(publishes: int, deliveries: int) -> Found:
+        counted = Tally(world.counted, 2 * world.counted)
+        seen = Tally(publishes, deliveries)
+        counts = Counted(counted, counted, {"rabbit@one": world.started})
+        return world.audit.look(Look(counts, seen, 0, publishes, int(world.now * 1e6)), world.now)
+
+    for _ in range(3):
+        assert look(50, 3) == NOTHING
+        world.waits()
+    assert world.audit.state.even_event_id == 50
+    world.happens(10)
+    assert look(58, 3) == NOTHING  # it has to be so twice
+    assert look(58, 3) == Found(missing=Tally(2, 0))
+    ledger = Ledger(Tally(58, 3), world.audit.state)
+    status = audit_status(ledger, taken(None, ["q"]))
+    assert (status.publishes.counted, status.deliveries.counted) == (60, None)
+    assert (status.even_at, status.missing) == (None, 2)
+    assert "58 of 60 publishes, 3 deliveries traced; deliveries cannot be compared" in (
+        status.sentence
+    )
+    neither = audit_status(ledger, taken(["a"], ["q"]))
+    assert (neither.publishes.counted, neither.as_of) == (None, None)
+    assert "publishes and deliveries cannot be compared" in neither.sentence
+
+
+def test_after_a_change_it_begins_anew_and_what_was_proven_stays() -> None:
+    world = World(before=1_000)
+    world.happens(50)
+    world.is_quiet()
+    world.happens(10, traced=9)
+    assert world.looks().missing == Tally(1, 2)
+    world.audit.restart(7, 5)
+    world.happens(100, traced=0)  # left out meanwhile
+    world.audit.traced_since(Tally(world.seen, 2 * world.seen), world.now)
+    assert world.is_quiet() == NOTHING
+    world.happens(5)
+    assert world.is_quiet() == NOTHING
+    assert world.audit.state.missing == Tally(1, 2)
+    assert world.audit.state.began_at == 5

@@ -165,3 +165,35 @@ async def test_a_gap_is_logged_once_with_its_reason(caplog: pytest.LogCaptureFix
 
     (record,) = caplog.records
     assert record.getMessage().endswith("has a gap: tracing was off")
+
+
+async def test_what_is_left_out_by_choice_is_no_loss_and_hides_none() -> None:
+    store = GapStore()
+    gaps = watch(store)
+    hole = Gap(7, 0, None, 5, None, "left out", declared=True)
+    gaps.resume(10, 100, [hole], queued=0)
+    assert (gaps.is_open, gaps.is_pending) == (False, False)
+    assert not gaps.covers(Point(10, 100), 0)
+    assert not gaps.has_one_since(0)
+    await gaps.lost("lost inside", 0)
+    [lost] = store.gaps.values()
+    assert (lost.reason, lost.until is None) == ("lost inside", False)
+
+
+async def test_it_ends_when_it_is_lifted_and_what_was_queued_is_stored() -> None:
+    store = GapStore()
+    gaps = watch(store)
+    store.gaps[7] = hole = Gap(7, 0, None, 5, None, "left out", declared=True)
+    gaps.resume(10, 100, [hole], queued=3, lifted=[hole])
+    assert (gaps.is_open, gaps.is_losing("left out"), gaps.has_one_since(0)) == (
+        False,
+        False,
+        False,
+    )
+    gaps.stored(2, 12)
+    await gaps.write()
+    assert store.gaps[7].until is None
+    gaps.stored(1, 13)
+    await gaps.write()
+    assert store.gaps[7].before_event_id == 14
+    assert not gaps.is_pending

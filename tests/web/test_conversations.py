@@ -414,6 +414,7 @@ def test_what_is_known_against_it_is_said(
             "until": iso(world.events[order].at),
             "reason": "the queue was full",
             "suspected": False,
+            "declared": False,
         }
     )
     page = open_page(serve(world), f"#/conversations?event={order}")

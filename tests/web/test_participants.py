@@ -46,12 +46,16 @@ def test_a_trace_is_started_with_a_policy_and_what_is_quiet(
     expect(page.get_by_text("A user at a place")).to_be_visible()
     page.get_by_label("Quiet traffic").fill(" queue:audit.*  exchange:ticks ")
     page.get_by_label("and read them for links").uncheck()
+    page.get_by_label("Only these exchanges").fill(' ""  orders.# ')
+    page.get_by_label("Only these queues").fill("work")
     with page.expect_request(lambda request: request.method == "PUT") as asked:
         page.get_by_role("button", name="Start the trace of empty").click()
     assert json.loads(asked.value.post_data or "") == {
         "participant": "host",
         "quiet": ["queue:audit.*", "exchange:ticks"],
         "bodies": False,
+        "exchanges": ["", "orders.#"],
+        "queues": ["work"],
     }
 
 

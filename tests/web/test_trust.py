@@ -47,13 +47,44 @@ def test_a_gap_makes_it_incomplete_and_a_doubt_not_sound_and_both_say_why(
     expect(trust(page).locator(".badge")).to_have_text(["complete", "sound"])
     expect(trust(page).get_by_text("Why?")).to_have_count(0)
     gap = {"id": 1, "after_event_id": 5, "before_event_id": None, "until": None}
-    gap |= {"since": "2026-01-02T03:00:00.1Z", "reason": "tracing was off", "suspected": False}
+    gap |= {
+        "since": "2026-01-02T03:00:00.1Z",
+        "reason": "tracing was off",
+        "suspected": False,
+        "declared": False,
+    }
     world.traces["/"].gaps.append(gap)
     world.traces["/"].doubts.append("2 participants are connections that give no name")
     expect(trust(page).locator(".badge")).to_have_text(["incomplete: 1 gap", "not sound"])
     trust(page).get_by_text("Why?").click()
     expect(trust(page)).to_contain_text("still open: tracing was off")
     expect(trust(page)).to_contain_text("2 participants are connections that give no name.")
+
+
+def test_what_is_left_out_by_choice_is_said_and_is_no_alarm(
+    serve: Callable[[World], Server], open_page: OpenPage
+) -> None:
+    world = sure_world()
+    hole = {
+        "id": 1,
+        "after_event_id": 5,
+        "before_event_id": None,
+        "since": "2026-01-02T03:00:00.1Z",
+        "until": None,
+        "reason": "only some exchanges and queues are taken: exchanges orders; all queues",
+        "suspected": False,
+        "declared": True,
+    }
+    world.traces["/"].gaps.append(hole)
+    page = open_page(serve(world), "#/overview?vhost=%2F")
+    badge = trust(page).locator(".badge").first
+    expect(badge).to_have_text("partial by choice")
+    expect(badge).not_to_have_class(re.compile("warn|bad"))
+    trust(page).get_by_text("Why?").click()
+    expect(trust(page)).to_contain_text("to now: only some exchanges and queues are taken")
+    expect(page.locator(".figure", has_text="Gaps")).to_contain_text("0the record is partial")
+    world.traces["/"].gaps.append({**hole, "id": 2, "reason": "tracing was off", "declared": False})
+    expect(badge).to_have_text("incomplete: 1 gap")
 
 
 def test_events_are_judged_by_the_time_of_the_rows_in_view(

@@ -173,6 +173,8 @@ class World:
             "participant": trace.policy,
             "quiet": ["exchange:celeryev"],
             "bodies": True,
+            "exchanges": None,
+            "queues": None,
             "waiting_for": "the broker" if trace.state == "waiting" else None,
             "last_error": trace.last_error,
             "wanted": trace.state in {"running", "waiting", "starting"},
@@ -745,6 +747,7 @@ def demo_world(events: int = 3000, participants: int = 12, auth: bool = True) ->
             "until": iso(world.events[events // 2].at),
             "reason": "tracing was off on node rabbit@host",
             "suspected": False,
+            "declared": False,
         }
     )
     world.quarantine.append(

@@ -196,7 +196,16 @@ TRACE_METRICS = (
         "Causes that the policy had in their publisher's past, of those that came by the broker.",
         lambda s: s.evidence.fit,
     ),
-    TraceMetric("itc_trace_gaps", "Recorded gaps, at most the newest 100.", lambda s: len(s.gaps)),
+    TraceMetric(
+        "itc_trace_gaps",
+        "Recorded gaps that are no choice, of the newest 100.",
+        lambda s: len(s.losses),
+    ),
+    TraceMetric(
+        "itc_trace_partial",
+        "1 if only some exchanges and queues are taken, else 0.",
+        lambda s: int(not s.taken.is_all),
+    ),
     TraceMetric(
         "itc_audit_missing",
         "Trace messages that the broker counted and that never came.",
@@ -210,8 +219,8 @@ TRACE_METRICS = (
     ),
     TraceMetric(
         "itc_trace_gaps_open",
-        "Open gaps.",
-        lambda s: sum(gap.until is None for gap in s.gaps),
+        "Open gaps that are no choice.",
+        lambda s: sum(gap.until is None for gap in s.losses),
     ),
 )
 

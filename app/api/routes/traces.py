@@ -56,7 +56,15 @@ async def start_trace(vhost: Vhost, user: Writer, parts: Parts, request: Request
         await parts.traces.reset(vhost)
         return Response(status_code=204)
     wish = wish or TraceRequest()
-    created = await parts.traces.start(vhost, wish.participant, wish.quiet, bodies=wish.bodies)
+    created = await parts.traces.start(
+        vhost,
+        wish.participant,
+        wish.quiet,
+        bodies=wish.bodies,
+        exchanges=wish.exchanges,
+        queues=wish.queues,
+        later=wish.later,
+    )
     return Response(status_code=201 if created else 204)
 
 

@@ -71,7 +71,7 @@ class Evidence(Model):
 
 
 class Gap(Model):
-    """A span that may lack events: after one event, before another (null while the gap is open)."""
+    """A span that lacks events, or may: after one, before another (null while it is open)."""
 
     id: int
     after_event_id: int
@@ -81,6 +81,9 @@ class Gap(Model):
     reason: str
     suspected: bool = Field(
         description="Whether an event tells of the loss; otherwise the broker or the service did."
+    )
+    declared: bool = Field(
+        description="Whether it is no loss: only some exchanges and queues were asked for."
     )
 
 

@@ -10,12 +10,22 @@ from app.api.schemas.common import Evidence, Gap, Model, Time, names_of
 from app.traces.life import TraceState
 from app.tracker import Policy
 from app.tracker.quiet import MOST
+from app.tracker.taken import LONGEST
+from app.tracker.taken import MOST as MOST_TAKEN
 
 TraceStateWord = Annotated[str, names_of(TraceState)]
 PolicyWord = Annotated[str, names_of(Policy)]
 # What it says is for clients to know beforehand; a pattern at fault is named by `Quiet`.
 QuietPattern = Annotated[
     str, WithJsonSchema({"type": "string", "pattern": r"^(exchange|queue):[^\u0000]{1,300}$"})
+]
+# As with quiet traffic, what is wrong is said by who knows: `app.tracker.taken`.
+TakenPattern = Annotated[
+    str,
+    WithJsonSchema({"type": "string", "pattern": r"^[^\u0000]*$", "maxLength": LONGEST}),
+]
+TakenPatterns = Annotated[
+    list[TakenPattern], Field(json_schema_extra={"minItems": 1, "maxItems": MOST_TAKEN})
 ]
 
 
@@ -62,7 +72,9 @@ class Audited(Model):
     """What was traced in one direction, and what the broker counted since the trace began."""
 
     traced: int = Field(description="Trace messages seen, the service's own marks among them.")
-    counted: int | None = Field(description="`null` while it is unknown.")
+    counted: int | None = Field(
+        description="`null` while it is unknown, and where it counts what the trace leaves out."
+    )
 
 
 class Audit(Model):
@@ -72,7 +84,10 @@ class Audit(Model):
     deliveries: Audited
     as_of: Time | None = Field(description="When the counters were last read.")
     even_at: Time | None = Field(description="The last moment when both were known to agree.")
-    missing: int = Field(description="Proven to be missing in all; gaps say where.")
+    missing: int = Field(
+        description="Proven to be missing in all; gaps say where. `0` says nothing of what is not "
+        "compared."
+    )
     sentence: str
 
 
@@ -84,6 +99,12 @@ class Trace(Model):
     participant: PolicyWord
     quiet: list[str] = Field(description="Patterns of traffic that joins no clocks.")
     bodies: bool = Field(description="Whether messages' bodies are stored, and read for links.")
+    exchanges: list[str] | None = Field(
+        description="The exchanges whose publishes are taken, as names and patterns; `null`: all."
+    )
+    queues: list[str] | None = Field(
+        description="The queues whose deliveries are taken, as names and patterns; `null`: all."
+    )
     waiting_for: str | None
     last_error: str | None
     wanted: bool
@@ -129,6 +150,20 @@ class TraceRequest(BaseModel):
         default=None,
         description="Whether messages' bodies are stored, and read for links; yes for a new trace. "
         "May be changed while it runs, for what comes from then on.",
+    )
+    exchanges: TakenPatterns | None = Field(
+        default=None,
+        description="The exchanges whose publishes are taken: names, or patterns as topics "
+        'have them (`*` for one word, `#` for any number, parted by dots). `""` is the default '
+        'exchange, `["#"]` all. All too if only `queues` are given; as before without either. '
+        "May be changed while it runs.",
+    )
+    queues: TakenPatterns | None = Field(
+        default=None, description="The queues whose deliveries are taken, in the same way."
+    )
+    later: bool = Field(
+        default=False,
+        description="Whether exchanges and queues may be named that there are not yet.",
     )
     reset: bool = Field(
         default=False,

@@ -1,4 +1,4 @@
-// Who counts as a participant, what is quiet and whether bodies are taken is chosen at a trace's first start.
+// Who counts as a participant, what is quiet and what is taken is chosen at a trace's first start.
 import { useState } from "../../vendor/hooks.js";
 import { html } from "../core/html.js";
 import { count, dateTime, visible } from "../core/format.js";
@@ -26,7 +26,7 @@ export function TraceSettings() {
     .filter((name) => !vhost.value || name === vhost.value)
     .sort();
   return html`<${Panel} title="Trace settings" flush
-    note="who counts as a participant, what joins no clocks, and whether bodies are taken">
+    note="who counts as a participant, what joins no clocks, and what is taken">
     <${Table} label="Trace settings"
         heads="Virtual host|State|Participant|Created|#Restarts|#Redelivered|#Dead-lettered|#Quarantined|#Copies waiting|">
       ${names.map((name) => html`<${Row} key=${name} vhost=${name} trace=${by.get(name)} />`)}
@@ -38,16 +38,20 @@ function Row({ vhost: name, trace }) {
   const [policy, setPolicy] = useState("client");
   const [quiet, setQuiet] = useState("");
   const [bodies, setBodies] = useState(true);
+  const [exchanges, setExchanges] = useState("");
+  const [queues, setQueues] = useState("");
   const wish = {
     participant: policy,
     quiet: quiet.trim() ? quiet.trim().split(/\s+/) : undefined,
     bodies: bodies ? undefined : false,
+    exchanges: patternsOf(exchanges),
+    queues: patternsOf(queues),
   };
   return html`<tr>
     <td class="name"><${Value}>${name}<//></td>
     <td>${trace ? html`<${StateMark} state=${trace.state} stale=${outage.value !== null} />` : html`<span class="badge">not traced</span>`}</td>
     <td>${trace
-      ? html`<span title=${`quiet: ${visible(trace.quiet.join(" "))}`}>${trace.participant}${!trace.bodies && ", no bodies"}</span>`
+      ? html`<span title=${`quiet: ${visible(trace.quiet.join(" "))}`}>${trace.participant}${!trace.bodies && ", no bodies"}${(trace.exchanges || trace.queues) && ", partial"}</span>`
       : html`<select class="select" value=${policy} disabled=${!mayWrite.value}
           aria-label="What counts as a participant" onChange=${(e) => setPolicy(e.currentTarget.value)}>
           ${POLICIES.map(([value]) => html`<option key=${value}>${value}</option>`)}
@@ -63,8 +67,21 @@ function Row({ vhost: name, trace }) {
           <input class="input" style=${{ display: "block", width: "100%" }} aria-label="Quiet traffic" disabled=${!mayWrite.value} value=${quiet}
             placeholder="Quiet traffic, such as queue:audit.*; Celery's control traffic by default"
             onInput=${(e) => setQuiet(e.currentTarget.value)} />
+          <${Only} what="exchanges" example=${'orders billing.#, or "" for the default one'} value=${exchanges} onInput=${setExchanges} />
+          <${Only} what="queues" example="work work.*.retry" value=${queues} onInput=${setQueues} />
           <label class="check"><input type="checkbox" checked=${bodies} disabled=${!mayWrite.value}
             onChange=${(e) => setBodies(e.currentTarget.checked)} />Store messages’ bodies, and read them for links</label></td>`}
     <td class="end"><${TraceButton} vhost=${name} state=${trace?.state} wish=${trace ? undefined : wish} /></td>
   </tr>`;
+}
+
+const Only = ({ what, example, value, onInput }) => html`<input class="input" style=${{ display: "block", width: "100%" }}
+  aria-label=${`Only these ${what}`} disabled=${!mayWrite.value} value=${value}
+  placeholder=${`Only these ${what}, such as ${example}; all by default`}
+  onInput=${(e) => onInput(e.currentTarget.value)} />`;
+
+/** Names and patterns between spaces; `""` is the default exchange. */
+function patternsOf(text) {
+  const found = text.trim().split(/\s+/).filter(Boolean);
+  return found.length ? found.map((each) => (each === '""' ? "" : each)) : undefined;
 }

@@ -4,6 +4,7 @@ import { href, vhost } from "../core/route.js";
 import { mayWrite, user } from "../core/session.js";
 import { reloadTraces, traces } from "../core/traces.js";
 import { FindConversation } from "../ui/find-conversation.js";
+import { isChosen, losses } from "../ui/gaps.js";
 import { GapsTable } from "../ui/gaps-table.js";
 import { Value } from "../ui/marks.js";
 import { Failure, Panel, pending } from "../ui/panel.js";
@@ -51,7 +52,9 @@ function Figures({ shown }) {
   const sum = (pick) => shown.reduce((total, trace) => total + (pick(trace) ?? 0), 0);
   const received = sum((t) => t.counters.received);
   const unmatched = sum((t) => t.counters.unmatched);
-  const gaps = sum((t) => t.gaps.length);
+  const gaps = sum(losses);
+  const isPartial = shown.some((t) => t.gaps.some(isChosen));
+  const record = gaps ? "incomplete" : isPartial ? "partial by choice" : "complete";
   const lags = shown.map((t) => t.lag).filter((lag) => lag != null);
   const figures = [
     ["Rate", rate(sum((t) => t.rate)), "events now"],
@@ -59,7 +62,7 @@ function Figures({ shown }) {
     ["Participants", compact(sum((t) => t.participants)), "who took part"],
     ["Lag", lags.length ? compact(lags.reduce((a, b) => a + b)) : "–", "messages to read"],
     ["Unmatched", percent(unmatched, received), `${count(unmatched)} of ${compact(received)} received`],
-    ["Gaps", compact(gaps), `the record is ${gaps ? "in" : ""}complete${shown.some((t) => t.doubts.length) ? ", not sound" : ""}`, gaps > 0],
+    ["Gaps", compact(gaps), `the record is ${record}${shown.some((t) => t.doubts.length) ? ", not sound" : ""}`, gaps > 0],
   ];
   return html`<dl class="figures">
     ${figures.map(

@@ -2,6 +2,7 @@ import { html } from "../core/html.js";
 import { compact, count, percent, rate, sentence } from "../core/format.js";
 import { outage } from "../core/health.js";
 import { href } from "../core/route.js";
+import { losses } from "../ui/gaps.js";
 import { StateMark, Value } from "../ui/marks.js";
 import { Panel } from "../ui/panel.js";
 import { Table } from "../ui/table.js";
@@ -38,8 +39,8 @@ function Row({ vhost, trace }) {
       <td class="number">${compact(trace.participants)}</td>
       <td class="number" title=${`${count(counters.unmatched)} of ${count(counters.received)} received`}>
         ${percent(counters.unmatched, counters.received)}</td>
-      <td class="number">${trace.gaps.length
-        ? html`<a href=${href("admin", { vhost })}>${count(trace.gaps.length)}</a>`
+      <td class="number">${losses(trace)
+        ? html`<a href=${href("admin", { vhost })}>${count(losses(trace))}</a>`
         : "0"}</td>
       <td class="end"><${TraceButton} vhost=${vhost} state=${trace.state} /></td>
     </tr>

@@ -10,6 +10,7 @@ import { useResource } from "../core/resource.js";
 import { href, tab, vhost } from "../core/route.js";
 import { traces } from "../core/traces.js";
 import { viewed } from "../core/viewed.js";
+import { isChosen } from "../ui/gaps.js";
 import { Value } from "../ui/marks.js";
 import { Term } from "../ui/term.js";
 import { helpOpen } from "./help.js";
@@ -86,9 +87,11 @@ function missedNow(shown, until) {
   return `${names} ${missed.length > 1 ? "are" : "is"} not being recorded`;
 }
 
-function verdictOf({ gap_count: gaps, since, known_since: from }, shown, missed) {
+function verdictOf({ gaps, gap_count: all, since, known_since: from }, shown, missed) {
   if (!shown.length) return { tone: "", word: "unknown: not traced", term: "unknown" };
-  if (gaps) return { tone: "warn", word: `incomplete: ${plural(gaps, "gap")}`, term: "complete" };
+  const chosen = gaps.filter(isChosen).length;
+  if (all > chosen) return { tone: "warn", word: `incomplete: ${plural(all - chosen, "gap")}`, term: "complete" };
+  if (chosen) return { tone: "", word: "partial by choice", term: "partial" };
   if (since && from && Date.parse(since) < Date.parse(from)) {
     return { tone: "", word: `unknown before ${dateTime(from)}`, term: "unknown" };
   }
@@ -109,8 +112,18 @@ function Age({ at }) {
   return html`<span class="trust-age ${away ? "warn-text" : ""}">as of ${clockTime(at)}${away ? `. ${away}` : ""}</span>`;
 }
 
+/** The newest of these gaps. */
+const Gaps = ({ gaps, still }) => html`<ul>${gaps.slice(-MOST_GAPS).reverse().map(
+  (gap) => html`<li key=${`${gap.vhost} ${gap.id}`}>
+    <span class="tabular">${dateTime(gap.since)}${gap.until ? ` to ${clockTime(gap.until)}` : still}</span>
+    ${gap.vhost && !vhost.value && html` in <${Value}>${gap.vhost}<//>`}: <${Value}>${gap.reason}<//></li>`,
+)}</ul>`;
+
 /** The gaps and the doubts themselves. */
-function Why({ known: { gaps, gap_count: all, doubts } }) {
+function Why({ known: { gaps: listed, gap_count, doubts } }) {
+  const chosen = listed.filter(isChosen);
+  const gaps = listed.filter((gap) => !isChosen(gap));
+  const all = gap_count - chosen.length;
   const box = useRef(null);
   useEffect(() => {
     const outside = ({ target }) => {
@@ -119,19 +132,18 @@ function Why({ known: { gaps, gap_count: all, doubts } }) {
     addEventListener("pointerdown", outside);
     return () => removeEventListener("pointerdown", outside);
   }, []);
-  if (!gaps.length && !doubts.length) return null;
+  if (!listed.length && !doubts.length) return null;
   return html`<details class="trust-why" key=${tab.value} ref=${box}>
     <summary>Why?</summary>
     <div class="sheet">
       ${gaps.length > 0 &&
       html`<p><strong>Trace messages may have been lost:</strong></p>
-        <ul>${gaps.slice(-MOST_GAPS).reverse().map(
-          (gap) => html`<li key=${`${gap.vhost} ${gap.id}`}>
-            <span class="tabular">${dateTime(gap.since)}${gap.until ? ` to ${clockTime(gap.until)}` : ", still open"}</span>
-            ${gap.vhost && !vhost.value && html` in <${Value}>${gap.vhost}<//>`}: <${Value}>${gap.reason}<//></li>`,
-        )}</ul>
+        <${Gaps} gaps=${gaps} still=", still open" />
         ${all > MOST_GAPS && html`<p class="soft">and ${count(all - MOST_GAPS)} more</p>`}
         <p><a href=${href("overview")}>Show all gaps</a></p>`}
+      ${chosen.length > 0 &&
+      html`<p><strong>Not all was asked for, so answers over this time are not complete:</strong></p>
+        <${Gaps} gaps=${chosen} still=" to now" />`}
       ${doubts.length > 0 &&
       html`<p><strong>Who acted is in doubt:</strong></p>
         <ul>${doubts.map((doubt) => html`<li key=${doubt}><${Value}>${sentence(doubt)}<//></li>`)}</ul>`}

@@ -1,14 +1,22 @@
 // What an answer says against itself: gaps in its span, doubts about who acts, quiet traffic.
 import { html } from "../core/html.js";
-import { plural, sentence } from "../core/format.js";
+import { dateTime, plural, sentence } from "../core/format.js";
 import { href } from "../core/route.js";
+import { isChosen } from "./gaps.js";
 import { Alert } from "./panel.js";
 
 export const isSure = (answer) => answer.complete && answer.sound;
 
-const incomplete = ({ gaps }) =>
-  `${gaps.length === 1 ? "A gap lies" : `${gaps.length} gaps lie`} in this span: trace messages may have
-  been lost there, and with them signs of influence.`;
+const incomplete = ({ gaps }) => {
+  const lost = gaps.filter((gap) => !isChosen(gap)).length;
+  const chosen = gaps.find(isChosen);
+  return [
+    lost > 0 && `${lost === 1 ? "A gap lies" : `${lost} gaps lie`} in this span: trace messages may have
+      been lost there, and with them signs of influence.`,
+    chosen && `In this span ${chosen.reason}, since ${dateTime(chosen.since)}. What is left out may have carried
+      influence.`,
+  ].filter(Boolean).join(" ");
+};
 const leftOut = ({ quiet }) =>
   `${quiet < 1000 ? "" : "At least "}${plural(quiet, "quiet event")} in this span: such traffic is not followed.`;
 

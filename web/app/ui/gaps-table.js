@@ -1,22 +1,23 @@
 import { html } from "../core/html.js";
 import { dateTime } from "../core/format.js";
 import { href } from "../core/route.js";
+import { isChosen } from "./gaps.js";
 import { Value } from "./marks.js";
 import { Panel } from "./panel.js";
 import { Table } from "./table.js";
 
-/** When trace messages may have been lost; renders nothing if never. */
+/** When trace messages may have been lost, or were not asked for; renders nothing if never. */
 export function GapsTable({ traces }) {
   const gaps = traces.flatMap((trace) => trace.gaps.map((gap) => ({ ...gap, vhost: trace.vhost })));
   if (!gaps.length) return null;
   return html`<${Panel} title="Gaps" flush
-    note="trace messages may have been lost here: chains across a gap are marked incomplete">
+    note="trace messages may have been lost here, or were left out by choice: chains across a gap are marked incomplete">
     <${Table} label="Gaps" heads="Virtual host|Since|Until|After event|Reason">
       ${gaps.map(
         (gap) => html`<tr key=${`${gap.vhost} ${gap.id}`}>
           <td class="name"><${Value}>${gap.vhost}<//></td>
           <td class="tabular">${dateTime(gap.since)}</td>
-          <td class="tabular">${gap.until ? dateTime(gap.until) : html`<span class="badge warn">still open</span>`}</td>
+          <td class="tabular">${gap.until ? dateTime(gap.until) : html`<span class="badge ${isChosen(gap) ? "" : "warn"}">${isChosen(gap) ? "by choice" : "still open"}</span>`}</td>
           <td>${gap.after_event_id
             ? html`<a href=${href("events", { vhost: gap.vhost, event: String(gap.after_event_id), at: String(gap.after_event_id) })}>#${gap.after_event_id}</a>`
             : "before the first"}</td>
