@@ -11,8 +11,10 @@ from app.errors import NotFoundError
 from app.store import tables
 from app.store.leases import lock_trace
 from app.store.subject import Subject, reads, writes
-from model.gaps import Gap, spanned_sql
+from model.gaps import SPANNED, Gap
 
+# With names instead of numbers it is the same text for every question, and made into SQL once.
+_SPANNED = text(SPANNED.format(first=":first", last=":last"))
 _COLUMNS = [tables.gaps.c[each.name] for each in fields(Gap)]
 
 
@@ -117,10 +119,11 @@ class Gaps(Subject):
         """Gaps in which events between two events may be missing, oldest first."""
         query = (
             select(*_COLUMNS)
-            .where(tables.gaps.c.trace_id == trace_id, text(spanned_sql(a, b)))
+            .where(tables.gaps.c.trace_id == trace_id, _SPANNED)
             .order_by(tables.gaps.c.after_event_id, tables.gaps.c.id)
         )
-        return [Gap(*row) for row in await connection.execute(query)]
+        between = {"first": min(a, b), "last": max(a, b)}
+        return [Gap(*row) for row in await connection.execute(query, between)]
 
 
 async def forget_before(connection: AsyncConnection, trace_id: int, event_id: int) -> None:

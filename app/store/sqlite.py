@@ -36,6 +36,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 
 from app.errors import SettingsError
 from app.store import regex
+from app.store.one_trip import OneTrip
 from app.stored.lanes import Lane
 from model.words import LinkKind
 
@@ -182,6 +183,7 @@ class Sqlite:
             max_overflow=0,
             pool_timeout=POOL_SECONDS,
             hide_parameters=True,
+            module=OneTrip(),
         )
         event.listen(engine.sync_engine, "connect", _set_up)
         return engine
