@@ -1,0 +1,94 @@
+"""Statements on SQLite take one trip to their connection's thread, and are otherwise as ever."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import aiosqlite
+import pytest
+from sqlalchemy import make_url
+from sqlalchemy.exc import IntegrityError, OperationalError
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from app.store.sqlite import Sqlite
+
+INSERT = "INSERT INTO numbers VALUES (?)"
+NUMBERS = "SELECT number FROM numbers ORDER BY number"
+
+
+@pytest.fixture
+async def engine(tmp_path: Path) -> AsyncIterator[AsyncEngine]:
+    dialect = Sqlite(make_url(f"sqlite:///{tmp_path / 'numbers.db'}"))
+    engine = dialect.writer()
+    async with engine.begin() as connection:
+        await connection.exec_driver_sql("CREATE TABLE numbers (number INTEGER PRIMARY KEY)")
+        await connection.exec_driver_sql(INSERT, [(1,), (2,)])
+    yield engine
+    await engine.dispose()
+
+
+@pytest.fixture
+def trips(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What a connection's thread is asked to do, from now on."""
+    seen: list[str] = []
+    execute: Any = aiosqlite.Connection._execute
+
+    async def noted(self: aiosqlite.Connection, work: Any, *args: Any, **named: Any) -> Any:
+        seen.append(getattr(work, "__name__", str(work)))
+        return await execute(self, work, *args, **named)
+
+    monkeypatch.setattr(aiosqlite.Connection, "_execute", noted)
+    return seen
+
+
+async def test_a_statement_takes_one_trip(engine: AsyncEngine, trips: list[str]) -> None:
+    async with engine.connect() as connection:
+        trips.clear()
+        for _ in range(3):
+            found = await connection.exec_driver_sql(NUMBERS)
+            assert [*found.scalars()] == [1, 2]
+        assert len(trips) == 1 + 3  # the first one begins
+
+
+async def test_rows_and_counts_are_told(engine: AsyncEngine) -> None:
+    async with engine.begin() as connection:
+        assert (await connection.exec_driver_sql(INSERT, [(3,), (4,)])).rowcount == 2
+        changed = await connection.exec_driver_sql("DELETE FROM numbers WHERE number > 1")
+        assert changed.rowcount == 3
+        found = await connection.exec_driver_sql(NUMBERS)
+        assert [dict(each) for each in found.mappings()] == [{"number": 1}]
+
+
+async def test_after_an_error_the_transaction_can_be_undone(engine: AsyncEngine) -> None:
+    async with engine.connect() as connection:
+        await connection.exec_driver_sql(INSERT, (3,))
+        with pytest.raises(IntegrityError):
+            await connection.exec_driver_sql(INSERT, (3,))
+        with pytest.raises(OperationalError, match="no such table"):
+            await connection.exec_driver_sql("SELECT * FROM letters")
+        await connection.rollback()
+        assert [*(await connection.exec_driver_sql(NUMBERS)).scalars()] == [1, 2]
+
+
+async def test_what_was_not_committed_is_gone_once_the_connection_is_given_back(
+    engine: AsyncEngine,
+) -> None:
+    async with engine.connect() as connection:
+        await connection.exec_driver_sql(INSERT, (3,))
+    async with engine.connect() as connection:
+        assert [*(await connection.exec_driver_sql(NUMBERS)).scalars()] == [1, 2]
+
+
+async def test_readers_see_what_was_committed(engine: AsyncEngine, tmp_path: Path) -> None:
+    dialect = Sqlite(make_url(f"sqlite:///{tmp_path / 'numbers.db'}"))
+    readers = dialect.reader()
+    try:
+        for number in (3, 4):
+            async with engine.begin() as connection:
+                await connection.exec_driver_sql(INSERT, (number,))
+            async with readers.connect() as connection:
+                assert number in [*(await connection.exec_driver_sql(NUMBERS)).scalars()]
+    finally:
+        await readers.dispose()
