@@ -36,6 +36,7 @@ def test_commands_print_what_the_document_shows(
     _check(document, installation, traceable, tmp_path)
 
 
+@pytest.mark.long(90)
 def test_the_runbooks_work_after_a_second_demo(
     installation: Installation, traceable: str, tmp_path: Path
 ) -> None:

@@ -26,6 +26,7 @@ def own(tmp_path: Path) -> Iterator[Installation]:
 
 
 @pytest.mark.timeout(7_200)
+@pytest.mark.long(100)
 async def test_requests_made_from_the_document_find_nothing(
     own: Installation, tmp_path: Path
 ) -> None:

@@ -315,6 +315,7 @@ async def test_without_the_plugin_connections_are_listed_until_it_is_enabled(
     await switched.known(connection, is_open=False)
 
 
+@pytest.mark.long(16)
 async def test_a_plugin_that_is_disabled_and_enabled_again_is_noticed(
     switched: Watched, node: RabbitNode
 ) -> None:

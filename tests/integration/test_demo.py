@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.terminal import interruptible
 from tools.servers import Broker, free_port, port_answers, wait_until
 
@@ -46,6 +48,7 @@ def test_the_demo_stays_up_with_the_expected_chain_until_it_is_interrupted(tmp_p
     wait_until(lambda: not port_answers(port), 10, "the end of the service")
 
 
+@pytest.mark.long(15)
 def test_the_demo_ends_by_itself_and_leaves_a_given_broker_as_it_was(
     rabbit: Broker, vhost: str, tmp_path: Path
 ) -> None:

@@ -60,6 +60,7 @@ async def test_a_full_disk_under_sqlite_is_waited_for_without_loss(
             await store.close()
 
 
+@pytest.mark.long(13)
 async def test_a_file_that_may_not_grow_is_waited_for_without_loss(
     service: Service, store: Store, rabbit: Broker, vhost: str
 ) -> None:
@@ -72,6 +73,7 @@ async def test_a_file_that_may_not_grow_is_waited_for_without_loss(
     await gone_on(service, vhost, 2_000)
 
 
+@pytest.mark.long(27)
 async def test_a_full_disk_under_postgresql_is_waited_for_without_loss(
     rabbit: Broker, vhost: str, postgres: PostgresServer, settings: PipelineSettings
 ) -> None:

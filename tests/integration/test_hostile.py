@@ -135,7 +135,7 @@ async def test_bytes_that_are_not_text_are_kept_as_escapes(
     await is_well(service, rabbit, vhost)
 
 
-@pytest.mark.parametrize("before", [0, 5])
+@pytest.mark.parametrize("before", [0, pytest.param(5, marks=pytest.mark.long(27))])
 async def test_a_name_too_long_for_its_trace_message_stops_nothing(
     service: Service, rabbit: Broker, vhost: str, before: int
 ) -> None:

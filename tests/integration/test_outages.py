@@ -7,6 +7,7 @@ import sqlite3
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from app.broker.trace_queue import QueueBounds
 from app.store import Store, migrate
@@ -39,6 +40,7 @@ async def waiting(service: Service, vhost: str, word: str) -> None:
     await until(waits, f"the trace waits for the {word}")
 
 
+@pytest.mark.long(14)
 async def test_tracing_that_somebody_switched_off_is_on_again_and_a_gap_says_so(
     service: Service, rabbit: Broker, vhost: str
 ) -> None:
@@ -82,6 +84,7 @@ async def test_a_connection_cut_in_the_middle_loses_and_doubles_nothing(
     assert (status.restarts, status.gaps) == (0, [])
 
 
+@pytest.mark.long(16)
 async def test_a_trace_queue_that_somebody_deleted_is_created_again_and_a_gap_says_so(
     service: Service, rabbit: Broker, vhost: str
 ) -> None:
@@ -94,6 +97,7 @@ async def test_a_trace_queue_that_somebody_deleted_is_created_again_and_a_gap_sa
     assert len(await service.stored(vhost, 4)) == 4
 
 
+@pytest.mark.long(17)
 async def test_a_locked_database_is_waited_for_without_loss(
     service: Service, rabbit: Broker, vhost: str, tmp_path: Path
 ) -> None:
@@ -165,6 +169,7 @@ async def test_a_database_that_was_stopped_is_waited_for_without_loss(
         await store.close()
 
 
+@pytest.mark.long(50)
 async def test_a_service_ends_in_time_while_its_database_is_away(
     store: Store, rabbit: Broker, vhost: str, settings: PipelineSettings, tmp_path: Path
 ) -> None:

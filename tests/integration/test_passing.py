@@ -96,7 +96,14 @@ async def stop_tracing_but_keep(service: Service, vhost: str) -> None:
     service.registry._running.clear()
 
 
-@pytest.mark.parametrize(("every", "together"), [(10, 1), (1, 1), (100, 60)])
+@pytest.mark.parametrize(
+    ("every", "together"),
+    [
+        pytest.param(10, 1, marks=pytest.mark.long(14)),
+        pytest.param(1, 1, marks=pytest.mark.long(20)),
+        (100, 60),
+    ],
+)
 async def test_hundreds_are_passed_with_a_handful_of_connections(
     service: Service,
     rabbit: Broker,
@@ -129,7 +136,7 @@ async def test_what_goes_on_and_how_much_waits_is_said(
     await all_told(service, vhost, 200, 200)
 
 
-@pytest.mark.parametrize("moment", ["before", "behind"])
+@pytest.mark.parametrize("moment", ["before", pytest.param("behind", marks=pytest.mark.long(15))])
 async def test_what_was_stored_and_not_taken_out_is_recognised(
     service: Service,
     rabbit: Broker,
@@ -156,7 +163,7 @@ async def test_what_was_stored_and_not_taken_out_is_recognised(
     assert cut["calls"] > 2
 
 
-@pytest.mark.parametrize("shows_one", [True, False])
+@pytest.mark.parametrize("shows_one", [True, pytest.param(False, marks=pytest.mark.long(40))])
 async def test_where_nothing_can_be_shown_in_numbers_the_number_is_found_by_trying(
     service: Service,
     rabbit: Broker,

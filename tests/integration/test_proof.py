@@ -159,6 +159,7 @@ async def test_a_binding_that_is_away_for_a_moment_is_a_gap(
     await held_to(service, vhost, await gaps_of(service, vhost))
 
 
+@pytest.mark.long(35)
 async def test_a_purge_while_nobody_looks_is_found_by_the_audit(
     service: Service, store: Store, rabbit: Broker, vhost: str, settings: PipelineSettings
 ) -> None:

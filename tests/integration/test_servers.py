@@ -37,6 +37,7 @@ def test_half_an_address_is_an_error() -> None:
         Broker.from_environment({"MANAGEMENT_URL": "http://broker:15672"})
 
 
+@pytest.mark.long(13)
 def test_a_killed_node_comes_back_with_its_data_on_the_same_ports() -> None:
     with RabbitNode() as node:
         node.add_vhost("kept")
@@ -50,6 +51,7 @@ def test_a_killed_node_comes_back_with_its_data_on_the_same_ports() -> None:
     assert not node.folder.exists()
 
 
+@pytest.mark.long(20)
 def test_three_nodes_join_into_one_cluster() -> None:
     with RabbitCluster() as cluster:
         assert sorted(cluster.members()) == sorted(node.node for node in cluster.nodes)

@@ -37,7 +37,7 @@ def lives(pid: int) -> bool:
     return Path(f"/proc/{pid}").exists()
 
 
-@pytest.mark.parametrize("processes", [0, 1])
+@pytest.mark.parametrize("processes", [0, pytest.param(1, marks=pytest.mark.long(9))])
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM])
 async def test_a_signal_ends_the_service_and_its_children(
     number: signal.Signals, processes: int, rabbit: Broker, vhost: str, tmp_path: Path

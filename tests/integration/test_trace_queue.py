@@ -61,6 +61,7 @@ async def test_a_queue_that_is_unbound_is_bound_again_with_a_gap(
     assert len((await service.registry.status(vhost)).gaps) == 1
 
 
+@pytest.mark.long(15)
 async def test_so_is_one_that_was_unbound_while_nobody_looked(
     service: Service, store: Store, rabbit: Broker, vhost: str, settings: PipelineSettings
 ) -> None:
@@ -89,10 +90,14 @@ def arguments_of_ours(rabbit: Broker, vhost: str) -> dict[str, object]:
     ("durable", "arguments", "words"),
     [
         (True, {"x-max-length": 1, "x-dead-letter-exchange": "mine"}, "x-dead-letter-exchange"),
-        (True, {"x-max-length": 1}, "x-max-length 1"),
-        (True, {"x-max-length-bytes": 1}, "x-max-length-bytes 1"),
-        (True, {"x-message-ttl": 0}, "x-message-ttl"),
-        (True, {"x-overflow": "reject-publish"}, "x-overflow"),
+        pytest.param(True, {"x-max-length": 1}, "x-max-length 1", marks=pytest.mark.long(8)),
+        pytest.param(
+            True, {"x-max-length-bytes": 1}, "x-max-length-bytes 1", marks=pytest.mark.long(8)
+        ),
+        pytest.param(True, {"x-message-ttl": 0}, "x-message-ttl", marks=pytest.mark.long(8)),
+        pytest.param(
+            True, {"x-overflow": "reject-publish"}, "x-overflow", marks=pytest.mark.long(8)
+        ),
         (True, {"x-queue-type": "stream"}, "stream"),
         (False, {}, "not durable"),
     ],

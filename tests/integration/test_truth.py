@@ -17,7 +17,12 @@ PAIRS = 50_000
 
 
 @pytest.mark.parametrize(
-    ("workers", "actions"), [pytest.param(3, 60, marks=pytest.mark.long(4)), (12, 25), (50, 8)]
+    ("workers", "actions"),
+    [
+        pytest.param(3, 60, marks=pytest.mark.long(4)),
+        (12, 25),
+        pytest.param(50, 8, marks=pytest.mark.long(15)),
+    ],
 )
 async def test_every_relation_is_the_one_that_the_clients_know(
     service: Service, rabbit: Broker, vhost: str, workers: int, actions: int

@@ -65,6 +65,7 @@ def assert_whole(file: Path, remote: Stored) -> None:
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.long(40)
 def test_spark_submit_runs_a_chain_on_a_standalone_cluster(
     remote: Stored, cluster: SparkCluster, tmp_path: Path
 ) -> None:
@@ -117,6 +118,7 @@ async def test_a_cluster_without_a_secret_is_not_used(cluster: SparkCluster) -> 
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.long(33)
 async def test_the_service_runs_a_chain_through_a_connect_server(
     remote: Stored, cluster: SparkCluster, tmp_path: Path
 ) -> None:

@@ -95,6 +95,7 @@ async def test_an_order_without_the_secret_is_refused(worker: Worker, spark: Spa
     assert worker.session == session
 
 
+@pytest.mark.long(29)
 async def test_a_worker_whose_spark_was_stopped_is_replaced(
     stored: Stored, tmp_path: Path, spark: SparkSession
 ) -> None:

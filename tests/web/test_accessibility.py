@@ -45,7 +45,7 @@ def violations(page: Page) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("theme", ["light", pytest.param("dark", marks=pytest.mark.long(17))])
 def test_axe_finds_nothing(demo: Server, open_page: OpenPage, theme: str) -> None:
     page = open_page(demo, theme=theme, policy=False)
     found = {}

@@ -654,7 +654,7 @@ def test_what_does_not_fit_into_one_answer_is_loaded_when_asked_for(
 # ---- for everybody ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("theme", ["light", pytest.param("dark", marks=pytest.mark.long(12))])
 def test_axe_finds_nothing(told: Told, open_page: OpenPage, theme: str, shots: Path) -> None:
     page = open_page(told.server, theme=theme, policy=False)
     found = {}

@@ -86,7 +86,11 @@ def go_to_the_first_loaded(page: Page) -> None:
     ("address", "to_the_edge"),
     [
         ("#/events?live=off", scroll_down),
-        ("#/space-time?vhost=%2F&at=900", go_to_the_first_loaded),
+        pytest.param(
+            "#/space-time?vhost=%2F&at=900",
+            go_to_the_first_loaded,
+            marks=pytest.mark.long(15),
+        ),
     ],
 )
 def test_an_edge_that_cannot_be_loaded_is_asked_for_with_patience(
