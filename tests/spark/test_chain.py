@@ -137,6 +137,7 @@ def test_gaps_between_the_ends_make_the_answer_incomplete(
                 "until": None,
                 "reason": "tracing was off",
                 "suspected": False,
+                "declared": False,
             }
         ]
     )
