@@ -37,6 +37,9 @@ QUESTIONS: dict[str, Question] = {
     "behind an id in the middle": lambda count, chance: (
         f"/itc_db?page_size={PAGE}&after={count // 2 + chance.randrange(1000)}"
     ),
+    "by message id": lambda count, chance: (
+        f"/itc_db?page_size={PAGE}&message_id={chance.randrange(count // 2)}"
+    ),
     "compare": lambda count, chance: (
         f"/itc_db/compare/{chance.randrange(1, count)}/{chance.randrange(1, count)}"
     ),

@@ -42,6 +42,7 @@ WISHES: tuple[tuple[list[str] | None, list[str] | None], ...] = (
 )
 PROGRAMS = 4
 PAIRS = 4_000
+NEAR = 60  # events between the two of a pair at most: across a change no answer is complete
 
 
 class Done(NamedTuple):
@@ -135,7 +136,9 @@ async def judged(service: Service, vhost: str, programs: Programs) -> Verdict:
     unasked = [d for n, d in enumerate(programs.done) if d.asked is False and n in stored]
     wrong, complete, listed = [], 0, sorted(stored)
     for _ in range(PAIRS):
-        first, second = programs.random.choice(listed), programs.random.choice(listed)
+        at = programs.random.randrange(len(listed))
+        near = listed[max(at - NEAR, 0) : at + NEAR]
+        first, second = listed[at], programs.random.choice(near)
         a, b = stored[first], stored[second]
         if any(gap.spanned_by(a.id, b.id) for gap in gaps):
             continue
