@@ -30,8 +30,8 @@ from tools.servers import RabbitNode, wait_until
 
 OFF, ON, BOUND, SERVICE = STATES = ("off", "on", "bound", "service")
 UNREAD = "bench.unread"
-DOCUMENT = Path(__file__).parents[1] / "docs" / "before-you-switch-it-on.md"
-BEGIN, END = "<!-- bench.overhead: begin -->", "<!-- bench.overhead: end -->"
+DOCUMENTS = Path(__file__).parents[1] / "docs"
+PAGE, WHOLE = DOCUMENTS / "before-you-switch-it-on.md", DOCUMENTS / "overhead.md"
 BUSY = 0.9  # of a core: above, the load generator was the limit
 TRACE_SECONDS = 60
 NODE_SECONDS = 60
@@ -158,13 +158,17 @@ def measured(options: argparse.Namespace) -> tuple[str, list[Seen]]:
         return str(broker.api("GET", "overview")["rabbitmq_version"]), seen
 
 
-def _ratio(turns: Sequence[Seen], state: str, what: str) -> str:
-    """A state's median ratio to the turn without tracing of the same round, with its spread."""
+def _ratio(turns: Sequence[Seen], state: str, what: str) -> tuple[float, float, float]:
+    """A state's ratio to the turn without tracing of the same round: median, least, greatest."""
     values = {(one.state, one.round): getattr(one.traffic, what) for one in turns}
     ratios = [
         value / values[OFF, number] for (which, number), value in values.items() if which == state
     ]
-    return f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
+    return statistics.median(ratios), min(ratios), max(ratios)
+
+
+def _cases(seen: Sequence[Seen]) -> list[tuple[str, int, int]]:
+    return list(dict.fromkeys((one.kind, one.body, one.clients) for one in seen))
 
 
 def _row(turns: Sequence[Seen], state: str) -> str:
@@ -175,7 +179,8 @@ def _row(turns: Sequence[Seen], state: str) -> str:
         middle = [statistics.median(getattr(one.traffic, what) for one in mine) for what in kinds]
         cells = [f"{middle[0]:,.0f}/s", *(f"{value:.1f} ms" for value in middle[1:])]
     else:
-        cells = [_ratio(turns, state, what) for what in kinds]
+        ratios = [_ratio(turns, state, what) for what in kinds]
+        cells = [f"{middle:.2f} ({least:.2f} to {most:.2f})" for middle, least, most in ratios]
     busy = statistics.median(one.traffic.busy for one in mine)
     cells += [
         f"{statistics.median(one.memory for one in mine) / 1e6:,.0f}",
@@ -193,19 +198,43 @@ def table(seen: Sequence[Seen]) -> list[str]:
         *("broker MB", "disk MB", "load"),
     )
     rows = [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
-    for case in dict.fromkeys((one.kind, one.body, one.clients) for one in seen):
+    for case in _cases(seen):
         turns = [one for one in seen if (one.kind, one.body, one.clients) == case]
         rows += [_row(turns, state) for state in STATES]
     return rows
 
 
-def write_between(document: Path, lines: Sequence[str]) -> None:
-    """Put lines between a document's markers; raises ValueError without those."""
-    before, _, rest = document.read_text().partition(BEGIN)
-    _, marker, after = rest.partition(END)
+def summary(seen: Sequence[Seen]) -> list[str]:
+    """The rows of a short table in Markdown: throughput by state, confirms with the service."""
+    heads = (
+        *("queue", "body, bytes", "clients", "off", "on", "bound", "service"),
+        *("confirm p50, service", "confirm p99, service"),
+    )
+    rows = [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
+    for case in _cases(seen):
+        turns = [one for one in seen if (one.kind, one.body, one.clients) == case]
+        off = statistics.median(one.traffic.rate for one in turns if one.state == OFF)
+        ratios = [_ratio(turns, state, "rate")[0] for state in STATES[1:]]
+        ratios += [_ratio(turns, SERVICE, what)[0] for what in ("confirm_p50", "confirm_p99")]
+        figures = " | ".join(f"{ratio:.2f}" for ratio in ratios)
+        rows.append(f"| {case[0]} | {case[1]:,} | {case[2]} | {off:,.0f}/s | {figures} |")
+    return rows
+
+
+def markers(version: str) -> tuple[str, str]:
+    """What stands before and behind the table of a broker's series, as 4.3, in a document."""
+    series = ".".join(version.split(".")[:2])
+    return f"<!-- bench.overhead {series}: begin -->", f"<!-- bench.overhead {series}: end -->"
+
+
+def write_between(document: Path, version: str, lines: Sequence[str]) -> None:
+    """Put lines between the markers of a broker's series; raises ValueError without those."""
+    begin, end = markers(version)
+    before, _, rest = document.read_text().partition(begin)
+    _, marker, after = rest.partition(end)
     if not marker:
-        raise ValueError(f"{document} has no markers {BEGIN} and {END}")
-    document.write_text("\n".join((before + BEGIN, "", *lines, "", END)) + after)
+        raise ValueError(f"{document} has no markers {begin} and {end}")
+    document.write_text("\n".join((before + begin, "", *lines, "", end)) + after)
 
 
 def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
@@ -218,7 +247,7 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=2, help="an even number")
     parser.add_argument("--json", action="store_true", help="print every turn")
     parser.add_argument(
-        "--markdown", action="store_true", help=f"write the table into docs/{DOCUMENT.name}"
+        "--markdown", action="store_true", help=f"write into docs/{PAGE.name} and docs/{WHOLE.name}"
     )
     return parser.parse_args(words)
 
@@ -236,7 +265,8 @@ def main() -> None:
     lines = [said, "", *table(seen)]
     sys.stdout.write("\n".join(lines) + "\n")
     if options.markdown:
-        write_between(DOCUMENT, lines)
+        write_between(WHOLE, version, lines)
+        write_between(PAGE, version, [said, "", *summary(seen)])
 
 
 if __name__ == "__main__":

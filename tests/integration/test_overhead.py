@@ -17,18 +17,29 @@ def test_the_bench_measures_every_state_and_tabulates_it() -> None:
     assert [one.state for one in seen] == list(overhead.STATES)
     assert all(one.traffic.rate > 0 and one.memory > 0 for one in seen)
     assert len(overhead.table(seen)) == 2 + len(overhead.STATES)
+    assert len(overhead.summary(seen)) == 2 + 1
 
 
-def test_the_table_replaces_what_stood_between_the_markers(tmp_path: Path) -> None:
+def test_a_table_replaces_what_stood_between_the_markers_of_its_series(tmp_path: Path) -> None:
     document = tmp_path / "page.md"
-    document.write_text(f"before\n{overhead.BEGIN}\nold\n{overhead.END}\nafter\n")
-    overhead.write_between(document, ["new"])
-    assert document.read_text() == (f"before\n{overhead.BEGIN}\n\nnew\n\n{overhead.END}\nafter\n")
+    begin, end = overhead.markers("3.10.8")
+    document.write_text(f"before\n{begin}\nold\n{end}\nafter\n")
+    overhead.write_between(document, "3.10.25", ["new"])
+    assert document.read_text() == f"before\n{begin}\n\nnew\n\n{end}\nafter\n"
 
 
-def test_a_document_without_markers_is_left_alone(tmp_path: Path) -> None:
+def test_a_document_without_markers_of_the_series_is_left_alone(tmp_path: Path) -> None:
     document = tmp_path / "page.md"
-    document.write_text("before\n")
+    before = "\n".join(("before", *overhead.markers("3.10.8"), ""))
+    document.write_text(before)
     with pytest.raises(ValueError, match="no markers"):
-        overhead.write_between(document, ["new"])
-    assert document.read_text() == "before\n"
+        overhead.write_between(document, "4.3.1", ["new"])
+    assert document.read_text() == before
+
+
+@pytest.mark.parametrize("page", [overhead.PAGE, overhead.WHOLE])
+@pytest.mark.parametrize("version", ["3.10.8", "4.3.6"])
+def test_the_documents_have_a_place_for_each_series_that_is_measured(
+    page: Path, version: str
+) -> None:
+    assert all(marker in page.read_text() for marker in overhead.markers(version))
