@@ -37,7 +37,6 @@ setup(
         Extension(module, [f"{module.replace('.', '/')}.c"], optional=True)
         for module in (
             "itc._core",
-            "itc._text",
             "app.broker._wire",
             "app.tracker._digests",
             "app.tracker._memories",

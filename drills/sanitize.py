@@ -22,7 +22,6 @@ from pathlib import Path
 CHECKOUT = Path(__file__).parents[1]
 MODULES = (
     "itc._core",
-    "itc._text",
     "app.broker._wire",
     "app.tracker._digests",
     "app.tracker._memories",

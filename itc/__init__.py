@@ -20,10 +20,9 @@ from itc.errors import (
     PoolError,
     TreeError,
 )
-from itc.messages import receive
-from itc.packed import pack, packed_height_at, packed_text, unpack
+from itc.packed import packed_height_at, packed_text
 from itc.pool import IdPool
-from itc.stamp import Relation, Stamp, compare, seed
+from itc.stamp import Relation, Stamp, compare, pack, receive, seed, unpack
 
 __all__ = [
     "AnonymousError",

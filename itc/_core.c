@@ -1,392 +1,326 @@
-/* The operations that every event takes, compiled: join and raise_interval of itc/events.py, the
- * packing of itc/packed.py, and all three in one, receive of itc/messages.py. Those are the
- * reference; what is here gives the same trees (the very same objects where nothing changes, but for
- * the leaves that receive raises) and the same bytes.
+/* The operations of itc/events.py on the packed form of itc/packed.py, compiled: joins, events,
+ * comparison, the height at a point, and the text. Those modules are the reference; what is here
+ * gives the same bytes.
  *
- * A tree is a tuple (lowest, highest, left, right) as itc/nodes.py has it. Heights beyond 63 bits
- * raise OverflowError, trees of too many levels RecursionError: the callers then turn to Python.
+ * A tree is read into an array of nodes by levels, which is the order of the packed form. Two trees
+ * are then gone through together, level by level, into an array of what they come to, which is put
+ * in normal form from its last node to its first, and written. So an operation takes one pass over
+ * arrays for each step, and no object for each node: with 1,000 participants a tenth of the time
+ * that trees of tuples took.
+ *
+ * Whatever the bytes are, nothing is read or written out of bounds. Those that `pack` never gives,
+ * and heights beyond 63 bits, raise OverflowError, or are None as text: the callers then turn to
+ * Python, which knows what is wrong with them.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
-#include <limits.h>
 #include <string.h>
 
-/* How deep a tree may be. A frame takes 300 bytes, and some threads' stacks are small. */
-#define MOST_LEVELS 500
-#define FEW_NODES 256
-#define FEW_OTHERS 8
+#define MOST_WIDTH 8
+#define MOST_HEIGHT 0x7fffffffffffffffULL
+#define MOST_LEAVES (1 << 28) /* so that places of nodes fit into 32 bits */
+/* The longest that a node adds to a text: two brackets, a comma, a space and 19 digits. */
+#define NODE_CHARACTERS 24
+#define LONGEST_VARINT 10
 
-static PyObject *id_name, *event_name; /* the attributes of a stamp */
+static PyObject *id_name, *tree_name, *packed_name, *pack_name; /* attributes of a stamp */
 
-/* A tree with its heights as numbers, so that none is read twice. */
+typedef unsigned long long Height;
+typedef unsigned int Place; /* of a node, by levels */
+
+/* ---- reading ---------------------------------------------------------------------------------- */
+
+/* What is left to read. */
 typedef struct {
-    long long low, high;
-    PyObject *tree;
-    int is_new; /* the reference is ours; else the tree is a part of one that the caller holds */
+    const unsigned char *at, *end;
+} Rest;
+
+/* How high a leaf is, and the place of a node's left half, which the right one follows; 0 where it
+ * has none. */
+typedef struct {
+    Height low;
+    Place left;
 } Node;
 
-/* A height, or -1 with an exception. Most have one digit, which is there without a call. */
-static inline long long
-height_of(PyObject *number)
-{
-#if PY_VERSION_HEX >= 0x030C0000
-    if (PyLong_CheckExact(number) && PyUnstable_Long_IsCompact((PyLongObject *)number))
-        return PyUnstable_Long_CompactValue((PyLongObject *)number);
-#else
-    if (PyLong_CheckExact(number)) {
-        if (Py_SIZE(number) == 1)
-            return ((PyLongObject *)number)->ob_digit[0];
-        if (Py_SIZE(number) == 0)
-            return 0;
-    }
-#endif
-    return PyLong_AsLongLong(number);
-}
-
-static inline int
-read_node(PyObject *tree, Node *node)
-{
-    if (!PyTuple_CheckExact(tree) || PyTuple_GET_SIZE(tree) != 4) {
-        PyErr_SetString(PyExc_TypeError, "not an event tree");
-        return -1;
-    }
-    node->tree = tree;
-    node->is_new = 0;
-    node->low = height_of(PyTuple_GET_ITEM(tree, 0));
-    node->high = height_of(PyTuple_GET_ITEM(tree, 1));
-    if ((node->low == -1 || node->high == -1) && PyErr_Occurred())
-        return -1;
-    return 0;
-}
-
-/* Those of a leaf are as level as itself. Their trees are not ours, whoever's the node's is. */
-static inline int
-read_halves(const Node *node, Node *left, Node *right)
-{
-    if (node->low == node->high) {
-        *left = *node;
-        left->is_new = 0;
-        *right = *left;
-        return 0;
-    }
-    if (read_node(PyTuple_GET_ITEM(node->tree, 2), left) < 0)
-        return -1;
-    return read_node(PyTuple_GET_ITEM(node->tree, 3), right);
-}
-
-/* The tree as a reference of its own; the node must not be used any more. */
-static inline PyObject *
-taken(const Node *node)
-{
-    return node->is_new ? node->tree : Py_NewRef(node->tree);
-}
-
-static inline void
-drop(const Node *node)
-{
-    if (node->is_new)
-        Py_DECREF(node->tree);
-}
-
-/* Takes over the references to the halves. */
-static inline PyObject *
-new_tree(PyObject *low, PyObject *high, PyObject *left, PyObject *right)
-{
-    PyObject *tree = PyTuple_New(4);
-    if (tree == NULL) {
-        Py_DECREF(left);
-        Py_DECREF(right);
-        return NULL;
-    }
-    PyTuple_SET_ITEM(tree, 0, Py_NewRef(low));
-    PyTuple_SET_ITEM(tree, 1, Py_NewRef(high));
-    PyTuple_SET_ITEM(tree, 2, left);
-    PyTuple_SET_ITEM(tree, 3, right);
-    PyObject_GC_UnTrack(tree); /* trees have no cycles, and there are very many */
-    return tree;
-}
-
-/* The tree over two halves, in normal form. Drops them. */
-static int
-over(const Node *left, const Node *right, Node *out)
-{
-    PyObject *low = PyTuple_GET_ITEM((left->low < right->low ? left : right)->tree, 0);
-    PyObject *high = PyTuple_GET_ITEM((left->high > right->high ? left : right)->tree, 1);
-    if (left->low == right->high && right->low == left->high) { /* level, at one height */
-        *out = *left;
-        drop(right);
-        return 0;
-    }
-    out->low = left->low < right->low ? left->low : right->low;
-    out->high = left->high > right->high ? left->high : right->high;
-    out->is_new = 1;
-    out->tree = new_tree(low, high, taken(left), taken(right));
-    return out->tree == NULL ? -1 : 0;
-}
+/* A tree by levels. `leaves` are the places of those, and follow the nodes in memory. */
+typedef struct {
+    Node *nodes;
+    Place *leaves;
+    Place count, leaf_count;
+    Height least;
+    int width;
+    Node few[1];
+} Tree;
 
 static int
-too_deep(void)
+left_to_python(void)
 {
-    PyErr_SetString(PyExc_RecursionError, "an event tree of too many levels");
+    PyErr_SetString(PyExc_OverflowError, "not a packed tree of heights below 2**63");
     return -1;
 }
 
-static int join_below(const Node *a, const Node *b, int levels, Node *out);
+static int
+read_number(Rest *rest, Height *number)
+{
+    const unsigned char *first = rest->at;
+    int shift = 0;
+    *number = 0;
+    for (; rest->at < rest->end && shift < 63; shift += 7) {
+        unsigned char byte = *rest->at++;
+        *number |= (Height)(byte & 127) << shift;
+        if (byte < 128)
+            return byte == 0 && rest->at - first > 1 ? -1 : 0;
+    }
+    return -1;
+}
 
 static inline int
-join_nodes(const Node *a, const Node *b, int levels, Node *out)
+bit_of(const unsigned char *bits, size_t place)
 {
-    const Node *higher;
-    if (a->tree == b->tree || a->low >= b->high)
-        higher = a;
-    else if (b->low >= a->high)
-        higher = b;
-    else
-        return join_below(a, b, levels, out);
-    *out = *higher;
-    out->is_new = 0;
-    return 0;
+    return bits[place >> 3] >> (place & 7) & 1;
 }
 
-/* The join of two trees of which neither is above the other. All four halves are read before any
- * is joined: the processor then waits for them together. */
-static int
-join_below(const Node *a, const Node *b, int levels, Node *out)
-{
-    Node a_left, a_right, b_left, b_right, left, right;
-    if (levels == 0)
-        return too_deep();
-    if (read_halves(a, &a_left, &a_right) < 0 || read_halves(b, &b_left, &b_right) < 0)
-        return -1;
-    if (join_nodes(&a_left, &b_left, levels - 1, &left) < 0)
-        return -1;
-    if (join_nodes(&a_right, &b_right, levels - 1, &right) < 0) {
-        drop(&left);
-        return -1;
-    }
-    if (left.tree == a_left.tree && right.tree == a_right.tree)
-        *out = *a;
-    else if (left.tree == b_left.tree && right.tree == b_right.tree)
-        *out = *b;
-    else
-        return over(&left, &right, out);
-    out->is_new = 0;
-    return 0;
-}
-
-static PyObject *
-core_join(PyObject *module, PyObject *const *args, Py_ssize_t count)
-{
-    Node a, b, joined;
-    if (count != 2) {
-        PyErr_SetString(PyExc_TypeError, "join takes two trees");
-        return NULL;
-    }
-    if (read_node(args[0], &a) < 0 || read_node(args[1], &b) < 0)
-        return NULL;
-    return join_nodes(&a, &b, MOST_LEVELS, &joined) < 0 ? NULL : taken(&joined);
-}
-
-/* What is left of the way down to an interval, and how high its sibling is everywhere. */
-typedef struct {
-    const char *path;
-    Py_ssize_t length;
-    long long least;
-} Way;
-
-static inline Way
-further(const Way *way, long long least)
-{
-    Way rest = {way->path + 1, way->length - 1, least};
-    return rest;
-}
-
-static int
-level_at(long long height, Node *out)
-{
-    PyObject *number = PyLong_FromLongLong(height);
-    if (number == NULL)
-        return -1;
-    out->low = out->high = height;
-    out->is_new = 1;
-    out->tree = new_tree(number, number, Py_NewRef(Py_None), Py_NewRef(Py_None));
-    Py_DECREF(number);
-    return out->tree == NULL ? -1 : 0;
-}
-
-/* The half that the way leads to and the other one, put together. Drops both. */
+/* Whether the bits behind the last one, in its byte, are not set. */
 static inline int
-over_both(const Way *way, const Node *here, const Node *other, Node *out)
+is_padded(const unsigned char *bits, size_t count)
 {
-    return *way->path == '0' ? over(here, other, out) : over(other, here, out);
+    return (count & 7) == 0 || bits[count >> 3] >> (count & 7) == 0;
 }
 
-/* A tree with its interval's next event. */
+/* Width, least height and number of leaves. */
 static int
-raise_node(const Node *node, const Way *way, int levels, Node *out)
+read_head(Rest *rest, Tree *tree)
 {
-    Node left, right, raised, *here, *other;
-    Way rest;
-    if (way->length == 0) {
-        long long height = node->high > way->least ? node->high : way->least;
-        if (height > node->low)
-            return level_at(height, out);
-        if (height == LLONG_MAX) {
-            PyErr_SetString(PyExc_OverflowError, "a height beyond 63 bits");
+    Height leaves = 1;
+    tree->width = rest->at < rest->end ? *rest->at++ : MOST_WIDTH + 1;
+    if (tree->width > MOST_WIDTH || read_number(rest, &tree->least) < 0)
+        return -1;
+    if (tree->width == 0) {
+        if (rest->at != rest->end)
             return -1;
+    } /* Each leaf has a byte, so bytes that are there bound what is asked for. */
+    else if (read_number(rest, &leaves) < 0 || leaves < 2 || leaves > MOST_LEAVES ||
+             leaves > (Height)(rest->end - rest->at))
+        return -1;
+    tree->leaf_count = (Place)leaves;
+    tree->count = 2 * tree->leaf_count - 1;
+    return 0;
+}
+
+/* Number the halves, and list the leaves, of which there must be as many as there should be. */
+static int
+read_shape(Rest *rest, Tree *tree)
+{
+    const unsigned char *bits = rest->at;
+    Place place, halved = 0, leaf = 0;
+    if ((size_t)(rest->end - rest->at) < ((size_t)tree->count + 7) / 8 ||
+        !is_padded(bits, tree->count))
+        return -1;
+    rest->at += ((size_t)tree->count + 7) / 8;
+    for (place = 0; place < tree->count; place++) {
+        Node *node = tree->nodes + place;
+        if (!bit_of(bits, place)) {
+            if (leaf == tree->leaf_count)
+                return -1;
+            node->left = 0;
+            tree->leaves[leaf++] = place;
+        } else if ((node->left = 2 * halved++ + 1) <= place)
+            return -1;
+    }
+    return leaf == tree->leaf_count ? 0 : -1;
+}
+
+/* Add a further byte to the leaves that have one. */
+static int
+read_plane(Rest *rest, Tree *tree, int which)
+{
+    const unsigned char *marks = rest->at;
+    size_t size = ((size_t)tree->leaf_count + 7) / 8, group;
+    if ((size_t)(rest->end - rest->at) < size || !is_padded(marks, tree->leaf_count))
+        return -1;
+    rest->at += size;
+    for (group = 0; group < size; group++) {
+        Place leaf = (Place)(group << 3);
+        unsigned int left = marks[group];
+        for (; left; left >>= 1, leaf++) {
+            if (!(left & 1))
+                continue;
+            if (rest->at == rest->end || *rest->at == 0)
+                return -1;
+            tree->nodes[tree->leaves[leaf]].low |= (Height)*rest->at++ << 8 * which;
         }
-        return level_at(height + 1, out);
     }
-    if (levels == 0)
-        return too_deep();
-    if (read_halves(node, &left, &right) < 0)
-        return -1;
-    here = *way->path == '0' ? &left : &right;
-    other = here == &left ? &right : &left;
-    rest = further(way, other->low);
-    if (raise_node(here, &rest, levels - 1, &raised) < 0)
-        return -1;
-    return over_both(way, &raised, other, out);
+    return 0;
 }
 
-/* `raise_node` of the join of two trees, of which the part along the way is never made. */
+/* How far the leaves are above the least height becomes how high they are. */
 static int
-receive_node(const Node *a, const Node *b, const Way *way, int levels, Node *out)
+read_heights(Rest *rest, Tree *tree)
 {
-    Node a_left, a_right, b_left, b_right, here, other;
-    Way rest;
-    int is_left, failed;
-    if (a->tree == b->tree || a->low >= b->high)
-        return raise_node(a, way, levels, out);
-    if (b->low >= a->high)
-        return raise_node(b, way, levels, out);
-    if (way->length == 0) {
-        if (join_below(a, b, levels, &here) < 0)
+    Place leaf;
+    int which;
+    if ((size_t)(rest->end - rest->at) < tree->leaf_count)
+        return -1;
+    for (leaf = 0; leaf < tree->leaf_count; leaf++)
+        tree->nodes[tree->leaves[leaf]].low = *rest->at++;
+    for (which = 1; which < tree->width; which++)
+        if (read_plane(rest, tree, which) < 0)
             return -1;
-        failed = raise_node(&here, way, levels, out);
-        drop(&here);
-        return failed;
+    for (leaf = 0; leaf < tree->leaf_count; leaf++) {
+        Node *node = tree->nodes + tree->leaves[leaf];
+        if (node->low > MOST_HEIGHT - tree->least)
+            return -1;
+        node->low += tree->least;
     }
-    if (levels == 0)
-        return too_deep();
-    if (read_halves(a, &a_left, &a_right) < 0 || read_halves(b, &b_left, &b_right) < 0)
-        return -1;
-    is_left = *way->path == '0';
-    if (join_nodes(is_left ? &a_right : &a_left, is_left ? &b_right : &b_left, levels - 1, &other))
-        return -1;
-    rest = further(way, other.low);
-    if (receive_node(is_left ? &a_left : &a_right, is_left ? &b_left : &b_right, &rest, levels - 1,
-                     &here)) {
-        drop(&other);
-        return -1;
-    }
-    return over_both(way, &here, &other, out);
+    return rest->at == rest->end ? 0 : -1;
 }
-
-static int
-read_way(PyObject *path, Way *way)
-{
-    if (!PyUnicode_Check(path)) {
-        PyErr_SetString(PyExc_TypeError, "an interval's path is text");
-        return -1;
-    }
-    way->path = PyUnicode_AsUTF8AndSize(path, &way->length);
-    way->least = LLONG_MIN; /* the whole has no sibling */
-    return way->path == NULL ? -1 : 0;
-}
-
-static PyObject *
-core_raise_interval(PyObject *module, PyObject *const *args, Py_ssize_t count)
-{
-    Node node, raised;
-    Way way;
-    if (count != 2) {
-        PyErr_SetString(PyExc_TypeError, "raise_interval takes a tree and a path");
-        return NULL;
-    }
-    if (read_way(args[1], &way) < 0 || read_node(args[0], &node) < 0)
-        return NULL;
-    return raise_node(&node, &way, MOST_LEVELS, &raised) < 0 ? NULL : taken(&raised);
-}
-
-/* A place in the queue of nodes; once it is read, one in the list of leaves. */
-typedef union {
-    PyObject *tree;
-    unsigned long long height;
-} Slot;
-
-/* A tree by levels: which nodes have halves, and how far each leaf is above the least height. */
-typedef struct {
-    size_t room, nodes, leaves;
-    Slot *slots;
-    unsigned char *shape;
-    Slot few_slots[FEW_NODES]; /* enough for most trees */
-    unsigned char few_bits[FEW_NODES / 8];
-} Levels;
 
 static void
-forget_levels(Levels *levels)
+forget(Tree *tree)
 {
-    if (levels->slots != levels->few_slots)
-        PyMem_Free(levels->slots);
-    if (levels->shape != levels->few_bits)
-        PyMem_Free(levels->shape);
+    if (tree->nodes != tree->few)
+        PyMem_Free(tree->nodes);
 }
 
+/* The caller forgets the tree, unless this fails. */
 static int
-double_room(Levels *levels)
+read_bytes(const void *data, Py_ssize_t size, Tree *tree)
 {
-    size_t room = levels->room;
-    Slot *slots = PyMem_New(Slot, 2 * room);
-    unsigned char *shape = PyMem_New(unsigned char, 2 * room / 8);
-    if (slots == NULL || shape == NULL) {
-        PyMem_Free(slots);
-        PyMem_Free(shape);
+    Rest rest = {data, (const unsigned char *)data + size};
+    if (read_head(&rest, tree) < 0)
+        return left_to_python();
+    tree->nodes = tree->few;
+    if (tree->width == 0) {
+        tree->few[0] = (Node){tree->least, 0};
+        return 0;
+    }
+    tree->nodes = PyMem_Malloc((size_t)tree->count * sizeof(Node) +
+                               (size_t)tree->leaf_count * sizeof(Place));
+    if (tree->nodes == NULL) {
         PyErr_NoMemory();
         return -1;
     }
-    memcpy(slots, levels->slots, room * sizeof(Slot));
-    memcpy(shape, levels->shape, room / 8);
-    forget_levels(levels);
-    levels->slots = slots;
-    levels->shape = shape;
-    levels->room = 2 * room;
+    tree->leaves = (Place *)(tree->nodes + tree->count);
+    if (read_shape(&rest, tree) < 0 || read_heights(&rest, tree) < 0) {
+        forget(tree);
+        return left_to_python();
+    }
     return 0;
 }
 
-/* The caller forgets the levels, even where this fails. */
 static int
-read_levels(const Node *root, Levels *levels)
+read_tree(PyObject *data, Tree *tree)
 {
-    size_t read, there = 1, leaves = 0;
-    levels->room = FEW_NODES;
-    levels->slots = levels->few_slots;
-    levels->shape = levels->few_bits;
-    levels->slots[0].tree = root->tree;
-    for (read = 0; read < there; read++) {
-        Node node;
-        if (read_node(levels->slots[read].tree, &node) < 0)
-            return -1;
-        if ((read & 7) == 0)
-            levels->shape[read >> 3] = 0;
-        if (node.low == node.high) { /* there are never more leaves than nodes read */
-            unsigned long long least = (unsigned long long)root->low;
-            levels->slots[leaves++].height = (unsigned long long)node.low - least;
+    if (!PyBytes_Check(data)) {
+        PyErr_SetString(PyExc_TypeError, "a packed tree is bytes");
+        return -1;
+    }
+    return read_bytes(PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data), tree);
+}
+
+/* ---- both trees together ---------------------------------------------------------------------- */
+
+/* A node of what two trees come to: its least and greatest height, its left half, whether it stays
+ * in normal form, and where each tree is here, which may be a leaf above this node. */
+typedef struct {
+    Height low, high;
+    Place left, a, b;
+    int stays;
+} Both;
+
+/* The interval that has an event, and what is found of it: its place, and the node above. */
+typedef struct {
+    const char *path;
+    Py_ssize_t length;
+    Place place, above;
+    Height height; /* after the event */
+} Event;
+
+static inline void
+put_both(Both *node, Place a, Place b)
+{
+    node->a = a;
+    node->b = b;
+    node->stays = 0;
+}
+
+/* Go through both trees, and along the path of an event even where both are level. There is room
+ * for the nodes of both and twice the path. Returns how many nodes there are. */
+static Place
+unite(const Tree *a, const Tree *b, Event *event, Both *nodes)
+{
+    Place there = 1, place, next = 0;
+    Py_ssize_t depth = 0;
+    int is_along = event != NULL;
+    put_both(nodes, 0, 0);
+    for (place = 0; place < there; place++) {
+        Both *node = nodes + place;
+        Node one = a->nodes[node->a], other = b->nodes[node->b];
+        int is_here = is_along && place == next, goes_on = is_here && depth < event->length;
+        if (is_here && !goes_on) {
+            event->place = place;
+            is_along = 0;
+        }
+        if (!one.left && !other.left && !goes_on) {
+            node->left = 0;
+            node->low = node->high = one.low > other.low ? one.low : other.low;
             continue;
         }
-        if (there + 2 > levels->room && double_room(levels) < 0)
-            return -1;
-        levels->shape[read >> 3] |= (unsigned char)(1 << (read & 7));
-        levels->slots[there++].tree = PyTuple_GET_ITEM(node.tree, 2);
-        levels->slots[there++].tree = PyTuple_GET_ITEM(node.tree, 3);
+        node->left = there;
+        put_both(nodes + there, one.left ? one.left : node->a, other.left ? other.left : node->b);
+        put_both(nodes + there + 1, one.left ? one.left + 1 : node->a,
+                 other.left ? other.left + 1 : node->b);
+        if (goes_on) {
+            event->above = place;
+            next = there + (event->path[depth++] != '0');
+        }
+        there += 2;
     }
-    levels->nodes = there;
-    levels->leaves = leaves;
+    return there;
+}
+
+/* Level the interval of an event: at its own greatest height or its sibling's least one, whichever
+ * is higher; only where that changes nothing one above. `sibling` is NULL for the whole. */
+static int
+raise_level(Event *event, Both *node, const Both *sibling)
+{
+    Height height = node->high;
+    if (sibling != NULL && sibling->low > height)
+        height = sibling->low;
+    if (height == node->low && ++height > MOST_HEIGHT)
+        return left_to_python();
+    node->low = node->high = event->height = height;
+    node->left = 0;
     return 0;
 }
 
+/* Find the least and greatest heights from the last node to the first, and make leaves of nodes
+ * that are level. */
+static int
+level(Both *nodes, Place count, Event *event)
+{
+    Place place = count;
+    while (place--) {
+        Both *node = nodes + place, *left = nodes + node->left, *right = left + 1;
+        if (!node->left)
+            continue;
+        if (event != NULL && event->length && place == event->above) {
+            Both *here = nodes + event->place;
+            if (raise_level(event, here, here == left ? right : left) < 0)
+                return -1;
+        }
+        node->low = left->low < right->low ? left->low : right->low;
+        node->high = left->high > right->high ? left->high : right->high;
+        if (node->low == node->high)
+            node->left = 0;
+    }
+    return event != NULL && event->length == 0 ? raise_level(event, nodes, NULL) : 0;
+}
+
+/* ---- writing ---------------------------------------------------------------------------------- */
+
 static unsigned char *
-put_varint(unsigned char *at, unsigned long long value)
+put_varint(unsigned char *at, Height value)
 {
     for (; value > 127; value >>= 7)
         *at++ = (unsigned char)(value & 127) | 128;
@@ -394,23 +328,42 @@ put_varint(unsigned char *at, unsigned long long value)
     return at;
 }
 
-/* The shape, then the heights byte by byte. */
-static unsigned char *
-put_levels(unsigned char *at, const Levels *levels, int width)
+/* The shape at `bits`, and the heights of the leaves above the least one; returns how many nodes
+ * there are. */
+static Place
+list_nodes(Both *nodes, Place count, unsigned char *bits, Height *heights)
 {
-    size_t leaves = levels->leaves, size = (levels->nodes + 7) >> 3, i;
-    int place;
-    memcpy(at, levels->shape, size);
-    at += size;
-    for (i = 0; i < leaves; i++)
-        *at++ = (unsigned char)levels->slots[i].height;
-    for (place = 1; place < width; place++) {
+    Place place, written = 0;
+    Height least = nodes[0].low;
+    nodes[0].stays = 1;
+    memset(bits, 0, ((size_t)count + 7) / 8);
+    for (place = 0; place < count; place++) {
+        const Both *node = nodes + place;
+        if (!node->stays)
+            continue;
+        if (node->left) {
+            bits[written >> 3] |= (unsigned char)(1 << (written & 7));
+            nodes[node->left].stays = nodes[node->left + 1].stays = 1;
+        } else
+            *heights++ = node->low - least;
+        written++;
+    }
+    return written;
+}
+
+static unsigned char *
+put_heights(unsigned char *at, const Height *heights, size_t count, int width)
+{
+    size_t i;
+    int which;
+    for (i = 0; i < count; i++)
+        *at++ = (unsigned char)heights[i];
+    for (which = 1; which < width; which++) {
         unsigned char *marks = at;
-        size = (leaves + 7) >> 3;
-        memset(marks, 0, size);
-        at += size;
-        for (i = 0; i < leaves; i++) {
-            unsigned char byte = (unsigned char)(levels->slots[i].height >> 8 * place);
+        memset(marks, 0, (count + 7) / 8);
+        at += (count + 7) / 8;
+        for (i = 0; i < count; i++) {
+            unsigned char byte = (unsigned char)(heights[i] >> 8 * which);
             if (byte) {
                 marks[i >> 3] |= (unsigned char)(1 << (i & 7));
                 *at++ = byte;
@@ -420,169 +373,536 @@ put_levels(unsigned char *at, const Levels *levels, int width)
     return at;
 }
 
+/* The packed bytes of what two trees came to; `room` is for them, the shape and the heights. */
 static PyObject *
-packed_levels(const Node *root, const Levels *levels)
+written(Both *nodes, Place count, void *room)
 {
-    unsigned char few[2048], *out = few, *at;
-    unsigned long long spread = (unsigned long long)root->high - (unsigned long long)root->low;
-    size_t leaves = levels->leaves, size;
+    Height *heights = room;
+    unsigned char *bits = (unsigned char *)(heights + count / 2 + 1), *out, *at;
+    Height spread = nodes[0].high - nodes[0].low;
     int width = 0;
-    PyObject *packed;
+    out = at = bits + ((size_t)count + 7) / 8;
     for (; spread; spread >>= 8)
         width++;
-    size = 1 + 2 * 10 + (levels->nodes + 7) / 8 + (size_t)width * (leaves + (leaves + 7) / 8);
-    if (size > sizeof(few) && (out = PyMem_Malloc(size)) == NULL)
-        return PyErr_NoMemory();
-    *out = (unsigned char)width;
-    at = put_varint(out + 1, (unsigned long long)root->low);
-    if (width)
-        at = put_levels(put_varint(at, leaves), levels, width);
-    packed = PyBytes_FromStringAndSize((char *)out, at - out);
-    if (out != few)
-        PyMem_Free(out);
-    return packed;
-}
-
-static PyObject *
-packed_node(const Node *root)
-{
-    Levels levels;
-    PyObject *packed = read_levels(root, &levels) < 0 ? NULL : packed_levels(root, &levels);
-    forget_levels(&levels);
-    return packed;
-}
-
-static PyObject *
-core_pack(PyObject *module, PyObject *tree)
-{
-    Node root;
-    return read_node(tree, &root) < 0 ? NULL : packed_node(&root);
-}
-
-/* The tree with its interval's next event, which follows from what the others know as well. */
-static int
-receive_all(const Node *own, PyObject *const *others, Py_ssize_t count, const Way *way, Node *out)
-{
-    Node known = *own, other, joined;
-    int failed;
-    for (; count > 1; count--) {
-        failed = read_node(*others++, &other) || join_nodes(&known, &other, MOST_LEVELS, &joined);
-        if (!failed && joined.tree == known.tree)
-            continue; /* it knew all that */
-        drop(&known);
-        if (failed)
-            return -1;
-        known = joined;
+    *at++ = (unsigned char)width;
+    at = put_varint(at, nodes[0].low);
+    if (width) {
+        Place there = list_nodes(nodes, count, bits, heights);
+        size_t leaves = (size_t)there / 2 + 1;
+        at = put_varint(at, leaves);
+        memcpy(at, bits, ((size_t)there + 7) / 8);
+        at = put_heights(at + ((size_t)there + 7) / 8, heights, leaves, width);
     }
-    if (count == 0)
-        return raise_node(&known, way, MOST_LEVELS, out);
-    failed = read_node(*others, &other) || receive_node(&known, &other, way, MOST_LEVELS, out);
-    drop(&known);
-    return failed ? -1 : 0;
+    return PyBytes_FromStringAndSize((char *)out, at - out);
 }
 
-/* How high a tree is on the interval, which is level. */
-static PyObject *
-height_on(const Node *node, const Way *way)
+/* How much of that room is needed at most. */
+static size_t
+room_for(size_t count)
 {
-    PyObject *tree = node->tree;
-    Py_ssize_t depth;
-    for (depth = 0; depth < way->length && PyTuple_GET_ITEM(tree, 2) != Py_None; depth++)
-        tree = PyTuple_GET_ITEM(tree, way->path[depth] == '0' ? 2 : 3);
-    return Py_NewRef(PyTuple_GET_ITEM(tree, 0));
+    size_t leaves = count / 2 + 1, shape = (count + 7) / 8;
+    return leaves * sizeof(Height) + 2 * shape + 1 + 2 * LONGEST_VARINT +
+           MOST_WIDTH * (leaves + (leaves + 7) / 8);
 }
 
-/* A stamp like this one with another event tree. */
+/* The packed join of two trees, with the event, if any. */
 static PyObject *
-stamp_with(PyObject *stamp, PyObject *path, PyObject *tree)
+joined(const Tree *a, const Tree *b, Event *event)
+{
+    size_t most = (size_t)a->count + (a == b ? 0 : b->count) + 1;
+    Both *nodes;
+    PyObject *packed = NULL;
+    Place count;
+    if (event != NULL)
+        most += 2 * (size_t)event->length;
+    if (most > 4 * (size_t)MOST_LEAVES)
+        return left_to_python(), NULL;
+    nodes = PyMem_Malloc(most * sizeof(Both) + room_for(most));
+    if (nodes == NULL)
+        return PyErr_NoMemory();
+    count = unite(a, b, event, nodes);
+    if (level(nodes, count, event) == 0)
+        packed = written(nodes, count, nodes + most);
+    PyMem_Free(nodes);
+    return packed;
+}
+
+/* ---- what Python calls ------------------------------------------------------------------------ */
+
+/* The same object where bytes are equal, so that what does not change is held once. */
+static PyObject *
+shared(PyObject *made, PyObject *before)
+{
+    if (made != NULL && PyBytes_GET_SIZE(made) == PyBytes_GET_SIZE(before) &&
+        memcmp(PyBytes_AS_STRING(made), PyBytes_AS_STRING(before),
+               (size_t)PyBytes_GET_SIZE(made)) == 0) {
+        Py_DECREF(made);
+        return Py_NewRef(before);
+    }
+    return made;
+}
+
+static PyObject *
+join_bytes(PyObject *one, PyObject *other)
+{
+    Tree a, b;
+    PyObject *made;
+    if (one == other)
+        return Py_NewRef(one);
+    if (read_tree(one, &a) < 0)
+        return NULL;
+    if (read_tree(other, &b) < 0) {
+        forget(&a);
+        return NULL;
+    }
+    made = joined(&a, &b, NULL);
+    forget(&a);
+    forget(&b);
+    made = shared(made, one);
+    return made == one ? made : shared(made, other);
+}
+
+static PyObject *
+core_join(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    if (count != 2 || !PyBytes_Check(args[0]) || !PyBytes_Check(args[1])) {
+        PyErr_SetString(PyExc_TypeError, "join takes two packed trees");
+        return NULL;
+    }
+    return join_bytes(args[0], args[1]);
+}
+
+/* Whether one tree is nowhere higher than the other: -1, or that. */
+static int
+is_covered(const Tree *a, const Tree *b)
+{
+    typedef struct {
+        Place a, b;
+    } Pair;
+    size_t there = 1, next;
+    int is_below = 1;
+    Pair *pairs = PyMem_Malloc(((size_t)a->count + b->count) * sizeof(Pair));
+    if (pairs == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    pairs[0] = (Pair){0, 0};
+    for (next = 0; next < there && is_below; next++) {
+        Pair here = pairs[next];
+        Node one = a->nodes[here.a], other = b->nodes[here.b];
+        if (!one.left && !other.left) {
+            is_below = one.low <= other.low;
+            continue;
+        }
+        pairs[there++] = (Pair){one.left ? one.left : here.a, other.left ? other.left : here.b};
+        pairs[there++] =
+            (Pair){one.left ? one.left + 1 : here.a, other.left ? other.left + 1 : here.b};
+    }
+    PyMem_Free(pairs);
+    return is_below;
+}
+
+static PyObject *
+core_leq(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    Tree a, b;
+    int is_below;
+    if (count != 2) {
+        PyErr_SetString(PyExc_TypeError, "leq takes two packed trees");
+        return NULL;
+    }
+    if (args[0] == args[1] && PyBytes_Check(args[0]))
+        Py_RETURN_TRUE;
+    if (read_tree(args[0], &a) < 0)
+        return NULL;
+    if (read_tree(args[1], &b) < 0) {
+        forget(&a);
+        return NULL;
+    }
+    is_below = is_covered(&a, &b);
+    forget(&a);
+    forget(&b);
+    return is_below < 0 ? NULL : PyBool_FromLong(is_below);
+}
+
+/* A stamp's packed event component, made first where it is held as a tree. */
+static PyObject *
+packed_of(PyObject *stamp)
+{
+    PyObject *data = PyObject_GetAttr(stamp, packed_name);
+    if (data == Py_None) {
+        Py_DECREF(data);
+        data = PyObject_GetAttr(stamp, pack_name);
+    }
+    return data;
+}
+
+/* A stamp like this one with another event component. */
+static PyObject *
+stamp_with(PyObject *stamp, PyObject *path, PyObject *packed)
 {
     PyObject *nothing = PyTuple_New(0), *made;
     if (nothing == NULL)
         return NULL;
     made = PyBaseObject_Type.tp_new(Py_TYPE(stamp), nothing, NULL);
     Py_DECREF(nothing);
-    if (made != NULL &&
-        (PyObject_SetAttr(made, id_name, path) < 0 || PyObject_SetAttr(made, event_name, tree) < 0))
+    if (made != NULL && (PyObject_SetAttr(made, id_name, path) < 0 ||
+                         PyObject_SetAttr(made, tree_name, Py_None) < 0 ||
+                         PyObject_SetAttr(made, packed_name, packed) < 0))
         Py_CLEAR(made);
     return made;
 }
 
-/* The stamp, the height and the packed form. */
+/* What is known after all but the last of the others; takes over the reference to `known`. */
 static PyObject *
-received(PyObject *stamp, PyObject *path, const Way *way, const Node *node)
+heard(PyObject *known, PyObject *const *others, Py_ssize_t count)
 {
-    PyObject *height = height_on(node, way);
-    PyObject *after = stamp_with(stamp, path, node->tree);
-    PyObject *packed = after == NULL ? NULL : packed_node(node);
-    PyObject *result = packed == NULL ? NULL : PyTuple_Pack(3, after, height, packed);
-    Py_DECREF(height);
-    Py_XDECREF(after);
-    Py_XDECREF(packed);
-    return result;
+    for (; count > 1 && known != NULL; count--) {
+        PyObject *other = packed_of(*others++), *before = known;
+        if (other == NULL || !PyBytes_Check(other)) {
+            if (other != NULL)
+                PyErr_SetString(PyExc_TypeError, "a packed tree is bytes");
+            known = NULL;
+        } else
+            known = join_bytes(before, other);
+        Py_DECREF(before);
+        Py_XDECREF(other);
+    }
+    return known;
 }
 
+/* The packed tree after an event that follows from another one, NULL for none. */
 static PyObject *
-receive_trees(PyObject *stamp, PyObject *path, PyObject *const *trees, Py_ssize_t count)
+after_event(PyObject *known, PyObject *other, Event *event)
 {
-    Node own, node;
-    Way way;
-    PyObject *result;
-    if (read_way(path, &way) < 0 || read_node(trees[0], &own) < 0 ||
-        receive_all(&own, trees + 1, count - 1, &way, &node) < 0)
+    Tree a, b;
+    PyObject *made;
+    if (read_tree(known, &a) < 0)
         return NULL;
-    result = received(stamp, path, &way, &node);
-    drop(&node);
+    if (other == NULL) {
+        made = joined(&a, &a, event);
+        forget(&a);
+        return made;
+    }
+    if (read_tree(other, &b) < 0) {
+        forget(&a);
+        return NULL;
+    }
+    made = joined(&a, &b, event);
+    forget(&a);
+    forget(&b);
+    return made;
+}
+
+/* The stamp, the height and the packed form after the event. */
+static PyObject *
+received(PyObject *stamp, PyObject *path, PyObject *known, PyObject *last)
+{
+    PyObject *packed, *after, *height, *result = NULL;
+    Event event = {0};
+    if (!PyUnicode_Check(path)) {
+        PyErr_SetString(PyExc_TypeError, "only the owner of exactly one interval receives");
+        return NULL;
+    }
+    event.path = PyUnicode_AsUTF8AndSize(path, &event.length);
+    if (event.path == NULL || (packed = after_event(known, last, &event)) == NULL)
+        return NULL;
+    after = stamp_with(stamp, path, packed);
+    height = PyLong_FromUnsignedLongLong(event.height);
+    if (after != NULL && height != NULL)
+        result = PyTuple_Pack(3, after, height, packed);
+    Py_XDECREF(after);
+    Py_XDECREF(height);
+    Py_DECREF(packed);
     return result;
 }
 
 static PyObject *
 core_receive(PyObject *module, PyObject *const *stamps, Py_ssize_t count)
 {
-    PyObject *few[FEW_OTHERS], **trees = few, *path, *result = NULL;
-    Py_ssize_t there = 0;
+    PyObject *path, *known, *last = NULL, *result = NULL;
     if (count < 1) {
         PyErr_SetString(PyExc_TypeError, "receive takes at least one stamp");
         return NULL;
     }
     path = PyObject_GetAttr(stamps[0], id_name);
-    if (path == NULL)
-        return NULL;
-    if (count > FEW_OTHERS && (trees = PyMem_New(PyObject *, count)) == NULL) {
-        Py_DECREF(path);
-        return PyErr_NoMemory();
+    known = path == NULL ? NULL : packed_of(stamps[0]);
+    if (known != NULL && !PyBytes_Check(known)) {
+        PyErr_SetString(PyExc_TypeError, "a packed tree is bytes");
+        Py_CLEAR(known);
     }
-    while (there < count && (trees[there] = PyObject_GetAttr(stamps[there], event_name)) != NULL)
-        there++;
-    if (there == count)
-        result = receive_trees(stamps[0], path, trees, count);
-    while (there > 0)
-        Py_DECREF(trees[--there]);
-    if (trees != few)
-        PyMem_Free(trees);
-    Py_DECREF(path);
+    if (known != NULL)
+        known = heard(known, stamps + 1, count - 1);
+    if (known != NULL && (count == 1 || (last = packed_of(stamps[count - 1])) != NULL))
+        result = received(stamps[0], path, known, last);
+    Py_XDECREF(path);
+    Py_XDECREF(known);
+    Py_XDECREF(last);
     return result;
+}
+
+/* How many of the first bits are set. */
+static size_t
+set_before(const unsigned char *bits, size_t count)
+{
+    size_t set = 0, group;
+    for (group = 0; group < count >> 3; group++)
+        set += (size_t)__builtin_popcount(bits[group]);
+    if (count & 7)
+        set += (size_t)__builtin_popcount(bits[group] & ((1u << (count & 7)) - 1));
+    return set;
+}
+
+/* How many of the bits from one place up to another are set. */
+static size_t
+set_between(const unsigned char *bits, size_t from, size_t to)
+{
+    const unsigned char *first = bits + (from >> 3);
+    return set_before(first, to - (from & ~(size_t)7)) - set_before(first, from & 7);
+}
+
+/* The leaf where a path ends, or the leftmost one below; -1 if the shape is no tree. */
+static Py_ssize_t
+leaf_at(const unsigned char *bits, size_t count, const char *path, Py_ssize_t length)
+{
+    size_t here = 0, halved = 0; /* so many nodes before this one have halves */
+    for (; bit_of(bits, here); length--, path++) {
+        size_t next = 2 * halved + 1 + (length > 0 && *path != '0');
+        if (next >= count || next <= here)
+            return -1;
+        halved += set_between(bits, here, next);
+        here = next;
+    }
+    return (Py_ssize_t)(here - halved);
+}
+
+/* How far a leaf is above the least height; -1 if the bytes are not what they should be. */
+static int
+height_of(Rest rest, Place leaves, size_t leaf, int width, Height *height)
+{
+    size_t size = ((size_t)leaves + 7) / 8;
+    int which;
+    *height = rest.at[leaf];
+    rest.at += leaves;
+    for (which = 1; which < width; which++) {
+        const unsigned char *marks = rest.at;
+        size_t before, all;
+        if ((size_t)(rest.end - rest.at) < size || !is_padded(marks, leaves))
+            return -1;
+        before = set_before(marks, leaf);
+        all = set_before(marks, leaves);
+        rest.at += size;
+        if ((size_t)(rest.end - rest.at) < all)
+            return -1;
+        if (bit_of(marks, leaf))
+            *height |= (Height)rest.at[before] << 8 * which;
+        rest.at += all;
+    }
+    return rest.at == rest.end ? 0 : -1;
+}
+
+static int
+find_height(const void *data, Py_ssize_t size, const char *path, Py_ssize_t length, Height *height)
+{
+    Rest rest = {data, (const unsigned char *)data + size};
+    Tree head;
+    Py_ssize_t leaf;
+    size_t shape;
+    if (read_head(&rest, &head) < 0)
+        return -1;
+    *height = head.least;
+    if (head.width == 0)
+        return 0;
+    shape = ((size_t)head.count + 7) / 8;
+    if ((size_t)(rest.end - rest.at) < shape + head.leaf_count)
+        return -1;
+    leaf = leaf_at(rest.at, head.count, path, length);
+    if (leaf < 0 || (size_t)leaf >= head.leaf_count)
+        return -1;
+    rest.at += shape;
+    if (height_of(rest, head.leaf_count, (size_t)leaf, head.width, height) < 0 ||
+        *height > MOST_HEIGHT - head.least)
+        return -1;
+    *height += head.least;
+    return 0;
+}
+
+static PyObject *
+core_height_at(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    Py_buffer view;
+    Py_ssize_t length;
+    const char *path;
+    Height height;
+    int failed;
+    if (count != 2 || !PyUnicode_Check(args[1])) {
+        PyErr_SetString(PyExc_TypeError, "height_at takes a packed tree and a path");
+        return NULL;
+    }
+    path = PyUnicode_AsUTF8AndSize(args[1], &length);
+    if (path == NULL || PyObject_GetBuffer(args[0], &view, PyBUF_SIMPLE) < 0)
+        return NULL;
+    failed = find_height(view.buf, view.len, path, length, &height);
+    PyBuffer_Release(&view);
+    return failed ? (left_to_python(), NULL) : PyLong_FromUnsignedLongLong(height);
+}
+
+/* Find each node's least height, from the last one on; -1 if the tree is not in normal form. */
+static int
+find_lows(Tree *tree)
+{
+    Height lowest = MOST_HEIGHT, highest = 0;
+    Place place = tree->count;
+    if (tree->width == 0)
+        return 0;
+    while (place--) {
+        Node *node = tree->nodes + place, *left = tree->nodes + node->left, *right = left + 1;
+        if (node->left) {
+            if (left->low == right->low && !left->left && !right->left)
+                return -1;
+            node->low = left->low < right->low ? left->low : right->low;
+            continue;
+        }
+        lowest = node->low < lowest ? node->low : lowest;
+        highest = node->low > highest ? node->low : highest;
+    }
+    return lowest == tree->least && (highest - lowest) >> 8 * (tree->width - 1) ? 0 : -1;
+}
+
+static PyObject *
+core_is_packed(PyObject *module, PyObject *data)
+{
+    Tree tree;
+    int is_normal;
+    if (read_tree(data, &tree) < 0) {
+        if (!PyErr_ExceptionMatches(PyExc_OverflowError))
+            return NULL;
+        PyErr_Clear();
+        Py_RETURN_FALSE;
+    }
+    is_normal = find_lows(&tree) == 0;
+    forget(&tree);
+    return PyBool_FromLong(is_normal);
+}
+
+/* ---- text ------------------------------------------------------------------------------------- */
+
+/* A node that is to be written: under which height, and how many brackets close after it. */
+typedef struct {
+    Place place, closing;
+    Height base;
+} Due;
+
+static char *
+put_height(char *at, Height height)
+{
+    char digits[20];
+    int count = 0;
+    do {
+        digits[count++] = (char)('0' + height % 10);
+    } while (height /= 10);
+    while (count)
+        *at++ = digits[--count];
+    return at;
+}
+
+/* A node, its left half, its right half; `due` has room for all leaves. */
+static char *
+put_tree(char *at, const Node *nodes, Due *due)
+{
+    Due *next = due, here;
+    *next++ = (Due){0, 0, 0};
+    while (next > due) {
+        const Node *node;
+        here = *--next;
+        node = nodes + here.place;
+        if (here.place) {
+            *at++ = ',';
+            *at++ = ' ';
+        }
+        if (node->left) {
+            *at++ = '(';
+            at = put_height(at, node->low - here.base);
+            *next++ = (Due){node->left + 1, here.closing + 1, node->low};
+            *next++ = (Due){node->left, 0, node->low};
+        } else {
+            at = put_height(at, node->low - here.base);
+            memset(at, ')', here.closing);
+            at += here.closing;
+        }
+    }
+    return at;
+}
+
+/* None if the tree is not in normal form. */
+static PyObject *
+text_of(Tree *tree)
+{
+    PyObject *text;
+    Due *due;
+    char *out, *end;
+    if (find_lows(tree) < 0)
+        Py_RETURN_NONE;
+    due = PyMem_Malloc(((size_t)tree->count / 2 + 2) * sizeof(Due) +
+                       (size_t)tree->count * NODE_CHARACTERS);
+    if (due == NULL)
+        return PyErr_NoMemory();
+    out = (char *)(due + tree->count / 2 + 2);
+    end = put_tree(out, tree->nodes, due);
+    text = PyUnicode_FromStringAndSize(out, end - out);
+    PyMem_Free(due);
+    return text;
+}
+
+static PyObject *
+core_text(PyObject *module, PyObject *data)
+{
+    Py_buffer view;
+    PyObject *text;
+    Tree tree;
+    int failed;
+    if (PyObject_GetBuffer(data, &view, PyBUF_SIMPLE) < 0)
+        return NULL;
+    failed = read_bytes(view.buf, view.len, &tree);
+    PyBuffer_Release(&view);
+    if (failed) {
+        if (!PyErr_ExceptionMatches(PyExc_OverflowError))
+            return NULL;
+        PyErr_Clear();
+        Py_RETURN_NONE;
+    }
+    text = text_of(&tree);
+    forget(&tree);
+    return text;
 }
 
 static PyMethodDef methods[] = {
     {"join", (PyCFunction)(void (*)(void))core_join, METH_FASTCALL,
-     "join(a, b): what itc.events.join gives."},
-    {"raise_interval", (PyCFunction)(void (*)(void))core_raise_interval, METH_FASTCALL,
-     "raise_interval(tree, path): what itc.events.raise_interval gives."},
+     "join(a, b): what itc.events.join gives, of packed trees."},
+    {"leq", (PyCFunction)(void (*)(void))core_leq, METH_FASTCALL,
+     "leq(a, b): what itc.events.leq gives, of packed trees."},
     {"receive", (PyCFunction)(void (*)(void))core_receive, METH_FASTCALL,
      "receive(stamp, *others): what itc.messages.receive gives."},
-    {"pack", core_pack, METH_O, "pack(tree): what itc.packed.pack gives of a stamp with that tree."},
+    {"height_at", (PyCFunction)(void (*)(void))core_height_at, METH_FASTCALL,
+     "height_at(data, path): what itc.packed.packed_height_at gives."},
+    {"is_packed", core_is_packed, METH_O,
+     "is_packed(data): whether bytes are a packed tree in normal form, of heights below 2**63."},
+    {"text", core_text, METH_O,
+     "text(data): a packed tree in the paper's notation, or None."},
     {NULL, NULL, 0, NULL},
 };
 
 static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, "_core", "The operations that every event takes, compiled.", 0, methods,
+    PyModuleDef_HEAD_INIT, "_core", "Operations on packed trees, compiled.", 0, methods,
 };
 
 PyMODINIT_FUNC
 PyInit__core(void)
 {
     if ((id_name = PyUnicode_InternFromString("_id")) == NULL ||
-        (event_name = PyUnicode_InternFromString("_event")) == NULL)
+        (tree_name = PyUnicode_InternFromString("_tree")) == NULL ||
+        (packed_name = PyUnicode_InternFromString("_packed")) == NULL ||
+        (pack_name = PyUnicode_InternFromString("packed")) == NULL)
         return NULL;
     return PyModuleDef_Init(&definition);
 }

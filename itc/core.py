@@ -1,37 +1,40 @@
 """The compiled core (`_core.c`), where one was built.
 
-It does the operations that every event takes, with the same results as the Python that it
-stands in for.
+It does the operations that every event takes on packed trees, with the same results as the Python
+that it stands in for. Everything but `text` and `is_packed` raises OverflowError for bytes that
+`pack` never gives, and for heights beyond 63 bits, which are Python's.
 """
 
 from __future__ import annotations
 
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeAlias, TypeVar
 
 from itc.compiled import compiled
-from itc.nodes import EventTree
 
+Buffer: TypeAlias = bytes | bytearray | memoryview
 S = TypeVar("S")  # a stamp, which is made of what is here
 
 
 class Core(Protocol):
-    """What is compiled.
+    """What is compiled."""
 
-    Raises OverflowError for heights beyond 63 bits and RecursionError for trees of more than 500
-    levels, which are Python's.
-    """
+    def join(self, a: bytes, b: bytes, /) -> bytes:
+        """As `itc.events.join`; one of both where it is the join."""
 
-    def join(self, a: EventTree, b: EventTree, /) -> EventTree:
-        """As `itc.events.join`."""
-
-    def raise_interval(self, tree: EventTree, path: str, /) -> EventTree:
-        """As `itc.events.raise_interval`."""
+    def leq(self, a: bytes, b: bytes, /) -> bool:
+        """As `itc.events.leq`."""
 
     def receive(self, stamp: S, /, *others: S) -> tuple[S, int, bytes]:
-        """As `itc.messages.receive`, but raises TypeError unless one interval is owned."""
+        """As `itc.stamp.receive`, but raises TypeError unless one interval is owned."""
 
-    def pack(self, tree: EventTree, /) -> bytes:
-        """As `itc.packed.pack` of a stamp with that tree."""
+    def height_at(self, data: Buffer, path: str, /) -> int:
+        """As `itc.events.height_at`."""
+
+    def is_packed(self, data: bytes, /) -> bool:
+        """Whether `pack` gives these bytes, of a tree without heights beyond 63 bits."""
+
+    def text(self, data: Buffer, /) -> str | None:
+        """The tree in the paper's notation; None for bytes that it leaves to Python."""
 
 
 core: Core | None = compiled("itc._core")

@@ -2,13 +2,14 @@
 
 Knowing the least and greatest height of every subtree, `join` takes a whole subtree where it is
 above the other one, `leq` decides most pairs at a glance, and nothing is ever lifted or sunk as in
-the paper's relative form. Stamps share subtrees, and an operation that changes nothing returns the
+the paper's relative form. Trees share subtrees, and an operation that changes nothing returns the
 very object that it was given, which keeps the sharing alive.
+
+Where the core is compiled, stamps are packed, and these are used only for what it does not do.
 """
 
 from __future__ import annotations
 
-from itc.core import core
 from itc.ids import IdTree
 from itc.nodes import EventTree, halves, leaf, node
 from itc.walk import Walk, finish
@@ -54,35 +55,11 @@ def leq(a: EventTree, b: EventTree) -> bool:
     return True
 
 
-def outline(tree: EventTree) -> tuple[tuple[int, int], ...]:
-    """Least and greatest height of every node, by levels: equal for equal trees only."""
-    nodes = [tree]
-    for each in nodes:  # grows on the way
-        if each[0] != each[1]:
-            nodes += each[2:]
-    return tuple([each[:2] for each in nodes])
-
-
-def same(a: EventTree, b: EventTree) -> bool:
-    """Whether two trees have the same height everywhere."""
-    pending = [(a, b)]
-    while pending:
-        a, b = pending.pop()
-        if a is b:
-            continue
-        if a[0] != b[0] or a[1] != b[1]:
-            return False
-        if a[0] != a[1]:
-            pending.append((a[3], b[3]))
-            pending.append((a[2], b[2]))
-    return True
-
-
 def join(a: EventTree, b: EventTree) -> EventTree:
     """The higher of the two at every point."""
     try:
-        return _join(a, b) if core is None else core.join(a, b)
-    except (RecursionError, OverflowError):
+        return _join(a, b)
+    except RecursionError:
         return finish(_join_deep(a, b))
 
 
@@ -145,15 +122,6 @@ def raise_interval(tree: EventTree, path: str) -> EventTree:
     levels the interval at its own greatest height or its sibling's least one, whichever is higher;
     only where that changes nothing does it grow by one.
     """
-    if core is not None:
-        try:
-            return core.raise_interval(tree, path)
-        except (RecursionError, OverflowError):
-            pass
-    return _raise_interval(tree, path)
-
-
-def _raise_interval(tree: EventTree, path: str) -> EventTree:
     above: list[EventTree] = []
     here = tree
     for side in path:

@@ -23,46 +23,25 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator
 from functools import lru_cache
-from typing import Protocol, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
-from itc.compiled import compiled
-from itc.core import core
+from itc.core import Buffer, core
 from itc.errors import MalformedError
 from itc.ids import along, check_path
 from itc.nodes import EventTree, leaf, node
-from itc.stamp import Stamp
 from itc.trees import text
 from itc.varint import append_varint, read_varint
 
-Buffer: TypeAlias = bytes | bytearray | memoryview
 T = TypeVar("T")
 
-
-class Compiled(Protocol):
-    """What is compiled of this (`_text.c`)."""
-
-    def event_text(self, data: Buffer, /) -> str | None:
-        """As `_event_text`; None for bytes that it leaves to that."""
-
-
-_compiled: Compiled | None = compiled("itc._text")
 _ZERO, _ONE = b"01"
 _IS_SET = b"0" + b"1" * 255
 # The smallest machine word for a height of this many bytes; wider ones are joined one by one.
 _WORDS = {2: "H", 3: "I", 4: "I", 5: "Q", 6: "Q", 7: "Q", 8: "Q"}
 
 
-def pack(stamp: Stamp) -> bytes:
-    """The event component of a stamp as bytes, in one pass over its nodes."""
-    if core is not None:
-        try:
-            return core.pack(stamp._event)
-        except OverflowError:
-            pass
-    return _packed(stamp._event)
-
-
-def _packed(tree: EventTree) -> bytes:
+def pack_tree(tree: EventTree) -> bytes:
+    """An event tree as bytes, in one pass over its nodes."""
     least, greatest, _, _ = tree
     width = (greatest - least).bit_length() + 7 >> 3
     out = bytearray((width,))
@@ -75,21 +54,26 @@ def _packed(tree: EventTree) -> bytes:
     return bytes(out)
 
 
-def unpack(data: Buffer, interval: str | None = None) -> Stamp:
-    """The stamp of packed bytes: anonymous, or the owner of the interval.
-
-    Raises MalformedError for bytes that `pack` never gives, TreeError for an invalid interval.
-    """
-    owned = None if interval is None else check_path(interval)
-    return Stamp(owned, _built(*_read(data), leaf, _node))
+def unpack_tree(data: Buffer) -> EventTree:
+    """The event tree of packed bytes; raises MalformedError for bytes that `pack` never gives."""
+    return _built(*_read(data), leaf, _node)
 
 
 def packed_height_at(data: Buffer, path: str) -> int:
     """What ``unpack(data).height_at(path)`` gives, read from the bytes without building a tree.
 
-    2 to 4 µs, almost independent of the number of leaves. Checks only that there are as many bytes
-    as there should be: what was stored came from `pack`.
+    2 to 4 µs in Python, almost independent of the number of leaves. Checks only that there are as
+    many bytes as there should be: what was stored came from `pack`.
     """
+    if core is not None:
+        try:
+            return core.height_at(data, path)
+        except OverflowError:
+            pass
+    return _height_at(data, path)
+
+
+def _height_at(data: Buffer, path: str) -> int:
     width, least, count, at = _head(data)
     if width == 0:
         return least
@@ -97,14 +81,15 @@ def packed_height_at(data: Buffer, path: str) -> int:
     # The shape from the current node on: its lowest bit is that node's.
     shape = rest = int.from_bytes(data[at : at + size], "little")
     nodes = count - 1
+    if shape.bit_length() >= 2 * count or shape.bit_count() != nodes:
+        raise MalformedError("a packed stamp's shape does not fit its leaves")
     here = 0
-    for side in path:
-        if not rest & 1:
-            break
-        here = 2 * (nodes - rest.bit_count()) + (1 if side == "0" else 2)
-        rest = shape >> here
+    sides = iter(path)
     while rest & 1:
-        here = 2 * (nodes - rest.bit_count()) + 1
+        left = 2 * (nodes - rest.bit_count()) + 1
+        if left <= here:
+            raise MalformedError("a packed stamp's shape is no tree")
+        here = left + (next(sides, "0") != "0")
         rest = shape >> here
     before = here - (nodes - rest.bit_count())  # leaves
     for place, (marks, start) in enumerate(_planes(data, at + size, count, width)):
@@ -120,7 +105,7 @@ def packed_text(data: Buffer, interval: str | None = None) -> str:
     Three times faster than that, and compiled 50 times. Raises what `unpack` raises.
     """
     owned = "0" if interval is None else _interval_text(interval)
-    event = None if _compiled is None else _compiled.event_text(data)
+    event = None if core is None else core.text(data)
     return f"({owned}, {_event_text(data) if event is None else event})"
 
 

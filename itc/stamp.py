@@ -1,4 +1,4 @@
-"""Stamps: the pair of an id and an event tree, and the operations of Interval Tree Clocks.
+"""Stamps: the pair of an id and an event component, and the operations of Interval Tree Clocks.
 
 The names are those of P. S. Almeida, C. Baquero, V. Fonte: "Interval Tree Clocks: A Logical Clock
 for Dynamic Systems" (2008).
@@ -9,9 +9,11 @@ from __future__ import annotations
 import enum
 
 from itc import events, ids
+from itc.core import Buffer, core
 from itc.errors import AnonymousError
 from itc.ids import Id, IdTree
 from itc.nodes import ZERO, EventTree, check_height
+from itc.packed import pack_tree, packed_height_at, unpack_tree
 from itc.trees import RelativeTree, event_from_relative, event_to_relative, text
 
 
@@ -27,16 +29,40 @@ class Relation(enum.Enum):
 class Stamp:
     """A point in causal history (the event tree) with the right to go on from it (the id).
 
-    Immutable; operations return new stamps that share what did not change. ``==`` compares both
-    components, `leq` and `compare` the event component alone.
+    Immutable; ``==`` compares both components, `leq` and `compare` the event component alone.
+
+    The event component is held as a tree or packed. Compiled operations give packed ones, a tenth
+    of a tree's size; those in Python give trees, which share what did not change. Either form is
+    made of the other where it is wanted.
     """
 
-    __slots__ = ("_event", "_id")
+    __slots__ = ("_id", "_packed", "_tree")
 
-    def __init__(self, owned: Id, event: EventTree) -> None:
+    def __init__(self, owned: Id, event: EventTree | bytes) -> None:
         # Both in normal form; from outside use `seed`, `from_trees`, `of_interval` or a decoder.
         self._id = owned
-        self._event = event
+        self._packed: bytes | None = None
+        self._tree: EventTree | None = None
+        if isinstance(event, bytes):
+            self._packed = event
+        else:
+            self._tree = event
+
+    @property
+    def packed(self) -> bytes:
+        """The event component as `itc.packed` has it; kept from the first time on."""
+        if self._packed is None:
+            self._packed = pack_tree(self._event)
+        return self._packed
+
+    @property
+    def _event(self) -> EventTree:
+        return unpack_tree(self.packed) if self._tree is None else self._tree
+
+    @property
+    def _held(self) -> EventTree | bytes:
+        """The event component in a form that is at hand."""
+        return self.packed if self._tree is None else self._tree
 
     @classmethod
     def from_trees(cls, owned: object, event: object) -> Stamp:
@@ -72,12 +98,12 @@ class Stamp:
     def fork(self) -> tuple[Stamp, Stamp]:
         """Two stamps with this one's history that share its id between them."""
         left, right = ids.split(self._id)
-        return Stamp(left, self._event), Stamp(right, self._event)
+        return Stamp(left, self._held), Stamp(right, self._held)
 
     def event(self) -> Stamp:
         """The stamp after one more event; raises AnonymousError where nothing is owned."""
         if isinstance(self._id, str):
-            return Stamp(self._id, events.raise_interval(self._event, self._id))
+            return receive(self)[0]
         if self._id is None:
             raise AnonymousError("an anonymous stamp has no events; join it into one with an id")
         return Stamp(self._id, events.advance(self._event, self._id))
@@ -85,19 +111,31 @@ class Stamp:
     def join(self, other: Stamp) -> Stamp:
         """The stamp that knows and owns what either does; raises OverlapError for shared ids."""
         owned = self._id if other._id is None else ids.union(self._id, other._id)
+        if core is not None:
+            try:
+                return Stamp(owned, core.join(self.packed, other.packed))
+            except OverflowError:
+                pass
         return Stamp(owned, events.join(self._event, other._event))
 
     def peek(self) -> Stamp:
         """The anonymous stamp with this one's history: what a message carries."""
-        return Stamp(None, self._event)
+        return Stamp(None, self._held)
 
     def leq(self, other: Stamp) -> bool:
         """Whether everything in this stamp's history is in the other's."""
+        if core is not None:
+            try:
+                return core.leq(self.packed, other.packed)
+            except OverflowError:
+                pass
         return events.leq(self._event, other._event)
 
     def height_at(self, path: str) -> int:
         """The height at the leftmost point of the interval that the path names."""
-        return events.height_at(self._event, path)
+        if self._tree is None:
+            return packed_height_at(self.packed, path)
+        return events.height_at(self._tree, path)
 
     @property
     def greatest_height(self) -> int:
@@ -107,10 +145,10 @@ class Stamp:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Stamp):
             return NotImplemented
-        return ids.same(self._id, other._id) and events.same(self._event, other._event)
+        return ids.same(self._id, other._id) and self.packed == other.packed
 
     def __hash__(self) -> int:
-        return hash((self.interval, events.outline(self._event)))
+        return hash((self.interval, self.packed))
 
     def __str__(self) -> str:
         owned, event = self.trees()
@@ -123,6 +161,51 @@ class Stamp:
 def seed() -> Stamp:
     """The stamp that owns everything and has seen nothing: where every universe begins."""
     return Stamp(ids.EVERYTHING, ZERO)
+
+
+def pack(stamp: Stamp) -> bytes:
+    """The event component of a stamp as bytes."""
+    return stamp.packed
+
+
+def unpack(data: Buffer, interval: str | None = None) -> Stamp:
+    """The stamp of packed bytes: anonymous, or the owner of the interval.
+
+    Raises MalformedError for bytes that `pack` never gives, TreeError for an invalid interval.
+    """
+    owned = None if interval is None else ids.check_path(interval)
+    packed = bytes(data)
+    if core is not None and core.is_packed(packed):
+        return Stamp(owned, packed)
+    return Stamp(owned, unpack_tree(packed))
+
+
+def receive(stamp: Stamp, *others: Stamp) -> tuple[Stamp, int, bytes]:
+    """The stamp after an event that follows from the others, its height, and its packed form.
+
+    What a participant does for each event, at once: the paper's receive, as `Stamp.join` with what
+    `Stamp.peek` gives of each and then `Stamp.event`; with no others an event alone. The height is
+    that of the stamp's interval, the bytes are what `pack` gives. Raises AnonymousError unless the
+    stamp owns exactly one interval.
+    """
+    if core is not None:
+        try:
+            return core.receive(stamp, *others)
+        except (OverflowError, TypeError):
+            pass  # too high for it, or Python says what is wrong
+    return _receive(stamp, *others)
+
+
+def _receive(stamp: Stamp, *others: Stamp) -> tuple[Stamp, int, bytes]:
+    interval = stamp.interval
+    if interval is None:
+        raise AnonymousError("only the owner of exactly one interval receives")
+    tree = stamp._event
+    for other in others:
+        tree = events.join(tree, other._event)
+    tree = events.raise_interval(tree, interval)
+    after = Stamp(interval, tree)
+    return after, events.height_at(tree, interval), after.packed
 
 
 def compare(a: Stamp, b: Stamp) -> Relation:

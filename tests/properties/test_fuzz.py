@@ -9,7 +9,7 @@ from drills.fuzz import fuzz, survives
 
 
 def test_damaged_trace_messages_are_records_or_quarantined() -> None:
-    # What Hypothesis makes depends on what else is imported: so many have a delivery among them.
+    # What Hypothesis makes depends on what else is imported.
     outcomes = fuzz(150 * settings().max_examples, repeatable=True)
     assert {"publish", "deliver", "quarantined", "deliveries", "no delivery"} <= outcomes.keys()
 

@@ -102,7 +102,7 @@ def test_leq_is_a_partial_order(x, y, z):
 def test_an_event_on_an_interval_is_the_general_fill_and_grow(tree, path):
     event = Stamp.from_trees(0, tree)._event
     by_path = events.raise_interval(event, path)
-    assert events.same(by_path, events.advance(event, ids.along(path, 1)))
+    assert by_path == events.advance(event, ids.along(path, 1))
     assert (
         peers.PlainStamp(ids.along(path, 1), Stamp(None, event).trees()[1]).event()._event
         == (Stamp(None, by_path).trees()[1])
@@ -119,11 +119,11 @@ def test_operations_are_those_of_the_paper_written_down(a, b):
 
 @given(EVENT_TREES, EVENT_TREES)
 def test_nothing_new_means_the_very_same_tree(x, y):
-    a, b = Stamp.from_trees(0, x), Stamp.from_trees(0, y)
-    joined = a.join(b)
-    assert joined.join(a)._event is joined._event
-    assert joined.join(b)._event is joined._event
-    assert events.finish(events._join_deep(a._event, b._event)) == joined._event
+    a, b = (Stamp.from_trees(0, each)._event for each in (x, y))
+    joined = events.join(a, b)
+    assert events.join(joined, a) is joined
+    assert events.join(joined, b) is joined
+    assert events.finish(events._join_deep(a, b)) == joined
 
 
 @given(ID_TREES, EVENT_TREES)
