@@ -1,11 +1,10 @@
 """Speed and size of the clock: ``python -m bench.clock [ROUNDS]``.
 
-Events per second of the clock in Python, of the same with its compiled core (which packs it, too, as
-the service has it do), and of the two peers
-of `bench.peers`, and their ratios; medians of the rounds. The sides take turns, each in a process
-of its own, so that no garbage collector walks another side's stamps; processor time is counted, so
-that a busy machine matters less. A message is two events, the sender's and the receiver's, and all
-ids come from the pool. Workloads:
+Events per second of the clock in Python, of the same with its compiled core (which packs it, too,
+as the service has it do), and of the two peers of `bench.peers`, and their ratios; medians of the
+rounds. The sides take turns, each in a process of its own, so that no garbage collector walks
+another side's stamps; processor time is counted, so that a busy machine matters less. A message is
+two events, the sender's and the receiver's, and all ids come from the pool. Workloads:
 
 - gossip: from any participant to any other;
 - hub: clients ask one server, which answers at once;
