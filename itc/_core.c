@@ -427,6 +427,116 @@ joined(const Tree *a, const Tree *b, Event *event)
     return packed;
 }
 
+/* ---- one leaf alone --------------------------------------------------------------------------- */
+
+/* How many of the first bits are set. */
+static size_t
+set_before(const unsigned char *bits, size_t count)
+{
+    size_t set = 0, group;
+    for (group = 0; group < count >> 3; group++)
+        set += (size_t)__builtin_popcount(bits[group]);
+    if (count & 7)
+        set += (size_t)__builtin_popcount(bits[group] & ((1u << (count & 7)) - 1));
+    return set;
+}
+
+/* How many of the bits from one place up to another are set. */
+static size_t
+set_between(const unsigned char *bits, size_t from, size_t to)
+{
+    const unsigned char *first = bits + (from >> 3);
+    return set_before(first, to - (from & ~(size_t)7)) - set_before(first, from & 7);
+}
+
+/* A leaf, by levels among all nodes and among leaves, and how many steps it is below the root. */
+typedef struct {
+    size_t place, leaf;
+    Py_ssize_t depth;
+} Leaf;
+
+/* The leaf where a path ends, or the leftmost one below; -1 if the shape is no tree. */
+static int
+find_leaf(const unsigned char *bits, size_t count, const char *path, Py_ssize_t length, Leaf *leaf)
+{
+    size_t here = 0, halved = 0; /* so many nodes before this one have halves */
+    Py_ssize_t depth = 0;
+    for (; bit_of(bits, here); depth++) {
+        size_t next = 2 * halved + 1 + (depth < length && path[depth] != '0');
+        if (next >= count || next <= here)
+            return -1;
+        halved += set_between(bits, here, next);
+        here = next;
+    }
+    *leaf = (Leaf){here, here - halved, depth};
+    return 0;
+}
+
+/* How far a leaf is above the least height; -1 if the bytes are not what they should be. */
+static int
+height_of(Rest rest, Place leaves, size_t leaf, int width, Height *height)
+{
+    size_t size = ((size_t)leaves + 7) / 8;
+    int which;
+    *height = rest.at[leaf];
+    rest.at += leaves;
+    for (which = 1; which < width; which++) {
+        const unsigned char *marks = rest.at;
+        size_t before, all;
+        if ((size_t)(rest.end - rest.at) < size || !is_padded(marks, leaves))
+            return -1;
+        before = set_before(marks, leaf);
+        all = set_before(marks, leaves);
+        rest.at += size;
+        if ((size_t)(rest.end - rest.at) < all)
+            return -1;
+        if (bit_of(marks, leaf))
+            *height |= (Height)rest.at[before] << 8 * which;
+        rest.at += all;
+    }
+    return rest.at == rest.end ? 0 : -1;
+}
+
+/* The packed tree after an event, where that changes no more than the lowest byte of one leaf, as it
+ * mostly does: the interval and its sibling are leaves, and stay apart. NULL without an exception
+ * where it is more, or the bytes are not what they should be. */
+static PyObject *
+with_one_higher(PyObject *data, Event *event)
+{
+    const unsigned char *bytes = (const unsigned char *)PyBytes_AS_STRING(data), *bits;
+    Rest rest = {bytes, bytes + PyBytes_GET_SIZE(data)};
+    Tree head;
+    Leaf here;
+    size_t shape, other;
+    Height height, sibling, after;
+    PyObject *made;
+    if (read_head(&rest, &head) < 0 || head.width == 0 || event->length == 0)
+        return NULL;
+    bits = rest.at;
+    shape = ((size_t)head.count + 7) / 8;
+    if ((size_t)(rest.end - rest.at) < shape + head.leaf_count ||
+        find_leaf(bits, head.count, event->path, event->length, &here) < 0 ||
+        here.depth != event->length)
+        return NULL;
+    other = event->path[event->length - 1] == '0' ? here.place + 1 : here.place - 1;
+    if (other >= head.count || bit_of(bits, other))
+        return NULL;
+    rest.at += shape;
+    other = here.leaf + other - here.place; /* among leaves: siblings follow each other */
+    if (here.leaf >= head.leaf_count || other >= head.leaf_count ||
+        height_of(rest, head.leaf_count, here.leaf, head.width, &height) < 0 ||
+        height_of(rest, head.leaf_count, other, head.width, &sibling) < 0)
+        return NULL;
+    after = height + 1;
+    if (sibling >= height || after >> 8 != height >> 8 || after > MOST_HEIGHT - head.least)
+        return NULL; /* else there is a leaf below it still: the least height stays */
+    made = PyBytes_FromStringAndSize((const char *)bytes, PyBytes_GET_SIZE(data));
+    if (made != NULL)
+        PyBytes_AS_STRING(made)[(rest.at - bytes) + (Py_ssize_t)here.leaf] = (char)after;
+    event->height = head.least + after;
+    return made;
+}
+
 /* ---- what Python calls ------------------------------------------------------------------------ */
 
 /* The same object where bytes are equal, so that what does not change is held once. */
@@ -576,9 +686,9 @@ static PyObject *
 after_event(PyObject *known, PyObject *other, Event *event)
 {
     Tree a, b;
-    PyObject *made;
-    if (read_tree(known, &a) < 0)
-        return NULL;
+    PyObject *made = other == NULL ? with_one_higher(known, event) : NULL;
+    if (made != NULL || PyErr_Occurred() || read_tree(known, &a) < 0)
+        return made;
     if (other == NULL) {
         made = joined(&a, &a, event);
         forget(&a);
@@ -641,72 +751,12 @@ core_receive(PyObject *module, PyObject *const *stamps, Py_ssize_t count)
     return result;
 }
 
-/* How many of the first bits are set. */
-static size_t
-set_before(const unsigned char *bits, size_t count)
-{
-    size_t set = 0, group;
-    for (group = 0; group < count >> 3; group++)
-        set += (size_t)__builtin_popcount(bits[group]);
-    if (count & 7)
-        set += (size_t)__builtin_popcount(bits[group] & ((1u << (count & 7)) - 1));
-    return set;
-}
-
-/* How many of the bits from one place up to another are set. */
-static size_t
-set_between(const unsigned char *bits, size_t from, size_t to)
-{
-    const unsigned char *first = bits + (from >> 3);
-    return set_before(first, to - (from & ~(size_t)7)) - set_before(first, from & 7);
-}
-
-/* The leaf where a path ends, or the leftmost one below; -1 if the shape is no tree. */
-static Py_ssize_t
-leaf_at(const unsigned char *bits, size_t count, const char *path, Py_ssize_t length)
-{
-    size_t here = 0, halved = 0; /* so many nodes before this one have halves */
-    for (; bit_of(bits, here); length--, path++) {
-        size_t next = 2 * halved + 1 + (length > 0 && *path != '0');
-        if (next >= count || next <= here)
-            return -1;
-        halved += set_between(bits, here, next);
-        here = next;
-    }
-    return (Py_ssize_t)(here - halved);
-}
-
-/* How far a leaf is above the least height; -1 if the bytes are not what they should be. */
-static int
-height_of(Rest rest, Place leaves, size_t leaf, int width, Height *height)
-{
-    size_t size = ((size_t)leaves + 7) / 8;
-    int which;
-    *height = rest.at[leaf];
-    rest.at += leaves;
-    for (which = 1; which < width; which++) {
-        const unsigned char *marks = rest.at;
-        size_t before, all;
-        if ((size_t)(rest.end - rest.at) < size || !is_padded(marks, leaves))
-            return -1;
-        before = set_before(marks, leaf);
-        all = set_before(marks, leaves);
-        rest.at += size;
-        if ((size_t)(rest.end - rest.at) < all)
-            return -1;
-        if (bit_of(marks, leaf))
-            *height |= (Height)rest.at[before] << 8 * which;
-        rest.at += all;
-    }
-    return rest.at == rest.end ? 0 : -1;
-}
-
 static int
 find_height(const void *data, Py_ssize_t size, const char *path, Py_ssize_t length, Height *height)
 {
     Rest rest = {data, (const unsigned char *)data + size};
     Tree head;
-    Py_ssize_t leaf;
+    Leaf leaf;
     size_t shape;
     if (read_head(&rest, &head) < 0)
         return -1;
@@ -716,11 +766,10 @@ find_height(const void *data, Py_ssize_t size, const char *path, Py_ssize_t leng
     shape = ((size_t)head.count + 7) / 8;
     if ((size_t)(rest.end - rest.at) < shape + head.leaf_count)
         return -1;
-    leaf = leaf_at(rest.at, head.count, path, length);
-    if (leaf < 0 || (size_t)leaf >= head.leaf_count)
+    if (find_leaf(rest.at, head.count, path, length, &leaf) < 0 || leaf.leaf >= head.leaf_count)
         return -1;
     rest.at += shape;
-    if (height_of(rest, head.leaf_count, (size_t)leaf, head.width, height) < 0 ||
+    if (height_of(rest, head.leaf_count, leaf.leaf, head.width, height) < 0 ||
         *height > MOST_HEIGHT - head.least)
         return -1;
     *height += head.least;

@@ -79,6 +79,17 @@ def test_it_is_the_same_on_real_runs_whoever_owns_what(run):
             got, expected = core.receive(stamp, *others), _receive(stamp, *others)
             assert got == expected
             assert got[0].interval == stamp.interval
+            assert core.receive(stamp) == _receive(stamp)
+
+
+@given(RUNS, st.integers(1, 600))
+def test_events_alone_are_the_same_however_many(run, count):
+    _, alive = run
+    for stamp in (known.stamp for known in alive if known.stamp.interval is not None):
+        for _ in range(count):
+            expected = _receive(stamp)
+            assert core.receive(stamp) == expected
+            stamp = expected[0]
 
 
 @given(EVENT_TREES, EVENT_TREES, PATHS)
