@@ -66,7 +66,7 @@ class Served(NamedTuple):
     name: str
     client: httpx.Client
     pid: int
-    count: int
+    events: int
     questions: dict[str, Question]
 
 
@@ -145,7 +145,7 @@ def measure(stores: list[str], rounds: int) -> dict[tuple[str, str], np.ndarray]
                 for served in services:
                     if name in served.questions:
                         chance = random.Random(f"{name} {number}")
-                        answer = ask(served, served.questions[name](served.count, chance))
+                        answer = ask(served, served.questions[name](served.events, chance))
                         if number:  # the first round only warms up
                             seen[name, served.name].append(answer)
     return {case: np.array(each) * 1000 for case, each in seen.items()}
