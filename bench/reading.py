@@ -24,7 +24,7 @@ import numpy as np
 
 from tools.servers import Child, free_port, port_answers, without_settings
 
-ROUNDS = 200
+ROUNDS = 100
 READY_SECONDS = 90
 PAGE = 100
 FIRST = "first page"
