@@ -210,7 +210,7 @@ async def nearest(
     """
     known: dict[int, list[int]] = {}
     # What known events lead to and is not known itself: the walk will come there, unless it ends
-    # before. Asking for the nearest of it too takes a third of the round trips.
+    # before. The nearest of it is asked for too, which takes fewer round trips.
     heard: set[int] = set()
     asked: set[int] = set()
     seen = {start}
