@@ -28,8 +28,8 @@ SEVERAL = (
 )
 
 # A table to join with, so that each is one look-up: given a list of pairs, SQLite reads all of a
-# participant's events. As text, because it is never the same twice: to have the library make it took
-# a quarter of the processor time of an event's answer.
+# participant's events. As text, because it is never the same twice: to have the library make it
+# took a quarter of the processor time of an event's answer.
 _LAST_KNOWN = (
     "WITH known (number, height) AS (VALUES {pairs})"
     " SELECT participants.number, participants.name, events.seq FROM known"
