@@ -1,8 +1,10 @@
-"""How long the API takes to answer: ``python -m bench.reading STORE STORE…``.
+"""How long the API takes to answer: ``python -m bench.reading [CHECKOUT:]STORE…``.
 
-Each STORE is a SQLite file built by `bench.stores`, behind a service of its own. All services run
-at once, and every round asks each of them each question once, so that whatever else the machine
-does affects all of them alike. No broker is needed: nothing here is asked of one.
+Each STORE is a SQLite file built by `bench.stores` or `bench.conversations`, behind a service of
+its own; with a CHECKOUT, behind that of another version of this repository, for a before and an
+after of one run. All services run at once, and every round asks each of them each question once, so
+that whatever else the machine does affects all of them alike. No broker is needed: nothing here is
+asked of one. Processor time is that of the service's threads while it answers.
 """
 
 from __future__ import annotations
@@ -15,16 +17,20 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import httpx
 import numpy as np
 
 from tools.servers import Child, free_port, port_answers, without_settings
 
-ROUNDS = 200
+ROUNDS = 100
 READY_SECONDS = 90
 PAGE = 100
 FIRST = "first page"
+HUNDRED = "100 messages"  # the correlation id of a conversation of this size
+OF_CONVERSATION = "a conversation of 100 messages"
+OURS = Path(__file__).parents[1]
 
 Question = Callable[[int, random.Random], str]
 
@@ -54,65 +60,109 @@ def _late(count: int, chance: random.Random) -> int:
     return chance.randrange(count // 2, count)
 
 
+class Served(NamedTuple):
+    """A store behind a service, and what it is asked."""
+
+    name: str
+    client: httpx.Client
+    pid: int
+    events: int
+    questions: dict[str, Question]
+
+
+class Answer(NamedTuple):
+    """What an answer took: seconds, and seconds of the service's processor time."""
+
+    seconds: float
+    processor: float
+
+
 @contextmanager
-def serving(database: Path) -> Iterator[httpx.Client]:
-    """A service over a store, and a client of it."""
+def serving(named: str) -> Iterator[Served]:
+    """A service over a store."""
+    checkout, _, database = named.rpartition(":")
     port, nowhere = free_port(), free_port()
+    folder_of_code = Path(checkout or OURS).absolute()
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         settings = {
-            "ITC_DATABASE_URL": f"sqlite:///{database.absolute()}",
+            "ITC_DATABASE_URL": f"sqlite:///{Path(database).absolute()}",
             "ITC_DATA_DIR": folder,
             "ITC_PORT": str(port),
             "ITC_AUTH": "none",
             "ITC_AMQP_URL": f"amqp://127.0.0.1:{nowhere}/",
             "ITC_MANAGEMENT_URL": f"http://127.0.0.1:{nowhere}",
+            "PYTHONPATH": str(folder_of_code),
         }
         service = Child(
             "the service",
-            [Path(sys.executable).with_name("rabbitmq-itc"), "serve"],
+            [sys.executable, "-m", "app.cli", "serve"],
             log=Path(folder) / "log",
             env={**without_settings(), **settings},
+            cwd=folder_of_code,
         )
         stack.callback(service.stop)
         service.wait_until(lambda: port_answers(port), READY_SECONDS, "being ready")
-        yield stack.enter_context(httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60))
+        client = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60)
+        stack.enter_context(client)
+        count = client.get("/itc_db?page=1").json()["total_count"]
+        yield Served(named, client, service.pid, count, questions_of(client))
 
 
-def seconds(client: httpx.Client, path: str) -> float:
-    """Ask, and return how long the answer took."""
-    begin = time.perf_counter()
-    client.get(path).raise_for_status()
-    return time.perf_counter() - begin
+def questions_of(client: httpx.Client) -> dict[str, Question]:
+    """What a store is asked: of the conversation that it was made for, or else all the others."""
+    found = client.get("/itc_db", params={"correlation_id": HUNDRED, "page_size": 1}).json()
+    if not found:
+        return QUESTIONS
+    conversation = f"/itc_db/conversations/{found[0]['id']}"
+    messages = client.get(conversation).json()["counts"]["messages"]
+    if messages != 100:
+        raise SystemExit(f"a conversation of 100 messages has {messages}")
+    return {OF_CONVERSATION: lambda count, chance: conversation}
 
 
-def measure(stores: list[Path], rounds: int) -> dict[tuple[int, str], np.ndarray]:
-    """Ask everything in turn; return seconds by number of events and question."""
+def processor_seconds(pid: int) -> float:
+    """What all threads of a process have taken so far."""
+    times = (each.read_text() for each in Path(f"/proc/{pid}/task").glob("*/schedstat"))
+    return sum(int(each.split()[0]) for each in times) / 1e9
+
+
+def ask(served: Served, path: str) -> Answer:
+    """Ask, and return what the answer took."""
+    before, begin = processor_seconds(served.pid), time.perf_counter()
+    served.client.get(path).raise_for_status()
+    seconds = time.perf_counter() - begin
+    return Answer(seconds, processor_seconds(served.pid) - before)
+
+
+def measure(stores: list[str], rounds: int) -> dict[tuple[str, str], np.ndarray]:
+    """Ask everything in turn; return the answers by question and store."""
     seen = defaultdict(list)
     with ExitStack() as stack:
         services = [stack.enter_context(serving(store)) for store in stores]
-        counts = [client.get("/itc_db?page=1").json()["total_count"] for client in services]
-        chance = random.Random(1)
         for number in range(rounds + 1):
-            for name, question in QUESTIONS.items():
-                for client, count in zip(services, counts, strict=True):
-                    took = seconds(client, question(count, chance))
-                    if number:  # the first round only warms up
-                        seen[count, name].append(took)
-    return {case: np.array(each) for case, each in seen.items()}
+            for name in (*QUESTIONS, OF_CONVERSATION):
+                # The same question to all stores of one size.
+                for served in services:
+                    if name in served.questions:
+                        chance = random.Random(f"{name} {number}")
+                        answer = ask(served, served.questions[name](served.events, chance))
+                        if number:  # the first round only warms up
+                            seen[name, served.name].append(answer)
+    return {case: np.array(each) * 1000 for case, each in seen.items()}
 
 
 def main() -> None:
     """Print the table."""
-    seen = measure([Path(name) for name in sys.argv[1:]], ROUNDS)
+    seen = measure(sys.argv[1:], ROUNDS)
     sys.stdout.write(
-        "| events | asked for | p50 ms | p99 ms | p99 / p99 of the first page |\n"
-        "|---|---|---|---|---|\n"
+        "| asked for | store | p50 ms | p95 ms | p99 ms | processor ms |\n"
+        "|---|---|---|---|---|---|\n"
     )
-    for (count, name), each in seen.items():
-        middle, high = np.percentile(each, [50, 99]) * 1000
-        first = np.percentile(seen[count, FIRST], 99) * 1000
+    for (name, store), each in seen.items():
+        middle, high, higher = np.percentile(each[:, 0], [50, 95, 99])
+        processor = np.median(each[:, 1])
         sys.stdout.write(
-            f"| {count:,} | {name} | {middle:.1f} | {high:.1f} | {high / first:.2f} |\n"
+            f"| {name} | {store} | {middle:.1f} | {high:.1f} | {higher:.1f} | {processor:.1f} |\n"
         )
 
 

@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from typing import Protocol, TypeVar
 
 from app.stored.assertions import Delivery, HeldAssertion, Violation, ViolationFilter
 from app.stored.causality import Chain, EventLinks, Link, Path, Walk
@@ -29,6 +29,8 @@ from model.event import EVERYTHING, Event, Large
 from model.gaps import Gap
 from model.sound import Soundness
 from model.words import Via
+
+T = TypeVar("T")
 
 
 class BrokerUser(Protocol):
@@ -265,6 +267,8 @@ class Spans(Protocol):
 
 class Store(Protocol):
     """The store as far as the routes use it (`app.store.Store`)."""
+
+    async def at_once(self, work: Callable[[], Awaitable[T]]) -> T: ...
 
     @property
     def events(self) -> Events: ...

@@ -99,7 +99,7 @@ def event_detail(
         "lamport": row.lamport,
         "vector": list(vector),
         "itc": {
-            "text": str(stamp),
+            "text": row.stamp_text,
             "id": id_tree,
             "event": event_tree,
             "code": encode(stamp).hex(),

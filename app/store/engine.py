@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from typing import Any, TypeAlias, TypeVar
+from contextvars import ContextVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
@@ -26,6 +27,17 @@ GIVEN_UP = "the service ends, and did not wait for the database any longer"
 
 T = TypeVar("T")
 Work: TypeAlias = Callable[[AsyncConnection], Awaitable[T]]
+
+
+class _Shared(NamedTuple):
+    """A transaction that a task reads in, whatever it asks."""
+
+    database: Database
+    task: asyncio.Task[Any] | None
+    connection: AsyncConnection
+
+
+_shared: ContextVar[_Shared | None] = ContextVar("_shared", default=None)
 
 
 def parse_url(database_url: str) -> URL:
@@ -101,8 +113,31 @@ class Database:
         return LEAVING_SECONDS if self._is_given_up else None
 
     async def read(self, work: Work[T], lane: Lane = Lane.quick) -> T:
-        """The result of ``work`` in a read-only transaction; raises `OutageError`."""
+        """The result of ``work`` in a read-only transaction; raises `OutageError`.
+
+        Within `at_once`, in that one.
+        """
+        shared = _shared.get()
+        # Tasks that a sharing one has started inherit the variable, and may outlive its connection.
+        is_ours = shared is not None and shared[:2] == (self, asyncio.current_task())
+        if shared is not None and is_ours and lane is Lane.quick:
+            return await work(shared.connection)
         return await self._in_lane(lane, None, work)
+
+    async def at_once(self, work: Callable[[], Awaitable[T]]) -> T:
+        """What ``work`` comes to, all of whose quick reads are of one transaction.
+
+        They see the store as of one moment, and cost one beginning and one end: on SQLite two trips
+        to a thread for each that is saved. Nothing else is to be waited for in it, since it keeps a
+        connection. Raises `OutageError`.
+        """
+
+        async def reading(connection: AsyncConnection) -> T:
+            # In a task of its own, whose variable ends with it.
+            _shared.set(_Shared(self, asyncio.current_task(), connection))
+            return await work()
+
+        return await self.read(reading)
 
     async def search(self, lane: Lane, work: Work[T]) -> T:
         """As `read`, but raises `BadRequestError` after ``query_seconds``."""

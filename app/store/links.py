@@ -30,17 +30,17 @@ Neighbours: TypeAlias = Callable[[list[int]], Awaitable[dict[int, list[int]]]]
 # Towards effects, or towards causes.
 Direction: TypeAlias = Literal[1, -1]
 
-_RECEIVED = text(
-    "SELECT cause_id, id FROM events WHERE cause_id IN :ids AND NOT quiet ORDER BY id LIMIT :most"
-).bindparams(bindparam("ids", expanding=True))
-# An effect may name several of these causes, and is still one.
-_NAMING = text(
-    "SELECT DISTINCT cause_id, effect_id FROM edges"
+# What is received from these, and what names them; an effect may name several of these causes, and
+# is still one. In one statement, because a walk asks for it again and again.
+_LED_ON = text(
+    "SELECT * FROM (SELECT cause_id, id FROM events"
+    " WHERE cause_id IN :ids AND NOT quiet ORDER BY id LIMIT :most) AS received"
+    " UNION ALL SELECT * FROM (SELECT DISTINCT cause_id, effect_id FROM edges"
     " WHERE trace_id = :trace AND cause_id IN :ids AND kind <> :groups AND effect_id IN ("
     "SELECT DISTINCT effect_id FROM edges"
     " WHERE trace_id = :trace AND cause_id IN :ids AND kind <> :groups"
     " AND NOT EXISTS (SELECT 1 FROM events WHERE id = effect_id AND quiet)"
-    " ORDER BY effect_id LIMIT :most)"
+    " ORDER BY effect_id LIMIT :most)) AS naming"
 ).bindparams(bindparam("ids", expanding=True), groups=int(LinkKind.conversation))
 _CAUSES = text(
     "SELECT id AS effect, cause_id AS cause, NULL AS rule, NULL AS kind"
@@ -83,18 +83,6 @@ def _links(rows: Iterable[Any]) -> list[Link]:
     return [Link(cause, effect, rule, LinkKind(kind)) for cause, effect, rule, kind in rows]
 
 
-async def received_from(
-    connection: AsyncConnection, ids: list[int], limit: int
-) -> list[tuple[int, int]]:
-    """(cause, event received from it), the smallest ids first.
-
-    The limit may cut off what a walk would have reached, but only if the answer already holds
-    that many smaller ids.
-    """
-    found = await connection.execute(_RECEIVED, {"ids": ids, "most": limit})
-    return [(cause, event) for cause, event in found]
-
-
 class Evident:
     """Messages and links, in one direction.
 
@@ -122,10 +110,10 @@ class Evident:
             for step in await steps_to(self._connection, ids, self._first):
                 found[step.effect].append(step.cause)
             return found
-        for cause, event in await received_from(self._connection, ids, self._most):
-            found[cause].append(event)
+        # The limit may cut off what a walk would have reached, but only if the answer already holds
+        # that many smaller ids.
         asked = {"trace": self._trace_id, "ids": ids, "most": self._most}
-        for cause, event in await self._connection.execute(_NAMING, asked):
+        for cause, event in await self._connection.execute(_LED_ON, asked):
             found[cause].append(event)
         return found
 

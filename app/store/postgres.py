@@ -127,7 +127,12 @@ class Postgres:
     def reader(self, connections: int = 1, lane: Lane = Lane.quick) -> AsyncEngine:
         """The engine of a lane's connections, which only read."""
         del lane  # its server remembers for all of them
-        return self._engine(connections, default_transaction_read_only="on")
+        return self._engine(
+            connections,
+            default_transaction_read_only="on",
+            # All statements of a transaction see the store as of its first, as on SQLite.
+            default_transaction_isolation="repeatable read",
+        )
 
     def migrator(self) -> AsyncEngine:
         """The engine of a connection that changes tables, however long it takes."""

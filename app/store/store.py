@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
+from typing import TypeVar
 
 from sqlalchemy import select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -40,6 +41,8 @@ from app.store.violations import Violations
 from app.store.watching import Watching
 from app.stored.lanes import Lane
 from model.times import now
+
+T = TypeVar("T")
 
 
 class Store:
@@ -135,6 +138,13 @@ class Store:
     def give_up(self) -> None:
         """Break off all transactions, and begin no more; each raises `OutageError`."""
         self._database.give_up()
+
+    async def at_once(self, work: Callable[[], Awaitable[T]]) -> T:
+        """What ``work`` comes to; all that it looks up quickly is as of one moment.
+
+        Lists and searches are not among it. Raises `OutageError`.
+        """
+        return await self._database.at_once(work)
 
     async def size(self) -> int:
         """The bytes that the database takes; raises `OutageError`."""

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from app.api.conversations import conversation_view, conversations_view
 from app.api.openapi import READING, READING_ONE
 from app.api.parameters import Text
-from app.api.routes.events import EventId, visible_event
+from app.api.routes.events import EventId, spanned, visible_event
 from app.api.routes.queries import HEADERS, Moment, Number, WithHeaders
 from app.api.schemas.causality import ViaWord
 from app.api.schemas.conversations import Conversation, Conversations, OutcomeWord
@@ -143,6 +143,5 @@ async def get_conversation(
     # What is not handed over, or not shown, may go on to the end.
     is_open = found.conversation.truncated or found.conversation.counts.waiting
     last = _LAST if is_open else found.last
-    gaps = await parts.store.gaps.between(found.trace_id, found.root, last)
-    soundness = await parts.store.doubts.between(found.trace_id, found.root, last)
-    return json_answer(conversation_view(found, gaps, soundness))
+    certain = await spanned(found.trace_id, found.root, last, parts)
+    return json_answer(conversation_view(found, *certain))

@@ -136,11 +136,15 @@ async def list_fields(user: Reader) -> Response:
 @router.get("/itc_db/events/{event_id}", response_model=EventDetail, responses=READING_ONE)
 async def get_event(event_id: EventId, user: Reader, parts: Parts) -> Response:
     """One event with its three clocks and its links."""
-    row = await visible_event(parts.store.events, event_id, user)
-    handled = await parts.store.spans.handled(event_id)
-    vector = await parts.store.participants.vector(row)
-    links = await parts.store.causality.links_of(row.trace_id, event_id)
-    return json_answer(event_detail(row, vector, handled, links))
+
+    async def answer() -> dict[str, Any]:
+        row = await visible_event(parts.store.events, event_id, user)
+        handled = await parts.store.spans.handled(event_id)
+        vector = await parts.store.participants.vector(row)
+        links = await parts.store.causality.links_of(row.trace_id, event_id)
+        return event_detail(row, vector, handled, links)
+
+    return json_answer(await parts.store.at_once(answer))
 
 
 @router.get(
@@ -216,23 +220,31 @@ async def get_deliveries(
 @router.get("/itc_db/compare/{a}/{b}", response_model=Comparison, responses=READING_ONE)
 async def compare_events(a: EventId, b: OtherId, user: Reader, parts: Parts) -> Response:
     """How two events are related, in a word and in a sentence."""
-    one = await visible_event(parts.store.events, a, user, CLOCK_ALONE)
-    other = await visible_event(parts.store.events, b, user, CLOCK_ALONE)
-    certain = await spanned(of_one_trace(one, other), a, b, parts)
-    relation = compare(one.stamp, other.stamp)
-    path = None
-    # A link that was found later than its events were stamped is in no clock.
-    if relation in ORDERED or await parts.store.spans.late_between(one.trace_id, a, b):
-        path = await parts.store.causality.path(min(a, b), max(a, b))
-    return json_answer(comparison(one, other, relation, path, *certain))
+
+    async def answer() -> dict[str, Any]:
+        one = await visible_event(parts.store.events, a, user, CLOCK_ALONE)
+        other = await visible_event(parts.store.events, b, user, CLOCK_ALONE)
+        certain = await spanned(of_one_trace(one, other), a, b, parts)
+        relation = compare(one.stamp, other.stamp)
+        path = None
+        # A link that was found later than its events were stamped is in no clock.
+        if relation in ORDERED or await parts.store.spans.late_between(one.trace_id, a, b):
+            path = await parts.store.causality.path(min(a, b), max(a, b))
+        return comparison(one, other, relation, path, *certain)
+
+    return json_answer(await parts.store.at_once(answer))
 
 
 async def spanned(
     trace_id: int, a: int, b: int, parts: Services
 ) -> tuple[Sequence[Gap], Soundness]:
     """What there is to say of the span of an answer."""
-    gaps = await parts.store.gaps.between(trace_id, a, b)
-    return gaps, await parts.store.doubts.between(trace_id, a, b)
+
+    async def answer() -> tuple[Sequence[Gap], Soundness]:
+        gaps = await parts.store.gaps.between(trace_id, a, b)
+        return gaps, await parts.store.doubts.between(trace_id, a, b)
+
+    return await parts.store.at_once(answer)
 
 
 async def to_the_end(event: Event, parts: Services) -> tuple[Sequence[Gap], Soundness]:
