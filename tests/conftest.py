@@ -35,6 +35,20 @@ ORDER = (
     "web",
 )
 
+# Of the last folder, the files that take longest come first, or one process would still be at them
+# when the other has done everything else.
+LONGEST = (
+    "conversations",
+    "space_time",
+    "product",
+    "trust",
+    "accessibility",
+    "learn",
+    "chain",
+    "filters",
+    "find",
+)
+
 Server = TypeVar("Server", "Broker", "PostgresServer")
 
 pytest_plugins = ("tests.sampling",)
@@ -48,9 +62,11 @@ if "TMPDIR" not in os.environ and (disk := in_memory()):
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
 
-    def place(item: pytest.Item) -> int:
+    def place(item: pytest.Item) -> tuple[int, int]:
         folder = item.path.relative_to(here).parts[0]
-        return ORDER.index(folder) if folder in ORDER else len(ORDER)
+        name = item.path.stem.removeprefix("test_")
+        early = LONGEST.index(name) if folder == ORDER[-1] and name in LONGEST else len(LONGEST)
+        return ORDER.index(folder) if folder in ORDER else len(ORDER), early
 
     items.sort(key=place)  # stable: within a folder the order of the files stays
 

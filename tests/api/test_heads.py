@@ -238,7 +238,7 @@ NAMES = [
     "settings",
     [
         {"cors_origins": "https://ops.example.org", "trusted_proxies": "127.0.0.1"},
-        {"auth": "none"},
+        pytest.param({"auth": "none"}, marks=pytest.mark.long(5)),
         {"trusted_proxies": "*", "access_log": True},
     ],
     ids=["broker", "none", "behind a proxy"],

@@ -156,7 +156,7 @@ async def test_every_true_pair_is_before_and_programs_are_told_apart(
         assert found >= verdict.carried, "every named cause is found"
 
 
-@pytest.mark.parametrize("policy", ["channel", "client"])
+@pytest.mark.parametrize("policy", ["channel", pytest.param("client", marks=pytest.mark.long(7))])
 async def test_what_celery_names_tells_whether_a_policy_fits(
     service: Service, pipeline: Pipeline, vhost: str, policy: str
 ) -> None:
@@ -187,7 +187,10 @@ async def all_missed_are_doubted(service: Service, vhost: str, verdict: Verdict)
         assert soundness.doubts, pair
 
 
-@pytest.mark.parametrize("library", ["celery", "pika on two connections", "dramatiq"])
+@pytest.mark.parametrize(
+    "library",
+    ["celery", "pika on two connections", pytest.param("dramatiq", marks=pytest.mark.long(6))],
+)
 async def test_without_names_every_answer_that_misses_says_that_it_is_not_sound(
     service: Service, pipeline: Pipeline, vhost: str, library: str
 ) -> None:

@@ -8,11 +8,12 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import TypeVar
+from uuid import uuid4
 
 import pytest
 
 from app.broker.announcements import Announcements
-from app.broker.consumer import Firehose
+from app.broker.consumer import TRACE_QUEUE, Firehose
 from app.broker.management import ManagementApi
 from app.broker.source import TraceSource
 from app.broker.trace_queue import QueueBounds
@@ -55,7 +56,10 @@ class Service:
         self.management = ManagementApi(broker.management_url, broker.user, broker.password)
         firehose = Firehose(amqp_url or broker.amqp_url("/"), bounds=bounds)
         self.source = TraceSource(firehose, self.management)
-        self.announcements = Announcements(broker.amqp_url("/"), self.management)
+        # A queue of its own: the usual one may be there since an earlier test, but nobody reads it
+        # here, and each connection would be waited for until 6 s are over.
+        own = f"{TRACE_QUEUE}-{uuid4().hex[:8]}"
+        self.announcements = Announcements(broker.amqp_url("/"), self.management, own)
         introductions = Introductions(store.connections, self.announcements)
         self.registry = TraceRegistry(store, self.source, settings, introductions=introductions)
 

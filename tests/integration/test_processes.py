@@ -36,6 +36,7 @@ async def processes(
         management_url=SecretUrl(rabbit.management_url),
         data_dir=tmp_path,  # where the store is too
         batch_seconds=0.02,
+        client_seconds=0,  # nobody reads the announcements that an earlier test may have left
     )
     processes = TraceProcesses(2, msgspec.json.encode(child.portable()))
     service.registry = TraceRegistry(store, service.source, settings, processes.run)

@@ -34,7 +34,7 @@ async def numbers(service: Service, vhost: str) -> list[int]:
     return [int((event.payload or b"").decode()) for event in await service.events(vhost)]
 
 
-@pytest.mark.parametrize("more", [10, pytest.param(90, marks=pytest.mark.long(50))])
+@pytest.mark.parametrize("more", [10, 90])
 async def test_what_a_full_queue_hands_over_again_is_stored_once(
     more: int, store: Store, rabbit: Broker, vhost: str, settings: PipelineSettings
 ) -> None:

@@ -20,18 +20,18 @@ from drills.services import Member, drill, members
 from tests.integration.conftest import until
 from tools.servers import Broker, free_port
 
-FAULTS = 3  # kill -9, SIGSTOP, partition
 
-
+# kill -9, then SIGSTOP and a partition as well
+@pytest.mark.parametrize("faults", [1, pytest.param(3, marks=pytest.mark.long(50))])
 async def test_nothing_is_lost_doubled_or_wrong_when_services_are_lost(
-    rabbit: Broker, postgres_url: str, tmp_path: Path
+    rabbit: Broker, postgres_url: str, tmp_path: Path, faults: int
 ) -> None:
-    reports, gone = await drill(rabbit, postgres_url, FAULTS, tmp_path)
+    reports, gone = await drill(rabbit, postgres_url, faults, tmp_path)
     for report in reports:
         assert report.wrong == 0, report
         assert report.events > 100
     # How soon is for the drill to say: this machine has other tests to run.
-    assert len(gone) == FAULTS, "each is replaced"
+    assert len(gone) == faults, "each is replaced"
 
 
 @pytest.fixture

@@ -90,14 +90,10 @@ def arguments_of_ours(rabbit: Broker, vhost: str) -> dict[str, object]:
     ("durable", "arguments", "words"),
     [
         (True, {"x-max-length": 1, "x-dead-letter-exchange": "mine"}, "x-dead-letter-exchange"),
-        pytest.param(True, {"x-max-length": 1}, "x-max-length 1", marks=pytest.mark.long(8)),
-        pytest.param(
-            True, {"x-max-length-bytes": 1}, "x-max-length-bytes 1", marks=pytest.mark.long(8)
-        ),
-        pytest.param(True, {"x-message-ttl": 0}, "x-message-ttl", marks=pytest.mark.long(8)),
-        pytest.param(
-            True, {"x-overflow": "reject-publish"}, "x-overflow", marks=pytest.mark.long(8)
-        ),
+        (True, {"x-max-length": 1}, "x-max-length 1"),
+        (True, {"x-max-length-bytes": 1}, "x-max-length-bytes 1"),
+        (True, {"x-message-ttl": 0}, "x-message-ttl"),
+        (True, {"x-overflow": "reject-publish"}, "x-overflow"),
         (True, {"x-queue-type": "stream"}, "stream"),
         (False, {}, "not durable"),
     ],

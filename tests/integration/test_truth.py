@@ -37,7 +37,9 @@ async def test_every_relation_is_the_one_that_the_clients_know(
     assert set(verdict.relations) == {"before", "after", "equal", "concurrent"}
 
 
-@pytest.mark.parametrize(("workers", "actions"), [(3, 60), (12, 25)])
+@pytest.mark.parametrize(
+    ("workers", "actions"), [pytest.param(3, 60, marks=pytest.mark.long(8)), (12, 25)]
+)
 async def test_so_is_every_relation_where_messages_name_causes(
     service: Service, rabbit: Broker, vhost: str, workers: int, actions: int
 ) -> None:

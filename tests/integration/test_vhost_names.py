@@ -27,10 +27,10 @@ def vhosts(rabbit: Broker) -> Iterator[tuple[str, ...]]:
 
 
 async def test_each_is_captured_as_itself(
-    service: Service, rabbit: Broker, vhosts: tuple[str, ...]
+    vhosts: tuple[str, ...], service: Service, rabbit: Broker
 ) -> None:
-    for vhost in vhosts:
-        await service.running(vhost)
+    """The hosts come first, and so go last: the service waits for one that is gone as it ends."""
+    await asyncio.gather(*map(service.running, vhosts))
     for vhost in vhosts:
         async with RawPublisher(rabbit.amqp_url(vhost)) as publisher:
             publisher.publish(b"", b"nowhere", table(), vhost.encode())

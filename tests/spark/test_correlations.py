@@ -25,6 +25,8 @@ from tests.spark.histories import NOON, History, Link
 END = 10**16
 ORDERS = 300
 SAMPLE = 100
+# Each is like another; the test before this one holds for all of them which rule is proposed.
+KIN = ("order-id", "renamed", "nested")
 
 
 async def stored(folder: Path, application: Application, rules: Rules) -> str:
@@ -56,7 +58,8 @@ def _places(rules: list[dict[str, Any]]) -> set[str]:
     return found - {"$message.property#/routing_key", "$message.property#/reply_to"}
 
 
-@pytest.mark.parametrize("is_split", [False, True])
+# Unsplit, each is also proposed, alone, in the test below.
+@pytest.mark.parametrize("is_split", [pytest.param(False, marks=pytest.mark.long(2)), True])
 @pytest.mark.parametrize("name", KEYS)
 async def test_the_key_is_proposed_and_nothing_else(
     spark: SparkSession, tmp_path: Path, name: str, is_split: bool
@@ -73,7 +76,9 @@ async def test_the_key_is_proposed_and_nothing_else(
     assert bool(report["programs"]) == is_split
 
 
-@pytest.mark.parametrize("name", KEYS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(key, marks=pytest.mark.long(3)) if key in KIN else key for key in KEYS]
+)
 async def test_by_the_proposed_rule_effects_are_right_both_ways(
     spark: SparkSession, tmp_path: Path, name: str
 ) -> None:

@@ -19,6 +19,16 @@ from tests.web.world import World, demo_world
 PATIENCE_MS = 60_000
 expect.set_options(timeout=PATIENCE_MS)
 
+# A page refreshes every 5 s, and in an outage it asks again after 3 s: where a test waits for
+# that, it happens ten times as often.
+HURRY = """
+  for (const name of ["setTimeout", "setInterval"]) {
+    const start = window[name];
+    window[name] = (work, ms, ...more) =>
+      start.call(window, work, ms === 5000 || ms === 3000 ? ms / 10 : ms, ...more);
+  }
+"""
+
 ARTEFACTS = Path(__file__).resolve().parents[2] / "artefacts" / "web"
 
 
@@ -51,7 +61,8 @@ OpenPage = Callable[..., Page]
 def open_page(browser: Browser) -> Iterator[OpenPage]:
     """`open_page(server, "#/events", user="admin", width=1440, theme="light")`: signed in.
 
-    Without `policy` the Content-Security-Policy is off, for tools that run inside the page.
+    Without `policy` the Content-Security-Policy is off, for tools that run inside the page. In a
+    `hurry` what is shown is asked for again ten times as often as usual.
     """
     contexts: list[BrowserContext] = []
     complaints: list[str] = []
@@ -63,6 +74,7 @@ def open_page(browser: Browser) -> Iterator[OpenPage]:
         width: int = 1440,
         theme: str = "light",
         policy: bool = True,
+        hurry: bool = False,
     ) -> Page:
         context = browser.new_context(
             bypass_csp=not policy,
@@ -73,6 +85,8 @@ def open_page(browser: Browser) -> Iterator[OpenPage]:
         contexts.append(context)
         page = context.new_page()
         page.set_default_timeout(PATIENCE_MS)
+        if hurry:
+            page.add_init_script(HURRY)
         watch(page, server.url, complaints)
         page.goto(f"{server.url}/icon.svg")
         if user is not None:

@@ -39,6 +39,7 @@ from tests.web.world import FIELDS, FORMATS, Problem, World, bad_request, demo_w
 WEB = Path(__file__).resolve().parents[2] / "web"
 LIVE_AT_ONCE = 100
 _KEPT = 512
+LOOK_SECONDS = 0.01  # how soon the end is noticed; by default half a second, at each end
 
 USERS = {
     "admin": ("admin", ["administrator"]),
@@ -390,7 +391,7 @@ class Server(ThreadingHTTPServer):
 def running(world: World, port: int = 0) -> Iterator[Server]:
     """The fake served from a thread until the block ends."""
     server = Server(world, port)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(LOOK_SECONDS,), daemon=True)
     thread.start()
     try:
         yield server

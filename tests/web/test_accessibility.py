@@ -66,7 +66,7 @@ def test_axe_finds_nothing_on_the_sign_in_and_the_help(demo: Server, open_page: 
     assert violations(page) == []
 
 
-@pytest.mark.parametrize("width", [800, 400])
+@pytest.mark.parametrize("width", [pytest.param(800, marks=pytest.mark.long(5)), 400])
 def test_no_view_is_wider_than_the_window(demo: Server, open_page: OpenPage, width: int) -> None:
     page = open_page(demo, width=width)
     overflow = {}

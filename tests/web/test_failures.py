@@ -192,7 +192,7 @@ def test_a_report_is_started_by_an_administrator_and_links_to_the_events(
     serve: Callable[[World], Server], open_page: OpenPage
 ) -> None:
     world = demo_world(600)
-    page = open_page(serve(world), f"#/failures?vhost=%2F&since={early(world)}")
+    page = open_page(serve(world), f"#/failures?vhost=%2F&since={early(world)}", hurry=True)
     expect(page.get_by_text("No report yet")).to_be_visible()
     page.get_by_role("button", name="New report").press("Enter")
     page.get_by_role("group", name="New report").get_by_label("Period").select_option("0")
@@ -243,7 +243,7 @@ def test_inversions_name_both_hand_overs_and_who_may_only_look_reads_them(
     expect(page.get_by_role("button", name="New report")).to_have_count(0)
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("theme", ["light", pytest.param("dark", marks=pytest.mark.long(3))])
 def test_axe_finds_nothing(demo: Server, open_page: OpenPage, theme: str) -> None:
     page = open_page(demo, "#/failures?vhost=%2F&kind=died", theme=theme, policy=False)
     settled(page)

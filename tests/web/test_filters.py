@@ -273,7 +273,7 @@ def test_tab_leaves_the_box_where_nothing_was_begun(demo: Server, open_page: Ope
     expect(options(page)).to_have_count(0)
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("theme", [pytest.param("light", marks=pytest.mark.long(5)), "dark"])
 def test_axe_finds_nothing_at_the_open_list_and_the_error(
     demo: Server, open_page: OpenPage, theme: str
 ) -> None:

@@ -233,7 +233,7 @@ def test_lines_are_compared_by_what_they_share(demo: Server, open_page: OpenPage
     )
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("theme", [pytest.param("light", marks=pytest.mark.long(5)), "dark"])
 def test_axe_finds_nothing_where_one_searches(
     demo: Server, open_page: OpenPage, theme: str
 ) -> None:

@@ -90,7 +90,7 @@ def test_jobs_are_followed_from_any_tab(
     world = demo_world(800)
     world.job_seconds = 600
     server = serve(world)
-    page = open_page(server, "#/topology?vhost=%2F")
+    page = open_page(server, "#/topology?vhost=%2F", hurry=True)
     opened_tray(page, "Jobs: none running")
     tray = page.get_by_role("group", name="The newest jobs")
     expect(tray).to_contain_text("No job has run yet")

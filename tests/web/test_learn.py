@@ -177,9 +177,7 @@ def test_violations_come_newest_first_and_open_their_conversation(
 
 def test_a_violation_that_is_found_appears_by_itself(serve: Serve, open_page: OpenPage) -> None:
     world = holding()
-    page = open_page(serve(world), VIEW)
-    page.evaluate("localStorage.setItem('itc.refresh', '1')")
-    page.reload()
+    page = open_page(serve(world), VIEW, hurry=True)
     expect(rows(page, "What did not hold")).to_have_count(2)
     fake_assertions.violate(world, "/", "calm", world.violations[0]["event"])
     expect(rows(page, "What did not hold")).to_have_count(3)

@@ -68,7 +68,7 @@ def test_without_the_broker_nothing_is_green(
 ) -> None:
     world = demo_world(60)
     server = serve(world)
-    page = open_page(server)
+    page = open_page(server, hurry=True)
     expect(page.locator(".badge.good")).not_to_have_count(0)
     world.checks["broker"] = "unavailable"
     expect(page.locator(".badge.good")).to_have_count(0)
@@ -91,9 +91,16 @@ def test_the_mark_of_a_gap_is_never_cut(demo: Server, open_page: OpenPage, pin: 
     page = open_page(demo, f"#/events?live=off&vhost=%2F&at=750&event=750{pin}")
     mark = page.locator("tr.after-gap .gap-mark")
     expect(mark).to_have_text("gap")
-    room = mark.evaluate(
-        "e => e.closest('td').getBoundingClientRect().right - e.getBoundingClientRect().right"
+    # Found and measured in one go, as often as it takes: the table is drawn anew meanwhile.
+    measured = page.wait_for_function(
+        """() => {
+             const mark = document.querySelector("tr.after-gap .gap-mark");
+             if (!mark) return null;
+             const cell = mark.closest("td").getBoundingClientRect();
+             return { room: cell.right - mark.getBoundingClientRect().right };
+           }"""
     )
+    room = measured.evaluate("({ room }) => room")
     assert room >= 0
 
 

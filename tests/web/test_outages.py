@@ -61,7 +61,7 @@ def never_refresh(page: Page) -> None:
 def test_a_view_that_failed_in_an_outage_loads_by_itself_after_it(
     demo: Server, open_page: OpenPage, address: str, what: str
 ) -> None:
-    page = open_page(demo, "#/admin")
+    page = open_page(demo, "#/admin", hurry=True)
     outage = Outage(page)
     outage.begin()
     never_refresh(page)  # within it: that asks once more for what every view shows

@@ -53,7 +53,7 @@ def test_hidden_ways_are_listed_and_lead_to_an_example(
 ) -> None:
     world = demo_world(300)
     way, other = world.traces["/"].hidden
-    page = open_page(serve(world))
+    page = open_page(serve(world), hurry=True)
     panel = page.get_by_role("region", name="Hidden ways")
     rows = panel.locator("tbody tr")
     expect(rows).to_have_count(2)
@@ -131,7 +131,7 @@ def test_virtual_hosts_that_come_and_go_are_followed(
     serve: Callable[[World], Server], open_page: OpenPage
 ) -> None:
     world = demo_world(60)
-    page = open_page(serve(world))
+    page = open_page(serve(world), hurry=True)
     choice = page.get_by_label("Virtual host")
     made = choice.locator("option", has_text="just made")
     expect(choice).to_be_visible()

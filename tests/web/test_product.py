@@ -208,7 +208,7 @@ def test_what_is_asserted_and_does_not_hold_is_shown_within_seconds(
     assert not complaints, complaints
 
 
-@pytest.mark.parametrize("width", [1440, 800])
+@pytest.mark.parametrize("width", [pytest.param(1440, marks=pytest.mark.long(10)), 800])
 @pytest.mark.parametrize("theme", ["light", pytest.param("dark", marks=pytest.mark.long(12))])
 def test_every_view_of_it_can_be_looked_at(
     browser: Browser, stage: Stage, shots: Path, theme: str, width: int

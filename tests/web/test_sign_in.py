@@ -91,7 +91,7 @@ def test_who_is_no_longer_known_is_asked_to_sign_in_again(
 def test_a_reload_in_an_outage_waits_for_its_end_and_stays_signed_in(
     demo: Server, open_page: OpenPage
 ) -> None:
-    page = open_page(demo, "#/events?event=17&live=off")
+    page = open_page(demo, "#/events?event=17&live=off", hurry=True)
     answer = {"error": "unavailable", "reason": "the broker does not answer"}
     page.route("**/whoami", lambda route: route.fulfill(status=503, json=answer))
     page.reload()

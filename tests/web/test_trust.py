@@ -43,7 +43,7 @@ def test_a_gap_makes_it_incomplete_and_a_doubt_not_sound_and_both_say_why(
     serve: Callable[[World], Server], open_page: OpenPage
 ) -> None:
     world = sure_world()
-    page = open_page(serve(world), "#/overview?vhost=%2F")
+    page = open_page(serve(world), "#/overview?vhost=%2F", hurry=True)
     expect(trust(page).locator(".badge")).to_have_text(["complete", "sound"])
     expect(trust(page).get_by_text("Why?")).to_have_count(0)
     gap = {"id": 1, "after_event_id": 5, "before_event_id": None, "until": None}
@@ -76,7 +76,7 @@ def test_what_is_left_out_by_choice_is_said_and_is_no_alarm(
         "declared": True,
     }
     world.traces["/"].gaps.append(hole)
-    page = open_page(serve(world), "#/overview?vhost=%2F")
+    page = open_page(serve(world), "#/overview?vhost=%2F", hurry=True)
     badge = trust(page).locator(".badge").first
     expect(badge).to_have_text("partial by choice")
     expect(badge).not_to_have_class(re.compile(r"\b(warn|bad)\b"))
@@ -141,7 +141,7 @@ def test_what_was_never_traced_is_unknown(demo: Server, open_page: OpenPage) -> 
 def test_without_the_service_it_says_as_of_when_and_figures_look_old(
     serve: Callable[[World], Server], open_page: OpenPage
 ) -> None:
-    page = open_page(serve(sure_world()), "#/overview?vhost=%2F")
+    page = open_page(serve(sure_world()), "#/overview?vhost=%2F", hurry=True)
     expect(trust(page).locator(".badge").first).to_have_text("complete")
     figure = page.locator(".figure dd").first
     fresh = figure.evaluate("e => getComputedStyle(e).color")
@@ -165,13 +165,13 @@ def test_without_the_broker_it_says_so(
     expect(trust(page)).to_contain_text("The broker does not answer.")
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("theme", ["light", pytest.param("dark", marks=pytest.mark.long(7))])
 def test_axe_finds_nothing_in_it(
     serve: Callable[[World], Server], open_page: OpenPage, theme: str
 ) -> None:
     world = demo_world(900)
     world.traces["/"].doubts.append("2 participants are connections that give no name")
-    page = open_page(serve(world), theme=theme, policy=False)
+    page = open_page(serve(world), theme=theme, policy=False, hurry=True)
     trust(page).get_by_text("Why?").click()
     page.route("**/itc_db/**", lambda route: route.abort())
     expect(trust(page)).to_contain_text("does not answer")
