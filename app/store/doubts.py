@@ -38,32 +38,44 @@ class Doubts(Subject):
         self, connection: AsyncConnection, trace_id: int, a: int, b: int
     ) -> Soundness:
         """That of an answer about the events from one to the other, in either order."""
-        [(quiet,)] = await _rows(connection, quiet_sql(trace_id, a, b))
-        return Soundness(await _doubts(connection, trace_id, a, b), quiet)
+        quiet = quiet_sql(trace_id, a, b)
+        doubts, [[(count,)]] = await self._doubts(connection, trace_id, a, b, quiet)
+        return Soundness(doubts, count)
 
     @reads
     async def of_trace(self, connection: AsyncConnection, trace_id: int) -> tuple[Doubt, ...]:
         """The doubts about a whole trace."""
-        return await _doubts(connection, trace_id, 0, MAX_ID)
+        doubts, _ = await self._doubts(connection, trace_id, 0, MAX_ID)
+        return doubts
 
     @reads
     async def evidence(self, connection: AsyncConnection, trace_id: int) -> Evidence:
         """What a trace's messages say of their causes, against what its policy says."""
-        [row] = await _rows(connection, evidence_sql(trace_id))
+        [[row]] = await self._rows(connection, evidence_sql(trace_id))
         return Evidence(*row)
 
+    async def _doubts(
+        self, connection: AsyncConnection, trace_id: int, a: int, b: int, *also: str
+    ) -> tuple[tuple[Doubt, ...], Sequence[Sequence[Any]]]:
+        """The doubts, and what the other statements find."""
+        assumed, clients, late, found, *others = await self._rows(
+            connection,
+            assumed_sql(trace_id, a, b),
+            clients_sql(trace_id),
+            late_sql(trace_id, a, b),
+            missing_sql(trace_id, a, b),
+            *also,
+        )
+        missing = [Missing(*row) for row in found]
+        missed = []
+        if missing:
+            [rows] = await self._rows(connection, missed_sql(trace_id, missing))
+            missed = [Missed(*row) for row in rows]
+        misfit = misfit_of([Client(*row) for row in clients])
+        before = Late(*late[0]) if late else None
+        doubts = doubts_of([Assumed(*row) for row in assumed], misfit, missing, missed, before)
+        return doubts, others
 
-async def _doubts(connection: AsyncConnection, trace_id: int, a: int, b: int) -> tuple[Doubt, ...]:
-    assumed = [Assumed(*row) for row in await _rows(connection, assumed_sql(trace_id, a, b))]
-    misfit = misfit_of([Client(*row) for row in await _rows(connection, clients_sql(trace_id))])
-    late = [Late(*row) for row in await _rows(connection, late_sql(trace_id, a, b))]
-    missing = [Missing(*row) for row in await _rows(connection, missing_sql(trace_id, a, b))]
-    missed = []
-    if missing:
-        missed = [Missed(*row) for row in await _rows(connection, missed_sql(trace_id, missing))]
-    return doubts_of(assumed, misfit, missing, missed, late[0] if late else None)
-
-
-async def _rows(connection: AsyncConnection, sql: str) -> Sequence[Any]:
-    """What a statement that is never the same twice finds: to look for names in it is a waste."""
-    return (await connection.exec_driver_sql(sql)).all()
+    async def _rows(self, connection: AsyncConnection, *sql: str) -> Sequence[Sequence[Any]]:
+        """What statements find that are never the same twice: to look for names is a waste."""
+        return await self.database.dialect.rows_of(connection, sql)

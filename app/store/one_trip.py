@@ -46,6 +46,21 @@ def _execute(
         cursor.close()
 
 
+def _all_rows(
+    connection: sqlite3.Connection, statements: Sequence[str]
+) -> list[list[tuple[Any, ...]]]:
+    return [connection.execute(statement).fetchall() for statement in statements]
+
+
+async def all_rows(driver: Any, statements: Sequence[str]) -> list[list[tuple[Any, ...]]]:
+    """What each of several statements finds, in one trip for all of them; raises sqlite3's errors.
+
+    ``driver`` is aiosqlite's connection.
+    """
+    found: list[list[tuple[Any, ...]]] = await driver._execute(_all_rows, driver._conn, statements)
+    return found
+
+
 def _execute_many(
     connection: sqlite3.Connection, statement: str, parameters: Iterable[Sequence[Any]]
 ) -> _Done:

@@ -189,6 +189,12 @@ class Postgres:
         """An INSERT that can be told what to do on conflict."""
         return postgresql.insert(table)
 
+    async def rows_of(
+        self, connection: AsyncConnection, statements: Sequence[str]
+    ) -> Sequence[Sequence[Any]]:
+        """What each statement finds."""
+        return [(await connection.exec_driver_sql(each)).all() for each in statements]
+
     async def limit_time(self, connection: AsyncConnection, seconds: float | None) -> None:
         """Interrupt each statement of this transaction after this time."""
         if seconds is not None:

@@ -36,7 +36,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 
 from app.errors import SettingsError
 from app.store import regex
-from app.store.one_trip import OneTrip
+from app.store.one_trip import OneTrip, all_rows
 from app.stored.lanes import Lane
 from model.words import LinkKind
 
@@ -206,6 +206,13 @@ class Sqlite:
     def upsert(self, table: Table) -> Insert:
         """An INSERT that can be told what to do on conflict."""
         return sqlite.insert(table)
+
+    async def rows_of(
+        self, connection: AsyncConnection, statements: Sequence[str]
+    ) -> Sequence[Sequence[Any]]:
+        """What each statement finds; all of them in one trip to the connection's thread."""
+        raw = await connection.get_raw_connection()
+        return await all_rows(raw.driver_connection, statements)
 
     async def limit_time(self, connection: AsyncConnection, seconds: float | None) -> None:
         """Interrupt what this connection runs after this time; None for no limit."""

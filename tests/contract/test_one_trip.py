@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,12 @@ NUMBERS = "SELECT number FROM numbers ORDER BY number"
 
 
 @pytest.fixture
-async def engine(tmp_path: Path) -> AsyncIterator[AsyncEngine]:
-    dialect = Sqlite(make_url(f"sqlite:///{tmp_path / 'numbers.db'}"))
+def dialect(tmp_path: Path) -> Sqlite:
+    return Sqlite(make_url(f"sqlite:///{tmp_path / 'numbers.db'}"))
+
+
+@pytest.fixture
+async def engine(dialect: Sqlite) -> AsyncIterator[AsyncEngine]:
     engine = dialect.writer()
     async with engine.begin() as connection:
         await connection.exec_driver_sql("CREATE TABLE numbers (number INTEGER PRIMARY KEY)")
@@ -50,6 +55,19 @@ async def test_a_statement_takes_one_trip(engine: AsyncEngine, trips: list[str])
             found = await connection.exec_driver_sql(NUMBERS)
             assert [*found.scalars()] == [1, 2]
         assert len(trips) == 1 + 3  # the first one begins
+
+
+async def test_several_statements_take_one_trip(
+    dialect: Sqlite, engine: AsyncEngine, trips: list[str]
+) -> None:
+    async with engine.begin() as connection:
+        await connection.exec_driver_sql(INSERT, (3,))
+        trips.clear()
+        found = await dialect.rows_of(connection, (NUMBERS, "SELECT 1, 2", NUMBERS + " LIMIT 0"))
+        assert found == [[(1,), (2,), (3,)], [(1, 2)], []]
+        assert trips == ["_all_rows"]
+        with pytest.raises(sqlite3.OperationalError, match="no such table"):
+            await dialect.rows_of(connection, (NUMBERS, "SELECT * FROM letters"))
 
 
 async def test_rows_and_counts_are_told(engine: AsyncEngine) -> None:
