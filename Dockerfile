@@ -2,7 +2,7 @@
 
 FROM python:3.11-slim-bookworm AS build
 WORKDIR /opt/rabbitmq-itc
-# For what is compiled: the clock's core, the reading of trace messages, the tracker's memories.
+# For what is compiled: the clock, the reading of trace messages, the tracker's memories.
 # hadolint ignore=DL3008
 RUN apt-get update && apt-get install --yes --no-install-recommends gcc libc6-dev
 RUN python -m venv .venv
@@ -15,7 +15,7 @@ COPY . .
 # fails if the C parts were not built, which pip silently ignores.
 RUN .venv/bin/pip install --no-cache-dir --disable-pip-version-check --no-deps --no-build-isolation --editable . \
     && .venv/bin/python -m compileall -q app itc model spark_jobs \
-    && .venv/bin/python -c "import itc._core, itc._text, app.broker._wire, app.tracker._digests, app.tracker._memories"
+    && .venv/bin/python -c "import itc._core, app.broker._wire, app.tracker._digests, app.tracker._memories"
 
 FROM python:3.11-slim-bookworm
 # Spark's start scripts call procps; tini reaps the processes that Spark leaves behind.
