@@ -1,4 +1,4 @@
-"""A connection that diverts its deliveries, reads no more than fits, and knows its name.
+"""A connection that diverts its deliveries, and reads no more than fits.
 
 The client library opens it and does all the talking; it reads through a `DivertingReader`, which
 takes the deliveries out and passes them to the consumer.
@@ -188,27 +188,20 @@ class VhostConnection(aio_pika.Connection):
 
 
 class TraceConnection(VhostConnection):
-    """A connection that knows the broker's name for it, as trace messages have it.
-
-    As the broker sees it: our socket's address, then its own. Behind a NAT it differs, and then
-    our own events are traced like anybody else's; there are very few.
-    """
+    """A connection whose deliveries on one channel are diverted."""
 
     def __init__(self, url: URL, vhost: str, **kwargs: Any) -> None:
         super().__init__(url, vhost, **kwargs)
         tls = url.scheme == "amqps"
         self._sockets: TransportFactory = TLSTransportFactory() if tls else TCPTransportFactory()
         self._transport: asyncio.WriteTransport | None = None
-        self.broker_name = ""
         self.gate = Gate()
         self._splitter = DeliverySplitter()
         self.kwargs["transport_factory"] = self
 
     async def create(self, url: URL, **kwargs: Any) -> tuple[StreamReader, StreamWriter]:
-        """Open the transport, and note its addresses (the client library's factory method)."""
+        """Open the transport (the client library's factory method)."""
         reader, writer = await self._sockets.create(url, **kwargs)
-        ours, theirs = writer.get_extra_info("sockname"), writer.get_extra_info("peername")
-        self.broker_name = f"{ours[0]}:{ours[1]} -> {theirs[0]}:{theirs[1]}"
         self._transport = writer.transport
         return cast("StreamReader", DivertingReader(reader, self.gate, self._splitter)), writer
 

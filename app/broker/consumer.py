@@ -101,7 +101,7 @@ class TraceStream:
         """Wrap an open channel of a connection to ``place``."""
         self._channel = channel
         self._queue = queue
-        self.about = Own(queue, place.user, connection.broker_name).about
+        self.about = Own(queue, place.user).about
         # Delivery tags count from 1: the last that arrived, and the last acknowledged.
         self._arrived_tag = self._acknowledged = 0
         self._gate = connection.gate
@@ -129,8 +129,7 @@ class TraceStream:
     async def batch(self, most: int, linger: float) -> list[TraceMessage]:
         """Wait for messages and return up to ``most`` of them.
 
-        After ``linger`` seconds it returns what there is, which may be nothing at all. Events of
-        our own connection are left out, but the batch's last tag covers them.
+        After ``linger`` seconds it returns what there is, which may be nothing at all.
 
         :raises OutageError: when the connection is gone. What had arrived can no longer be
         acknowledged and will come again, so it is left to the next connection.

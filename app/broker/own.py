@@ -1,5 +1,9 @@
 """Which trace messages are about the service itself, and which of all the broker counts.
 
+They are told by the names of our queues, and by what is in them: never by a connection's name. That
+is made of addresses and ports, which are used again: in what was traced before we came, ours may be
+that of a program that is gone.
+
 Nearly every message is somebody else's and counted: that is found out first.
 """
 
@@ -35,21 +39,19 @@ OWN, OWN_UNCOUNTED = About(is_own=True, is_counted=True), About(is_own=True, is_
 class Own:
     """How one stream's trace messages are told apart."""
 
-    def __init__(self, queue: str, user: str, connection: str) -> None:
-        """``queue`` is the trace queue, ``user`` ours, ``connection`` the name of ours."""
+    def __init__(self, queue: str, user: str) -> None:
+        """``queue`` is the trace queue, ``user`` ours."""
         self._queue = queue
         self._user = user
         self._queues = (queue, announcements_queue(queue))
         self._special = (queue, PREFIX)  # no other names of queues make a difference
-        self._connection = connection
         self._marks = queue_prefix(queue)
 
     def about(self, message: Record | Unreadable) -> About:
         """What a trace message is about.
 
         Deliveries from the trace exchange are not traced, but those of messages that others put
-        into our queue are. After a cut these may be an earlier connection's: the queue tells. So
-        are those of announcements, to another connection of ours, perhaps another process's.
+        into our queue are, and those of announcements, perhaps to another process of ours.
 
         The broker's counters leave out channels with the number 0 (MQTT, and AMQP 1.0 on 4.x, where
         these are no AMQP 0.9.1 inside) and direct replies; and what our own queue hands over is
@@ -59,20 +61,16 @@ class Own:
             token = sentinel.token_of(message, self._queue)
             return OTHERS if token is None else About(True, False, sentinel=token)
         channel, queue = message.channel, message.queue
-        if (
-            channel.number
-            and channel.connection != self._connection
-            and (
-                (
-                    channel.user != self._user
-                    or (message.exchange and not message.exchange.startswith(self._marks))
-                )
-                if queue is None
-                else not queue.startswith(self._special)
+        if channel.number and (
+            (
+                channel.user != self._user
+                or (message.exchange and not message.exchange.startswith(self._marks))
             )
+            if queue is None
+            else not queue.startswith(self._special)
         ):
             return OTHERS  # as nearly every message
-        is_own = channel.connection == self._connection
+        is_own = False
         if queue is None:  # a publish
             is_counted = bool(channel.number)
             if (
@@ -82,9 +80,9 @@ class Own:
             ):
                 if mark := mark_of(message, self._marks, self._user):
                     return About(True, is_counted, mark=mark)
-                is_own = is_own or sentinel.is_about(message, self._queue, self._user)
+                is_own = sentinel.is_about(message, self._queue, self._user)
         else:
-            is_own = is_own or queue in self._queues
+            is_own = queue in self._queues
             is_counted = bool(channel.number) and not (
                 queue == self._queue or queue.startswith(PREFIX)
             )

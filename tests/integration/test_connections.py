@@ -7,20 +7,16 @@ of its own for queues and connections, and the last a broker of its own.
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
-from typing import Any
 from uuid import uuid4
 
 import aio_pika
 import aiormq.exceptions
 import pytest
-from aiormq.connection import TransportFactory
 from yarl import URL
 
 from app.broker.announcements import EVENT_EXCHANGE, Announcements
-from app.broker.connection import TraceConnection
 from app.broker.management import ManagementApi
 from app.errors import OutageError
 from app.store import Store
@@ -28,6 +24,7 @@ from app.stored.connections import BrokerConnection
 from app.traces.connectionwatch import ConnectionWatch, Pace
 from app.traces.introductions import Introductions
 from tests.integration.conftest import Service, until
+from tests.integration.ports import ClientConnection
 from tools.servers import Broker, RabbitNode, ServerError
 
 PLUGIN = "rabbitmq_event_exchange"
@@ -57,15 +54,15 @@ class Watched:
 
         await until(so, f"announcements are {'on' if on else 'off'}: {self.watch.snapshot()}")
 
-    async def connect(self, name: str | None = None, vhost: str = "/") -> TraceConnection:
+    async def connect(self, name: str | None = None, vhost: str = "/") -> ClientConnection:
         """A client's connection, which knows the broker's name for it."""
         properties = {"process_id": 4711} if name is None else {"connection_name": name}
         url = URL(self.broker.amqp_url())
-        connection = TraceConnection(url, vhost, client_properties=properties)
+        connection = ClientConnection(url, vhost, client_properties=properties)
         await connection.connect(timeout=10)
         return connection
 
-    async def known(self, connection: TraceConnection, *, is_open: bool) -> BrokerConnection:
+    async def known(self, connection: ClientConnection, *, is_open: bool) -> BrokerConnection:
         async def so() -> BrokerConnection | None:
             found = (await self.store.connections.find([connection.broker_name])).values()
             return next((each for each in found if (each.closed_at is None) == is_open), None)
@@ -182,8 +179,10 @@ async def test_a_name_that_is_used_again_is_another_connection(watched: Watched)
     watched.watch.start()
     await watched.is_on()
     names: list[str] = []
+    port = 0
     for program in ("orders", "billing"):
-        connection = await _from_port(watched, 0 if not names else _port_of(names[0]), program)
+        connection = await _from_port(watched, port, program)
+        port = connection.sockets.port
         names.append(connection.broker_name)
         await watched.known(connection, is_open=True)
         await connection.close()
@@ -361,17 +360,13 @@ async def test_an_account_without_rights_is_told_which(watched: Watched) -> None
         broker.delete_user("watcher")
 
 
-def _port_of(name: str) -> int:
-    return int(name.partition(" -> ")[0].rpartition(":")[2])
-
-
-async def _from_port(watched: Watched, port: int, name: str) -> TraceConnection:
+async def _from_port(watched: Watched, port: int, name: str) -> ClientConnection:
     """A connection from a given port of ours, 0 for any; once the system lets us have it."""
 
-    async def connected() -> TraceConnection | None:
+    async def connected() -> ClientConnection | None:
         url = URL(watched.broker.amqp_url())
-        connection = TraceConnection(url, "/", client_properties={"connection_name": name})
-        connection._sockets = FromPort(port)
+        properties = {"connection_name": name}
+        connection = ClientConnection(url, "/", port=port, client_properties=properties)
         try:
             await connection.connect(timeout=10)
         except (OSError, aiormq.exceptions.AMQPError):
@@ -379,24 +374,3 @@ async def _from_port(watched: Watched, port: int, name: str) -> TraceConnection:
         return connection
 
     return await until(connected, f"a connection from port {port}")
-
-
-class FromPort(TransportFactory):
-    """Connects from a port that is chosen."""
-
-    def __init__(self, port: int) -> None:
-        self._port = port
-
-    async def create(
-        self, url: URL, **kwargs: Any
-    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        ours = socket.socket()
-        ours.setblocking(False)
-        try:
-            ours.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            ours.bind(("127.0.0.1", self._port))
-            await asyncio.get_running_loop().sock_connect(ours, (url.host, url.port))
-        except OSError:
-            ours.close()
-            raise
-        return await asyncio.open_connection(sock=ours)

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import aio_pika
 import pytest
 from aio_pika import Message
 from aio_pika.abc import AbstractChannel
+from yarl import URL
 
+from app.broker import consumer
+from app.broker.connection import TraceConnection
 from app.broker.consumer import TRACE_QUEUE
 from app.broker.trace_queue import QueueBounds
 from app.store import Store
 from app.traces.monitor import FULL, UNBOUND
 from app.traces.pipeline import PipelineSettings
 from tests.integration.conftest import Service, until
+from tests.integration.ports import ClientConnection, FromPort
 from tests.integration.raw_client import RawPublisher, entry, table, text
 from tools.servers import Broker
 
@@ -59,6 +64,36 @@ async def test_a_queue_that_is_unbound_is_bound_again_with_a_gap(
     await publish(rabbit, vhost, 2)
     assert len(await service.stored(vhost, 5)) == 5
     assert len((await service.registry.status(vhost)).gaps) == 1
+
+
+async def test_what_was_done_on_a_port_that_is_ours_now_is_traced(
+    service: Service,
+    store: Store,
+    rabbit: Broker,
+    vhost: str,
+    settings: PipelineSettings,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Ports are used again, and with them the names of connections."""
+    await service.running(vhost)
+    await service.close()
+    program = ClientConnection(URL(rabbit.amqp_url()), vhost)
+    await program.connect(timeout=10)
+    channel = await program.channel()
+    await channel.default_exchange.publish(Message(b"1"), "nowhere")
+    await program.close()
+
+    class Ours(TraceConnection):
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            super().__init__(*args, **kwargs)
+            self._sockets = FromPort(program.sockets.port)
+
+    monkeypatch.setattr(consumer, "TraceConnection", Ours)
+    again = Service(store, rabbit, settings)
+    await again.running(vhost)
+    [event] = await again.stored(vhost, 1)
+    assert event.connection == program.broker_name
+    await again.close()
 
 
 @pytest.mark.long(15)

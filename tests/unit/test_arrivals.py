@@ -18,7 +18,7 @@ DELIVERY = Delivery(1, False, "publish.", b"", b"")
 
 async def arrivals(monkeypatch: pytest.MonkeyPatch, reads: list[tuple[int, int]]) -> list[int]:
     """Times of arrival in µs, for ``reads``: (time in µs, number of messages) each."""
-    connection: Any = SimpleNamespace(broker_version=(4, 2), broker_name="ours", gate=Gate())
+    connection: Any = SimpleNamespace(broker_version=(4, 2), gate=Gate())
     nothing: Any = None
     place = Place("localhost:5672", "guest", "/")
     stream = TraceStream(nothing, "itc.trace", connection, place, Reading(100), queue_is_new=False)

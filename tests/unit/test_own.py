@@ -8,16 +8,14 @@ from app.broker.own import OTHERS, OWN, OWN_UNCOUNTED, UNCOUNTED, About, Own
 from app.broker.sentinel import WORD
 from app.tracker import Channel, Deliver, Publish, Unreadable
 
-OURS, THEIRS = "us:1 -> broker", "them:1 -> broker"
 QUEUE = "itc.trace"
-about = Own(QUEUE, "itc", OURS).about
+about = Own(QUEUE, "itc").about
 
 
 @dataclass(frozen=True)
 class On:
     """Where something happens, and as whom."""
 
-    connection: str = THEIRS
     number: int = 1
     user: str = "itc"
 
@@ -29,7 +27,7 @@ class On:
 
     @property
     def _channel(self) -> Channel:
-        return Channel("rabbit@one", self.connection, self.number, self.user)
+        return Channel("rabbit@one", "them:1 -> broker", self.number, self.user)
 
 
 @pytest.mark.parametrize(
@@ -42,8 +40,6 @@ class On:
         (On().publish(QUEUE), OTHERS),
         (On().publish(QUEUE, body=WORD + b"token"), OWN),
         (On(number=0).publish(QUEUE, body=WORD), OWN_UNCOUNTED),
-        (On(OURS).publish("key", "orders"), OWN),
-        (On(OURS, 0).publish("key", "orders"), OWN_UNCOUNTED),
         (On(number=0).publish("key", "orders"), UNCOUNTED),
         (
             On().publish(f"{QUEUE}.marks.1", body=b"series 7"),
@@ -56,8 +52,6 @@ class On:
         (On().deliver("amq.rabbitmq.reply-to.abc"), UNCOUNTED),
         (On().deliver(QUEUE), OWN_UNCOUNTED),
         (On().deliver(f"{QUEUE}.connections"), OWN),
-        (On(OURS).deliver("orders"), OWN),
-        (On(OURS).deliver("amq.rabbitmq.reply-to.abc"), OWN_UNCOUNTED),
     ],
 )
 def test_a_message_is_told_by_who_sends_it_and_through_what(
