@@ -43,7 +43,17 @@ from app.broker.firehose import parse
 from app.traces.resume import digest
 from app.tracker import Bounds, Policy, Tracker, Unreadable
 from app.tracker.links import BUILT_IN, Rules
-from itc import MalformedError, Stamp, pack, packed_height_at, packed_text, receive, unpack
+from itc import (
+    MalformedError,
+    Stamp,
+    decode,
+    encode,
+    pack,
+    packed_height_at,
+    packed_text,
+    receive,
+    unpack,
+)
 
 INPUTS = 200_000
 DAMAGED = 20  # variants of each message
@@ -187,10 +197,11 @@ def survives_clock(data: bytes, sound: Stamp, chance: random.Random) -> str:
             use()
     try:
         text = packed_text(data)
-        clock = unpack(data)
+        code = encode(stored)
+        clock = unpack(data, path)
     except MalformedError:
         return "no clock"
-    if pack(clock) != data or str(clock) != text:
+    if pack(clock) != data or str(unpack(data)) != text or decode(code) != clock:
         raise AssertionError(f"the clock {data!r} is not what it was")
     return "clock"
 

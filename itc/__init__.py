@@ -20,7 +20,7 @@ from itc.errors import (
     PoolError,
     TreeError,
 )
-from itc.packed import packed_height_at, packed_text
+from itc.packed import packed_height_at, packed_text, packed_texts
 from itc.pool import IdPool
 from itc.stamp import Relation, Stamp, compare, pack, receive, seed, unpack
 
@@ -40,6 +40,7 @@ __all__ = [
     "pack",
     "packed_height_at",
     "packed_text",
+    "packed_texts",
     "receive",
     "seed",
     "unpack",

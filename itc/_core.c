@@ -1,6 +1,6 @@
 /* The operations of itc/events.py on the packed form of itc/packed.py, compiled: joins, events,
- * comparison, the height at a point, and the text. Those modules are the reference; what is here
- * gives the same bytes.
+ * comparison, the height at a point, the text, and the bit code. Those modules are the reference;
+ * what is here gives the same bytes.
  *
  * A tree is read into an array of nodes by levels, which is the order of the packed form. Two trees
  * are then gone through together, level by level, into an array of what they come to, which is put
@@ -9,8 +9,8 @@
  * that trees of tuples took.
  *
  * Whatever the bytes are, nothing is read or written out of bounds. Those that `pack` never gives,
- * and heights beyond 63 bits, raise OverflowError, or are None as text: the callers then turn to
- * Python, which knows what is wrong with them.
+ * and heights beyond 63 bits, raise OverflowError, or are None as text or code: the callers then
+ * turn to Python, which knows what is wrong with them.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -21,7 +21,11 @@
 #define MOST_LEAVES (1 << 28) /* so that places of nodes fit into 32 bits */
 /* The longest that a node adds to a text: two brackets, a comma, a space and 19 digits. */
 #define NODE_CHARACTERS 24
+/* And to a bit code: five bits in front of a number, which takes 63 + 63 bits. */
+#define NODE_BYTES 17
 #define LONGEST_VARINT 10
+/* Bytes for the nodes of a tree that are to be written at any time. */
+#define DUE(tree) (((size_t)(tree)->count / 2 + 2) * sizeof(Due))
 
 static PyObject *id_name, *tree_name, *packed_name, *pack_name; /* attributes of a stamp */
 
@@ -855,7 +859,7 @@ put_height(char *at, Height height)
     return at;
 }
 
-/* A node, its left half, its right half; `due` has room for all leaves. */
+/* A node, its left half, its right half; `due` has room for DUE of a tree. */
 static char *
 put_tree(char *at, const Node *nodes, Due *due)
 {
@@ -883,20 +887,37 @@ put_tree(char *at, const Node *nodes, Due *due)
     return at;
 }
 
-/* None if the tree is not in normal form. */
+/* Read a tree with all its heights: 1, or 0 if it is left to Python, or -1 for an error. */
+static int
+read_to_write(PyObject *data, Tree *tree)
+{
+    Py_buffer view;
+    int failed;
+    if (PyObject_GetBuffer(data, &view, PyBUF_SIMPLE) < 0)
+        return -1;
+    failed = read_bytes(view.buf, view.len, tree);
+    PyBuffer_Release(&view);
+    if (failed) {
+        if (!PyErr_ExceptionMatches(PyExc_OverflowError))
+            return -1;
+        PyErr_Clear();
+        return 0;
+    }
+    if (find_lows(tree) == 0)
+        return 1;
+    forget(tree);
+    return 0;
+}
+
 static PyObject *
-text_of(Tree *tree)
+text_of(const Tree *tree)
 {
     PyObject *text;
-    Due *due;
     char *out, *end;
-    if (find_lows(tree) < 0)
-        Py_RETURN_NONE;
-    due = PyMem_Malloc(((size_t)tree->count / 2 + 2) * sizeof(Due) +
-                       (size_t)tree->count * NODE_CHARACTERS);
+    Due *due = PyMem_Malloc(DUE(tree) + (size_t)tree->count * NODE_CHARACTERS);
     if (due == NULL)
         return PyErr_NoMemory();
-    out = (char *)(due + tree->count / 2 + 2);
+    out = (char *)due + DUE(tree);
     end = put_tree(out, tree->nodes, due);
     text = PyUnicode_FromStringAndSize(out, end - out);
     PyMem_Free(due);
@@ -906,23 +927,117 @@ text_of(Tree *tree)
 static PyObject *
 core_text(PyObject *module, PyObject *data)
 {
-    Py_buffer view;
     PyObject *text;
     Tree tree;
-    int failed;
-    if (PyObject_GetBuffer(data, &view, PyBUF_SIMPLE) < 0)
+    int is_read = read_to_write(data, &tree);
+    if (is_read < 0)
         return NULL;
-    failed = read_bytes(view.buf, view.len, &tree);
-    PyBuffer_Release(&view);
-    if (failed) {
-        if (!PyErr_ExceptionMatches(PyExc_OverflowError))
-            return NULL;
-        PyErr_Clear();
+    if (!is_read)
         Py_RETURN_NONE;
-    }
     text = text_of(&tree);
     forget(&tree);
     return text;
+}
+
+/* ---- bit code --------------------------------------------------------------------------------- */
+
+/* Bits from the first of a byte on; what is not written yet is 0. */
+typedef struct {
+    unsigned char *bytes;
+    size_t count;
+} Bits;
+
+/* The last `width` bits of a number, the highest first. */
+static void
+put_bits(Bits *bits, Height number, int width)
+{
+    while (width--) {
+        if (number >> width & 1)
+            bits->bytes[bits->count >> 3] |= (unsigned char)(0x80 >> (bits->count & 7));
+        bits->count++;
+    }
+}
+
+/* As many ones as its size class has, a zero, its place in the class. */
+static void
+put_number(Bits *bits, Height number)
+{
+    int width = 2;
+    number += 4;
+    while (number >> width > 1)
+        width++;
+    put_bits(bits, ~(Height)0 << 1, width);
+    put_bits(bits, number, width);
+}
+
+/* As `put_tree`, in the order and the words of `_event_bits`. */
+static void
+put_code(Bits *bits, const Node *nodes, Due *due)
+{
+    Due *next = due;
+    *next++ = (Due){0, 0, 0};
+    while (next > due) {
+        Due here = *--next;
+        const Node *node = nodes + here.place, *left = nodes + node->left, *right = left + 1;
+        Height lift = node->low - here.base;
+        int has_left, has_right;
+        if (!node->left) {
+            put_number(bits, lift);
+            continue;
+        }
+        has_left = left->left || left->low != node->low;
+        has_right = !has_left || right->left || right->low != node->low;
+        if (has_left && has_right)
+            put_bits(bits, lift ? 7 : 2, lift ? 4 : 3);
+        else
+            put_bits(bits, (lift ? 12 : 0) + has_left, lift ? 5 : 3);
+        if (lift)
+            put_number(bits, lift);
+        if (has_right)
+            *next++ = (Due){node->left + 1, 0, node->low};
+        if (has_left)
+            *next++ = (Due){node->left, 0, node->low};
+    }
+}
+
+static PyObject *
+code_of(const char *owned, Py_ssize_t length, const Tree *tree)
+{
+    PyObject *code;
+    Bits bits = {NULL, 0};
+    Due *due = PyMem_Calloc(1, DUE(tree) + (size_t)length + (size_t)tree->count * NODE_BYTES);
+    if (due == NULL)
+        return PyErr_NoMemory();
+    bits.bytes = (unsigned char *)due + DUE(tree);
+    while (length--)
+        put_bits(&bits, *owned++ == '1', 1);
+    put_code(&bits, tree->nodes, due);
+    code = PyBytes_FromStringAndSize((char *)bits.bytes, (Py_ssize_t)((bits.count + 7) / 8));
+    PyMem_Free(due);
+    return code;
+}
+
+static PyObject *
+core_code(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    PyObject *code;
+    Py_ssize_t length;
+    const char *owned;
+    Tree tree;
+    int is_read;
+    if (count != 2) {
+        PyErr_SetString(PyExc_TypeError, "code(owned, data)");
+        return NULL;
+    }
+    if ((owned = PyUnicode_AsUTF8AndSize(args[0], &length)) == NULL)
+        return NULL;
+    if ((is_read = read_to_write(args[1], &tree)) < 0)
+        return NULL;
+    if (!is_read)
+        Py_RETURN_NONE;
+    code = code_of(owned, length, &tree);
+    forget(&tree);
+    return code;
 }
 
 static PyMethodDef methods[] = {
@@ -938,6 +1053,8 @@ static PyMethodDef methods[] = {
      "is_packed(data): whether bytes are a packed tree in normal form, of heights below 2**63."},
     {"text", core_text, METH_O,
      "text(data): a packed tree in the paper's notation, or None."},
+    {"code", (PyCFunction)(void (*)(void))core_code, METH_FASTCALL,
+     "code(owned, data): the bit code of an id's bits and a packed tree, or None."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -5,6 +5,7 @@ Each stamp has exactly one code: equal stamps give equal bytes, and `decode` tak
 
 from __future__ import annotations
 
+from itc.core import core
 from itc.errors import MalformedError
 from itc.ids import IdTree, from_normal, pair, to_tree
 from itc.nodes import EventTree, leaf, node
@@ -14,10 +15,9 @@ from itc.walk import Walk, finish
 
 def encode(stamp: Stamp) -> bytes:
     """The code of a stamp; time and length grow with the number of its nodes."""
-    bits = [*_id_bits(to_tree(stamp._id)), *_event_bits(stamp._event)]
-    text = "".join(bits)
-    text += "0" * (-len(text) % 8)
-    return int(text, 2).to_bytes(len(text) // 8, "big")
+    owned = "".join(_id_bits(to_tree(stamp._id)))
+    code = None if core is None else core.code(owned, stamp.packed)
+    return _code(owned, stamp._event) if code is None else code
 
 
 def decode(code: bytes) -> Stamp:
@@ -29,6 +29,13 @@ def decode(code: bytes) -> Stamp:
     if encode(stamp) != bytes(code):
         raise MalformedError("not the code of a stamp: padding or trees are not in normal form")
     return stamp
+
+
+def _code(owned: str, event: EventTree) -> bytes:
+    """The bits of an id, and those of an event tree."""
+    text = owned + "".join(_event_bits(event))
+    text += "0" * (-len(text) % 8)
+    return int(text, 2).to_bytes(len(text) // 8, "big")
 
 
 def _id_bits(tree: IdTree) -> list[str]:

@@ -1,8 +1,8 @@
 """The compiled core (`_core.c`), where one was built.
 
 It does the operations that every event takes on packed trees, with the same results as the Python
-that it stands in for. Everything but `text` and `is_packed` raises OverflowError for bytes that
-`pack` never gives, and for heights beyond 63 bits, which are Python's.
+that it stands in for. Everything but `text`, `code` and `is_packed` raises OverflowError for bytes
+that `pack` never gives, and for heights beyond 63 bits, which are Python's.
 """
 
 from __future__ import annotations
@@ -35,6 +35,9 @@ class Core(Protocol):
 
     def text(self, data: Buffer, /) -> str | None:
         """The tree in the paper's notation; None for bytes that it leaves to Python."""
+
+    def code(self, owned: str, data: Buffer, /) -> bytes | None:
+        """The code of `itc.bitcode`, of an id's bits and a tree; None as `text`."""
 
 
 core: Core | None = compiled("itc._core")

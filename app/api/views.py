@@ -21,10 +21,13 @@ from app.stored.participants import VectorEntry
 from app.stored.periods import Histogram
 from app.stored.quarantine import Quarantined
 from app.stored.spans import Handled
-from itc import encode
+from itc import encode, packed_texts
 from model.event import NOTHING_LARGE, SHOWN, Event, Large
 from model.payloads import payload_text
 from model.times import LATEST, iso_time
+
+# Numbers, brackets, commas: but for these the paper's notation of a tree is JSON.
+_BRACKETS = str.maketrans("()", "[]", " ")
 
 encode_json = msgspec.json.Encoder(decimal_format="number").encode
 
@@ -94,14 +97,14 @@ def event_detail(
 ) -> dict[str, Any]:
     """One event with its three clocks, when its message was handled, and its links."""
     stamp = row.stamp
-    id_tree, event_tree = stamp.trees()
+    id_tree, event_tree = packed_texts(stamp.packed, row.interval)
     clocks = {
         "lamport": row.lamport,
         "vector": list(vector),
         "itc": {
-            "text": row.stamp_text,
-            "id": id_tree,
-            "event": event_tree,
+            "text": f"({id_tree}, {event_tree})",
+            "id": _json_tree(id_tree),
+            "event": _json_tree(event_tree),
             "code": encode(stamp).hex(),
         },
     }
@@ -119,6 +122,11 @@ def event_detail(
         "links": named_views(links.named),
         "named_by": {"links": naming, "truncated": links.truncated},
     }
+
+
+def _json_tree(text: str) -> msgspec.Raw:
+    """A tree in the paper's notation, as nested arrays."""
+    return msgspec.Raw(text.translate(_BRACKETS).encode())
 
 
 def job_view(job: Job) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from itc import MalformedError, Stamp, events, pack, packed, receive
+from itc import MalformedError, Stamp, bitcode, events, pack, packed, receive
 from itc.core import core
 from itc.packed import pack_tree, unpack_tree
 from itc.stamp import _receive
@@ -54,11 +54,12 @@ def test_comparisons_are_the_same(one_tree, other_tree):
 
 
 @given(SMALL_TREES, st.text("01", max_size=10))
-def test_heights_and_texts_are_the_same(tree, path):
+def test_heights_texts_and_codes_are_the_same(tree, path):
     data = pack_tree(events_of(tree))
     height = events.height_at(events_of(tree), path)
     assert core.height_at(data, path) == packed._height_at(data, path) == height
     assert core.text(memoryview(data)) == packed._event_text(data)
+    assert core.code(path, memoryview(data)) == bitcode._code(path, events_of(tree))
     assert core.is_packed(data)
 
 
@@ -137,6 +138,7 @@ def test_nothing_is_leaked():
             core.height_at(core.join(a, b), "0110")
             core.leq(a, b)
             core.text(b)
+            core.code("01", b)
             core.receive(one)
             core.receive(one, other)
             core.receive(one, *[other, one] * 5)
@@ -150,6 +152,7 @@ def test_nothing_is_leaked():
                         call(*those)
             core.is_packed(broken.packed)
             core.text(broken.packed)
+            core.code("01", broken.packed)
         gc.collect()
         return tracemalloc.get_traced_memory()[0]
 

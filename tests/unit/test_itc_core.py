@@ -7,7 +7,18 @@ import sys
 
 import pytest
 
-from itc import AnonymousError, MalformedError, Stamp, events, pack, packed, receive, seed, unpack
+from itc import (
+    AnonymousError,
+    MalformedError,
+    Stamp,
+    bitcode,
+    events,
+    pack,
+    packed,
+    receive,
+    seed,
+    unpack,
+)
 from itc.core import core
 from itc.nodes import ZERO
 from itc.packed import pack_tree
@@ -45,6 +56,9 @@ def test_what_is_no_packed_tree_is_refused(odd):
         lambda: core.height_at(tree, None),
         lambda: core.is_packed(odd),
         lambda: core.text(odd),
+        lambda: core.code("", odd),
+        lambda: core.code(None, tree),
+        lambda: core.code(tree),
         lambda: core.receive(),
         lambda: core.receive(Stamp(None, tree)),
     ):
@@ -94,6 +108,7 @@ def test_broken_bytes_are_left_to_python(broken):
         with pytest.raises(MalformedError):
             call()
     assert core.text(broken) is None
+    assert core.code("", broken) is None
     assert not core.is_packed(broken)
 
 
@@ -147,5 +162,6 @@ def test_large_trees_are_the_same():
         joined = pack_tree(events.join(tree, other))
         assert core.join(pack_tree(tree), pack_tree(other)) == joined
         assert core.text(joined) == packed._event_text(joined)
+        assert core.code("001", joined) == bitcode._code("001", unpack(joined)._event)
         for path in ("", "1010101010", "101010101", "0", "0000000001000"):
             assert core.height_at(joined, path) == packed._height_at(joined, path)
