@@ -20,6 +20,7 @@ from model.gaps import Gap, spanned_sql, widened
 from model.jobs import Problem
 from model.ranges import Dot, Mark
 from model.sound import (
+    Asked,
     Assumed,
     Client,
     Late,
@@ -284,9 +285,8 @@ class History:
 
     def assumed(self, trace: int, first_id: int, last_id: int) -> list[Assumed]:
         """The assumed participants in an answer's span."""
-        return [
-            Assumed(**row) for row in self.connection.rows(assumed_sql(trace, first_id, last_id))
-        ]
+        query = assumed_sql(Asked.between(trace, first_id, last_id))
+        return [Assumed(**row) for row in self.connection.rows(query)]
 
     def misfit(self, trace: int) -> Misfit | None:
         """How a trace's policy does not fit, if it may not."""
@@ -294,19 +294,18 @@ class History:
 
     def late(self, trace: int, first_id: int, last_id: int) -> Late | None:
         """The links of a span that clocks do not have."""
-        rows = self.connection.rows(late_sql(trace, first_id, last_id))
+        rows = self.connection.rows(late_sql(Asked.between(trace, first_id, last_id)))
         return Late(**rows[0]) if rows else None
 
     def late_links(self, trace: int, first_id: int, last_id: int) -> set[tuple[int, int]]:
         """These links, as (effect, cause), `MOST_LATE` at the most."""
-        rows = self.connection.rows(late_links_sql(trace, first_id, last_id))
+        rows = self.connection.rows(late_links_sql(Asked.between(trace, first_id, last_id)))
         return {(row["effect_id"], row["cause_id"]) for row in rows}
 
     def missing(self, trace: int, first_id: int, last_id: int) -> list[Missing]:
         """The participants in an answer's span that miss what their programs were told."""
-        return [
-            Missing(**row) for row in self.connection.rows(missing_sql(trace, first_id, last_id))
-        ]
+        query = missing_sql(Asked.between(trace, first_id, last_id))
+        return [Missing(**row) for row in self.connection.rows(query)]
 
     def missed(self, trace: int, missing: Sequence[Missing]) -> list[Missed]:
         """What these participants missed, by rule."""
@@ -316,7 +315,9 @@ class History:
 
     def quiet(self, trace: int, first_id: int, last_id: int) -> int:
         """How many events of a span are of quiet traffic, counted up to `MOST_QUIET`."""
-        return int(self.connection.rows(quiet_sql(trace, first_id, last_id))[0]["quiet"])
+        return int(
+            self.connection.rows(quiet_sql(Asked.between(trace, first_id, last_id)))[0]["quiet"]
+        )
 
     def row_bytes(self, trace: int, first_id: int, last_id: int) -> int:
         """About how many bytes a row of the span has, estimated from a few."""

@@ -115,14 +115,7 @@ class Causality(Subject):
 
     @reads
     async def path(self, connection: AsyncConnection, a: int, b: int) -> Path:
-        """A shortest way of messages and links from an event to another of its trace.
-
-        Raises `NotFoundError`.
-        """
-        first = await by_id(connection, a, NOTHING_LARGE)
-        last = await by_id(connection, b, NOTHING_LARGE)
-        if first.trace_id != last.trace_id:
-            return Path(None)
+        """A shortest way of messages and links from an event to another of its trace."""
         return await links.path(connection, a, b)
 
     async def named_by(self, ids: Sequence[int]) -> Mapping[int, Sequence[Link]]:
@@ -134,7 +127,7 @@ class Causality(Subject):
         self, connection: AsyncConnection, trace_id: int, event_id: int
     ) -> EventLinks:
         """What an event names as its causes, and the first that name it."""
-        return await links.of_event(connection, trace_id, event_id)
+        return await links.of_event(connection, self.database.dialect, trace_id, event_id)
 
     async def _walk(
         self,

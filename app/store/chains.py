@@ -6,14 +6,14 @@ from bisect import bisect_right
 from collections.abc import Sequence
 
 import msgspec
-from sqlalchemy import select, text
+from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store import ranges, tables, ways
 from app.store.causality import EVERY_ONE, nearest, neighbours_along
 from app.store.chunks import chunks
 from app.store.events import by_id, found_by_ids
-from app.store.links import Neighbours, steps_to
+from app.store.links import Neighbours, late_between, steps_to
 from app.store.subject import Subject
 from app.store.ways import TooFarError
 from app.stored.causality import Chain, Step
@@ -21,7 +21,6 @@ from app.stored.lanes import Lane
 from itc import Relation, compare, packed_height_at
 from model.event import EVERYTHING, Event, Large
 from model.ranges import Dot
-from model.sound import late_sql
 from model.words import Via
 
 # The whole chain is counted where no more participants than this may have a part in it.
@@ -117,8 +116,8 @@ async def _within(
     there. Links that clocks do not have lead beside the chain: where there are any in the span,
     each event is held to the first one's place too.
     """
-    late = (await connection.execute(text(late_sql(start.trace_id, start.id, end.id)))).first()
-    from_start = None if late is None else Dot(start.interval, start.height)
+    late = await late_between(connection, start.trace_id, start.id, end.id)
+    from_start = Dot(start.interval, start.height) if late else None
     known = end.stamp
     its, whose = tables.events.c, tables.participants.c
     columns = [its.id, its.height, whose.interval]

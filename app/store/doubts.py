@@ -10,6 +10,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from app.store.events import MAX_ID
 from app.store.subject import Subject, reads
 from model.sound import (
+    PARAMETERS,
+    Asked,
     Assumed,
     Client,
     Doubt,
@@ -29,6 +31,14 @@ from model.sound import (
     quiet_sql,
 )
 
+_DOUBTS = (
+    assumed_sql(PARAMETERS),
+    clients_sql(PARAMETERS.trace),
+    late_sql(PARAMETERS),
+    missing_sql(PARAMETERS),
+)
+_QUIET = quiet_sql(PARAMETERS)
+
 
 class Doubts(Subject):
     """What is known of the soundness of all traces."""
@@ -38,44 +48,36 @@ class Doubts(Subject):
         self, connection: AsyncConnection, trace_id: int, a: int, b: int
     ) -> Soundness:
         """That of an answer about the events from one to the other, in either order."""
-        quiet = quiet_sql(trace_id, a, b)
-        doubts, [[(count,)]] = await self._doubts(connection, trace_id, a, b, quiet)
+        asked = Asked.between(trace_id, a, b)
+        doubts, [[(count,)]] = await self._doubts(connection, asked, _QUIET)
         return Soundness(doubts, count)
 
     @reads
     async def of_trace(self, connection: AsyncConnection, trace_id: int) -> tuple[Doubt, ...]:
         """The doubts about a whole trace."""
-        doubts, _ = await self._doubts(connection, trace_id, 0, MAX_ID)
+        doubts, _ = await self._doubts(connection, Asked.between(trace_id, 0, MAX_ID))
         return doubts
 
     @reads
     async def evidence(self, connection: AsyncConnection, trace_id: int) -> Evidence:
         """What a trace's messages say of their causes, against what its policy says."""
-        [[row]] = await self._rows(connection, evidence_sql(trace_id))
+        [[row]] = await self.database.dialect.rows_of(connection, [evidence_sql(trace_id)], {})
         return Evidence(*row)
 
     async def _doubts(
-        self, connection: AsyncConnection, trace_id: int, a: int, b: int, *also: str
+        self, connection: AsyncConnection, asked: Asked, *also: str
     ) -> tuple[tuple[Doubt, ...], Sequence[Sequence[Any]]]:
         """The doubts, and what the other statements find."""
-        assumed, clients, late, found, *others = await self._rows(
-            connection,
-            assumed_sql(trace_id, a, b),
-            clients_sql(trace_id),
-            late_sql(trace_id, a, b),
-            missing_sql(trace_id, a, b),
-            *also,
+        assumed, clients, late, found, *others = await self.database.dialect.rows_of(
+            connection, (*_DOUBTS, *also), asked._asdict()
         )
         missing = [Missing(*row) for row in found]
         missed = []
         if missing:
-            [rows] = await self._rows(connection, missed_sql(trace_id, missing))
+            query = missed_sql(int(asked.trace), missing)
+            [rows] = await self.database.dialect.rows_of(connection, [query], {})
             missed = [Missed(*row) for row in rows]
         misfit = misfit_of([Client(*row) for row in clients])
         before = Late(*late[0]) if late else None
         doubts = doubts_of([Assumed(*row) for row in assumed], misfit, missing, missed, before)
         return doubts, others
-
-    async def _rows(self, connection: AsyncConnection, *sql: str) -> Sequence[Sequence[Any]]:
-        """What statements find that are never the same twice: to look for names is a waste."""
-        return await self.database.dialect.rows_of(connection, sql)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
@@ -11,7 +12,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import BadRequestError, OutageError, SettingsError
 from app.store import postgres, sqlite
@@ -30,11 +31,19 @@ Work: TypeAlias = Callable[[AsyncConnection], Awaitable[T]]
 
 
 class _Shared(NamedTuple):
-    """A transaction that a task reads in, whatever it asks."""
+    """A transaction that a task reads in, or a thread, whatever it asks."""
 
     database: Database
-    task: asyncio.Task[Any] | None
+    reader: object
     connection: AsyncConnection
+
+
+def _reader() -> object:
+    """The task that runs, or the thread that runs without one."""
+    try:
+        return asyncio.current_task()
+    except RuntimeError:  # a transaction in its connection's thread
+        return threading.get_ident()
 
 
 _shared: ContextVar[_Shared | None] = ContextVar("_shared", default=None)
@@ -115,11 +124,12 @@ class Database:
     async def read(self, work: Work[T], lane: Lane = Lane.quick) -> T:
         """The result of ``work`` in a read-only transaction; raises `OutageError`.
 
+        Quick work waits for nothing but its connection: where that has a thread, it runs there.
         Within `at_once`, in that one.
         """
         shared = _shared.get()
         # Tasks that a sharing one has started inherit the variable, and may outlive its connection.
-        is_ours = shared is not None and shared[:2] == (self, asyncio.current_task())
+        is_ours = shared is not None and shared[:2] == (self, _reader())
         if shared is not None and is_ours and lane is Lane.quick:
             return await work(shared.connection)
         return await self._in_lane(lane, None, work)
@@ -127,14 +137,13 @@ class Database:
     async def at_once(self, work: Callable[[], Awaitable[T]]) -> T:
         """What ``work`` comes to, all of whose quick reads are of one transaction.
 
-        They see the store as of one moment, and cost one beginning and one end: on SQLite two trips
-        to a thread for each that is saved. Nothing else is to be waited for in it, since it keeps a
-        connection. Raises `OutageError`.
+        They see the store as of one moment, and cost one beginning and one end. It is quick work
+        as a whole, and waits for nothing else. Raises `OutageError`.
         """
 
         async def reading(connection: AsyncConnection) -> T:
-            # In a task of its own, whose variable ends with it.
-            _shared.set(_Shared(self, asyncio.current_task(), connection))
+            # In a context of its own, whose variable ends with it.
+            _shared.set(_Shared(self, _reader(), connection))
             return await work()
 
         return await self.read(reading)
@@ -153,13 +162,20 @@ class Database:
     async def _in_lane(self, lane: Lane, seconds: float | None, work: Work[T]) -> T:
         readers = self._readers[lane]
         async with readers.place():  # a caller cancelled while waiting for one leaves at once
-            return await self._to_its_end(self._read(readers.engine, seconds, work))
+            return await self._to_its_end(self._read(lane, seconds, work))
 
-    async def _read(self, engine: AsyncEngine, seconds: float | None, work: Work[T]) -> T:
+    async def _read(self, lane: Lane, seconds: float | None, work: Work[T]) -> T:
         with translated(self.dialect, limited=seconds is not None):
-            async with engine.begin() as connection:
-                await self.dialect.limit_time(connection, seconds)
-                return await work(connection)
+            async with self._readers[lane].engine.connect() as connection:
+
+                async def transaction() -> T:
+                    async with connection.begin():
+                        await self.dialect.limit_time(connection, seconds)
+                        return await work(connection)
+
+                if lane is Lane.quick and seconds is None:
+                    return await self.dialect.run_quickly(connection, transaction())
+                return await transaction()
 
     async def _write(self, work: Work[T]) -> T:
         with translated(self.dialect):

@@ -131,10 +131,21 @@ def _column(field: Field, large: Large) -> ColumnElement[Any]:
 
 async def by_id(connection: AsyncConnection, event_id: int, large: Large = EVERYTHING) -> Event:
     """One event; raises `NotFoundError`."""
-    found = await by_ids(connection, [event_id], large) if 0 < event_id <= MAX_ID else []
-    if not found:
-        raise NotFoundError(f"no event has the id {event_id}")
-    return found[0]
+    [found] = await all_by_ids(connection, [event_id], large)
+    return found
+
+
+async def all_by_ids(
+    connection: AsyncConnection, ids: Sequence[int], large: Large = EVERYTHING
+) -> list[Event]:
+    """The events with these ids, in their order; raises `NotFoundError` if one does not exist."""
+    possible = [event_id for event_id in ids if 0 < event_id <= MAX_ID]
+    found = await by_ids(connection, possible, large)
+    if len(found) < len(ids):
+        known = {event.id for event in found}
+        missing = next(event_id for event_id in ids if event_id not in known)
+        raise NotFoundError(f"no event has the id {missing}")
+    return found
 
 
 def _event(row: Iterable[Any]) -> Event:

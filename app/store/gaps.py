@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-from sqlalchemy import delete, func, insert, select, text, update
+from sqlalchemy import delete, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import NotFoundError
@@ -12,10 +12,17 @@ from app.store import tables
 from app.store.leases import lock_trace
 from app.store.subject import Subject, reads, writes
 from model.gaps import SPANNED, Gap
+from model.sound import PARAMETERS, Asked
 
-# With names instead of numbers it is the same text for every question, and made into SQL once.
-_SPANNED = text(SPANNED.format(first=":first", last=":last"))
 _COLUMNS = [tables.gaps.c[each.name] for each in fields(Gap)]
+_BETWEEN = " ".join(
+    (
+        'SELECT id, after_event_id, before_event_id, since, "until", reason, suspected, declared',
+        "FROM gaps WHERE trace_id = :trace AND",
+        SPANNED.format(first=PARAMETERS.first, last=PARAMETERS.last),
+        "ORDER BY after_event_id, id",
+    )
+)
 
 
 class Gaps(Subject):
@@ -117,13 +124,10 @@ class Gaps(Subject):
         self, connection: AsyncConnection, trace_id: int, a: int, b: int
     ) -> list[Gap]:
         """Gaps in which events between two events may be missing, oldest first."""
-        query = (
-            select(*_COLUMNS)
-            .where(tables.gaps.c.trace_id == trace_id, _SPANNED)
-            .order_by(tables.gaps.c.after_event_id, tables.gaps.c.id)
-        )
-        between = {"first": min(a, b), "last": max(a, b)}
-        return [Gap(*row) for row in await connection.execute(query, between)]
+        asked = Asked.between(trace_id, a, b)
+        rows_of = self.database.dialect.rows_of
+        [rows] = await rows_of(connection, [_BETWEEN], asked._asdict())
+        return [Gap(*row[:-2], *map(bool, row[-2:])) for row in rows]
 
 
 async def forget_before(connection: AsyncConnection, trace_id: int, event_id: int) -> None:

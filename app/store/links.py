@@ -9,12 +9,14 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal, TypeAlias
 
-from sqlalchemy import bindparam, select, text
+from sqlalchemy import BigInteger, bindparam, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store import tables
 from app.store.chunks import chunks
+from app.store.engine import Dialect
 from app.stored.causality import EventLinks, Link, Path, Step
+from model.sound import PARAMETERS, Asked, late_sql
 from model.words import IS_CONVERSATION, EventType, LinkKind
 
 # How many events of a conversation one query reads.
@@ -54,11 +56,17 @@ _NAMED = text(
     "SELECT cause_id, effect_id, rule, kind FROM edges WHERE effect_id IN :ids AND kind <> :groups"
     " ORDER BY effect_id, cause_id, rule"
 ).bindparams(bindparam("ids", expanding=True), groups=int(LinkKind.conversation))
-_NAMING_ONE = text(
-    "SELECT cause_id, effect_id, rule, kind FROM edges"
-    " WHERE trace_id = :trace AND cause_id = :id AND kind <> :groups"
-    " ORDER BY effect_id, rule LIMIT :most"
-).bindparams(groups=int(LinkKind.conversation))
+# What one event names, and what names it.
+_OF_ONE = (
+    "SELECT cause_id, effect_id, rule, kind FROM edges WHERE effect_id = :id AND kind <> :groups"
+    " ORDER BY cause_id, rule",
+    "SELECT cause_id, effect_id, rule, kind FROM edges WHERE trace_id = :trace AND cause_id = :id"
+    " AND kind <> :groups ORDER BY effect_id, rule LIMIT :most",
+)
+
+_LATE = text(late_sql(PARAMETERS)).bindparams(
+    *(bindparam(name, type_=BigInteger) for name in Asked._fields)
+)
 
 
 async def named_by(connection: AsyncConnection, ids: Sequence[int]) -> dict[int, list[Link]]:
@@ -70,13 +78,22 @@ async def named_by(connection: AsyncConnection, ids: Sequence[int]) -> dict[int,
     return found
 
 
-async def of_event(connection: AsyncConnection, trace_id: int, event_id: int) -> EventLinks:
+async def of_event(
+    connection: AsyncConnection, dialect: Dialect, trace_id: int, event_id: int
+) -> EventLinks:
     """What an event names, and what names it."""
-    named = await named_by(connection, [event_id])
-    asked = {"trace": trace_id, "id": event_id, "most": MOST_NAMING + 1}
-    naming = _links(await connection.execute(_NAMING_ONE, asked))
-    truncated = len(naming) > MOST_NAMING
-    return EventLinks(named.get(event_id, []), naming[:MOST_NAMING], truncated)
+    asked = {"trace": trace_id, "id": event_id}
+    bounds = {"groups": int(LinkKind.conversation), "most": MOST_NAMING + 1}
+    found = await dialect.rows_of(connection, _OF_ONE, asked | bounds)
+    named, naming = map(_links, found)
+    return EventLinks(named, naming[:MOST_NAMING], truncated=len(naming) > MOST_NAMING)
+
+
+async def late_between(connection: AsyncConnection, trace_id: int, a: int, b: int) -> int:
+    """How many links lie between two events, in either order, that clocks do not have."""
+    asked = Asked.between(trace_id, a, b)
+    found = (await connection.execute(_LATE, asked._asdict())).one_or_none()
+    return 0 if found is None else int(found.links)
 
 
 def _links(rows: Iterable[Any]) -> list[Link]:

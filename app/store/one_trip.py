@@ -1,17 +1,21 @@
-"""A statement on SQLite in one trip to its connection's thread.
+"""Statements on SQLite in one trip to their connection's thread.
 
 The library makes a cursor, executes, fetches and closes: four trips, each of which wakes a thread
 and the event loop again, at 0.1 ms. Most statements of an answer take less than that by themselves.
 Here a statement that is not streamed does all of it there, and a connection that is given back
-outside of a transaction is not rolled back. Answers take half of the time (`bench.reading`).
+outside of a transaction is not rolled back. A whole transaction that waits for nothing else goes
+there at once (`in_its_thread`). Answers take half of the time (`bench.reading`).
 """
 
 from __future__ import annotations
 
 import sqlite3
+import threading
 from collections import deque
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from contextvars import copy_context
+from functools import partial
+from typing import Any, TypeVar
 
 import aiosqlite
 from sqlalchemy.dialects.sqlite.aiosqlite import (
@@ -19,6 +23,40 @@ from sqlalchemy.dialects.sqlite.aiosqlite import (
     AsyncAdapt_aiosqlite_cursor,
     AsyncAdapt_aiosqlite_dbapi,
 )
+from sqlalchemy.util.concurrency import await_
+
+T = TypeVar("T")
+
+ROWS_AT_ONCE = 64  # of a statement that is streamed, as aiosqlite's own connections
+
+
+class _Driver(aiosqlite.Connection):
+    """A connection that may be used in its own thread, too: there nothing is waited for."""
+
+    async def _execute(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        if threading.current_thread() is self._thread:
+            return fn(*args, **kwargs)
+        return await super()._execute(fn, *args, **kwargs)  # type: ignore[no-untyped-call]
+
+
+async def in_its_thread(driver: Any, work: Coroutine[Any, Any, T]) -> T:
+    """What ``work`` comes to, all of which runs in the thread of the connection that it uses.
+
+    It may wait for that connection alone; raises `RuntimeError` if it waits for anything else.
+    ``driver`` is aiosqlite's connection.
+    """
+    result: T = await driver._execute(copy_context().run, _without_waiting, work)
+    return result
+
+
+def _without_waiting(work: Coroutine[Any, Any, T]) -> T:
+    try:
+        work.send(None)
+    except StopIteration as done:
+        result: T = done.value
+        return result
+    work.close()
+    raise RuntimeError("a transaction waited for something else than its connection")
 
 
 class _Done:
@@ -47,17 +85,21 @@ def _execute(
 
 
 def _all_rows(
-    connection: sqlite3.Connection, statements: Sequence[str]
+    connection: sqlite3.Connection, statements: Sequence[str], parameters: Mapping[str, Any]
 ) -> list[list[tuple[Any, ...]]]:
-    return [connection.execute(statement).fetchall() for statement in statements]
+    return [connection.execute(statement, parameters).fetchall() for statement in statements]
 
 
-async def all_rows(driver: Any, statements: Sequence[str]) -> list[list[tuple[Any, ...]]]:
+async def all_rows(
+    driver: Any, statements: Sequence[str], parameters: Mapping[str, Any]
+) -> list[list[tuple[Any, ...]]]:
     """What each of several statements finds, in one trip for all of them; raises sqlite3's errors.
 
     ``driver`` is aiosqlite's connection.
     """
-    found: list[list[tuple[Any, ...]]] = await driver._execute(_all_rows, driver._conn, statements)
+    found: list[list[tuple[Any, ...]]] = await driver._execute(
+        _all_rows, driver._conn, statements, parameters
+    )
     return found
 
 
@@ -119,4 +161,6 @@ class OneTrip(AsyncAdapt_aiosqlite_dbapi):
 
     def connect(self, *arg: Any, **kw: Any) -> AsyncAdapt_aiosqlite_connection:
         """A connection whose cursors make one trip."""
-        return _Connection(self, super().connect(*arg, **kw)._connection)
+        driver: Any = _Driver(partial(sqlite3.connect, *arg, **kw), iter_chunk_size=ROWS_AT_ONCE)
+        driver._thread.daemon = True  # as the library has it: it does not keep a process alive
+        return _Connection(self, await_(driver))

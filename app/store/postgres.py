@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import socket
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, TypeVar
 
 from asyncpg import exceptions as errors
 from sqlalchemy import (
@@ -15,6 +16,7 @@ from sqlalchemy import (
     Table,
     TableValuedAlias,
     Text,
+    TextClause,
     bindparam,
     cast,
     column,
@@ -33,6 +35,8 @@ from sqlalchemy.pool import NullPool
 
 from app.stored.lanes import Lane
 from model.words import LinkKind
+
+T = TypeVar("T")
 
 NAME = "postgresql"
 
@@ -98,6 +102,14 @@ _LED_TO = text(
     " AND NOT EXISTS (SELECT 1 FROM events WHERE id = edges.effect_id AND quiet)"
     ") AS following) SELECT id FROM reached LIMIT :most"
 ).bindparams(bindparam("ids", expanding=True), groups=int(LinkKind.conversation))
+
+
+@functools.cache
+def _with_numbers(statement: str) -> TextClause:
+    """A statement of our own with its parameters, which are numbers as large as ids."""
+    made = text(statement)
+    names = {*re.findall(r"(?<!:):(\w+)", statement)}
+    return made.bindparams(*(bindparam(name, type_=BigInteger) for name in names))
 
 
 class Postgres:
@@ -190,10 +202,25 @@ class Postgres:
         return postgresql.insert(table)
 
     async def rows_of(
-        self, connection: AsyncConnection, statements: Sequence[str]
+        self,
+        connection: AsyncConnection,
+        statements: Sequence[str],
+        parameters: Mapping[str, int],
     ) -> Sequence[Sequence[Any]]:
-        """What each statement finds."""
-        return [(await connection.exec_driver_sql(each)).all() for each in statements]
+        """What each statement finds; it may leave out parameters, which are whole numbers."""
+        if not parameters:
+            return [(await connection.exec_driver_sql(each)).all() for each in statements]
+        return [
+            (await connection.execute(_with_numbers(each), parameters)).all() for each in statements
+        ]
+
+    def pairs(self, pairs: Sequence[tuple[int, int]]) -> tuple[str, tuple[Any, ...]]:
+        """A table of pairs of whole numbers, as the driver's SQL and its parameters."""
+        return "SELECT * FROM unnest($1::BIGINT[], $2::BIGINT[])", tuple(zip(*pairs, strict=True))
+
+    async def run_quickly(self, connection: AsyncConnection, work: Coroutine[Any, Any, T]) -> T:
+        """What ``work`` comes to."""
+        return await work
 
     async def limit_time(self, connection: AsyncConnection, seconds: float | None) -> None:
         """Interrupt each statement of this transaction after this time."""

@@ -17,7 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store import keys, over_time, tables
 from app.store.engine import Dialect
-from app.store.events import by_id, by_ids, found_by_ids
+from app.store.events import all_by_ids, by_id, by_ids, found_by_ids
 from app.store.filters import (
     Lookup,
     conditions,
@@ -122,6 +122,13 @@ class Events(Subject):
     ) -> Event:
         """One event; raises `NotFoundError`."""
         return await by_id(connection, event_id, large)
+
+    @reads
+    async def get_all(
+        self, connection: AsyncConnection, ids: Sequence[int], large: Large = EVERYTHING
+    ) -> Sequence[Event]:
+        """The events with these ids, in their order; raises `NotFoundError` if there is not one."""
+        return await all_by_ids(connection, ids, large)
 
     async def list(
         self,

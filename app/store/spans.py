@@ -22,7 +22,6 @@ from sqlalchemy import (
     literal,
     null,
     select,
-    text,
     union_all,
     update,
 )
@@ -44,12 +43,13 @@ from app.store.leads import (
     waiting_for,
 )
 from app.store.leases import lock_trace
+from app.store.links import late_between
 from app.store.subject import Subject, reads, writes
 from app.stored.lanes import Lane
 from app.stored.spans import Handled, Outcome, Resolved, Span, SpanKind
 from app.tracker.links import SPANS_RULE
 from itc import Relation, compare
-from model.sound import late_sql
+from model.event import Event
 from model.words import LinkKind
 
 # How many spans are removed in one transaction, how many of one message are shown.
@@ -60,6 +60,8 @@ CHUNK = 200
 
 _spans, _links = tables.spans.c, tables.span_links.c
 _contexts, _late = tables.traceparents.c, tables.late_edges.c
+
+_CONTEXT = "SELECT context FROM traceparents WHERE trace_id = :trace AND event_id = :message"
 
 
 class Spans(Subject):
@@ -116,34 +118,28 @@ class Spans(Subject):
     @reads
     async def late_between(self, connection: AsyncConnection, trace_id: int, a: int, b: int) -> int:
         """How many links lie between two events, in either order, that clocks do not have."""
-        found = (await connection.execute(text(late_sql(trace_id, a, b)))).one_or_none()
-        return 0 if found is None else int(found.links)
+        return await late_between(connection, trace_id, a, b)
 
     @reads
-    async def handled(self, connection: AsyncConnection, event_id: int) -> list[Handled]:
+    async def handled(self, connection: AsyncConnection, event: Event) -> list[Handled]:
         """When consumers handled a message, the earliest first.
 
         Of a received event only what is certain to be about this delivery: where the message was
         handed over more than once, what a link has told of.
         """
-        its = tables.events.c
-        query = select(its.cause_id, its.trace_id).where(its.id == event_id)
-        found = (await connection.execute(query)).one_or_none()
-        if found is None:
+        message = event.cause or event.id
+        asked = {"trace": event.trace_id, "message": message}
+        [rows] = await self.database.dialect.rows_of(connection, [_CONTEXT], asked)
+        if not rows:
             return []
-        message = found.cause_id or event_id
-        of_message = select(_contexts.context).where(
-            _contexts.trace_id == found.trace_id, _contexts.event_id == message
-        )
-        context = (await connection.execute(of_message)).scalar_one_or_none()
-        if context is None:
-            return []
+        [[context]] = rows
         alone = True
-        if found.cause_id is not None:
+        if event.cause is not None:
+            its = tables.events.c
             others = select(its.id).where(its.cause_id == message).limit(2)
             alone = len((await connection.execute(others)).all()) == 1
         consumed = (await _consumed(connection, [context])).get(context, [])
-        return [*dict.fromkeys(one for one, whose in consumed if alone or whose == event_id)]
+        return [*dict.fromkeys(one for one, whose in consumed if alone or whose == event.id)]
 
     async def resolve(self) -> Resolved:
         """A round: the publishes and the spans that are new, the oldest first."""

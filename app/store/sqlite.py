@@ -8,8 +8,8 @@ import itertools
 import operator
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from sqlalchemy import (
     URL,
@@ -36,9 +36,11 @@ from sqlalchemy.pool import ConnectionPoolEntry
 
 from app.errors import SettingsError
 from app.store import regex
-from app.store.one_trip import OneTrip, all_rows
+from app.store.one_trip import OneTrip, all_rows, in_its_thread
 from app.stored.lanes import Lane
 from model.words import LinkKind
+
+T = TypeVar("T")
 
 NAME = "sqlite"
 
@@ -208,11 +210,27 @@ class Sqlite:
         return sqlite.insert(table)
 
     async def rows_of(
-        self, connection: AsyncConnection, statements: Sequence[str]
+        self,
+        connection: AsyncConnection,
+        statements: Sequence[str],
+        parameters: Mapping[str, Any],
     ) -> Sequence[Sequence[Any]]:
-        """What each statement finds; all of them in one trip to the connection's thread."""
+        """What each statement finds; all of them in one trip to the connection's thread.
+
+        A statement may leave out parameters.
+        """
         raw = await connection.get_raw_connection()
-        return await all_rows(raw.driver_connection, statements)
+        return await all_rows(raw.driver_connection, statements, parameters)
+
+    def pairs(self, pairs: Sequence[tuple[int, int]]) -> tuple[str, tuple[Any, ...]]:
+        """A table of pairs of whole numbers, as the driver's SQL and its parameters."""
+        values = ", ".join(["(?, ?)"] * len(pairs))
+        return f"VALUES {values}", tuple(itertools.chain.from_iterable(pairs))
+
+    async def run_quickly(self, connection: AsyncConnection, work: Coroutine[Any, Any, T]) -> T:
+        """What ``work`` comes to, which waits for this connection alone: in its thread."""
+        raw = await connection.get_raw_connection()
+        return await in_its_thread(raw.driver_connection, work)
 
     async def limit_time(self, connection: AsyncConnection, seconds: float | None) -> None:
         """Interrupt what this connection runs after this time; None for no limit."""

@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from sqlalchemy import select, text
+from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import BadRequestError
@@ -19,13 +19,13 @@ from app.store import ranges, tables
 from app.store.causality import nearest, neighbours_along
 from app.store.chunks import chunks
 from app.store.events import MAX_ID, by_id, found_by_ids
+from app.store.links import late_between
 from app.store.subject import Subject
 from app.stored.lanes import Lane
 from app.stored.touched import Touched as Answer
 from model.answers import Verdict
 from model.event import EVERYTHING, Event, Large
 from model.ranges import Dot, Mark
-from model.sound import late_sql
 from model.words import Via
 
 # So many caused events are followed, the nearest first.
@@ -150,8 +150,8 @@ async def _beside(
     """The places of what was caused, where some of it may have been by links no clock has."""
     if not caused:
         return []
-    late = late_sql(starts[0].trace_id, starts[0].id, caused[-1])
-    if (await connection.execute(text(late))).first() is None:
+    first = starts[0]
+    if not await late_between(connection, first.trace_id, first.id, caused[-1]):
         return []
     its = tables.events.c
     found: list[tuple[int, int]] = []

@@ -11,7 +11,7 @@ from app.store import Store
 from app.store.migrate import connected
 from app.store.tables import events, participants, traces
 from app.tracker import Policy
-from model.sound import MOST_QUIET, Assumed, Misfit, quiet_sql
+from model.sound import MOST_QUIET, Asked, Assumed, Misfit, quiet_sql
 from spark_jobs.database import Database
 from spark_jobs.history import History as Jobs
 from tests.contract.history import History
@@ -142,7 +142,7 @@ async def test_quiet_events_are_counted_to_a_bound_from_their_own_index(
                 f" SELECT {values} FROM events e CROSS JOIN n WHERE e.id = 1"
             )
         )
-        query = quiet_sql(trace.id, 1, 10**9)
+        query = quiet_sql(Asked(trace.id, 1, 10**9))
         if connection.dialect.name == "sqlite":
             plan = await connection.execute(text(f"EXPLAIN QUERY PLAN {query}"))
             assert "ix_events_quiet" in str(plan.all())

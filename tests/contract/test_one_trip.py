@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -11,7 +12,7 @@ import aiosqlite
 import pytest
 from sqlalchemy import make_url
 from sqlalchemy.exc import IntegrityError, OperationalError
-from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from app.store.sqlite import Sqlite
 
@@ -63,11 +64,54 @@ async def test_several_statements_take_one_trip(
     async with engine.begin() as connection:
         await connection.exec_driver_sql(INSERT, (3,))
         trips.clear()
-        found = await dialect.rows_of(connection, (NUMBERS, "SELECT 1, 2", NUMBERS + " LIMIT 0"))
+        asked = (NUMBERS, "SELECT 1, :two", NUMBERS + " LIMIT 0")
+        found = await dialect.rows_of(connection, asked, {"two": 2})
         assert found == [[(1,), (2,), (3,)], [(1, 2)], []]
         assert trips == ["_all_rows"]
         with pytest.raises(sqlite3.OperationalError, match="no such table"):
-            await dialect.rows_of(connection, (NUMBERS, "SELECT * FROM letters"))
+            await dialect.rows_of(connection, (NUMBERS, "SELECT * FROM letters"), {})
+
+
+async def test_what_waits_for_its_connection_alone_takes_one_trip(
+    dialect: Sqlite, engine: AsyncEngine, trips: list[str]
+) -> None:
+    async def asked(connection: AsyncConnection) -> list[int]:
+        async with connection.begin():
+            await connection.exec_driver_sql(INSERT, (3,))
+            first = await connection.exec_driver_sql(NUMBERS)
+            await connection.exec_driver_sql(INSERT, (4,))
+            return [*first.scalars(), *(await connection.exec_driver_sql(NUMBERS)).scalars()]
+
+    async with engine.connect() as connection:
+        trips.clear()
+        assert await dialect.run_quickly(connection, asked(connection)) == [1, 2, 3, 1, 2, 3, 4]
+        assert trips == ["run"]
+
+
+async def test_what_waits_for_something_else_is_refused_and_undone(
+    dialect: Sqlite, engine: AsyncEngine
+) -> None:
+    async def asked(connection: AsyncConnection) -> None:
+        async with connection.begin():
+            await connection.exec_driver_sql(INSERT, (3,))
+            await asyncio.sleep(0)
+
+    async with engine.connect() as connection:
+        with pytest.raises(RuntimeError, match="waited for something else"):
+            await dialect.run_quickly(connection, asked(connection))
+        assert [*(await connection.exec_driver_sql(NUMBERS)).scalars()] == [1, 2]
+
+
+async def test_errors_of_what_runs_in_the_thread_pass(dialect: Sqlite, engine: AsyncEngine) -> None:
+    async def asked(connection: AsyncConnection) -> None:
+        async with connection.begin():
+            await connection.exec_driver_sql("DELETE FROM numbers")
+            await connection.exec_driver_sql("SELECT * FROM letters")
+
+    async with engine.connect() as connection:
+        with pytest.raises(OperationalError, match="no such table"):
+            await dialect.run_quickly(connection, asked(connection))
+        assert [*(await connection.exec_driver_sql(NUMBERS)).scalars()] == [1, 2]
 
 
 async def test_rows_and_counts_are_told(engine: AsyncEngine) -> None:

@@ -10,7 +10,7 @@ from pydantic import Field, field_validator
 from app.api.answers import Heavy, events_answer
 from app.api.causality import CLOCK_ALONE, certainty, comparison, of_one_trace, step_view
 from app.api.openapi import READING_ONE, example
-from app.api.routes.events import EventId, OtherId, spanned, to_the_end, visible_event
+from app.api.routes.events import EventId, OtherId, spanned, to_the_end, visible_events
 from app.api.routes.queries import Form, Number
 from app.api.schemas.causality import VerdictWord, ViaWord
 from app.api.schemas.chains import Chain
@@ -51,8 +51,7 @@ async def get_chain(
     a: EventId, b: OtherId, query: Annotated[ChainQuery, Query()], user: Reader, parts: Parts
 ) -> Response:
     """The chain between two events, whichever was first: what is said of them, and its events."""
-    one = await visible_event(parts.store.events, a, user, CLOCK_ALONE)
-    other = await visible_event(parts.store.events, b, user, CLOCK_ALONE)
+    one, other = await visible_events(parts.store.events, (a, b), user, CLOCK_ALONE)
     trace_id = of_one_trace(one, other)
     if a == b:
         raise BadRequestError("a chain needs two events; both ids are the same")
@@ -123,9 +122,7 @@ async def get_touched(
     With a verdict also these events, by id. Of several events: by any of them.
     """
     ids = sorted({*query.events})
-    first, *others = [
-        await visible_event(parts.store.events, each, user, NOTHING_LARGE) for each in ids
-    ]
+    first, *others = await visible_events(parts.store.events, ids, user, NOTHING_LARGE)
     for other in others:
         of_one_trace(first, other)
     limit = min(query.limit, parts.settings.walk_limit_max)

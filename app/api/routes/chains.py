@@ -114,8 +114,7 @@ async def _known_at_once(
     """What the job would find for concurrent events that are stored; None for any others."""
     began = time.monotonic()
     try:
-        one = await parts.store.events.get(from_, CLOCK_ALONE)
-        other = await parts.store.events.get(to, CLOCK_ALONE)
+        one, other = await parts.store.events.get_all((from_, to), CLOCK_ALONE)
     except NotFoundError:  # archived
         return None
     if compare(one.stamp, other.stamp) is not Relation.concurrent:

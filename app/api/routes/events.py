@@ -30,6 +30,7 @@ from app.api.tail import TailQuery, Watch
 from app.api.views import event_detail, field_views, json_answer, page_view
 from app.errors import NotFoundError
 from app.stored.causality import Walk
+from app.stored.deliveries import Fate
 from app.stored.pages import EventPage, Found, Sort
 from itc import compare
 from model.answers import ORDERED
@@ -139,7 +140,7 @@ async def get_event(event_id: EventId, user: Reader, parts: Parts) -> Response:
 
     async def answer() -> dict[str, Any]:
         row = await visible_event(parts.store.events, event_id, user)
-        handled = await parts.store.spans.handled(event_id)
+        handled = await parts.store.spans.handled(row)
         vector = await parts.store.participants.vector(row)
         links = await parts.store.causality.links_of(row.trace_id, event_id)
         return event_detail(row, vector, handled, links)
@@ -211,8 +212,12 @@ async def get_deliveries(
     event_id: EventId, form: Annotated[Form, Query()], user: Reader, parts: Parts
 ) -> Response:
     """A publish's fate: what became of its copy in each queue it was routed to."""
-    await visible_event(parts.store.events, event_id, user, NOTHING_LARGE)
-    fate = await parts.store.deliveries.fate_of(event_id, form.large)
+
+    async def found() -> Fate:
+        await visible_event(parts.store.events, event_id, user, NOTHING_LARGE)
+        return await parts.store.deliveries.fate_of(event_id, form.large)
+
+    fate = await parts.store.at_once(found)
     heavy = Heavy(fate.heavy, form.chosen, form.large)
     return _events_answer(deliveries_view(fate, heavy), heavy, parts)
 
@@ -222,8 +227,7 @@ async def compare_events(a: EventId, b: OtherId, user: Reader, parts: Parts) -> 
     """How two events are related, in a word and in a sentence."""
 
     async def answer() -> dict[str, Any]:
-        one = await visible_event(parts.store.events, a, user, CLOCK_ALONE)
-        other = await visible_event(parts.store.events, b, user, CLOCK_ALONE)
+        one, other = await visible_events(parts.store.events, (a, b), user, CLOCK_ALONE)
         certain = await spanned(of_one_trace(one, other), a, b, parts)
         relation = compare(one.stamp, other.stamp)
         path = None
@@ -256,7 +260,16 @@ async def visible_event(
     events: Events, event_id: int, user: User, large: Large = EVERYTHING
 ) -> Event:
     """An event that the user may see; raises `NotFoundError`, the same for all others."""
-    row = await events.get(event_id, large)
-    if not user.sees(row.vhost):
-        raise NotFoundError(f"no event has the id {event_id}")
+    [row] = await visible_events(events, [event_id], user, large)
     return row
+
+
+async def visible_events(
+    events: Events, ids: Sequence[int], user: User, large: Large = EVERYTHING
+) -> Sequence[Event]:
+    """Several events, as `visible_event`."""
+    rows = await events.get_all(ids, large)
+    for row in rows:
+        if not user.sees(row.vhost):
+            raise NotFoundError(f"no event has the id {row.id}")
+    return rows
