@@ -99,7 +99,7 @@ class Linker:
         Those that are not are counted.
         """
         place = publisher.identity.place
-        found: dict[tuple[int, str], Edge] = {}
+        found: list[Edge] = []
         rules = self._rules.rules
         for number, key in names.causes:
             rule = rules[number]
@@ -114,9 +114,11 @@ class Linker:
             count.found += 1
             count.known += way is Way.known
             count.hidden += way is Way.hidden
-            edge = Edge(event.reference, rule.name, rule.kind, way)
-            found.setdefault((id(event.reference), rule.name), edge)
-        return tuple(found.values())
+            found.append(Edge(event.reference, rule.name, rule.kind, way))
+        if len(found) > 1:
+            first = {(id(edge.cause), edge.rule): edge for edge in reversed(found)}
+            found = [edge for edge in found if first[id(edge.cause), edge.rule] is edge]
+        return tuple(found)
 
     def wanted(self, names: Names) -> list[Key]:
         """The keys by which a publish surely names a cause."""

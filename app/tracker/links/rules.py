@@ -285,6 +285,10 @@ class Rules:
         else it names is what the first one named: its cause is that it came before.
         """
         rules = self.rules
+        if len(found) == 1:  # nearly always
+            [(number, key)] = found
+            if key not in ids or rules[number].kind is LinkKind.forward:
+                return tuple(found)
         named: dict[Key, int] = {}
         is_forward = False
         for number, key in sorted(found):
