@@ -15,6 +15,7 @@ from sqlalchemy import Connection
 
 from app.store.engine import dialect_of
 from app.store.migrate import connected
+from app.store.searched import is_of_metadata
 from app.store.tables import metadata
 
 
@@ -27,7 +28,7 @@ def _database_url() -> str:
 
 
 def _migrate(connection: Connection) -> None:
-    context.configure(connection=connection, target_metadata=metadata)
+    context.configure(connection=connection, target_metadata=metadata, include_name=is_of_metadata)
     with context.begin_transaction():
         context.run_migrations()
 

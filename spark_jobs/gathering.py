@@ -220,8 +220,9 @@ def _shared_before(connection: Connection, trace: int, span: tuple[int, int]) ->
         connection,
         f"SELECT k.event_id, 0 AS cause FROM keys AS k WHERE k.trace_id = {trace}"
         f" AND k.event_id BETWEEN {span[0]} AND {span[1]} AND (k.roles & {IS_CONVERSATION}) <> 0"
-        " AND EXISTS (SELECT 1 FROM keys AS b JOIN events AS e ON e.id = b.event_id"
+        " AND EXISTS (SELECT 1 FROM searched_keys AS b JOIN events AS e ON e.id = b.event_id"
         f" WHERE b.trace_id = {trace} AND b.key = k.key AND b.event_id < {span[0]}"
+        f" AND b.run >= -({span[0]} >> 16)"
         f" AND (b.roles & {IS_CONVERSATION}) <> 0 AND NOT e.quiet)",
     )
     return np.unique(shared)

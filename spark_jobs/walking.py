@@ -186,9 +186,11 @@ class _Side:
         # SQLite keeps the order of a CROSS JOIN: parts outside, their events inside.
         return (
             f"WITH asked (participant, part, low, high) AS (VALUES {asked})"
-            " SELECT DISTINCT e.id FROM asked CROSS JOIN keys s JOIN events e ON e.id = s.event_id"
+            " SELECT DISTINCT e.id FROM asked CROSS JOIN searched_keys s"
+            " JOIN events e ON e.id = s.event_id"
             f" WHERE s.trace_id = {self._trace} AND s.key = asked.part"
             " AND s.event_id > asked.low AND s.event_id < asked.high"
+            " AND s.run BETWEEN -(asked.high >> 16) AND -(asked.low >> 16)"
             f" AND e.participant = asked.participant AND e.type = {int(follows)} AND {_SHARES}"
         )
 

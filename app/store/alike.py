@@ -30,17 +30,17 @@ MOST_COMPARED = 20_000
 MOST_ALIKE = 100
 
 _SHARING = text(
-    "SELECT own.event_id, own.key, (SELECT count(*) FROM (SELECT 1 FROM keys AS other"
+    "SELECT own.event_id, own.key, (SELECT count(*) FROM (SELECT 1 FROM searched_keys AS other"
     " WHERE other.trace_id = own.trace_id AND other.key = own.key LIMIT :most) AS counted) AS alike"
     " FROM keys AS own WHERE own.trace_id = :trace AND own.event_id IN :ids"
 ).bindparams(bindparam("ids", expanding=True), most=MOST_ALIKE + 1)
 # Deliveries of some ids' messages: of those whose publish is not known they are by themselves.
 _OF_IDS = text(
     "SELECT each.id, each.cause_id, each.queue, each.participant, each.fingerprint"
-    " FROM keys JOIN events AS each ON each.cause_id = keys.event_id"
+    " FROM searched_keys AS keys JOIN events AS each ON each.cause_id = keys.event_id"
     " WHERE keys.trace_id = :trace AND keys.key IN :keys"
     " UNION ALL SELECT each.id, each.cause_id, each.queue, each.participant, each.fingerprint"
-    " FROM keys JOIN events AS each ON each.id = keys.event_id"
+    " FROM searched_keys AS keys JOIN events AS each ON each.id = keys.event_id"
     " WHERE keys.trace_id = :trace AND keys.key IN :keys AND each.queue IS NOT NULL"
 ).bindparams(bindparam("keys", expanding=True))
 _BETWEEN = text(

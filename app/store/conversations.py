@@ -23,6 +23,7 @@ from app.store.engine import Dialect
 from app.store.events import by_id
 from app.store.queries import ids_of
 from app.store.roots import Roots
+from app.store.searched import run_in_sql, searched_keys
 from app.store.subject import Subject
 from app.stored.conversations import (
     ConversationFilter,
@@ -222,7 +223,7 @@ def _begins(via: Via) -> list[ColumnElement[bool]]:
     )
     conditions = [events.type == int(EventType.published), ~events.quiet, ~named]
     if via is Via.conversation:
-        mine, earlier = tables.keys.alias("mine").c, tables.keys.alias("earlier").c
+        mine, earlier = tables.keys.alias("mine").c, searched_keys.alias("earlier").c
         others = tables.events.alias("others").c
         shares = exists().where(
             mine.trace_id == events.trace_id,
@@ -231,6 +232,7 @@ def _begins(via: Via) -> list[ColumnElement[bool]]:
             earlier.trace_id == mine.trace_id,
             earlier.key == mine.key,
             earlier.event_id < mine.event_id,
+            earlier.run >= run_in_sql(mine.event_id),
             earlier.roles.bitwise_and(IS_CONVERSATION) != 0,
             others.id == earlier.event_id,
             ~others.quiet,

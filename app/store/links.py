@@ -15,6 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from app.store import tables
 from app.store.chunks import chunks
 from app.store.engine import Dialect
+from app.store.searched import run_of, searched_keys
 from app.stored.causality import EventLinks, Link, Path, Step
 from model.sound import PARAMETERS, Asked, late_sql
 from model.words import IS_CONVERSATION, EventType, LinkKind
@@ -204,20 +205,25 @@ class Conversations:
 
     async def _page(self, after: int, participant: int, key: bytes, until: int | None) -> list[int]:
         """The next of a participant's part of a conversation, before ``until``."""
-        keys, events = tables.keys.c, tables.events.c
+        keys, events = searched_keys.c, tables.events.c
         forward = self._towards == 1
         query = (
             select(keys.event_id)
-            .join_from(tables.keys, tables.events, events.id == keys.event_id)
+            .join_from(searched_keys, tables.events, events.id == keys.event_id)
             .where(keys.trace_id == self._trace_id, keys.key == key)
             .where(keys.roles.bitwise_and(IS_CONVERSATION) != 0)
             .where(events.participant == participant, events.type == int(self._to), ~events.quiet)
             .where(keys.event_id > after if forward else keys.event_id < after)
+            .where(keys.run <= run_of(after) if forward else keys.run >= run_of(after))
+            .order_by(keys.turn.desc() if forward else keys.turn)
             .order_by(keys.event_id if forward else keys.event_id.desc())
             .limit(PAGE)
         )
         if until is not None:
-            query = query.where(keys.event_id < until if forward else keys.event_id > until)
+            query = query.where(
+                keys.event_id < until if forward else keys.event_id > until,
+                keys.run >= run_of(until) if forward else keys.run <= run_of(until),
+            )
         found = list((await self._connection.execute(query)).scalars())
         if len(found) < PAGE:
             return found

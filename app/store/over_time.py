@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 from sqlalchemy import BigInteger, ColumnElement, Select, func, literal_column, select
@@ -28,10 +28,8 @@ MOST_COUNTED = 50 * BLOCK
 
 SHORTEST = 1_000  # µs; the least width of a bucket
 
+
 # A query without columns, and the column of its events' ids.
-Part: TypeAlias = tuple[Select[Any], ColumnElement[int]]
-
-
 class _Kept(NamedTuple):
     """The least and the greatest id of some traces, and between which times these were recorded."""
 
@@ -55,6 +53,13 @@ async def _kept(connection: AsyncConnection, numbers: Sequence[int]) -> _Kept | 
     return _Kept(min(ids), max(ids), min(times), max(times))
 
 
+class _Part(Protocol):
+    """Some of them, as a query without columns."""
+
+    @property
+    def query(self) -> Select[Any]: ...
+
+
 class _Scope(Protocol):
     """Which events are asked for, as `app.store.queries` has it."""
 
@@ -64,7 +69,7 @@ class _Scope(Protocol):
     def lookups(self) -> Sequence[object]: ...
     @property
     def bounds(self) -> list[Callable[[ColumnElement[int]], ColumnElement[bool]]]: ...
-    def parts(self, numbers: list[int]) -> Sequence[Sequence[Part]]: ...
+    def parts(self, numbers: list[int]) -> Sequence[Sequence[_Part]]: ...
 
 
 async def histogram(
@@ -134,8 +139,8 @@ async def _counted(
     place = (events.c.recorded_at - begin) // length
     is_unmatched = events.c.match == literal_column(str(int(Match.unmatched)))
     sums = [[0, 0, 0] for _ in range(number)]
-    for query, _ in itertools.chain.from_iterable(scope.parts(scope.traces)):
-        grouped = query.add_columns(place, events.c.type, is_unmatched, func.count())
+    for part in itertools.chain.from_iterable(scope.parts(scope.traces)):
+        grouped = part.query.add_columns(place, events.c.type, is_unmatched, func.count())
         found = await connection.execute(grouped.group_by(place, events.c.type, is_unmatched))
         for at, kind, unmatched, count in found:
             counts = sums[min(number - 1, max(0, int(at)))]

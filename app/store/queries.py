@@ -27,6 +27,7 @@ from app.store.filters import (
     lookups,
     within,
 )
+from app.store.searched import searched_keys
 from app.store.subject import Subject, reads
 from app.store.times import ids_between
 from app.stored.filters import EventFilter
@@ -41,10 +42,14 @@ MOST_LISTS = 200
 
 
 class _Part(NamedTuple):
-    """Some of the events that are meant, as a query without columns, and the column of their id."""
+    """Some of the events that are meant, as a query without columns, and the column of their id.
+
+    ``turn`` is what those found by their keys are ordered by first (`app.store.searched`).
+    """
 
     query: Select[Any]
     id: ColumnElement[int]
+    turn: ColumnElement[int] | None = None
 
 
 class _Scope(msgspec.Struct, frozen=True):
@@ -76,29 +81,30 @@ class _Scope(msgspec.Struct, frozen=True):
         before = self._looked_through(
             numbers, tables.events.c.id < leads.first, leads.otherwise, *map(has_key, others)
         )
-        return [[before], [_Part(query.where(its >= leads.first), its) for query, its in indexed]]
+        since = [each._replace(query=each.query.where(each.id >= leads.first)) for each in indexed]
+        return [[before], since]
 
     def _indexed(self, numbers: list[int], leads: Lookup, others: list[Lookup]) -> _Part:
         """The events that the index has a value of."""
-        its = tables.keys.c
+        its = searched_keys.c
         query = (
             select()
-            .join_from(tables.keys, tables.events, tables.events.c.id == its.event_id)
+            .join_from(searched_keys, tables.events, tables.events.c.id == its.event_id)
             .where(_in_traces(its.trace_id, numbers), its.key == leads.key)
             .where(*(bound(its.event_id) for bound in self.bounds))
             .where(*self.conditions, *map(has_key, others))
         )
-        return _Part(query, its.event_id)
+        return _Part(query, its.event_id, its.turn)
 
     def _indexed_by_publish(self, numbers: list[int], leads: Lookup, others: list[Lookup]) -> _Part:
         """The deliveries of which it has a value by their publishes alone."""
-        its, of_events = tables.keys.c, tables.events.c
+        its, of_events = searched_keys.c, tables.events.c
         # Not by an index of its trace, which SQLite would take for the narrower one.
         is_of_trace = of_events.trace_id + 0 == its.trace_id
         is_its_delivery = (of_events.cause_id == its.event_id) & is_of_trace
         query = (
             select()
-            .join_from(tables.keys, tables.events, is_its_delivery)
+            .join_from(searched_keys, tables.events, is_its_delivery)
             .where(_in_traces(its.trace_id, numbers), its.key == leads.key)
             .where(*(bound(of_events.id) for bound in self.bounds))
             .where(~has_row(leads, of_events.id), is_as_published())
@@ -196,18 +202,7 @@ class Events(Subject):
 
         async def work(connection: AsyncConnection) -> EventPage:
             scope = await _scope(connection, self.database.dialect, asked)
-            count = await _count(connection, asked, scope)
-            ids: Sequence[int] = []
-            if offset < count:
-                by_position = None
-                if offset >= DEEP and sort is Sort.id and asked.names_traces_alone:
-                    by_position = await _ids_without_holes(
-                        connection, scope, descending, page_size, offset
-                    )
-                if by_position is None:
-                    ids = await _ids(connection, scope, sort, descending, page_size, offset)
-                else:
-                    ids = by_position
+            ids, count = await _page(connection, asked, scope, sort, descending, page_size, offset)
             found = await found_by_ids(connection, ids, large)
             return EventPage(found.items, scope.total, count, page, page_size, found.heavy)
 
@@ -332,6 +327,31 @@ async def _count(connection: AsyncConnection, asked: EventFilter, scope: _Scope)
     return counted
 
 
+async def _page(
+    connection: AsyncConnection,
+    asked: EventFilter,
+    scope: _Scope,
+    sort: Sort,
+    descending: bool,
+    limit: int,
+    offset: int,
+) -> tuple[Sequence[int], int]:
+    """A page's ids in order, and how many there are altogether."""
+    if offset == 0 and not asked.names_traces_alone:
+        # Most searches find less than a page: nothing is left to be counted.
+        found = await _ids(connection, scope, sort, descending, limit + 1, 0)
+        count = len(found) if len(found) <= limit else await _count(connection, asked, scope)
+        return found[:limit], count
+    count = await _count(connection, asked, scope)
+    if offset >= count:
+        return [], count
+    if offset >= DEEP and sort is Sort.id and asked.names_traces_alone:
+        ids = await _ids_without_holes(connection, scope, descending, limit, offset)
+        if ids is not None:
+            return ids, count
+    return await _ids(connection, scope, sort, descending, limit, offset), count
+
+
 async def _ids_without_holes(
     connection: AsyncConnection, scope: _Scope, descending: bool, limit: int, offset: int
 ) -> range | None:
@@ -386,9 +406,11 @@ def _merged(
 ) -> Select[Any]:
     """A query for ids in order, and what they are ordered by."""
     lists = []
-    for query, event_id in parts:
+    for query, event_id, turn in parts:
         key = event_id if sort is Sort.id else tables.events.c[sort]
         columns = query.add_columns(event_id.label("id"), key.label("key"))
+        if turn is not None and key is event_id:  # so no more is read than the list takes
+            columns = columns.order_by(turn if descending else turn.desc())
         lists.append(columns.order_by(*_order(key, event_id, descending)).limit(limit + offset))
     if len(lists) == 1:
         return lists[0].limit(limit).offset(offset)

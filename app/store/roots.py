@@ -12,6 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from app.store import links, tables
 from app.store.chunks import chunks
 from app.store.engine import Dialect
+from app.store.searched import searched_keys
 from model.words import IS_CONVERSATION, EventType, LinkKind, Via
 
 # A way back to a root has at most this many steps.
@@ -102,11 +103,11 @@ class Roots:
         """The publishes with some of these keys, and deliveries whose publish is not stored."""
         if not shared:
             return []
-        keys, events = tables.keys.c, tables.events.c
+        keys, events = searched_keys.c, tables.events.c
         query = (
-            select(keys.event_id)
+            select(keys.turn, keys.event_id)
             .distinct()
-            .join_from(tables.keys, tables.events, events.id == keys.event_id)
+            .join_from(searched_keys, tables.events, events.id == keys.event_id)
             .where(keys.trace_id == self.trace_id, keys.key.in_(shared))
             .where(keys.roles.bitwise_and(IS_CONVERSATION) != 0, ~events.quiet)
             .where(
@@ -116,10 +117,10 @@ class Roots:
                     events.cause_id < self.first,
                 )
             )
-            .order_by(keys.event_id)
+            .order_by(keys.turn.desc(), keys.event_id)
             .limit(MOST_SHARING)
         )
-        return [*(await self.connection.execute(query)).scalars()]
+        return [row.event_id for row in await self.connection.execute(query)]
 
     async def ends_of(self, ids: Collection[int]) -> dict[int, int]:
         """Where the ways back from events end, along the smallest cause each time."""

@@ -31,6 +31,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeEngine
 
+from app.store import searched
 from model.event import FIELDS, UNREAD, Field, Kind
 
 metadata = MetaData(
@@ -221,7 +222,7 @@ events = Table(
 )
 
 # Keys by which events are found, or belong together (`model.words.IS_CONVERSATION` …). By trace
-# first: retention removes a prefix of a trace's.
+# first: retention removes a prefix of a trace's. By key they are looked up in `app.store.searched`.
 keys = Table(
     "keys",
     metadata,
@@ -229,10 +230,9 @@ keys = Table(
     Column("event_id", BigInteger, primary_key=True, autoincrement=False),
     Column("key", LargeBinary, primary_key=True),
     Column("roles", SmallInteger, nullable=False),
-    # With the roles it holds the whole answer, or SQLite would rather go through all of the trace.
-    Index("ix_keys_search", "trace_id", "key", "event_id", "roles"),
     sqlite_with_rowid=False,
 )
+searched.attach(metadata)
 
 # The links that were found: from a publish to the delivery, or the publish, that it names as its
 # cause.

@@ -13,6 +13,7 @@ import pytest
 from sqlalchemy import URL, make_url
 
 from app.store import Store, migrate
+from tests.contract.history import RUN, number_from
 
 DATABASES = ("sqlite", "postgresql")
 
@@ -63,6 +64,14 @@ async def store(database_url: str) -> AsyncIterator[Store]:
     opened = await Store.open(database_url)
     yield opened
     await opened.close()
+
+
+@pytest.fixture(params=[1, 2 * RUN - 20], ids=["", "across runs"])
+async def first_id(store: Store, request: pytest.FixtureRequest) -> int:
+    """The id of the first event that will be stored; events may come to be in several runs."""
+    first: int = request.param
+    await number_from(store, first)
+    return first
 
 
 @pytest.fixture

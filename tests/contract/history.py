@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from typing import Any
 
+from app.store import Store
+from app.store.tables import event_ids
 from app.stored.batches import Batch
 from app.tracker import Policy
 from app.tracker.events import StampedEvent
@@ -16,7 +18,14 @@ EXCHANGES = ("", "orders", "orders.eu", "Orders", "é-exchange", "a%b_c")
 QUEUES = ("billing", "shipping", "audit", "billing.dead", 'say "hi"', "q_1")
 KEYS = ("order.new", "order.paid", "x", "", ",", '"', "x,", ",y", "ü.ö", "a\\b")
 USERS = ("shop", "robot")
+RUN = 65_536  # ids in a run of the index of keys (`app.store.searched`)
 BODIES = (b"", b"hello order", b"\x00\xff\xfe", "grüße".encode(), b"x" * 300)
+
+
+async def number_from(store: Store, first: int) -> None:
+    """Have this be the id of the next event that is stored."""
+    to_come = event_ids.update().values(next=first)
+    await store._database.write(lambda connection: connection.execute(to_come))
 
 
 class History:

@@ -9,7 +9,6 @@ import pytest
 
 from app.errors import BadRequestError, NotFoundError
 from app.store import Store, causality
-from app.store.tables import event_ids
 from app.stored.deliveries import CopyState
 from app.stored.filters import EventFilter
 from app.tracker.events import StampedEvent
@@ -17,7 +16,7 @@ from app.tracker.records import Deliver, Publish
 from itc import Relation, compare
 from model.event import EVERYTHING
 from model.words import EventType, Match, Via
-from tests.contract.history import History
+from tests.contract.history import History, number_from
 
 
 def _id(event: StampedEvent) -> int:
@@ -278,8 +277,7 @@ class TestDeliveries:
 
 async def test_ids_may_be_larger_than_32_bits(store: Store, trace_id: int) -> None:
     first = 2**40
-    far = event_ids.update().values(next=first)
-    await store._database.write(lambda connection: connection.execute(far))
+    await number_from(store, first)
     history = History(seed=10)
     await _stored(store, trace_id, history, 60)
     event = history.events[30]

@@ -115,6 +115,7 @@ def _told(one: Conversation) -> dict[int, set[int]]:
     }
 
 
+@pytest.mark.usefixtures("first_id")
 @pytest.mark.parametrize("via", [*Via])
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.long(3))])
 async def test_a_conversation_is_what_its_root_leads_to(
@@ -194,6 +195,7 @@ async def test_pages_are_the_whole(store: Store, trace_id: int, via: Via) -> Non
     assert pages > 1
 
 
+@pytest.mark.usefixtures("first_id")
 @pytest.mark.parametrize("together", [50, 3])
 async def test_a_list_is_of_all_publishes_that_nothing_led_to(
     store: Store, trace_id: int, together: int, monkeypatch: pytest.MonkeyPatch

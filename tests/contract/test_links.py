@@ -87,6 +87,7 @@ async def _stored(store: Store, trace_id: int, history: History) -> None:
         await store.batches.append(other.id, noise.batch(15))
 
 
+@pytest.mark.usefixtures("first_id")
 @pytest.mark.parametrize("via", [Via.links, Via.conversation])
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.long(3))])
 @pytest.mark.parametrize(("page", "frontier"), [(64, 64), (2, 3)])

@@ -6,10 +6,11 @@ from collections.abc import AsyncIterator
 
 import msgspec
 import pytest
-from sqlalchemy import event, select, update
+from sqlalchemy import event, select, text, update
 
 from app.store import Store, tables
 from app.store.keys import indexed
+from app.store.searched import run_of, searched_keys
 from app.stored.batches import Batch
 from app.stored.filters import EventFilter
 from app.stored.pages import Sort
@@ -19,7 +20,7 @@ from app.tracker.links import NO_NAMES, Names, Rules, search_key
 from app.tracker.records import Channel, Deliver, Publish
 from app.tracker.tracker import Bounds, Tracker
 from model.words import LinkKind
-from tests.contract.history import BEGINNING
+from tests.contract.history import BEGINNING, RUN, number_from
 from tests.contract.links import conversation, link, naming
 
 CHANNELS = [
@@ -109,6 +110,44 @@ async def test_events_are_found_by_what_their_messages_are_called(
     assert await _found(store, conversation="m1") == []
     wanted = EventFilter(correlation_id="c1")
     assert [row.id for row in await store.events.list(wanted, after=1, before=5)] == [2]
+
+
+async def test_runs_are_looked_through_in_order_and_go_with_their_events(
+    store: Store, trace_id: int
+) -> None:
+    messages = Messages()
+    for begins in (RUN - 3, 3 * RUN - 3):  # none in the run between
+        await number_from(store, begins)
+        for number in range(6):
+            messages.publish(("t",), correlation_id="c" if number % 2 else "d")
+        await store.batches.append(trace_id, messages.batch())
+    ids = [*range(RUN - 3, RUN + 3), *range(3 * RUN - 3, 3 * RUN + 3)]
+    assert await _found(store, conversation="t") == ids
+    assert await _found(store, correlation_id="c") == ids[1::2]
+    newest = await store.events.list(EventFilter(conversation="t"), before=ids[-2], limit=5)
+    assert [row.id for row in newest] == ids[5:-2][::-1]
+    runs = [run_of(each) for each in (ids[0], ids[3], ids[6], ids[9])]
+    assert await _runs(store) == runs
+    for kept in (8, 3):
+        plan = await store.retention.plan(trace_id, keep_events=kept)
+        assert plan is not None
+        messages.tracker.forget_before(plan.before_id)
+        await store.retention.prune(plan, messages.tracker.checkpoint())
+        assert await _found(store, conversation="t") == ids[-kept:]
+        assert await _runs(store) == sorted({run_of(each) for each in ids[-kept:]})[::-1]
+
+
+async def _runs(store: Store) -> list[int]:
+    """The runs of the keys as they are looked up, which are all keys that there are."""
+    async with store._database._writer.connect() as connection:
+        searched = (await connection.execute(select(searched_keys))).all()
+        stored = (await connection.execute(select(tables.keys))).all()
+        if store._database.dialect.name == "sqlite":
+            kept = (await connection.execute(text("SELECT number FROM runs"))).scalars()
+            assert sorted(kept) == sorted({row.run for row in searched})
+    assert sorted(row[2:] for row in searched) == sorted(tuple(row) for row in stored)
+    assert all(row.run == run_of(row.event_id) for row in searched)
+    return sorted({row.run for row in searched})[::-1]
 
 
 class Sent:
@@ -507,14 +546,14 @@ async def test_a_name_is_looked_up_by_its_index(
     await store.events.list(wanted)
     await store.events.list(wanted, after=-1)
     await store.events.count(wanted)
-    leading = [each for each in said if "FROM keys JOIN events" in each[0]]
+    leading = [each for each in said if "FROM searched_keys JOIN events" in each[0]]
     assert len(leading) >= 3
     for statement, values in leading:
         async with store._database._writer.connect() as connection:
             plan = await connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", values)
             steps = [str(row[3]) for row in plan]
         assert any(
-            "keys USING COVERING INDEX ix_keys_search (trace_id=? AND key=?" in each
+            "keys USING COVERING INDEX ix_keys_search (trace_id=? AND <expr>=? AND key=?" in each
             for each in steps
         )
         assert not [each for each in steps if "keys USING PRIMARY KEY (trace_id=?)" in each]
