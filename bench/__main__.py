@@ -15,6 +15,7 @@ import tempfile
 FULL: tuple[tuple[str, ...], ...] = (
     ("bench.clock",),
     ("bench.growth",),
+    ("bench.filling",),
     ("bench.ingest",),
     ("bench.rules",),
     ("bench.overhead",),
@@ -30,6 +31,7 @@ FULL: tuple[tuple[str, ...], ...] = (
 )
 QUICK: tuple[tuple[str, ...], ...] = (
     ("bench.growth", "20000"),
+    ("bench.filling", "20000"),
     ("bench.ingest", "20000", "1"),
     ("bench.rules", "20000", "1"),
     ("bench.spread", "5000", "1"),
