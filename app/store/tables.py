@@ -188,7 +188,8 @@ events = Table(
     "events",
     metadata,
     *map(_column, OF_EVENTS),
-    Index(None, "trace_id", "participant", "height", unique=True),
+    # With what a vector clock tells of each participant, so that this is all that is read for it.
+    Index(None, "trace_id", "participant", "height", "seq", unique=True),
     Index(None, "trace_id", "id"),
     Index(None, "cause_id"),
     # The few that are of quiet traffic, to count those of a span.
