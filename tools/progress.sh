@@ -16,7 +16,9 @@ run() {
 
 stop_progress() {
     [ -n "${ticker:-}" ] || return 0
-    kill "$ticker" 2>/dev/null || true
+    # By KILL: ended otherwise before it is well begun, it carries out the installer's own trap, and
+    # removes what that still needs.
+    kill -KILL "$ticker" 2>/dev/null || true
     wait "$ticker" 2>/dev/null || true
     ticker=
     if [ -t 1 ]; then printf '\r\033[K'; fi

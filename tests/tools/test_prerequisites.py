@@ -212,6 +212,21 @@ def test_nothing_stays_in_the_temporary_folder(machine: Machine, install: str, c
     assert not (machine.folder / "checkout" / "var" / "install-tmp").exists()
 
 
+def test_a_quick_command_does_not_end_the_installer_s_work(tmp_path: Path) -> None:
+    script = (
+        "set -euo pipefail; source tools/progress.sh; label=x log=$1/log; trap 'rm $1/needed' EXIT;"
+        "touch $1/needed; for _ in {1..100}; do run true; test -e $1/needed || exit 3; done"
+    )
+    done = subprocess.run(
+        ["bash", "-c", script, "bash", tmp_path],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_nothing_stays_in_the_temporary_folder_when_it_is_ended(
     machine: Machine, number: signal.Signals
