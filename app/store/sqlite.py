@@ -88,6 +88,9 @@ _OF_CONNECTION = (
     "foreign_keys=ON",
     "temp_store=MEMORY",
     "cache_size=-65536",  # KiB
+    # Pages of the log until they go into the file (1,000 by default). Pages of an index are written
+    # anew by batch after batch, and so go there once for several: capture takes 6 % less time.
+    "wal_autocheckpoint=8000",
     "journal_size_limit=67108864",  # the log shrinks to this after a long reader let it grow
 )
 
