@@ -28,6 +28,36 @@ SMALL_TREES = st.recursive(
 )
 
 
+
+@st.composite
+def large_trees(draw):
+    """Two event trees, of more nodes than a word has bits, mostly with nearly the same shape."""
+    chance = draw(st.randoms(use_true_random=False))
+    heights = draw(
+        st.sampled_from([(0, 1), (0, 0, 0, 1, 2), range(300), (5,), (0, 255, 256, 70_000, 2**40)])
+    )
+
+    def grown(leaves):
+        if leaves == 1:
+            return events.leaf(chance.choice(heights))
+        left = chance.randint(1, leaves - 1) if chance.random() < 0.2 else leaves // 2
+        return events.node(grown(left), grown(leaves - left))
+
+    def changed(tree, often):
+        low, _, left, right = tree
+        if chance.random() < often:
+            return grown(chance.randint(1, 4))
+        if left is None:
+            return events.leaf(low + chance.randint(0, 1))
+        return events.node(changed(left, often), changed(right, often))
+
+    sizes = st.sampled_from([31, 32, 33, 63, 64, 65, 100, 200])
+    one = grown(draw(sizes))
+    if draw(st.booleans()):
+        return one, changed(one, draw(st.sampled_from([0, 0.01, 0.1])))
+    return one, grown(draw(sizes))
+
+
 def owner(tree, path):
     return Stamp(path, events_of(tree))
 
@@ -67,6 +97,16 @@ def test_heights_texts_and_codes_are_the_same(tree, path):
 def test_what_is_received_is_the_same(tree, path, others):
     stamp, others = owner(tree, path), [Stamp.from_trees(0, other) for other in others]
     assert core.receive(stamp, *others) == _receive(stamp, *others)
+
+
+@given(large_trees(), st.text("01", max_size=12))
+def test_large_trees_are_the_same_wherever_their_shapes_differ(trees, path):
+    a, b = trees
+    one, other = pack_tree(a), pack_tree(b)
+    assert core.join(one, other) == core.join(other, one) == pack_tree(events.join(a, b))
+    stamp, known = Stamp(path, a), Stamp(None, b)
+    for others in ((), (known,), (known, stamp)):
+        assert core.receive(stamp, *others) == _receive(stamp, *others)
 
 
 @given(RUNS)
