@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections import defaultdict
 from dataclasses import fields
+from operator import itemgetter
 from typing import NamedTuple
 
 import msgspec
@@ -23,6 +24,14 @@ from model.sound import Evidence
 
 # Statements that take long to build are built once. Only in tests has a process several dialects.
 MOST_DIALECTS = 4
+
+
+# Of a participant that was stored before.
+_CHANGING = (
+    *("seq", "published", "lamport", "height", "last_event_id"),
+    *(field.name for field in fields(Evidence)),
+)
+_participant_row = itemgetter(*tables.participants.columns.keys())
 
 
 class Bounds(NamedTuple):
@@ -218,15 +227,5 @@ async def _store_participants(
     ]
     new = [each for each in values if first[each["number"]].seq == 1]
     await with_aliases(connection, trace_id, new)
-    await connection.execute(_upsert_participants(dialect), values)
-
-
-@functools.lru_cache(maxsize=MOST_DIALECTS)
-def _upsert_participants(dialect: Dialect) -> Executable:
-    insert = dialect.upsert(tables.participants)
-    evidence = (field.name for field in fields(Evidence))
-    changing = ("seq", "published", "lamport", "height", "last_event_id", *evidence)
-    return insert.on_conflict_do_update(
-        index_elements=[tables.participants.c.trace_id, tables.participants.c.number],
-        set_={name: insert.excluded[name] for name in changing},
-    )
+    rows_of_them = [_participant_row(each) for each in values]
+    await dialect.upsert_many(connection, tables.participants, rows_of_them, _CHANGING)

@@ -33,6 +33,7 @@ from sqlalchemy.dialects.postgresql import JSON, JSONB, Insert
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import NullPool
 
+from app.store.inserts import inserts, upserts
 from app.stored.lanes import Lane
 from model.words import LinkKind
 
@@ -197,6 +198,19 @@ class Postgres:
         names = [column.name for column in table.columns]
         await driver.copy_records_to_table(table.name, records=rows, columns=names)
 
+    async def upsert_many(
+        self,
+        connection: AsyncConnection,
+        table: Table,
+        rows: Sequence[tuple[Any, ...]],
+        changing: tuple[str, ...],
+    ) -> None:
+        """Insert such rows, or set these columns where there is one with the same primary key."""
+        if rows:
+            columns = tuple(zip(*rows, strict=True))
+            types = [column.type.compile(connection.dialect) for column in table.columns]
+            await connection.exec_driver_sql(_upsert(table, changing, tuple(types)), columns)
+
     def upsert(self, table: Table) -> Insert:
         """An INSERT that can be told what to do on conflict."""
         return postgresql.insert(table)
@@ -323,6 +337,12 @@ def _watch(connection: Any, _: object) -> None:
         (socket.TCP_USER_TIMEOUT, DEAD_SECONDS * 1000),
     ):
         own.setsockopt(socket.IPPROTO_TCP, option, value)
+
+
+@functools.cache
+def _upsert(table: Table, changing: tuple[str, ...], types: tuple[str, ...]) -> str:
+    arrays = ", ".join(f"${place}::{each}[]" for place, each in enumerate(types, 1))
+    return f"{inserts(table)} SELECT * FROM unnest({arrays}){upserts(table, changing)}"  # noqa: S608  our own names
 
 
 def _by_state(sentences: dict[str, str], error: errors.PostgresError) -> str | None:

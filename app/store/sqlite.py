@@ -36,6 +36,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 
 from app.errors import SettingsError
 from app.store import regex
+from app.store.inserts import inserts, upserts
 from app.store.one_trip import OneTrip, all_rows, in_its_thread
 from app.stored.lanes import Lane
 from model.words import LinkKind
@@ -197,16 +198,17 @@ class Sqlite:
         self, connection: AsyncConnection, table: Table, rows: Sequence[tuple[Any, ...]]
     ) -> None:
         """Insert rows with a value for each of the table's columns, in their order."""
-        begin = 0
-        for together in ROWS_A_STATEMENT:
-            end = len(rows) - (len(rows) - begin) % together
-            values = [
-                tuple(itertools.chain.from_iterable(rows[first : first + together]))
-                for first in range(begin, end, together)
-            ]
-            if values:
-                await connection.exec_driver_sql(_insert_statement(table, together), values)
-            begin = end
+        await _insert(connection, table, rows)
+
+    async def upsert_many(
+        self,
+        connection: AsyncConnection,
+        table: Table,
+        rows: Sequence[tuple[Any, ...]],
+        changing: tuple[str, ...],
+    ) -> None:
+        """Insert such rows, or set these columns where there is one with the same primary key."""
+        await _insert(connection, table, rows, upserts(table, changing))
 
     def upsert(self, table: Table) -> Insert:
         """An INSERT that can be told what to do on conflict."""
@@ -396,8 +398,23 @@ async def _take_turn(driver: Any) -> None:
             return
 
 
+async def _insert(
+    connection: AsyncConnection, table: Table, rows: Sequence[tuple[Any, ...]], otherwise: str = ""
+) -> None:
+    begin = 0
+    for together in ROWS_A_STATEMENT:
+        end = len(rows) - (len(rows) - begin) % together
+        values = [
+            tuple(itertools.chain.from_iterable(rows[first : first + together]))
+            for first in range(begin, end, together)
+        ]
+        if values:
+            statement = _insert_statement(table, together, otherwise)
+            await connection.exec_driver_sql(statement, values)
+        begin = end
+
+
 @functools.cache
-def _insert_statement(table: Table, rows: int) -> str:
-    names = ", ".join(f'"{column.name}"' for column in table.columns)
+def _insert_statement(table: Table, rows: int, otherwise: str) -> str:
     row = f"({', '.join('?' * len(table.columns))})"
-    return f"INSERT INTO {table.name} ({names}) VALUES {', '.join([row] * rows)}"  # noqa: S608  our own names
+    return f"{inserts(table)} VALUES {', '.join([row] * rows)}{otherwise}"
