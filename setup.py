@@ -34,7 +34,12 @@ class BuildWithFolders(build_py):
 setup(
     cmdclass={"build_py": BuildWithFolders},
     ext_modules=[
-        Extension(module, [f"{module.replace('.', '/')}.c"], optional=True)
+        Extension(
+            module,
+            [f"{module.replace('.', '/')}.c"],
+            depends=["itc/_trees.h"] if module == "itc._core" else [],
+            optional=True,
+        )
         for module in (
             "itc._core",
             "app.broker._wire",

@@ -28,7 +28,6 @@ SMALL_TREES = st.recursive(
 )
 
 
-
 @st.composite
 def large_trees(draw):
     """Two event trees, of more nodes than a word has bits, mostly with nearly the same shape."""
