@@ -14,6 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store import keys, link_rules, quarantine, rows, tables
 from app.store.aliases import with_aliases
+from app.store.chunks import chunks
 from app.store.engine import Database, Dialect
 from app.store.leases import lock_trace
 from app.store.subject import Subject, writes
@@ -32,6 +33,12 @@ _CHANGING = (
     *(field.name for field in fields(Evidence)),
 )
 _participant_row = itemgetter(*tables.participants.columns.keys())
+
+# One statement for all: a batch may have an event of each of a thousand channels.
+_NOTE_LAST = (
+    "WITH acted(number, last) AS ({pairs}) UPDATE channels SET last_event_id = acted.last"
+    " FROM acted WHERE channels.trace_id = {trace} AND channels.number = acted.number"
+)
 
 
 class Bounds(NamedTuple):
@@ -104,12 +111,10 @@ class Batches(Subject):
 
 async def remove_copies(connection: AsyncConnection, trace_id: int, numbers: list[int]) -> None:
     """Remove copies that were handed over, or waited too long."""
-    if numbers:
+    its = tables.copies.c
+    for some in chunks(numbers):
         await connection.execute(
-            delete(tables.copies).where(
-                tables.copies.c.trace_id == trace_id, tables.copies.c.number == bindparam("copy")
-            ),
-            [{"copy": number} for number in numbers],
+            delete(tables.copies).where(its.trace_id == trace_id, its.number.in_(some))
         )
 
 
@@ -165,7 +170,8 @@ async def _store_checkpoint(
     changes = batch.checkpoint
     new_channels = rows.channel_rows(trace_id, changes.channels)
     await dialect.insert_many(connection, tables.channels, new_channels)
-    await _note_last_of_channels(connection, trace_id, changes.channel_keys_acted, batch.events)
+    acted = changes.channel_keys_acted
+    await _note_last_of_channels(connection, dialect, trace_id, acted, batch.events)
     await _note_replies(connection, trace_id, changes.replies)
     await _store_participants(connection, dialect, trace_id, changes, batch.events)
     new_copies = rows.copy_rows(trace_id, changes.copies_added)
@@ -174,19 +180,20 @@ async def _store_checkpoint(
 
 
 async def _note_last_of_channels(
-    connection: AsyncConnection, trace_id: int, acted: list[int], stored: list[StampedEvent]
+    connection: AsyncConnection,
+    dialect: Dialect,
+    trace_id: int,
+    acted: list[int],
+    stored: list[StampedEvent],
 ) -> None:
-    if not acted:
-        return
-    last = {event.channel_key: event.reference.id for event in stored}
-    await connection.execute(
-        update(tables.channels)
-        .where(
-            tables.channels.c.trace_id == trace_id, tables.channels.c.number == bindparam("acted")
-        )
-        .values(last_event_id=bindparam("last")),
-        [{"acted": number, "last": last[number]} for number in acted],
-    )
+    last = {
+        event.channel_key: event_id
+        for event in stored
+        if (event_id := event.reference.id) is not None
+    }
+    for some in chunks(acted):
+        pairs, values = dialect.pairs([(number, last[number]) for number in some])
+        await connection.exec_driver_sql(_NOTE_LAST.format(pairs=pairs, trace=trace_id), values)
 
 
 async def _note_replies(

@@ -4,6 +4,7 @@ import pytest
 
 from app.errors import NotFoundError
 from app.store import Store
+from app.store.chunks import CHUNK
 from app.tracker import Policy
 from app.tracker.events import StampedEvent
 from app.tracker.tracker import Bounds, Tracker
@@ -67,6 +68,30 @@ async def test_traces_are_restored_apart(store: Store) -> None:
         stamps = {event.participant: event.stamp for event in history.events}
         assert {p.number: stamp for p, stamp, _ in restored.participants} == stamps
         assert len(restored.copies) == history.tracker.pending_copies
+
+
+@pytest.mark.parametrize("policy", [Policy.connection, Policy.channel])
+async def test_a_batch_may_change_more_of_each_kind_than_a_statement_takes(
+    store: Store, policy: Policy
+) -> None:
+    trace_id = (await store.traces.create("/", policy)).id
+    history = History(seed=40, channels=2 * (CHUNK + 100), policy=policy)
+    for _ in range(2):
+        batch = history.batch(4_000)
+        await store.batches.append(trace_id, batch)
+        assert len(batch.checkpoint.participants) > CHUNK
+        assert policy is Policy.channel or len(batch.checkpoint.channel_keys_acted) > CHUNK
+    assert len(batch.checkpoint.copies_removed) > CHUNK
+    restored = await store.checkpoints.restore(trace_id, 0)
+    last = {event.participant: event for event in history.events}
+    assert {p.number: (p.seq, p.lamport, p.height, at) for p, _, at in restored.participants} == {
+        number: (event.seq, event.lamport, event.height, event.reference.id)
+        for number, event in last.items()
+    }
+    if policy is Policy.connection:
+        acted = {event.channel_key: event.reference.id for event in history.events}
+        assert {each.key: each.last_event_id for each in restored.channels} == acted
+    assert len(restored.copies) == history.tracker.pending_copies
 
 
 async def test_an_unknown_trace_cannot_be_restored(store: Store) -> None:
