@@ -156,12 +156,16 @@ class Settings(BaseSettings):
         default=65_536,
         description="How much of a message's body is stored; 0 stores only its digest.",
     )
-    batch_events: Count = Field(default=2_000, description="Most events in one transaction.")
+    batch_events: Count = Field(default=8_000, description="Most events in one transaction.")
     batch_seconds: Seconds = Field(
-        default=0.1, description="How long an event may wait for its batch to fill."
+        default=0.1,
+        description="How long an event may wait for others to be stored with it; four times that "
+        "while over 1,000 come in that time.",
     )
     prefetch: Annotated[int, Field(ge=1, le=65_535)] = Field(
-        default=8_000, description="Most trace messages read ahead of their commit."
+        default=32_000,
+        description="Most trace messages read ahead of their commit; at least four batches, or the "
+        "broker has to wait for us.",
     )
     trace_processes: Annotated[int, Field(ge=0, le=64)] = Field(
         default=0,

@@ -4,9 +4,9 @@
 
 Prints resident memory and lag on the way, and at the end the slope of memory after warm-up. Warm-up
 is over when everything with a bound has been full once: 20,000 remembered deliveries; the 64 MiB
-of pages that SQLite's writer keeps, at about 250 bytes per event; and the buffers for a prefetch of
-8,000 messages and batches of 2,000. To fill those, the service is suspended for some seconds now
-and then and has to catch up. `drills.judge` judges completeness.
+of pages that SQLite's writer keeps, at about 250 bytes per event; and the buffers for
+batches of 8,000. To fill those, the service is suspended for some seconds now and then and has to
+catch up. `drills.judge` judges completeness.
 
 At the end the service's own audit has to say that the broker counted what was traced. Then one
 message is taken out of the trace queue by hand, and the audit has to find that.

@@ -3,8 +3,8 @@
 The client library opens it and does all the talking; it reads through a `DivertingReader`, which
 takes the deliveries out and passes them to the consumer.
 
-The prefetch bounds how many trace messages are on their way to us, not how large they are: 8,000
-bodies of 10 MB are 80 GB. AMQP has a bound in bytes that RabbitMQ does not implement, so we stop
+The prefetch bounds how many trace messages are on their way to us, not how large they are: 32,000
+bodies of 10 MB are 320 GB. AMQP has a bound in bytes that RabbitMQ does not implement, so we stop
 reading the socket while enough is in memory, and TCP holds the broker back.
 """
 

@@ -45,8 +45,8 @@ LEAVING_SECONDS = 1.0
 ANSWER_SECONDS = 15.0
 # After this time what a quorum queue's leader has received is in its log.
 IN_LOG_SECONDS = 1.0
-# A batch of large bodies is closed early; memory holds several copies of it while it is stored.
-BATCH_BYTES = 16 * 1024 * 1024
+# Of large bodies fewer are returned at once.
+PORTION_BYTES = 16 * 1024 * 1024
 # How far arrival times may run ahead of the clock, in µs: a read yields some hundred messages.
 MOST_AHEAD = 10_000
 # From this many bytes on, nothing more is read from the socket until a batch is taken.
@@ -275,7 +275,7 @@ class TraceStream:
     def _take(self, most: int) -> list[TraceMessage]:
         batch: list[TraceMessage] = []
         size = 0
-        while self._waiting and len(batch) < most and size < BATCH_BYTES:
+        while self._waiting and len(batch) < most and size < PORTION_BYTES:
             at, delivery = self._waiting.popleft()
             size += len(delivery.body)
             batch.append(_parsed(at, delivery))

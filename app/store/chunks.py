@@ -10,7 +10,7 @@ T = TypeVar("T")
 CHUNK = 500
 
 
-def chunks(values: Sequence[T]) -> Iterator[Sequence[T]]:
+def chunks(values: Sequence[T], most: int = CHUNK) -> Iterator[Sequence[T]]:
     """The values in their order, as many at a time as a statement takes; none for none."""
-    for first in range(0, len(values), CHUNK):
-        yield values[first : first + CHUNK]
+    for first in range(0, len(values), most):
+        yield values[first : first + most]

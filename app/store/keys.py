@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from sqlalchemy import delete, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -32,7 +32,7 @@ async def add(
     connection: AsyncConnection,
     dialect: Dialect,
     trace_id: int,
-    events: list[StampedEvent],
+    events: Sequence[StampedEvent],
     *,
     traceparents: bool = False,
 ) -> None:

@@ -24,9 +24,9 @@ class PipelineSettings(msgspec.Struct, frozen=True):
     """The bounds of a run; times in seconds. ``link_rules`` hold in all virtual hosts."""
 
     bounds: Bounds = Bounds()
-    batch_events: int = 2000
+    batch_events: int = 8_000
     batch_seconds: float = 0.1
-    prefetch: int = 8000
+    prefetch: int = 32_000
     check_seconds: float = 15.0
     mark_seconds: float = 1.0  # 0: no marks
     audit_seconds: float = 5.0

@@ -4,6 +4,11 @@
 
 While a batch is being stored the next one is already parsed and stamped; never more than that, so
 memory is bounded by two batches and the prefetch.
+
+A batch is stored once there is nothing more to add for now. Where messages come faster than we can
+store small ones it grows: each transaction writes every page that it has touched, a page for each
+participant among them, so a larger one does less for each event. Batches of 8,000 instead of 2,000
+take 2.5 µs less an event with 64 participants, and 4.6 µs less with 1,000 (of 22 and 36).
 """
 
 from __future__ import annotations
@@ -27,6 +32,12 @@ from app.traces.standstill import Standstill
 from app.traces.status import Snapshot
 
 CANCEL_SECONDS = 0.5
+# How many messages are stamped at once: the event loop does nothing else for some 15 ms.
+PORTION = 1_000
+# A batch of large bodies is stored early; memory holds several copies of it meanwhile.
+BATCH_BYTES = 16 * 1024 * 1024
+# As long as whole portions come, a batch may wait so many times `batch_seconds`.
+PATIENCE = 4
 # What was traced this long (µs) before a mark was sent is certainly queued before it.
 SETTLING = 500_000
 
@@ -109,24 +120,33 @@ class Run:
     async def _consume(self, watching: asyncio.Task[None]) -> None:
         settings, stream = self._pipeline.settings, self._stream
         storing: asyncio.Task[None] | None = None
+        began = 0.0
         try:
             while not self._ending.at_once:
                 if watching.done():  # it ends only by a failure
                     watching.result()
-                if self._retention_is_due():
+                is_batch_new = self._stamper.is_new
+                if is_batch_new and self._retention_is_due():
                     if storing is not None:
                         await storing
                         storing = None
                     await self._retain()
-                messages = await stream.batch(settings.batch_events, settings.batch_seconds)
+                most = min(PORTION, settings.batch_events - self._stamper.messages)
+                messages = await stream.batch(most, settings.batch_seconds)
                 silent = not messages and await self._is_silent()
                 # Asked before the batch on its way is acknowledged, which may end the waiting.
                 is_empty = silent and not stream.waits
                 held_back = self._stamper.is_holding
                 await self._acquaintance.meet(messages, held_back=held_back)
                 async with self._pipeline.turn:
-                    self._links.take_up()
-                    prepared = self._stamper.prepare(messages, silent)
+                    if is_batch_new:
+                        self._links.take_up()
+                        began = time.monotonic()
+                    self._stamper.stamp(messages, silent)
+                await asyncio.sleep(0)  # for whatever else waits for the event loop
+                if len(messages) == PORTION and self._may_grow(began):
+                    continue
+                prepared = self._stamper.prepared()
                 if storing is not None:
                     await storing
                     storing = None
@@ -144,6 +164,16 @@ class Run:
         finally:
             if storing is not None:
                 await storing
+
+    def _may_grow(self, began: float) -> bool:
+        """Whether the batch in the making, which began at that time, may wait for more."""
+        settings, stamper = self._pipeline.settings, self._stamper
+        return (
+            not self._ending.at_once
+            and stamper.messages < settings.batch_events
+            and stamper.size < BATCH_BYTES
+            and time.monotonic() - began < PATIENCE * settings.batch_seconds
+        )
 
     def _say(self) -> None:
         """Say that it runs, or what holds it up."""

@@ -1,4 +1,8 @@
-"""From trace messages to a batch: which of them are new, and the events they become."""
+"""From trace messages to a batch: which of them are new, and the events they become.
+
+Where they come fast a batch has several portions: stamping one keeps the event loop for some
+milliseconds, and a transaction is the cheaper for each event the more it has (`Run`).
+"""
 
 from __future__ import annotations
 
@@ -34,13 +38,29 @@ class Prepared(msgspec.Struct):
     held_since: int | None
 
 
+class _Portions(msgspec.Struct):
+    """What was stamped of the batch in the making; ``tag`` is the last delivery tag, 0 for none.
+
+    ``size`` is that of the messages' bodies, in bytes.
+    """
+
+    events: list[StampedEvent] = []
+    unreadable: list[Unreadable] = []
+    digests: list[bytes] = []
+    marks: list[Mark] = []
+    tag: int = 0
+    messages: int = 0
+    size: int = 0
+
+
 class Stamper:
-    """Stamps what arrives in one stream."""
+    """Stamps what arrives in one stream, a portion at a time, and makes batches of that."""
 
     def __init__(self, recorder: Recorder, stream: Stream) -> None:
         self._recorder = recorder
         self._stream = stream
         self._resume: Resume[tuple[TraceMessage, bytes]] = Resume(recorder.window)
+        self._portions = _Portions()
         recorder.tracker.reorder(stream.is_cluster)
         recorder.tracker.trace_replies(stream.traces_replies)
 
@@ -54,52 +74,82 @@ class Stamper:
         """What else may be stored or not, if that could not be told for certain; a sentence."""
         return self._resume.doubt
 
-    def prepare(self, messages: Sequence[TraceMessage], silent: bool) -> Prepared | None:
-        """Stamp what is new among the messages; None if there is nothing to acknowledge.
+    @property
+    def is_new(self) -> bool:
+        """Whether nothing was stamped yet for the batch in the making."""
+        return not self._portions.messages and not self._portions.events
+
+    @property
+    def messages(self) -> int:
+        """How many messages are in the batch in the making."""
+        return self._portions.messages
+
+    @property
+    def size(self) -> int:
+        """How many bytes their bodies have."""
+        return self._portions.size
+
+    def stamp(self, messages: Sequence[TraceMessage], silent: bool) -> None:
+        """Stamp what is new among the messages, for the batch in the making.
 
         ``silent`` says that the queue holds no more for now.
         """
         recorder, tracker = self._recorder, self._recorder.tracker
-        about_of = self._stream.about
+        about_of, stamped = self._stream.about, self._portions
         events: list[StampedEvent] = []
-        unreadable: list[Unreadable] = []
-        digests: list[bytes] = []
-        marks: list[Mark] = []
-        tag = count = delivered = uncounted = 0
+        received = published = 0  # that the broker counts
         began = time.perf_counter()
         for arrival, mark, is_new in self._decided(messages, silent):
-            tag, count = arrival.tag, count + 1
+            message = arrival.message
+            stamped.tag = arrival.tag
+            stamped.messages += 1
+            stamped.size += len(message.body)
             if not is_new:
                 continue
-            digests.append(mark)
-            message = arrival.message
+            stamped.digests.append(mark)
             about = about_of(message)
             if about.sentinel is not None:
                 recorder.lose_sentinel(about.sentinel)
-                uncounted += 1
             elif isinstance(message, Unreadable):
-                unreadable.append(message if recorder.bodies else replace(message, body=b""))
-                delivered += message.routing_key.startswith("deliver.")
+                kept = message if recorder.bodies else replace(message, body=b"")
+                stamped.unreadable.append(kept)
+                tracker.counters.quarantined += 1
+                is_delivery = message.routing_key.startswith("deliver.")
+                received += is_delivery
+                published += not is_delivery
             else:
-                uncounted += not about.is_counted
-                delivered += about.is_counted and message.queue is not None
+                if about.is_counted:
+                    received += message.queue is not None
+                    published += message.queue is None
                 if not about.is_own:
                     events += tracker.apply(message, arrival.at)
                 elif about.mark is not None:
-                    marks.append(about.mark)
+                    stamped.marks.append(about.mark)
+                    recorder.marks += 1
         events += tracker.close_overdue(now())
         recorder.work.count_stamped(len(events), time.perf_counter() - began)
-        tracker.counters.quarantined += len(unreadable)
-        recorder.marks += len(marks)
-        recorder.seen += Tally(len(digests) - delivered - uncounted, delivered)
+        recorder.seen += Tally(published, received)
+        stamped.events += events
+
+    def prepared(self) -> Prepared | None:
+        """The batch of all that was stamped since the last one; None if there is nothing to do."""
+        recorder, tracker, stamped = self._recorder, self._recorder.tracker, self._portions
+        self._portions = _Portions()
         batch = None
-        if digests or events or recorder.is_ledger_new or recorder.are_rules_new:
+        if stamped.digests or stamped.events or recorder.is_ledger_new or recorder.are_rules_new:
             recorder.window.confirm(self._stream.taken)
-            recorder.window.add(digests, tag)
-            batch = recorder.batch(events, unreadable)
-        if batch is None and not count:
+            recorder.window.add(stamped.digests, stamped.tag)
+            batch = recorder.batch(stamped.events, stamped.unreadable)
+        if batch is None and not stamped.messages:
             return None
-        return Prepared(batch, tag, count, marks, tracker.suspects(), tracker.held_since)
+        return Prepared(
+            batch,
+            stamped.tag,
+            stamped.messages,
+            stamped.marks,
+            tracker.suspects(),
+            tracker.held_since,
+        )
 
     def _decided(
         self, messages: Sequence[TraceMessage], silent: bool

@@ -1,0 +1,269 @@
+"""How a run puts portions of what arrives together to batches."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, NamedTuple
+
+import pytest
+
+from app.broker.consumer import TraceMessage
+from app.broker.own import OTHERS, About
+from app.broker.trace_queue import QueueState
+from app.errors import OutageError
+from app.stored.batches import Batch
+from app.stored.traces import Trace
+from app.traces import linkwatch, run
+from app.traces.attempt import Attempt
+from app.traces.feed import Feed
+from app.traces.gapwatch import GapWatch
+from app.traces.introductions import NoIntroductions
+from app.traces.life import Life
+from app.traces.marks import Marks
+from app.traces.pipeline import Pipeline, PipelineSettings
+from app.traces.supervisor import Supervisor
+from app.tracker import Channel, Publish, Restored
+from app.tracker.links import BUILT_IN, Rule, of_all
+from app.tracker.taken import Taken
+
+TRACE = Trace(1, "shop", "channel", (), True, 0, None, None, 0, 0, 2, 0)
+CHANNEL = Channel("rabbit@one", "10.0.0.1:5000 -> 10.0.0.2:5672", 1, "alice")
+OWN = Rule.from_json({"name": "own", "kind": "conversation", "child": "$message.header#/a"})
+
+
+class Portion(NamedTuple):
+    """How many messages come, with bodies of that many bytes, and what happens before."""
+
+    messages: int
+    size: int = 1
+    before: Callable[[], Awaitable[None]] | None = None
+
+
+class Queue:
+    """A stream that hands out portions, and asks the run to end once all are acknowledged."""
+
+    queue_is_new = False
+    was_bound = True
+    remark = None
+    waits = is_over = False
+    buffered = taken = 0
+    is_cluster = False
+    traces_replies = True
+    sentinel = None
+    is_sentinel_gone = False
+
+    def __init__(self) -> None:
+        self.portions: deque[Portion] = deque()
+        self.asked: list[int] = []
+        self.acknowledged: list[int] = []
+        self.is_through: Callable[[], None] = lambda: None
+        self._tag = 0
+
+    async def batch(self, most: int, linger: float) -> Sequence[TraceMessage]:
+        await asyncio.sleep(0)
+        if not self.portions:
+            self.is_through()
+            return []
+        self.asked.append(most)
+        count, size, before = self.portions.popleft()
+        if before is not None:
+            await before()
+        assert count <= most
+        tags = range(self._tag + 1, self._tag + 1 + count)
+        self._tag += count
+        return [TraceMessage(tag, tag, False, _publish(size)) for tag in tags]
+
+    async def acknowledge(self, tag: int) -> None:
+        self.acknowledged.append(tag)
+
+    async def ready_messages(self) -> int:
+        return 0
+
+    queued = ready_messages
+
+    def take_largest(self) -> int:
+        return 0
+
+    def about(self, message: object) -> About:
+        return OTHERS
+
+
+class Store:
+    """A store that is each of its own subjects, and remembers what is appended."""
+
+    def __init__(self) -> None:
+        self.appended: list[Batch] = []
+        self.batches = self.checkpoints = self.gaps = self.retention = self.leases = self
+        self.link_rules = self
+        self.own_rules: list[Rule] = []
+        self.looked = asyncio.Event()
+
+    async def take(self, trace_id: int, holder: str | None) -> int:
+        return 1
+
+    async def restore(self, trace_id: int, handovers: int, named: int) -> Restored:
+        return Restored(b"", [], [], [], [], link_rules=of_all(BUILT_IN))
+
+    async def own(self, trace_id: int) -> Sequence[Rule]:
+        self.looked.set()
+        return self.own_rules
+
+    async def newest(self, trace_id: int) -> Sequence[Any]:
+        return []
+
+    declared = newest
+
+    async def append(self, trace_id: int, batch: Batch, epoch: int | None = None) -> range:
+        first = 1 + sum(len(each.events) for each in self.appended)
+        self.appended.append(batch)
+        return range(first, first + len(batch.events))
+
+    @property
+    def sizes(self) -> list[int]:
+        """How many events each batch had that had any."""
+        return [len(batch.events) for batch in self.appended if batch.events]
+
+
+class Source:
+    """A broker with one queue."""
+
+    def __init__(self, queue: Queue) -> None:
+        self._queue = queue
+
+    @asynccontextmanager
+    async def open(
+        self, vhost: str, prefetch: int, sentinel: str | None, taken: Taken, before: Taken
+    ) -> AsyncIterator[Queue]:
+        yield self._queue
+
+    async def switch_on(self, vhost: str) -> list[str]:
+        return []
+
+    async def nodes(self) -> frozenset[str]:
+        return frozenset({"rabbit@one"})
+
+    async def look(self, vhost: str, taken: Taken) -> QueueState:
+        return QueueState()
+
+
+def _publish(size: int) -> Publish:
+    return Publish(CHANNEL, "", ("q",), ("q",), {}, b"x" * size)
+
+
+class World:
+    """A run between its two ends."""
+
+    def __init__(self) -> None:
+        self.queue, self.store = Queue(), Store()
+        self.attempt: Attempt | None = None
+
+    async def run(self, *portions: Portion, **settings: Any) -> list[int]:
+        """Let these portions come; return the sizes of the batches that come of them."""
+        store: Any = self.store
+        source: Any = Source(self.queue)
+        life = Life()
+        self.queue.portions.extend(portions)
+        pipeline = Pipeline(
+            trace=TRACE,
+            store=store,
+            source=source,
+            feed=Feed(),
+            supervisor=Supervisor("shop", self._unused, life, clock=lambda: 0.0),
+            settings=PipelineSettings(mark_seconds=0, audit_seconds=0, **settings),
+            gaps=GapWatch(store, TRACE.id),
+            marks=Marks(),
+            turn=contextlib.nullcontext(),
+            introductions=NoIntroductions(),
+        )
+        self.attempt = Attempt(pipeline)
+        self.queue.is_through = self.attempt.drain
+        await asyncio.wait_for(self.attempt.run(), 30)
+        return self.store.sizes
+
+    async def stop(self) -> None:
+        """Ask the run to end at once."""
+        assert self.attempt is not None
+        self.attempt.stop()
+
+    async def _unused(self) -> None:
+        raise AssertionError("nobody supervises here")
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+@pytest.fixture(autouse=True)
+def small_portions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "PORTION", 10)
+
+
+async def test_whole_portions_in_a_row_are_stored_with_what_ends_the_row(world: World) -> None:
+    assert await world.run(Portion(10), Portion(10), Portion(3), Portion(2)) == [23, 2]
+    assert world.queue.acknowledged == [23, 25]
+
+
+async def test_a_batch_has_no_more_events_than_it_may(world: World) -> None:
+    portions = [Portion(10), Portion(10), Portion(5), Portion(10), Portion(1)]
+    assert await world.run(*portions, batch_events=25) == [25, 11]
+    assert world.queue.asked == [10, 10, 5, 10, 10]
+
+
+async def test_a_batch_smaller_than_a_portion_is_stored_at_once(world: World) -> None:
+    assert await world.run(Portion(4), Portion(4), batch_events=4) == [4, 4]
+
+
+async def test_large_bodies_do_not_wait_for_more(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "BATCH_BYTES", 1_500)
+    sizes = await world.run(Portion(10, 100), Portion(10, 100), Portion(10), Portion(1))
+    assert sizes == [20, 11]
+
+
+async def test_no_event_waits_for_its_batch_longer_than_it_may(world: World) -> None:
+    assert await world.run(Portion(10), Portion(10), batch_seconds=0.0) == [10, 10]
+
+
+async def test_a_run_that_is_asked_to_end_stores_what_it_has_stamped(world: World) -> None:
+    sizes = await world.run(Portion(10), Portion(10, before=world.stop), Portion(10))
+    assert sizes == [20]
+    assert world.queue.acknowledged == [20]
+    assert len(world.queue.portions) == 1
+
+
+async def test_what_is_stamped_and_not_stored_is_not_in_any_checkpoint(world: World) -> None:
+    """Otherwise what comes again after an outage would be taken for something else."""
+
+    async def lose() -> None:
+        raise OutageError("the broker is away")
+
+    with pytest.raises(OutageError, match="away"):
+        await world.run(Portion(10), Portion(1), Portion(10), Portion(10, before=lose))
+    assert world.store.sizes == [11]
+    assert world.queue.acknowledged == [11]
+    assert len(world.store.appended[-1].events) == 11
+
+
+async def test_other_rules_of_links_are_taken_up_between_two_batches(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(linkwatch, "LOOK_SECONDS", 0.001)
+
+    async def change() -> None:
+        """Set a rule, and wait until the run knows."""
+        world.store.own_rules = [OWN]
+        for _ in range(2):
+            world.store.looked.clear()
+            await world.store.looked.wait()
+
+    await world.run(Portion(10), Portion(10, before=change), Portion(1), Portion(1))
+    first, second = (batch for batch in world.store.appended if batch.events)
+    assert (len(first.events), first.link_rules) == (21, None)
+    assert second.link_rules is not None
+    assert "own" in {each.rule.name for each in second.link_rules}
