@@ -113,7 +113,11 @@ _OTHERS: dict[str, dict[str, str]] = {
         "channel": "channel + :participants * copy.number",
         "recorded_at": f":first + :step * ({_ID.format('id')})",
     },
-    "keys": {"event_id": _ID.format("event_id"), "key": 'other("key", copy.number)'},
+    "keys": {
+        "run": f"-(({_ID.format('event_id')}) >> 16)",
+        "event_id": _ID.format("event_id"),
+        "key": 'other("key", copy.number)',
+    },
     "edges": {"effect_id": _ID.format("effect_id"), "cause_id": _ID.format("cause_id")},
 }
 

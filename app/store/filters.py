@@ -10,6 +10,7 @@ from sqlalchemy import ColumnElement, TableValuedAlias, and_, exists, func, or_,
 from app.store import regex, tables
 from app.store.engine import Dialect
 from app.store.events import MAX_ID
+from app.store.searched import run_in_sql, searched_keys
 from app.stored.filters import CONVERSATION, HEADER, EventFilter
 from app.tracker.fingerprint import BYTES
 from app.tracker.links.rules import MESSAGE_ID, search_key
@@ -89,9 +90,10 @@ def is_as_published() -> ColumnElement[bool]:
 
 def has_row(lookup: Lookup, event_id: ColumnElement[int]) -> ColumnElement[bool]:
     """Whether the index has a value under this id, of an event's trace."""
-    its = tables.keys.alias().c
+    its = searched_keys.alias().c
     return exists().where(
         its.trace_id == tables.events.c.trace_id,
+        its.run == run_in_sql(event_id),
         its.event_id == event_id,
         its.key == lookup.key,
     )

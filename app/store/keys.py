@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection
 
-from sqlalchemy import delete, select, text
+from sqlalchemy import TextClause, delete, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store import rows, tables
 from app.store.engine import Dialect
+from app.store.searched import Writing
 from app.stored.filters import HEADER
 from app.tracker.events import StampedEvent
 from app.tracker.fingerprint import BYTES
@@ -17,15 +19,23 @@ from model.words import IS_FOUND_BY
 # What deliveries that stay were found by through their publishes, which go. Of conversations they
 # have rows of their own; a publish that was read by earlier rules may have had others. Those from
 # streams, whose marks have two halves, may say something else, and have rows of their own, too.
-_BEQUEATH = text(
-    "INSERT INTO keys (trace_id, event_id, key, roles)"
-    " SELECT keys.trace_id, events.id, keys.key, :found_by"
-    " FROM keys JOIN events ON events.cause_id = keys.event_id"
-    " AND events.trace_id = keys.trace_id"
-    " WHERE keys.trace_id = :trace AND keys.event_id < :before AND events.id >= :before"
-    " AND (keys.roles & :found_by) <> 0 AND length(events.fingerprint) = :half"
+# SQLite keeps the order of a CROSS JOIN, and would take the index of a trace for the narrower one.
+_BEQUEATH = (
+    "{insert} FROM keys CROSS JOIN events WHERE {in_span}"
+    " AND events.cause_id = keys.event_id AND events.trace_id + 0 = keys.trace_id"
+    " AND events.id > :last"
+    " AND (keys.roles & :found_by) = :found_by AND length(events.fingerprint) = :half"
     " ON CONFLICT DO NOTHING"
-).bindparams(found_by=IS_FOUND_BY, half=BYTES)
+)
+
+
+@functools.cache
+def _forgetting(writing: Writing) -> tuple[TextClause, TextClause]:
+    """What keys leave to deliveries that stay, and their removal."""
+    insert = writing.insert("events.id", "keys.key", ":found_by")
+    bequeath = _BEQUEATH.format(insert=insert, in_span=writing.in_span)
+    remove = text(f"DELETE FROM keys WHERE {writing.in_span}")  # noqa: S608  our own words
+    return text(bequeath).bindparams(found_by=IS_FOUND_BY, half=BYTES), remove
 
 
 async def add(
@@ -47,17 +57,18 @@ async def add(
         await dialect.insert_many(connection, tables.traceparents, new)
 
 
-async def forget_before(connection: AsyncConnection, trace_id: int, event_id: int) -> None:
+async def forget_before(
+    connection: AsyncConnection, dialect: Dialect, trace_id: int, event_id: int
+) -> None:
     """Remove the keys of events before an id, and the links of what they name.
 
     The events themselves have gone already. What names one of them keeps the link: their archive
     may have it.
     """
-    of_keys, of_edges = tables.keys.c, tables.edges.c
-    await connection.execute(_BEQUEATH, {"trace": trace_id, "before": event_id})
-    await connection.execute(
-        delete(tables.keys).where(of_keys.trace_id == trace_id, of_keys.event_id < event_id)
-    )
+    of_edges = tables.edges.c
+    span = {"trace": trace_id, "first": 0, "last": event_id - 1}
+    for statement in _forgetting(dialect.keys):
+        await connection.execute(statement, span)
     # A cause has a smaller id than its effect, and by causes there is an index.
     await connection.execute(
         delete(tables.edges).where(

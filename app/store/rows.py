@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from hashlib import sha256
+from operator import itemgetter
 from typing import Any, TypeAlias
 
 import msgspec
@@ -25,6 +26,7 @@ Row: TypeAlias = tuple[Any, ...]
 
 _encode = msgspec.json.Encoder().encode
 _REMEMBERED = 2_000  # lists of words
+_KEY = itemgetter(2)
 
 
 def event_rows(trace_id: int, events: Iterable[StampedEvent], most: int) -> list[Row]:
@@ -122,12 +124,12 @@ def key_rows(trace_id: int, events: Iterable[StampedEvent]) -> list[Row]:
             message_id = ()
         event_id = event.reference.id
         if names.conversations or names.found_by:
-            # In the table's order: SQLite stays at its end, which saves a tenth of their time.
-            for key, roles in sorted(_roles(names, message_id).items()):
+            for key, roles in _roles(names, message_id).items():
                 rows.append((trace_id, event_id, key, roles))
         else:
             for key in message_id:
                 rows.append((trace_id, event_id, key, IS_FOUND_BY))
+    rows.sort(key=_KEY)  # SQLite's order: to find each one's place then takes two thirds
     return rows
 
 

@@ -552,11 +552,9 @@ async def test_a_name_is_looked_up_by_its_index(
         async with store._database._writer.connect() as connection:
             plan = await connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", values)
             steps = [str(row[3]) for row in plan]
-        assert any(
-            "keys USING COVERING INDEX ix_keys_search (trace_id=? AND <expr>=? AND key=?" in each
-            for each in steps
-        )
-        assert not [each for each in steps if "keys USING PRIMARY KEY (trace_id=?)" in each]
+        by_key = "keys USING PRIMARY KEY (trace_id=? AND run=? AND key=?"
+        assert all(by_key in each for each in steps if "SEARCH keys" in each)
+        assert any(by_key in each for each in steps)
 
 
 async def test_a_restamp_is_told_what_events_name(store: Store, trace_id: int) -> None:
