@@ -91,7 +91,8 @@ async def handed_to(
     places: defaultdict[int, list[int]] = defaultdict(list)
     for place, each in enumerate(asked):
         places[each.trace_id].append(place)
-    since = (await keys.indexed(connection)).get(MESSAGE_ID, MAX_ID)
+    of_ids = (await keys.indexed(connection)).get(MESSAGE_ID)
+    since = MAX_ID if of_ids is None else of_ids.first
     for trace_id, of_trace in places.items():
         of_id, without = _by_message_id([asked[place] for place in of_trace], since)
         found = await _of_ids(connection, trace_id, of_id)

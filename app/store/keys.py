@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection
+from collections.abc import Mapping
+from typing import NamedTuple
 
-from sqlalchemy import TextClause, delete, select, text
+from sqlalchemy import TextClause, delete, select, text, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store import rows, tables
@@ -88,23 +89,46 @@ async def forget_before(
     )
 
 
-async def indexed(connection: AsyncConnection) -> dict[str, int]:
-    """The fields whose values are among the keys, each with the first event of which they are."""
-    its = tables.indexed_fields.c
-    found = await connection.execute(select(its.field, its.from_event_id))
-    return {row.field: row.from_event_id for row in found}
+class Indexed(NamedTuple):
+    """Since which event a field's values are among the keys.
+
+    ``by_publish``: a delivery may have them by its publish alone (`app.store.rows.key_rows`).
+    """
+
+    first: int
+    by_publish: bool
 
 
-async def declare(connection: AsyncConnection, dialect: Dialect, headers: Collection[str]) -> None:
-    """Note that from now on the values of just these headers are among the keys."""
-    wanted = {f"{HEADER}{name}" for name in headers}
+async def indexed(connection: AsyncConnection) -> dict[str, Indexed]:
+    """The fields whose values are among the keys."""
     its = tables.indexed_fields.c
-    known = {field for field in await indexed(connection) if field.startswith(HEADER)}
-    if gone := known - wanted:
+    found = await connection.execute(select(its.field, its.from_event_id, its.by_publish))
+    return {field: Indexed(first, by_publish) for field, first, by_publish in found}
+
+
+async def declare(
+    connection: AsyncConnection, dialect: Dialect, headers: Mapping[str, bool]
+) -> None:
+    """Note that from now on the values of just these headers are among the keys.
+
+    Each with whether deliveries have them by their publish alone. Where they once had, they are
+    looked for so ever after: some that are stored have no other.
+    """
+    wanted = {f"{HEADER}{name}": by_publish for name, by_publish in headers.items()}
+    its = tables.indexed_fields.c
+    stored = await indexed(connection)
+    known = {field for field in stored if field.startswith(HEADER)}
+    if gone := known - wanted.keys():
         await connection.execute(delete(tables.indexed_fields).where(its.field.in_(sorted(gone))))
-    if new := sorted(wanted - known):
+    if turned := [each for each in known & wanted.keys() if wanted[each] > stored[each].by_publish]:
+        of_these = update(tables.indexed_fields).where(its.field.in_(sorted(turned)))
+        await connection.execute(of_these.values(by_publish=True))
+    if new := sorted(wanted.keys() - known):
         first = (await connection.execute(select(tables.event_ids.c.next))).scalar_one()
         await connection.execute(
             dialect.upsert(tables.indexed_fields).on_conflict_do_nothing(),
-            [{"field": field, "from_event_id": first} for field in new],
+            [
+                {"field": field, "from_event_id": first, "by_publish": wanted[field]}
+                for field in new
+            ],
         )

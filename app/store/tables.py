@@ -414,6 +414,8 @@ indexed_fields = Table(
     metadata,
     Column("field", Text, primary_key=True),  # message_id, correlation_id, header.NAME
     Column("from_event_id", BigInteger, nullable=False),
+    # Whether deliveries may have it by their publish alone, or had once.
+    Column("by_publish", Boolean, nullable=False, server_default=false()),
 )
 
 # The times of each 4096 consecutive ids: they turn "since" and "until" into bounds of ids. Times

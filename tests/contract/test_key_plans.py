@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from typing import Any
 
 import pytest
 from sqlalchemy import event, make_url
@@ -64,16 +66,27 @@ def _check(found: list[list[str]]) -> None:
     assert [each for plan in found for each in through_a_trace(plan)] == []
 
 
-@pytest.mark.parametrize("name", ["message_id", "correlation_id", "conversation"])
-async def test_lists_by_name(store: Store, database_url: str, ids: list[int], name: str) -> None:
-    for more in ({}, {"vhost": "/"}, {"conversation": "a"}):
-        asked = EventFilter(**{name: "a", **more})
+BY_HEADER = (("causation_id", "a"),)
+
+
+@pytest.mark.parametrize(
+    "named",
+    [{"message_id": "a"}, {"correlation_id": "a"}, {"conversation": "a"}, {"headers": BY_HEADER}],
+)
+async def test_lists_by_name(
+    store: Store, database_url: str, ids: list[int], named: dict[str, Any]
+) -> None:
+    await (await Store.open(database_url, indexed_headers={"causation_id": True})).close()
+    for more in ({}, {"vhost": "/"}, {"conversation": "a"}, {"headers": BY_HEADER}):
+        asked = EventFilter(**{**named, **more})
         with plans(store, database_url) as found:
             await store.events.list(asked)
             await store.events.list(asked, after=ids[0], before=ids[-1])
             await store.events.count(asked)
             await store.events.page(asked, page=2, page_size=3)
         _check(found)
+        through_all = re.compile(r"(SCAN|SEARCH) events .*\(trace_id=\?\)")
+        assert [each for plan in found for each in plan if through_all.match(each)] == []
 
 
 async def test_conversations(store: Store, database_url: str, ids: list[int]) -> None:

@@ -26,7 +26,7 @@ from app.store.tables import metadata
 
 CHECKOUT = Path(__file__).parents[2]
 TABLES = {*metadata.tables, "keys", "alembic_version"}
-NEWEST = "0017"
+NEWEST = "0018"
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -195,6 +195,25 @@ async def test_keys_are_carried_over_there_and_back(database_url: str) -> None:
         await connection.run_sync(to_0016)
     async with connected(database_url) as connection:
         assert [tuple(row) for row in await connection.execute(everything)] == rows
+
+
+async def test_who_does_not_ask_publishes_looks_for_headers_in_events(database_url: str) -> None:
+    await (await Store.open(database_url, indexed_headers={"a": True, "b": False})).close()
+    fields = text("SELECT field, from_event_id FROM indexed_fields WHERE field <> 'correlation_id'")
+    async with connected(database_url) as connection:
+        assert {*(await connection.execute(fields)).scalars()} == {
+            "message_id",
+            "header.a",
+            "header.b",
+        }
+        await connection.execute(text("UPDATE event_ids SET next = 7"))
+        await connection.run_sync(lambda each: command.downgrade(migration_config(each), "0017"))
+        since = [tuple(row) for row in await connection.execute(fields)]
+    assert sorted(since) == [("header.a", 7), ("header.b", 1), ("message_id", 1)]
+    await migrate(database_url)
+    async with connected(database_url) as connection:
+        by_publish = text("SELECT field FROM indexed_fields WHERE by_publish")
+        assert [*(await connection.execute(by_publish)).scalars()] == ["message_id"]
 
 
 async def test_a_database_without_tables_says_what_to_do(empty_url: str) -> None:
