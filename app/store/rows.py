@@ -27,6 +27,7 @@ Row: TypeAlias = tuple[Any, ...]
 _encode = msgspec.json.Encoder().encode
 _REMEMBERED = 2_000  # lists of words
 _KEY = itemgetter(2)
+_BOTH = IS_CONVERSATION | IS_FOUND_BY
 
 
 def event_rows(trace_id: int, events: Iterable[StampedEvent], most: int) -> list[Row]:
@@ -126,8 +127,14 @@ def key_rows(trace_id: int, events: Iterable[StampedEvent]) -> list[Row]:
             called = ()
         event_id = event.reference.id
         if names.conversations or names.found_by:
-            for key, roles in _roles(names, called).items():
-                rows.append((trace_id, event_id, key, roles))
+            found_by, shared = dict.fromkeys(names.found_by + called), names.conversations
+            for key in shared:
+                rows.append(
+                    (trace_id, event_id, key, _BOTH if key in found_by else IS_CONVERSATION)
+                )
+            for key in found_by:
+                if key not in shared:
+                    rows.append((trace_id, event_id, key, IS_FOUND_BY))
         else:
             for key in called:
                 rows.append((trace_id, event_id, key, IS_FOUND_BY))
@@ -137,12 +144,8 @@ def key_rows(trace_id: int, events: Iterable[StampedEvent]) -> list[Row]:
 
 def roles_of(names: Names) -> dict[Key, int]:
     """The keys that are stored of a message, and what each is to its event."""
-    return _roles(names, names.called)
-
-
-def _roles(names: Names, called: tuple[Key, ...]) -> dict[Key, int]:
     roles = dict.fromkeys(names.conversations, IS_CONVERSATION)
-    for key in (*names.found_by, *called):
+    for key in names.found_by + names.called:
         roles[key] = roles.get(key, 0) | IS_FOUND_BY
     return roles
 
