@@ -190,6 +190,8 @@ def stored(folder: Path, events: int) -> Path:
         asyncio.run(fill(f"sqlite:///{part}", (record for _, _, record in traffic(events)), RULES))
     else:
         multiply(stored(folder, SMALL), part, events // SMALL)
+    with closing(sqlite3.connect(part)) as connection:  # its log may hold the newest events
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     for leftover in folder.glob(f"{part.name}-*"):
         leftover.unlink()
     return part.rename(path)
