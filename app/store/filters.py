@@ -62,7 +62,8 @@ def lookups(
             by_index.append(Lookup(key, 0, None))
         elif field in indexed:
             first, by_publish = indexed[field]
-            by_index.append(Lookup(key, first, _property(field, value, dialect), by_publish))
+            otherwise = _property(field, value, dialect) if first else None
+            by_index.append(Lookup(key, first, otherwise, by_publish))
         else:
             by_event.append(_property(field, value, dialect))
     return by_index, by_event

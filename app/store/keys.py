@@ -6,7 +6,7 @@ import functools
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from sqlalchemy import TextClause, delete, select, text, update
+from sqlalchemy import TextClause, delete, func, select, text, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store import rows, tables
@@ -15,7 +15,10 @@ from app.store.searched import Writing
 from app.stored.filters import HEADER
 from app.tracker.events import StampedEvent
 from app.tracker.fingerprint import BYTES
+from model.blocks import BLOCK
 from model.words import IS_FOUND_BY
+
+FIRST_ID = 1  # of all events
 
 # What deliveries that stay were found by through their publishes, which go. Of conversations they
 # have rows of their own; a publish that was read by earlier rules may have had others. Those from
@@ -90,7 +93,7 @@ async def forget_before(
 
 
 class Indexed(NamedTuple):
-    """Since which event a field's values are among the keys.
+    """Since which event a field's values are among the keys; 0 where none is stored before.
 
     ``by_publish``: a delivery may have them by its publish alone (`app.store.rows.key_rows`).
     """
@@ -102,8 +105,12 @@ class Indexed(NamedTuple):
 async def indexed(connection: AsyncConnection) -> dict[str, Indexed]:
     """The fields whose values are among the keys."""
     its = tables.indexed_fields.c
-    found = await connection.execute(select(its.field, its.from_event_id, its.by_publish))
-    return {field: Indexed(first, by_publish) for field, first, by_publish in found}
+    oldest = select(func.coalesce(func.min(tables.blocks.c.number), 0) * BLOCK).scalar_subquery()
+    query = select(its.field, its.from_event_id, its.by_publish, oldest)
+    return {
+        field: Indexed(0 if first <= max(bound, FIRST_ID) else first, by_publish)
+        for field, first, by_publish, bound in await connection.execute(query)
+    }
 
 
 async def declare(

@@ -648,6 +648,38 @@ async def test_a_name_is_looked_up_by_its_index(
         assert any(by_key in each for each in steps)
 
 
+async def test_events_are_looked_through_while_some_are_older_than_the_index(
+    database_url: str, store: Store, trace_id: int
+) -> None:
+    said: list[str] = []
+
+    def note(*values: object) -> None:
+        said.append(str(values[2]))
+
+    for readers in store._database._readers.values():
+        event.listen(readers.engine.sync_engine, "before_cursor_execute", note)
+
+    async def looks_into_properties(**asked: object) -> bool:
+        said.clear()
+        await _found(store, **asked)
+        return any("json" in each for each in said)
+
+    sent = Sent()
+    sent.publish("a", CAUSE)
+    await store.batches.append(trace_id, sent.batch())
+    await _indexing(database_url, {"causation_id": True})
+    await number_from(store, 5_000)
+    sent.publish("b")
+    await store.batches.append(trace_id, sent.batch())
+    assert await looks_into_properties(headers=BY_CAUSE)
+    assert not await looks_into_properties(message_id="a")
+    plan = await store.retention.plan(trace_id, keep_events=1)
+    assert plan is not None
+    sent.tracker.forget_before(plan.before_id)
+    await store.retention.prune(plan, sent.tracker.checkpoint())
+    assert not await looks_into_properties(headers=BY_CAUSE)
+
+
 async def test_a_restamp_is_told_what_events_name(store: Store, trace_id: int) -> None:
     messages = Messages()
     for _ in range(3):
