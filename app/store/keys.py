@@ -6,7 +6,7 @@ import functools
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from sqlalchemy import TextClause, delete, func, select, text, update
+from sqlalchemy import TextClause, delete, select, text, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store import rows, tables
@@ -19,6 +19,11 @@ from model.blocks import BLOCK
 from model.words import IS_FOUND_BY
 
 FIRST_ID = 1  # of all events
+
+_INDEXED = text(
+    "SELECT field, from_event_id, by_publish,"
+    " (SELECT coalesce(min(number), 0) * :ids FROM blocks) FROM indexed_fields"
+).bindparams(ids=BLOCK)
 
 # What deliveries that stay were found by through their publishes, which go. Of conversations they
 # have rows of their own; a publish that was read by earlier rules may have had others. Those from
@@ -104,12 +109,9 @@ class Indexed(NamedTuple):
 
 async def indexed(connection: AsyncConnection) -> dict[str, Indexed]:
     """The fields whose values are among the keys."""
-    its = tables.indexed_fields.c
-    oldest = select(func.coalesce(func.min(tables.blocks.c.number), 0) * BLOCK).scalar_subquery()
-    query = select(its.field, its.from_event_id, its.by_publish, oldest)
     return {
-        field: Indexed(0 if first <= max(bound, FIRST_ID) else first, by_publish)
-        for field, first, by_publish, bound in await connection.execute(query)
+        field: Indexed(0 if first <= max(oldest, FIRST_ID) else first, bool(by_publish))
+        for field, first, by_publish, oldest in await connection.execute(_INDEXED)
     }
 
 
