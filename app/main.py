@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import secrets
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
@@ -371,7 +371,7 @@ async def _open_store(
     settings: Settings,
     service: str | None = None,
     stack: AsyncExitStack | None = None,
-    indexed_headers: Collection[str] | None = None,
+    indexed_headers: Mapping[str, bool] | None = None,
 ) -> Store:
     """The store: of a service, which has a SQLite file for itself, or of one of its children."""
     url = settings.database.reveal()

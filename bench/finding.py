@@ -113,7 +113,11 @@ _OTHERS: dict[str, dict[str, str]] = {
         "channel": "channel + :participants * copy.number",
         "recorded_at": f":first + :step * ({_ID.format('id')})",
     },
-    "keys": {"event_id": _ID.format("event_id"), "key": 'other("key", copy.number)'},
+    "keys": {
+        "run": f"-(({_ID.format('event_id')}) >> 16)",
+        "event_id": _ID.format("event_id"),
+        "key": 'other("key", copy.number)',
+    },
     "edges": {"effect_id": _ID.format("effect_id"), "cause_id": _ID.format("cause_id")},
 }
 
@@ -186,6 +190,8 @@ def stored(folder: Path, events: int) -> Path:
         asyncio.run(fill(f"sqlite:///{part}", (record for _, _, record in traffic(events)), RULES))
     else:
         multiply(stored(folder, SMALL), part, events // SMALL)
+    with closing(sqlite3.connect(part)) as connection:  # its log may hold the newest events
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     for leftover in folder.glob(f"{part.name}-*"):
         leftover.unlink()
     return part.rename(path)

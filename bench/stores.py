@@ -73,7 +73,7 @@ async def fill_timed(
 ) -> float:
     """As `fill`, with the time at which each record is recorded (µs)."""
     await migrate(database_url)
-    store = await Store.open(database_url, indexed_headers=rules.indexed if rules else ())
+    store = await Store.open(database_url, indexed_headers=rules.indexed if rules else {})
     begin = time.perf_counter()
     events = await record_all(store, VHOST, records, Policy.channel, rules)
     await store.close()

@@ -223,7 +223,7 @@ def _shared_before(connection: Connection, trace: int, span: tuple[int, int]) ->
         " AND EXISTS (SELECT 1 FROM searched_keys AS b JOIN events AS e ON e.id = b.event_id"
         f" WHERE b.trace_id = {trace} AND b.key = k.key AND b.event_id < {span[0]}"
         f" AND b.run >= -({span[0]} >> 16)"
-        f" AND (b.roles & {IS_CONVERSATION}) <> 0 AND NOT e.quiet)",
+        f" AND (b.roles & {IS_CONVERSATION}) = {IS_CONVERSATION} AND NOT e.quiet)",
     )
     return np.unique(shared)
 

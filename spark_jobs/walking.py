@@ -34,7 +34,9 @@ MOST_REACHED_TO_TELL = 10_000
 Direction: TypeAlias = Literal[1, -1]
 
 _NAMES = f"g.kind <> {int(LinkKind.conversation)} AND NOT e.quiet"
+# SQLite takes its index by event for the first, word for word, and for nothing else.
 _SHARES = f"(s.roles & {IS_CONVERSATION}) <> 0 AND NOT e.quiet"
+_SHARES_KEY = f"(s.roles & {IS_CONVERSATION}) = {IS_CONVERSATION} AND NOT e.quiet"
 
 
 class TooFarError(Exception):
@@ -191,7 +193,7 @@ class _Side:
             f" WHERE s.trace_id = {self._trace} AND s.key = asked.part"
             " AND s.event_id > asked.low AND s.event_id < asked.high"
             " AND s.run BETWEEN -(asked.high >> 16) AND -(asked.low >> 16)"
-            f" AND e.participant = asked.participant AND e.type = {int(follows)} AND {_SHARES}"
+            f" AND e.participant = asked.participant AND e.type = {int(follows)} AND {_SHARES_KEY}"
         )
 
     def _blob(self, key: bytes) -> str:

@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from sqlalchemy import bindparam, text
+from sqlalchemy import LargeBinary, bindparam, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store import keys
@@ -29,11 +29,12 @@ MOST_COMPARED = 20_000
 # Nobody looks through the messages of an id that more than this many have.
 MOST_ALIKE = 100
 
-_SHARING = text(
-    "SELECT own.event_id, own.key, (SELECT count(*) FROM (SELECT 1 FROM searched_keys AS other"
-    " WHERE other.trace_id = own.trace_id AND other.key = own.key LIMIT :most) AS counted) AS alike"
-    " FROM keys AS own WHERE own.trace_id = :trace AND own.event_id IN :ids"
-).bindparams(bindparam("ids", expanding=True), most=MOST_ALIKE + 1)
+# How many events have each of some keys, up to a few.
+_SHARING = (
+    "WITH wanted (key) AS (VALUES {keys}) SELECT wanted.key, (SELECT count(*) FROM"
+    " (SELECT 1 FROM searched_keys AS other WHERE other.trace_id = :trace"
+    " AND other.key = wanted.key LIMIT :most) AS counted) AS alike FROM wanted"
+)
 # Deliveries of some ids' messages: of those whose publish is not known they are by themselves.
 _OF_IDS = text(
     "SELECT each.id, each.cause_id, each.queue, each.participant, each.fingerprint"
@@ -90,7 +91,8 @@ async def handed_to(
     places: defaultdict[int, list[int]] = defaultdict(list)
     for place, each in enumerate(asked):
         places[each.trace_id].append(place)
-    since = (await keys.indexed(connection)).get(MESSAGE_ID, MAX_ID)
+    of_ids = (await keys.indexed(connection)).get(MESSAGE_ID)
+    since = MAX_ID if of_ids is None else of_ids.first
     for trace_id, of_trace in places.items():
         of_id, without = _by_message_id([asked[place] for place in of_trace], since)
         found = await _of_ids(connection, trace_id, of_id)
@@ -115,11 +117,9 @@ async def _of_ids(
     connection: AsyncConnection, trace_id: int, of_id: dict[Handed, bytes]
 ) -> dict[Handed, frozenset[int]]:
     """Whom messages with the same id were handed to."""
-    publishes = {each.publish for each in of_id if each.publish is not None}
     sharing: dict[bytes, int] = {}
-    for some in chunks(sorted(publishes)):
-        rows = await connection.execute(_SHARING, {"trace": trace_id, "ids": some})
-        sharing |= {bytes(row.key): row.alike for row in rows}
+    for some in chunks(sorted(set(of_id.values()))):
+        sharing |= await _sharing(connection, trace_id, some)
     shared = {key for key in of_id.values() if 1 < sharing.get(key, 0) <= MOST_ALIKE}
     deliveries: list[_Other] = []
     for some_keys in chunks(sorted(shared)):
@@ -131,6 +131,17 @@ async def _of_ids(
         for each, key in of_id.items()
         if 0 < sharing.get(key, 0) <= MOST_ALIKE
     }
+
+
+async def _sharing(
+    connection: AsyncConnection, trace_id: int, wanted: Sequence[bytes]
+) -> dict[bytes, int]:
+    """How many events have each of these keys, as far as anybody wants to know."""
+    names = [f"key{number}" for number in range(len(wanted))]
+    statement = text(_SHARING.format(keys=", ".join(f"(:{name})" for name in names)))
+    statement = statement.bindparams(*(bindparam(name, type_=LargeBinary) for name in names))
+    asked = {"trace": trace_id, "most": MOST_ALIKE + 1, **dict(zip(names, wanted, strict=True))}
+    return {bytes(row.key): row.alike for row in await connection.execute(statement, asked)}
 
 
 async def _compared(

@@ -90,9 +90,10 @@ class Batches(Subject):
             for some in chunks(batch.events, TOGETHER):
                 new = rows.event_rows(trace_id, some, most)
                 await dialect.insert_many(connection, tables.events, new)
-                await keys.add(
-                    connection, dialect, trace_id, some, traceparents=bounds.traceparents
-                )
+            # All at once: sorted, neighbours go into the same pages.
+            await keys.add(
+                connection, dialect, trace_id, batch.events, traceparents=bounds.traceparents
+            )
             await _note_times(connection, dialect, ids, batch.events)
         await _store_checkpoint(connection, dialect, trace_id, batch)
         await quarantine.add(connection, trace_id, batch.unreadable, bounds.quarantine_max)

@@ -23,7 +23,12 @@ from app.store.engine import Dialect
 from app.store.events import by_id
 from app.store.queries import ids_of
 from app.store.roots import Roots
-from app.store.searched import run_in_sql, searched_keys
+from app.store.searched import (
+    is_conversation,
+    is_searched_conversation,
+    run_in_sql,
+    searched_keys,
+)
 from app.store.subject import Subject
 from app.stored.conversations import (
     ConversationFilter,
@@ -34,7 +39,7 @@ from app.stored.conversations import (
 from app.stored.filters import EventFilter
 from app.stored.lanes import Lane
 from model.event import NOTHING_LARGE
-from model.words import IS_CONVERSATION, EventType, LinkKind, Via
+from model.words import EventType, LinkKind, Via
 
 # How many conversations of a list are found together.
 TOGETHER = 50
@@ -228,12 +233,12 @@ def _begins(via: Via) -> list[ColumnElement[bool]]:
         shares = exists().where(
             mine.trace_id == events.trace_id,
             mine.event_id == events.id,
-            mine.roles.bitwise_and(IS_CONVERSATION) != 0,
+            is_conversation(mine.roles),
             earlier.trace_id == mine.trace_id,
             earlier.key == mine.key,
             earlier.event_id < mine.event_id,
             earlier.run >= run_in_sql(mine.event_id),
-            earlier.roles.bitwise_and(IS_CONVERSATION) != 0,
+            is_searched_conversation(earlier.roles),
             others.id == earlier.event_id,
             ~others.quiet,
         )

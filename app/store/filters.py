@@ -10,11 +10,16 @@ from sqlalchemy import ColumnElement, TableValuedAlias, and_, exists, func, or_,
 from app.store import regex, tables
 from app.store.engine import Dialect
 from app.store.events import MAX_ID
+from app.store.keys import Indexed
+from app.store.searched import run_in_sql, searched_keys
 from app.stored.filters import CONVERSATION, HEADER, EventFilter
 from app.tracker.fingerprint import BYTES
-from app.tracker.links.rules import MESSAGE_ID, search_key
+from app.tracker.links.rules import search_key
 
 GREATEST_NUMBER = 2**31 - 1
+
+# Made once: to make it takes as long as the rest of a look-up's conditions.
+_held = searched_keys.alias("held_keys")
 
 
 def conditions(asked: EventFilter, dialect: Dialect) -> list[ColumnElement[bool]]:
@@ -47,11 +52,11 @@ class Lookup(msgspec.Struct, frozen=True):
 
 
 def lookups(
-    asked: EventFilter, dialect: Dialect, indexed: Mapping[str, int]
+    asked: EventFilter, dialect: Dialect, indexed: Mapping[str, Indexed]
 ) -> tuple[list[Lookup], list[ColumnElement[bool]]]:
     """What a filter asks of messages' own names: by the index, and by the events themselves.
 
-    ``indexed`` says of fields from which event on they are in the index.
+    ``indexed`` says of fields from which event on they are in the index, and whose events.
     """
     by_index, by_event = [], []
     for field, value in asked.named:
@@ -59,9 +64,9 @@ def lookups(
         if field == CONVERSATION:  # rules say where a message has it: only the index knows
             by_index.append(Lookup(key, 0, None))
         elif field in indexed:
-            first = indexed[field]
-            otherwise = _property(field, value, dialect)
-            by_index.append(Lookup(key, first, otherwise, by_publish=field == MESSAGE_ID))
+            first, by_publish = indexed[field]
+            otherwise = _property(field, value, dialect) if first else None
+            by_index.append(Lookup(key, first, otherwise, by_publish))
         else:
             by_event.append(_property(field, value, dialect))
     return by_index, by_event
@@ -89,9 +94,10 @@ def is_as_published() -> ColumnElement[bool]:
 
 def has_row(lookup: Lookup, event_id: ColumnElement[int]) -> ColumnElement[bool]:
     """Whether the index has a value under this id, of an event's trace."""
-    its = tables.keys.alias().c
+    its = _held.c
     return exists().where(
         its.trace_id == tables.events.c.trace_id,
+        its.run == run_in_sql(event_id),
         its.event_id == event_id,
         its.key == lookup.key,
     )

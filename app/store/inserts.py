@@ -6,10 +6,10 @@ SQLAlchemy makes a dictionary of each row, and takes 5 µs to look at one of a p
 
 from __future__ import annotations
 
-from sqlalchemy import Table
+from sqlalchemy import Table, TableClause
 
 
-def inserts(table: Table) -> str:
+def inserts(table: TableClause) -> str:
     """The statement's beginning, for rows with a value for each column, in the table's order."""
     names = ", ".join(f'"{column.name}"' for column in table.columns)
     return f"INSERT INTO {table.name} ({names})"

@@ -15,10 +15,15 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from app.store import tables
 from app.store.chunks import chunks
 from app.store.engine import Dialect
-from app.store.searched import run_of, searched_keys
+from app.store.searched import (
+    is_conversation,
+    is_searched_conversation,
+    run_of,
+    searched_keys,
+)
 from app.stored.causality import EventLinks, Link, Path, Step
 from model.sound import PARAMETERS, Asked, late_sql
-from model.words import IS_CONVERSATION, EventType, LinkKind
+from model.words import EventType, LinkKind
 
 # How many events of a conversation one query reads.
 PAGE = 64
@@ -197,7 +202,7 @@ class Conversations:
             select(keys.event_id, events.participant, keys.key)
             .join_from(tables.keys, tables.events, events.id == keys.event_id)
             .where(keys.trace_id == self._trace_id, keys.event_id.in_(ids))
-            .where(keys.roles.bitwise_and(IS_CONVERSATION) != 0)
+            .where(is_conversation(keys.roles))
             .where(events.type == int(self._from), ~events.quiet)
             .order_by(self._towards * keys.event_id)
         )
@@ -211,7 +216,7 @@ class Conversations:
             select(keys.event_id)
             .join_from(searched_keys, tables.events, events.id == keys.event_id)
             .where(keys.trace_id == self._trace_id, keys.key == key)
-            .where(keys.roles.bitwise_and(IS_CONVERSATION) != 0)
+            .where(is_searched_conversation(keys.roles))
             .where(events.participant == participant, events.type == int(self._to), ~events.quiet)
             .where(keys.event_id > after if forward else keys.event_id < after)
             .where(keys.run <= run_of(after) if forward else keys.run >= run_of(after))

@@ -14,6 +14,7 @@ from sqlalchemy import (
     BigInteger,
     ColumnElement,
     Table,
+    TableClause,
     TableValuedAlias,
     Text,
     TextClause,
@@ -34,6 +35,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 from sqlalchemy.pool import NullPool
 
 from app.store.inserts import inserts, upserts
+from app.store.searched import Writing
 from app.stored.lanes import Lane
 from model.words import LinkKind
 
@@ -121,6 +123,7 @@ class Postgres:
     is_alone = False  # whether no other service can use the database
 
     led_to = _LED_TO
+    keys = Writing(with_runs=False)
 
     def __init__(self, url: URL, service: str | None = None) -> None:
         """Accepts libpq's ``sslmode`` too, since Spark's driver needs it in the same address.
@@ -186,7 +189,7 @@ class Postgres:
         return engine
 
     async def insert_many(
-        self, connection: AsyncConnection, table: Table, rows: Sequence[tuple[Any, ...]]
+        self, connection: AsyncConnection, table: TableClause, rows: Sequence[tuple[Any, ...]]
     ) -> None:
         """Insert rows with a value for each of the table's columns, in their order.
 

@@ -8,12 +8,25 @@ before the next restamp.
 
 from __future__ import annotations
 
+import functools
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from typing import Any
 
 import msgspec
-from sqlalchemy import Column, Table, bindparam, delete, func, insert, select, text, true, update
+from sqlalchemy import (
+    Column,
+    Table,
+    TextClause,
+    bindparam,
+    delete,
+    func,
+    insert,
+    select,
+    text,
+    true,
+    update,
+)
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.errors import ConflictError
@@ -23,6 +36,7 @@ from app.store.chunks import chunks
 from app.store.leases import lock_trace
 from app.store.retention import note_first_events
 from app.store.rows import Row, roles_of
+from app.store.searched import Writing
 from app.store.spans import Spans
 from app.store.subject import Subject, reads, writes
 from app.stored.restamps import Progress, Rules, Standing
@@ -53,18 +67,10 @@ _FROM = (
 )
 _MOVED = text(_SET + _FROM)
 _MOVED_WITH_IDS = text(_SET + ", ids = new.ids" + _FROM)
-_KEYS_MOVED = (
-    text("DELETE FROM keys WHERE trace_id = :trace AND event_id BETWEEN :first AND :last"),
-    text(
-        "INSERT INTO keys (trace_id, event_id, key, roles)"
-        " SELECT trace_id, event_id, key, roles FROM restamped_keys"
-        " WHERE trace_id = :trace AND event_id BETWEEN :first AND :last"
-    ),
-    text(
-        "DELETE FROM edges WHERE trace_id = :trace AND effect_id BETWEEN :first AND :last"
-        " AND rule <> :spans"
-    ).bindparams(spans=SPANS_RULE),
-)
+_EDGES_GONE = text(
+    "DELETE FROM edges WHERE trace_id = :trace AND effect_id BETWEEN :first AND :last"
+    " AND rule <> :spans"
+).bindparams(spans=SPANS_RULE)
 # Links from what retention has removed meanwhile are none.
 _EDGES_MOVED = text(
     "INSERT INTO edges (trace_id, effect_id, cause_id, rule, kind, way)"
@@ -300,7 +306,8 @@ class Restamps(Subject):
             )
             moved += done.rowcount
             if rules.links is not None:
-                edges += await _move_links(connection, trace_id, span, standing.first_id)
+                writing = self.database.dialect.keys
+                edges += await _move_links(connection, writing, trace_id, span, standing.first_id)
             report(moved)
         if moved != standing.events:
             raise ConflictError(f"{standing.events - moved} of the events have no new stamp")
@@ -338,11 +345,27 @@ _ASIDE: tuple[tuple[Table, Column[Any]], ...] = (
 )
 
 
+@functools.cache
+def _keys_moved(writing: Writing) -> tuple[TextClause, TextClause]:
+    """The keys of some events give way to those that are put aside."""
+    return (
+        text(f"DELETE FROM keys WHERE {writing.in_span}"),  # noqa: S608  our own words
+        text(
+            writing.insert("event_id", "key", "roles") + " FROM restamped_keys"
+            " WHERE trace_id = :trace AND event_id BETWEEN :first AND :last"
+        ),
+    )
+
+
 async def _move_links(
-    connection: AsyncConnection, trace_id: int, span: dict[str, int], first_id: int
+    connection: AsyncConnection,
+    writing: Writing,
+    trace_id: int,
+    span: dict[str, int],
+    first_id: int,
 ) -> int:
     """Replace the keys and links of some events; returns how many links there are now."""
-    for statement in _KEYS_MOVED:
+    for statement in (*_keys_moved(writing), _EDGES_GONE):
         await connection.execute(statement, {**span, "trace": trace_id})
     moved = await connection.execute(_EDGES_MOVED, {**span, "trace": trace_id, "stored": first_id})
     return moved.rowcount

@@ -105,7 +105,7 @@ class Retention(Subject):
         ended = await _remove_participants(connection, trace_id, before_id)
         if (gone.rowcount, ended) != (plan.events, len(plan.participants)):
             raise ConflictError("the trace has gone on since its retention was planned")
-        await keys.forget_before(connection, trace_id, before_id)
+        await keys.forget_before(connection, self.database.dialect, trace_id, before_id)
         await gaps.forget_before(connection, trace_id, before_id)
         await quarantine.forget_until(connection, trace_id, plan.until)
         await times.forget_pruned(connection)

@@ -12,8 +12,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from app.store import links, tables
 from app.store.chunks import chunks
 from app.store.engine import Dialect
-from app.store.searched import searched_keys
-from model.words import IS_CONVERSATION, EventType, LinkKind, Via
+from app.store.searched import is_conversation, is_searched_conversation, searched_keys
+from model.words import EventType, LinkKind, Via
 
 # A way back to a root has at most this many steps.
 MOST_STEPS = 10_000
@@ -93,7 +93,7 @@ class Roots:
             query = select(keys.event_id, keys.key).where(
                 keys.trace_id == self.trace_id,
                 keys.event_id.in_(some),
-                keys.roles.bitwise_and(IS_CONVERSATION) != 0,
+                is_conversation(keys.roles),
             )
             for event_id, key in await self.connection.execute(query):
                 found[event_id].add(key)
@@ -109,7 +109,7 @@ class Roots:
             .distinct()
             .join_from(searched_keys, tables.events, events.id == keys.event_id)
             .where(keys.trace_id == self.trace_id, keys.key.in_(shared))
-            .where(keys.roles.bitwise_and(IS_CONVERSATION) != 0, ~events.quiet)
+            .where(is_searched_conversation(keys.roles), ~events.quiet)
             .where(
                 or_(
                     events.type == int(EventType.published),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from hashlib import sha256
+from operator import itemgetter
 from typing import Any, TypeAlias
 
 import msgspec
@@ -25,6 +26,8 @@ Row: TypeAlias = tuple[Any, ...]
 
 _encode = msgspec.json.Encoder().encode
 _REMEMBERED = 2_000  # lists of words
+_KEY = itemgetter(2)
+_BOTH = IS_CONVERSATION | IS_FOUND_BY
 
 
 def event_rows(trace_id: int, events: Iterable[StampedEvent], most: int) -> list[Row]:
@@ -109,36 +112,40 @@ def copy_rows(trace_id: int, copies: Iterable[Copy]) -> list[Row]:
 def key_rows(trace_id: int, events: Iterable[StampedEvent]) -> list[Row]:
     """Rows of the keys by which events are found or belong together.
 
-    A delivery that says what its publish has said is found through that one by its message's id:
-    nearly every message has an id, and a row for each event costs a tenth of capture's speed.
+    A delivery that says what its publish has said is found through that one by what messages are
+    called: nearly every message has an id, and a row for each event costs a tenth of capture's
+    speed. Of other values many messages may have the same: whoever looks for these wants all of
+    their events from the index, in order.
     """
     rows: list[Row] = []
     for event in events:
         names = event.names
         if names is NO_NAMES:
             continue
-        message_id = names.message_id
-        if message_id and event.cause is not None and event.cause.names is names:
-            message_id = ()
+        called = names.called
+        if called and event.cause is not None and event.cause.names is names:
+            called = ()
         event_id = event.reference.id
         if names.conversations or names.found_by:
-            # In the table's order: SQLite stays at its end, which saves a tenth of their time.
-            for key, roles in sorted(_roles(names, message_id).items()):
-                rows.append((trace_id, event_id, key, roles))
+            found_by, shared = dict.fromkeys(names.found_by + called), names.conversations
+            for key in shared:
+                rows.append(
+                    (trace_id, event_id, key, _BOTH if key in found_by else IS_CONVERSATION)
+                )
+            for key in found_by:
+                if key not in shared:
+                    rows.append((trace_id, event_id, key, IS_FOUND_BY))
         else:
-            for key in message_id:
+            for key in called:
                 rows.append((trace_id, event_id, key, IS_FOUND_BY))
+    rows.sort(key=_KEY)  # SQLite's order: to find each one's place then takes two thirds
     return rows
 
 
 def roles_of(names: Names) -> dict[Key, int]:
     """The keys that are stored of a message, and what each is to its event."""
-    return _roles(names, names.message_id)
-
-
-def _roles(names: Names, message_id: tuple[Key, ...]) -> dict[Key, int]:
     roles = dict.fromkeys(names.conversations, IS_CONVERSATION)
-    for key in (*names.found_by, *message_id):
+    for key in names.found_by + names.called:
         roles[key] = roles.get(key, 0) | IS_FOUND_BY
     return roles
 

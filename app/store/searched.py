@@ -1,11 +1,16 @@
-"""Keys to be looked up by key: a view, because how that is done is each database's own affair.
+"""Keys, in the order in which they are looked up: how that is done is each database's own affair.
 
 Keys are digests, so each new one goes to a place of its own in an index of them all. SQLite writes
 every page so touched as a whole: 4 µs a key in a small index, 43 µs with three million in it, which
-is more than capture takes for everything else. So there the index is one of runs of 65,536 ids, of
-which only the newest grows: 7 µs a key, however many there are. A look-up asks the runs one after
-another, at 3 µs each. `runs` says which there are, and is kept with `blocks`. PostgreSQL takes 11
-µs at worst, and keeps a plain index.
+is more than capture takes for everything else. So there keys are in runs of 65,536 ids, of which
+only the newest grows, and it is the table itself that is in this order: to keep it by event, with
+an index by key beside it, took half as much again. A look-up asks the runs one after another, at
+3 µs each. `runs` says which there are, and is kept with `blocks`. PostgreSQL takes 11 µs at worst,
+and keeps its table by event with a plain index.
+
+Whoever looks up by key, or knows both the key and the event, asks the view `searched_keys`. By
+event alone SQLite finds conversations only (`is_conversation`). Whoever writes keys takes the
+dialect's `Writing`.
 
 SQLAlchemy has no words for most of this, so it is made by statements.
 """
@@ -29,6 +34,17 @@ from sqlalchemy import (
     table,
 )
 
+from model.words import IS_CONVERSATION
+
+keys = table(
+    "keys",
+    column("trace_id", Integer),
+    column("event_id", BigInteger),
+    column("key", LargeBinary),
+    column("roles", SmallInteger),
+)
+"""Keys by which events are found, or belong together (`model.words.IS_CONVERSATION` …)."""
+
 searched_keys = table(
     "searched_keys",
     column("run", BigInteger),
@@ -43,32 +59,40 @@ searched_keys = table(
 They fall so that the newest comes first where SQLite goes through the runs as they rise: whoever
 asks whether there is an event rather finds a recent one. With a bound on ids, say the one on runs
 that follows from it (`run_of`), and only those are asked. Events are in order by ``turn``, which
-is the run where the index has runs, and then by their id.
+is the run where the keys have runs, and then by their id.
 """
 
-# With the roles an index holds the whole answer, or SQLite would rather go through all of a trace.
-# A number with a sign has no type, and neither has the index's expression: only so SQLite
-# compares the two by the index. It keeps the order of a CROSS JOIN: first the runs.
+# SQLite keeps the order of a CROSS JOIN: first the runs. With the plus it asks each of them for the
+# keys of that run, and without it for those of all that a bound on runs allows. With the roles the
+# index by event holds the whole answer.
 _STATEMENTS: Mapping[str, Sequence[str]] = {
     "sqlite": (
+        "CREATE TABLE IF NOT EXISTS keys (trace_id INTEGER NOT NULL, run INTEGER NOT NULL,"
+        " key BLOB NOT NULL, event_id BIGINT NOT NULL, roles SMALLINT NOT NULL,"
+        " CONSTRAINT pk_keys PRIMARY KEY (trace_id, run, key, event_id)) WITHOUT ROWID",
+        "CREATE INDEX IF NOT EXISTS ix_keys_conversations"
+        " ON keys (trace_id, event_id, key, roles) WHERE (roles & 1) <> 0",
         "CREATE TABLE IF NOT EXISTS runs (number INTEGER NOT NULL PRIMARY KEY)",
         "CREATE TRIGGER IF NOT EXISTS runs_begin AFTER INSERT ON blocks BEGIN"
         " INSERT OR IGNORE INTO runs VALUES (-(new.number / 16)); END",
         "CREATE TRIGGER IF NOT EXISTS runs_end AFTER DELETE ON blocks BEGIN"
         " DELETE FROM runs WHERE number = -(old.number / 16) AND NOT EXISTS (SELECT 1 FROM blocks"
         " WHERE number BETWEEN old.number / 16 * 16 AND old.number / 16 * 16 + 15); END",
-        "CREATE INDEX IF NOT EXISTS ix_keys_search"
-        " ON keys (trace_id, event_id >> 16, key, event_id, roles)",
         "CREATE VIEW IF NOT EXISTS searched_keys AS SELECT runs.number AS run, runs.number AS turn,"
         " keys.trace_id, keys.event_id, keys.key, keys.roles"
-        " FROM runs CROSS JOIN keys ON keys.event_id >> 16 = -runs.number",
+        " FROM runs CROSS JOIN keys ON keys.run = +runs.number",
     ),
     "postgresql": (
+        "CREATE TABLE IF NOT EXISTS keys (trace_id INTEGER NOT NULL, event_id BIGINT NOT NULL,"
+        " key BYTEA NOT NULL, roles SMALLINT NOT NULL,"
+        " CONSTRAINT pk_keys PRIMARY KEY (trace_id, event_id, key))",
         "CREATE INDEX IF NOT EXISTS ix_keys_search ON keys (trace_id, key, event_id, roles)",
         "CREATE OR REPLACE VIEW searched_keys AS"
         " SELECT -(event_id >> 16) AS run, 0 AS turn, trace_id, event_id, key, roles FROM keys",
     ),
 }
+
+_IN_ROLES = literal_column(str(int(IS_CONVERSATION)), SmallInteger)
 
 
 def run_of(event_id: int) -> int:
@@ -81,9 +105,48 @@ def run_in_sql(event_id: ColumnElement[int]) -> ColumnElement[int]:
     return -event_id.bitwise_rshift(literal_column("16", Integer))
 
 
+def is_conversation(roles: ColumnElement[int]) -> ColumnElement[bool]:
+    """Whether keys that are looked up by event are of conversations.
+
+    SQLite takes its index by event for no condition but the index's own, word for word: a parameter
+    in it, and it goes through all of the trace.
+    """
+    return roles.bitwise_and(_IN_ROLES) != literal_column("0", SmallInteger)
+
+
+def is_searched_conversation(roles: ColumnElement[int]) -> ColumnElement[bool]:
+    """Whether keys that are looked up by key are of conversations.
+
+    In other words than `is_conversation`, so that SQLite does not look them up by event.
+    """
+    return roles.bitwise_and(_IN_ROLES) == _IN_ROLES
+
+
+class Writing:
+    """The words in which statements write keys of a trace: on SQLite each with its run."""
+
+    def __init__(self, *, with_runs: bool) -> None:
+        """``with_runs``: the table is in the order of runs."""
+        self._with_runs = with_runs
+
+    def insert(self, event_id: str, key: str, roles: str) -> str:
+        """The beginning of an INSERT of what a query finds, up to its FROM."""
+        columns, values = "trace_id, event_id, key, roles", f":trace, {event_id}, {key}, {roles}"
+        if self._with_runs:
+            columns, values = f"{columns}, run", f"{values}, -({event_id} >> 16)"
+        return f"INSERT INTO keys ({columns}) SELECT {values}"
+
+    @property
+    def in_span(self) -> str:
+        """The condition on keys whose events are from ``:first`` to ``:last``."""
+        span = "keys.trace_id = :trace AND keys.event_id BETWEEN :first AND :last"
+        runs = "keys.run BETWEEN -(:last >> 16) AND -(:first >> 16)"
+        return f"{span} AND {runs}" if self._with_runs else span
+
+
 def is_of_metadata(name: str | None, kind: str, parents: Mapping[str, str | None]) -> bool:
     """Whether a table or an index is one that Alembic can compare, and not made here."""
-    return name not in ("ix_keys_search", "runs")
+    return name not in ("keys", "runs")
 
 
 def attach(metadata: MetaData) -> None:

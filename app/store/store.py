@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar
 
 from sqlalchemy import select, text
@@ -98,7 +98,7 @@ class Store:
         query_seconds: float = 15.0,
         searches: int = 4,
         service: str | None = None,
-        indexed_headers: Collection[str] | None = None,
+        indexed_headers: Mapping[str, bool] | None = None,
         traceparents: bool = False,
         clock: Callable[[], int] = now,
     ) -> Store:
@@ -108,9 +108,10 @@ class Store:
         ``quarantine_max`` a trace; a list of events may take ``query_seconds``, and ``searches``
         of them are looked for at a time, where a filter has to be held to every event. ``service``
         is the service whose store this is; none of its children's is. ``indexed_headers`` are the
-        headers whose values it gives as keys from now on, the same in all services on a database;
-        None for whoever stores no events. ``traceparents``: those of messages are kept for spans.
-        Raises `SettingsError`, which says what to do, and `OutageError`.
+        headers whose values it gives as keys from now on, the same in all services on a database,
+        each with whether it holds an id of a message; None for whoever stores no events.
+        ``traceparents``: those of messages are kept for spans. Raises `SettingsError`, which says
+        what to do, and `OutageError`.
         """
         database = Database(database_url, query_seconds, searches, service)
         try:

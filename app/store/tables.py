@@ -32,6 +32,7 @@ from sqlalchemy import (
 from sqlalchemy.types import TypeEngine
 
 from app.store import searched
+from app.store.searched import keys
 from model.event import FIELDS, UNREAD, Field, Kind
 
 metadata = MetaData(
@@ -222,17 +223,7 @@ events = Table(
     ),
 )
 
-# Keys by which events are found, or belong together (`model.words.IS_CONVERSATION` …). By trace
-# first: retention removes a prefix of a trace's. By key they are looked up in `app.store.searched`.
-keys = Table(
-    "keys",
-    metadata,
-    Column("trace_id", Integer, primary_key=True, autoincrement=False),
-    Column("event_id", BigInteger, primary_key=True, autoincrement=False),
-    Column("key", LargeBinary, primary_key=True),
-    Column("roles", SmallInteger, nullable=False),
-    sqlite_with_rowid=False,
-)
+# `keys` is made by statements: its order is each database's own affair.
 searched.attach(metadata)
 
 # The links that were found: from a publish to the delivery, or the publish, that it names as its
@@ -423,6 +414,8 @@ indexed_fields = Table(
     metadata,
     Column("field", Text, primary_key=True),  # message_id, correlation_id, header.NAME
     Column("from_event_id", BigInteger, nullable=False),
+    # Whether deliveries may have it by their publish alone, or had once.
+    Column("by_publish", Boolean, nullable=False, server_default=false()),
 )
 
 # The times of each 4096 consecutive ids: they turn "since" and "until" into bounds of ids. Times

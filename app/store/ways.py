@@ -16,7 +16,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from app.store import links, tables
 from app.store.chunks import chunks
 from app.store.links import Direction, Neighbours, steps_to
-from model.words import IS_CONVERSATION, EventType, Via
+from app.store.searched import is_conversation
+from model.words import EventType, Via
 
 # From neither end more events are followed than this, nor more steps taken in all.
 MOST_REACHED = 10_000
@@ -144,7 +145,7 @@ async def _nodes(
                 select(keys.event_id, events.participant, keys.key)
                 .join_from(tables.keys, tables.events, events.id == keys.event_id)
                 .where(keys.trace_id == trace_id, keys.event_id.in_(some), ~events.quiet)
-                .where(keys.roles.bitwise_and(IS_CONVERSATION) != 0)
+                .where(is_conversation(keys.roles))
             )
             for event_id, participant, key in await connection.execute(of_keys):
                 parts.setdefault(event_id, []).append((participant, bytes(key)))

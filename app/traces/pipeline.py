@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -36,8 +36,11 @@ class PipelineSettings(msgspec.Struct, frozen=True):
     indexed_headers: tuple[str, ...] = ()
 
     @property
-    def found_by(self) -> frozenset[str]:
-        """The headers by which events are found, in all virtual hosts the same."""
+    def found_by(self) -> Mapping[str, bool]:
+        """The headers by which events are found, in all virtual hosts the same.
+
+        Each with whether it holds an id of a message (`app.tracker.links.Rules`).
+        """
         return _found_by(self.link_rules, self.indexed_headers)
 
     @property
@@ -72,7 +75,7 @@ class PipelineSettings(msgspec.Struct, frozen=True):
 
 
 @lru_cache(maxsize=4)
-def _found_by(rules: tuple[Rule, ...], indexed: tuple[str, ...]) -> frozenset[str]:
+def _found_by(rules: tuple[Rule, ...], indexed: tuple[str, ...]) -> Mapping[str, bool]:
     return Rules(rules, indexed=indexed).indexed
 
 

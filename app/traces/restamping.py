@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -49,7 +49,7 @@ class Restamping:
         shared_places: Sequence[str] = (),
         assumed: int,
         named: int = Bounds().named,
-        found_by: Collection[str] = (),
+        found_by: Mapping[str, bool] | None = None,
     ) -> None:
         """Have ``found_by`` be the headers by which events are found, if messages are read again.
 
@@ -64,7 +64,7 @@ class Restamping:
             Quiet(rules.quiet),
             Places(shared_places),
             assumed=assumed,
-            rules=_link_rules(rules, found_by),
+            rules=_link_rules(rules, found_by or {}),
             named=named,
         )
         self._last_id = self._last_key = self._done = 0
@@ -154,7 +154,7 @@ class Restamping:
         self._report(Progress(stage, round(percent, 1), self._done, written))
 
 
-def _link_rules(rules: Rules, found_by: Collection[str]) -> LinkRules | None:
+def _link_rules(rules: Rules, found_by: Mapping[str, bool]) -> LinkRules | None:
     if rules.links is None:
         return None
     return LinkRules((each.rule for each in rules.links), found_by=found_by)

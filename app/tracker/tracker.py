@@ -533,15 +533,15 @@ class Tracker:
 
 def found_alone(names: Names) -> Names:
     """What quiet traffic says: it can be found, and neither names nor is named."""
-    if names.found_by or names.message_id:
-        return Names(found_by=names.found_by, message_id=names.message_id)
+    if names.found_by or names.called:
+        return Names(found_by=names.found_by, called=names.called)
     return NO_NAMES
 
 
 def _without_causes(names: Names) -> Names:
     """What a publish's message says to whoever is handed it."""
     # `replace` takes three times as long.
-    return Names(names.ids, (), names.conversations, names.found_by, names.message_id)
+    return Names(names.ids, (), names.conversations, names.found_by, names.called)
 
 
 def _places_of(event: StampedEvent) -> list[Place]:

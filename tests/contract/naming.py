@@ -33,7 +33,7 @@ BOTH = (BY_HEADER, BY_BODY)
 
 def rules_of(held: Sequence[TraceRule]) -> Rules:
     """As a trace has them, which finds events by no headers."""
-    return Rules((each.rule for each in held), found_by=())
+    return Rules((each.rule for each in held), found_by={})
 
 
 class NamingHistory(History):

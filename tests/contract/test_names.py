@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 
 import msgspec
 import pytest
 from sqlalchemy import event, select, text, update
 
 from app.store import Store, tables
-from app.store.keys import indexed
+from app.store.keys import indexed as indexed_fields
 from app.store.searched import run_of, searched_keys
 from app.stored.batches import Batch
 from app.stored.filters import EventFilter
 from app.stored.pages import Sort
-from app.tracker import Policy
+from app.tracker import Policy, Restored
 from app.tracker.events import StampedEvent
-from app.tracker.links import NO_NAMES, Names, Rules, search_key
+from app.tracker.links import BUILT_IN, NO_NAMES, Names, Rules, search_key
 from app.tracker.records import Channel, Deliver, Publish
 from app.tracker.tracker import Bounds, Tracker
 from model.words import LinkKind
@@ -153,8 +153,8 @@ async def _runs(store: Store) -> list[int]:
 class Sent:
     """Publishes into a queue and what is handed out of it, as the tracker reads them."""
 
-    def __init__(self) -> None:
-        self.tracker = Tracker(Policy.channel, Bounds(), rules=Rules(()))
+    def __init__(self, rules: Rules | None = None, restored: Restored | None = None) -> None:
+        self.tracker = Tracker(Policy.channel, Bounds(), restored, rules=rules or Rules(()))
         self.events: list[StampedEvent] = []
         self.count = 0
 
@@ -214,6 +214,93 @@ async def test_a_delivery_is_found_through_its_publish(store: Store, trace_id: i
     assert [row.id for row in await store.events.list(wanted, before=8, limit=2)] == [7, 6]
 
 
+CAUSE = {"causation_id": "z"}
+BY_CAUSE = (("causation_id", "z"),)
+
+
+async def _indexing(database_url: str, *indexed: Mapping[str, bool]) -> None:
+    """Services come and go that index these headers."""
+    for headers in indexed:
+        await (await Store.open(database_url, indexed_headers=headers)).close()
+
+
+async def _with_rows(store: Store, header: str, value: str) -> list[object]:
+    """The events that have a row of their own for a header's value."""
+    key = search_key(f"header.{header}", value)
+    return [event_id for event_id, each in await _stored(store, "event_id", "key") if each == key]
+
+
+async def test_a_delivery_is_found_through_its_publish_by_the_cause_that_it_names(
+    database_url: str, store: Store, trace_id: int
+) -> None:
+    rules = Rules(BUILT_IN, indexed=["tenant"])
+    await _indexing(database_url, rules.indexed)
+    sent = Sent(rules)
+    for number in range(4):
+        sent.publish(f"m{number}", CAUSE | {"tenant": "t"})
+    sent.deliver("m0", CAUSE | {"tenant": "t"})
+    await store.batches.append(trace_id, sent.batch())
+    await number_from(store, 2 * RUN - 1)  # in the run of their publishes, and in others
+    for number in (1, 2, 3):
+        sent.deliver(f"m{number}", CAUSE | {"tenant": "t"})
+    sent.deliver("m1", CAUSE | {"tenant": "t"}, redelivered=True)
+    sent.deliver("m2", CAUSE | {"tenant": "t", "x-delivery-count": 1}, redelivered=True)
+    sent.deliver("other", CAUSE)
+    await store.batches.append(trace_id, sent.batch())
+    late = [*range(2 * RUN - 1, 2 * RUN + 5)]
+    assert await _with_rows(store, "causation_id", "z") == [1, 2, 3, 4, late[4], late[5]]
+    assert await _found(store, headers=BY_CAUSE) == [1, 2, 3, 4, 5, *late]
+    assert await _found(store, headers=BY_CAUSE, participant=2) == [5, *late]
+    assert await _found(store, headers=BY_CAUSE, message_id="m1") == [2, late[0], late[3]]
+    assert await _found(store, headers=BY_CAUSE, until=BEGINNING + 7) == [1, 2, 3, 4, 5, late[0]]
+    # What only a setting has indexed many messages may have: each event has a row of its own.
+    tenants = [1, 2, 3, 4, 5, *late[:5]]
+    assert await _with_rows(store, "tenant", "t") == tenants
+    assert await _found(store, headers=(("tenant", "t"),)) == tenants
+    for kept in (6, 5, 2):  # the oldest publish goes, all of them, and some deliveries
+        plan = await store.retention.plan(trace_id, keep_events=kept)
+        assert plan is not None
+        sent.tracker.forget_before(plan.before_id)
+        await store.retention.prune(plan, sent.tracker.checkpoint())
+        assert await _found(store, headers=BY_CAUSE) == late[-kept:]
+        assert await _with_rows(store, "causation_id", "z") == late[-kept:]
+
+
+async def test_a_header_is_found_whatever_it_was_indexed_for(
+    database_url: str, store: Store, trace_id: int
+) -> None:
+    """As a value of many messages, as an id of a message, not at all, and each again."""
+    expected: list[int] = []
+    restored: Restored | None = None
+    for number, is_id in enumerate((None, False, True, False, None, True, None, False)):
+        indexed = {} if is_id is None else {"causation_id": is_id}
+        await _indexing(database_url, indexed)
+        sent = Sent(Rules(BUILT_IN, found_by=indexed), restored)
+        sent.deliver(f"m{number - 1}", CAUSE)  # published under the rules before
+        sent.publish(f"m{number}", CAUSE)
+        sent.publish("n", CAUSE)
+        sent.deliver("n", CAUSE)
+        expected += await store.batches.append(trace_id, sent.batch())
+        assert await _found(store, headers=BY_CAUSE) == expected
+        restored = await store.checkpoints.restore(trace_id, Bounds().handovers)
+        since = (await store._database.read(indexed_fields)).get("header.causation_id")
+        assert (since is None) == (is_id is None)
+    assert len(expected) == 32
+
+
+async def test_that_some_have_a_header_by_their_publish_is_never_forgotten(
+    database_url: str, store: Store
+) -> None:
+    async def by_publish() -> bool:
+        return (await store._database.read(indexed_fields))["header.causation_id"].by_publish
+
+    for is_id, expected in ((False, False), (True, True), (False, True)):
+        await _indexing(database_url, {"causation_id": is_id})
+        assert await by_publish() is expected
+    await _indexing(database_url, {}, {"causation_id": False})
+    assert not await by_publish()
+
+
 async def test_a_delivery_of_another_trace_is_not_found_through_a_publish(
     store: Store, trace_id: int
 ) -> None:
@@ -270,7 +357,7 @@ async def test_a_delivery_that_was_read_by_newer_rules_inherits_no_conversation(
     assert plan is not None
     sent.tracker.forget_before(plan.before_id)
     await store.retention.prune(plan, sent.tracker.checkpoint())
-    assert await _stored(store, "event_id", "key", "roles") == [(2, *said.message_id, 2)]
+    assert await _stored(store, "event_id", "key", "roles") == [(2, *said.called, 2)]
 
 
 async def test_what_a_stream_changed_is_found_by_what_it_says_alone(
@@ -343,10 +430,14 @@ async def test_a_header_is_found_whether_or_not_it_was_indexed_then(
     await store.batches.append(trace_id, messages.batch())
     later = update(tables.indexed_fields).values(from_event_id=5)
     await store._database.write(lambda connection: connection.execute(later))
-    now = await Store.open(database_url, indexed_headers={"tenant"})
+    now = await Store.open(database_url, indexed_headers={"tenant": False})
     try:
-        since = await now._database.read(indexed)
-        assert since == {"message_id": 5, "correlation_id": 5, "header.tenant": 5}
+        since = await now._database.read(indexed_fields)
+        assert since == {
+            "message_id": (5, True),
+            "correlation_id": (5, False),
+            "header.tenant": (5, False),
+        }
         messages.indexed = frozenset({"tenant"})
         for number in range(4):
             headers = {"tenant": "a" if number % 2 else "b"}
@@ -363,20 +454,20 @@ async def test_a_header_is_found_whether_or_not_it_was_indexed_then(
 async def test_a_header_that_is_not_indexed_any_more_is_looked_up(
     database_url: str, store: Store, trace_id: int
 ) -> None:
-    first = await Store.open(database_url, indexed_headers={"tenant", "order"})
+    first = await Store.open(database_url, indexed_headers={"tenant": False, "order": False})
     messages = Messages(frozenset({"tenant"}))
     messages.publish(headers={"tenant": "a"})
     await first.batches.append(trace_id, messages.batch())
     await first.close()
-    second = await Store.open(database_url, indexed_headers=set())
+    second = await Store.open(database_url, indexed_headers={})
     messages.indexed = frozenset()
     messages.publish(headers={"tenant": "a"})
     await second.batches.append(trace_id, messages.batch())
     await second.close()
     assert await _found(store, headers=(("tenant", "a"),)) == [1, 2]
     reader = await Store.open(database_url)  # says nothing, changes nothing
-    third = await Store.open(database_url, indexed_headers={"tenant"})
-    assert (await reader._database.read(indexed))["header.tenant"] == 3
+    third = await Store.open(database_url, indexed_headers={"tenant": False})
+    assert (await reader._database.read(indexed_fields))["header.tenant"].first == 3
     assert await _found(store, headers=(("tenant", "a"),)) == [1, 2]
     await reader.close()
     await third.close()
@@ -552,11 +643,41 @@ async def test_a_name_is_looked_up_by_its_index(
         async with store._database._writer.connect() as connection:
             plan = await connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", values)
             steps = [str(row[3]) for row in plan]
-        assert any(
-            "keys USING COVERING INDEX ix_keys_search (trace_id=? AND <expr>=? AND key=?" in each
-            for each in steps
-        )
-        assert not [each for each in steps if "keys USING PRIMARY KEY (trace_id=?)" in each]
+        by_key = "keys USING PRIMARY KEY (trace_id=? AND run=? AND key=?"
+        assert all(by_key in each for each in steps if "SEARCH keys" in each)
+        assert any(by_key in each for each in steps)
+
+
+async def test_events_are_looked_through_while_some_are_older_than_the_index(
+    database_url: str, store: Store, trace_id: int
+) -> None:
+    said: list[str] = []
+
+    def note(*values: object) -> None:
+        said.append(str(values[2]))
+
+    for readers in store._database._readers.values():
+        event.listen(readers.engine.sync_engine, "before_cursor_execute", note)
+
+    async def looks_into_properties(**asked: object) -> bool:
+        said.clear()
+        await _found(store, **asked)
+        return any("json" in each for each in said)
+
+    sent = Sent()
+    sent.publish("a", CAUSE)
+    await store.batches.append(trace_id, sent.batch())
+    await _indexing(database_url, {"causation_id": True})
+    await number_from(store, 5_000)
+    sent.publish("b")
+    await store.batches.append(trace_id, sent.batch())
+    assert await looks_into_properties(headers=BY_CAUSE)
+    assert not await looks_into_properties(message_id="a")
+    plan = await store.retention.plan(trace_id, keep_events=1)
+    assert plan is not None
+    sent.tracker.forget_before(plan.before_id)
+    await store.retention.prune(plan, sent.tracker.checkpoint())
+    assert not await looks_into_properties(headers=BY_CAUSE)
 
 
 async def test_a_restamp_is_told_what_events_name(store: Store, trace_id: int) -> None:

@@ -17,15 +17,15 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-from sqlalchemy import Connection, create_engine, insert
+from sqlalchemy import Connection, create_engine, insert, text
 from sqlalchemy.ext.asyncio import create_async_engine
 
+from app.store.searched import Writing
 from app.store.tables import (
     blocks,
     channels,
     edges,
     events,
-    keys,
     metadata,
     participants,
     traces,
@@ -243,7 +243,8 @@ class History:
         if named := list(self._edges()):
             connection.execute(insert(edges), named)
         if said := list(self._keys()):
-            connection.execute(insert(keys), said)
+            writing = Writing(with_runs=connection.dialect.name == "sqlite")
+            connection.execute(text(writing.insert(":event_id", ":key", ":roles")), said)
 
     def _edges(self) -> Iterator[dict[str, Any]]:
         for effect, links in self.links.items():
@@ -258,7 +259,7 @@ class History:
             for name in shared:
                 key = md5(name.encode(), usedforsecurity=False).digest()
                 roles = IS_CONVERSATION | (2 if name < "b" else 0)  # some are looked for, too
-                yield {"trace_id": trace, "event_id": event, "key": key, "roles": roles}
+                yield {"trace": trace, "event_id": event, "key": key, "roles": roles}
 
     def _blocks(self) -> Iterator[dict[str, int]]:
         for number, rows in groupby(self.rows, key=lambda row: block_of(row["id"])):

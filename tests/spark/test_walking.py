@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import random
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from model.words import Via
 from spark_jobs import walking
+from spark_jobs.columns import select
 from spark_jobs.database import Connection, Database
 from spark_jobs.following import chain_of
+from spark_jobs.gathering import join
 from spark_jobs.walking import TooFarError, Ways
+from tests.key_plans import of_keys, through_a_trace
 from tests.spark.histories import History, Link, linked_history, linked_pairs
 
 EVIDENT = (Via.links, Via.conversation)
@@ -128,3 +134,31 @@ def relay(others: int) -> tuple[History, tuple[int, int]]:
         received.append(sent)
         links = [Link(last)]
     return history, (received[0], last)
+
+
+def test_keys_are_never_looked_for_through_a_trace(
+    history: History, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    query = Connection.query
+
+    def note(self: Connection, sql: str, *more: int) -> Iterator[pa.RecordBatch]:
+        said.append(sql)
+        return query(self, sql, *more)
+
+    monkeypatch.setattr(Connection, "query", note)
+    last = len(history.rows)
+    database = Database.from_url(history.write(tmp_path / "store.db"))
+    with database.connect() as connection:
+        for ends in linked_pairs(random.Random(1), history, 10):
+            Ways(connection, 1, ends, Via.conversation).between()
+        join(connection, 1, (last // 4, last // 2), last, Via.conversation)
+        [*connection.query(select(["id", "conversations"], "sqlite"))]
+    with closing(sqlite3.connect(tmp_path / "store.db")) as explaining:
+        plans = [
+            [str(row[3]) for row in explaining.execute(f"EXPLAIN QUERY PLAN {sql}")]
+            for sql in said
+            if "keys" in sql
+        ]
+    assert len([*filter(of_keys, plans)]) > 4
+    assert [each for plan in plans for each in through_a_trace(plan)] == []

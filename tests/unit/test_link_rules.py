@@ -285,13 +285,38 @@ def test_a_message_is_found_by_what_people_know() -> None:
     names = rules.read(
         deliver({"x-order-id": 7, "caused_by": "1", "y": "2"}, message_id="m", correlation_id="c")
     )
-    assert names.message_id == (search_key("message_id", "m"),)
+    assert set(names.called) == {search_key("message_id", "m"), search_key("header.caused_by", "1")}
     assert set(names.found_by) == {
         search_key("correlation_id", "c"),
         search_key("header.x-order-id", "7"),
-        search_key("header.caused_by", "1"),
     }
-    assert rules.indexed == {"x-order-id", "caused_by", "order"}
+    assert rules.indexed == {"x-order-id": False, "caused_by": True, "order": True}
+
+
+def test_headers_that_many_messages_may_share_hold_no_id_of_a_message() -> None:
+    shared = {"name": "shared", "kind": "conversation", "child": "$message.header#/order"}
+    together = {
+        **ORDER,
+        "name": "together",
+        "child": ["$message.header#/tenant", "$message.header#/caused_by"],
+        "parent": ["$message.header#/tenant", "$message.header#/order"],
+    }
+    deeper = {**ORDER, "name": "deeper", "child": "$message.header#/stack/-1"}
+    taken = {**shared, "name": "taken", "child": "$message.header#/b3", "take": "b3"}
+    assert of(ORDER, shared).indexed == {"caused_by": True, "order": False}
+    assert of(together).indexed == {"tenant": False, "caused_by": False, "order": False}
+    assert of(deeper).indexed == {"stack": False, "order": True}
+    assert of(taken).indexed == {}
+    assert of(ORDER, indexed=("order", "x")).indexed == {
+        "order": True,
+        "x": False,
+        "caused_by": True,
+    }
+    again = Rules(map(Rule.from_json, [ORDER]), found_by={"order": False, "x": True})
+    assert again.indexed == {"order": False, "x": True}
+    names = again.read(deliver({"order": "1", "x": "2", "caused_by": "3"}))
+    assert names.found_by == (search_key("header.order", "1"),)
+    assert names.called == (search_key("header.x", "2"),)
 
 
 @pytest.mark.parametrize("field", ["payload", "header.", "header", "", "MESSAGE_ID"])

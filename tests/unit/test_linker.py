@@ -230,8 +230,8 @@ def test_quiet_traffic_names_nothing_and_is_not_named() -> None:
         [*records, publish("b", names="1"), publish("b", "q", names="1")], tracker
     )
     assert loud.edges == quiet.edges == ()
-    assert loud.names.found_by
-    assert quiet.names.found_by, "it is found all the same"
+    assert loud.names.called
+    assert quiet.names.called, "it is found all the same"
 
 
 def test_on_a_cluster_a_publish_waits_for_the_delivery_that_it_names() -> None:

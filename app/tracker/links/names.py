@@ -21,16 +21,16 @@ class Names(msgspec.Struct, frozen=True, gc=False):
 
     ``ids`` are those by which other messages may name it, ``causes`` those that it names itself,
     each with the number of the rule that says so; ``conversations`` those that it shares with
-    whatever belongs together, and ``found_by`` those that people look for. ``message_id`` is the
-    one that people look for as the message's id, by which deliveries are found through their
-    publish.
+    whatever belongs together, and ``found_by`` those that people look for. ``called`` are those
+    that people look for, too, of which few messages have the same: ids of messages, its own and
+    those that it names. By them deliveries are found through their publish.
     """
 
     ids: tuple[Key, ...] = ()
     causes: tuple[tuple[int, Key], ...] = ()
     conversations: tuple[Key, ...] = ()
     found_by: tuple[Key, ...] = ()
-    message_id: tuple[Key, ...] = ()
+    called: tuple[Key, ...] = ()
 
 
 NO_NAMES = Names()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import functools
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from app.tracker.links.expressions import NOTHING, SHORT, Expression, Source, values
@@ -112,12 +112,13 @@ class Rules:
         rules: Iterable[Rule],
         *,
         indexed: Iterable[str] = (),
-        found_by: Collection[str] | None = None,
+        found_by: Mapping[str, bool] | None = None,
     ) -> None:
         """Take the rules, and the names of ``indexed`` headers by which events are found.
 
         Events are found by the headers that rules look at, too, unless ``found_by`` says which
-        ones they are: those of all traces, where a trace has rules of its own.
+        ones they are: those of all traces, where a trace has rules of its own. It is another's
+        ``indexed``: each with whether it holds an id of a message, which few messages share.
 
         :raises RuleError: for too many of either, and names that are there twice.
         """
@@ -128,21 +129,14 @@ class Rules:
         indexed = tuple(dict.fromkeys(indexed))
         _check(self.rules, indexed)
         self._probes: dict[tuple[object, ...], Probe] = {}
-        looked_at: dict[str, None] = dict.fromkeys(indexed)
-        if found_by is not None:
-            looked_at = dict.fromkeys(sorted(found_by))
         for number, rule in enumerate(self.rules):
             self._take_apart(number, rule)
-            if rule.take is None and found_by is None:
-                places = rule.child + rule.parent
-                looked_at |= {p.tokens[0]: None for p in places if p.source is Source.header}
-        self.indexed = frozenset(looked_at)
+        self.indexed = _looked_at(self.rules, indexed) if found_by is None else dict(found_by)
         for name, use in ((MESSAGE_ID, CALLED), ("correlation_id", FOUND_BY)):
             self._probe((Expression(Source.property, (name,)),), name).uses.append((use, 0))
-        for name in looked_at:
-            self._probe((Expression(Source.header, (name,)),), HEADER + name).uses.append(
-                (FOUND_BY, 0)
-            )
+        for name in sorted(self.indexed):
+            use = CALLED if self.indexed[name] else FOUND_BY
+            self._probe((Expression(Source.header, (name,)),), HEADER + name).uses.append((use, 0))
         probes = self._probes.values()
         for probe in probes:
             probe.uses = list(dict.fromkeys(probe.uses))
@@ -348,6 +342,23 @@ class Rules:
         if probe is None:
             probe = self._probes[made_of] = Probe(parts, space, where, take, same_body, body_begins)
         return probe
+
+
+def _looked_at(rules: Iterable[Rule], indexed: Iterable[str]) -> dict[str, bool]:
+    """The headers that rules look at, and others: each with whether it holds an id of a message.
+
+    It does where rules compare it as a whole, and none takes it for a conversation's.
+    """
+    found: dict[str, set[bool]] = {name: set() for name in indexed}
+    for rule in rules:
+        if rule.take is not None:
+            continue
+        names_one = rule.kind is not LinkKind.conversation and len(rule.child) == 1
+        for place in rule.child + rule.parent:
+            if place.source is Source.header:
+                is_id = names_one and len(place.tokens) == 1
+                found.setdefault(place.tokens[0], set()).add(is_id)
+    return {name: said == {True} for name, said in found.items()}
 
 
 def _check(rules: tuple[Rule, ...], indexed: tuple[str, ...]) -> None:
