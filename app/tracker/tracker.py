@@ -7,7 +7,7 @@ that the events of an interrupted run are those of an uninterrupted one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
 import msgspec
@@ -106,7 +106,7 @@ def read_state(state: bytes) -> State:
 
 
 # An enum's member by its name takes three times as long as a global.
-_NONE, _ROUTED = Match.none, Match.routed
+_NONE, _ROUTED, _KNOWN = Match.none, Match.routed, Way.known
 _COUNTED = {
     Match.unmatched: "unmatched",
     Match.redelivered: "redelivered",
@@ -466,10 +466,12 @@ class Tracker:
             self.counters.quiet += 1
             names = found_alone(names)
         edges: tuple[Edge, ...] = ()
-        joined: list[Reference] = []
+        joined: Sequence[Reference] = ()
         if names.causes:
             edges = self._linker.edges(names, participant)
-            joined = [edge.cause for edge in edges if edge.way is not Way.known]
+            for edge in edges:
+                if edge.way is not _KNOWN:
+                    joined = (*joined, edge.cause)
         reference = self._participants.advance(
             channel_key, participant, None if quiet else cause, joined
         )
