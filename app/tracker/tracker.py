@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
+from operator import attrgetter
 
 import msgspec
 from msgspec.structs import replace
@@ -107,6 +108,7 @@ def read_state(state: bytes) -> State:
 
 # An enum's member by its name takes three times as long as a global.
 _NONE, _ROUTED, _KNOWN = Match.none, Match.routed, Way.known
+_way_of = attrgetter("way")
 _COUNTED = {
     Match.unmatched: "unmatched",
     Match.redelivered: "redelivered",
@@ -460,7 +462,8 @@ class Tracker:
             if match is _ROUTED and self._replies.are_awaited and is_reply(record.queue):
                 match = Match.untraced
         if names is None:
-            names = self._linker.names_of(record, cause)
+            linker = self._linker
+            names = linker.read(record) if cause is None else linker.names_of(record, cause)
         said = names
         if quiet:
             self.counters.quiet += 1
@@ -481,7 +484,7 @@ class Tracker:
             self.counters.published += 1
             participant.published += 1
             if edges:
-                participant.explain([edge.way for edge in edges])
+                participant.explain(map(_way_of, edges))
             elif participant.reacts and not quiet:
                 participant.reactions += 1
             if not has_broker_headers(record):

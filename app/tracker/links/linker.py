@@ -87,12 +87,12 @@ class Linker:
             rules = self._rules.rules
             self._since |= {each.name: stamped for each in rules if each.looks_into_bodies}
 
-    def names_of(self, record: Record, message: Reference | None) -> Names:
-        """What a record's message says; ``message`` is the publish behind a delivery, if known.
+    def names_of(self, record: Record, message: Reference) -> Names:
+        """What a delivery's message says; ``message`` is the publish behind it.
 
         That has said it already, unless the broker has changed something on the way.
         """
-        if message is None or message.names is None or has_broker_headers(record):
+        if message.names is None or has_broker_headers(record):
             return self.read(record)
         return message.names
 
@@ -114,7 +114,7 @@ class Linker:
                     self._count_missing(rule.name, is_ambiguous=is_ambiguous)
                 continue
             way = _KNOWN if event.participant == number else self._way(event, publisher)
-            count = self._count(rule.name)
+            count = self.counts.get(rule.name) or self._count(rule.name)
             count.found += 1
             if way is _KNOWN:
                 count.known += 1

@@ -153,7 +153,10 @@ class LinkMemory:
 
     def own(self, key: Key, number: int) -> NamedEvent | None:
         """The newest event of a participant with a key; if there is one, it is meant."""
-        for those in (self._latest.get(number, _NONE), self._before.get(number, _NONE)):
+        latest = self._latest.get(number, _NONE)
+        if latest and key in latest[-1].keys:  # nearly always
+            return latest[-1]
+        for those in (latest, self._before.get(number, _NONE)):
             for event in those[: -LATEST - 1 : -1]:
                 if key in event.keys:
                     return event
@@ -223,9 +226,12 @@ class LinkMemory:
             self._resting = max(0, self._resting - excess)
             self._has_forgotten = True
         aged = max(self._resting, len(noted) - RECENT)
-        for event in noted[self._resting : aged]:
-            if not event.reference.waiting:
-                event.reference.rest()
+        if self._compiled is not None:
+            self._compiled.rest(noted, self._resting, aged)
+        else:
+            for event in noted[self._resting : aged]:
+                if not event.reference.waiting:
+                    event.reference.rest()
         self._resting, self._look_at = aged, len(noted) + AT_ONCE
 
     def _take_in(self) -> None:
