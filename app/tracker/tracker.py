@@ -14,7 +14,7 @@ from operator import attrgetter
 import msgspec
 from msgspec.structs import replace
 
-from app.tracker.events import Checkpoint, Reference, Restored, StampedEvent
+from app.tracker.events import Checkpoint, NamedEvent, Reference, Restored, StampedEvent
 from app.tracker.fingerprint import fingerprint, has_broker_headers
 from app.tracker.identity import Identity, Places, Policy
 from app.tracker.links.linker import Linker
@@ -479,7 +479,12 @@ class Tracker:
             channel_key, participant, None if quiet else cause, joined
         )
         if names.ids:
-            self._linker.note(names, participant, reference, record, cause)
+            is_delivery = type(record) is Deliver
+            number, height = participant.number, participant.height
+            message = cause if is_delivery else reference
+            self._linker.note(
+                NamedEvent(names.ids, is_delivery, number, height, reference, message)
+            )
         if type(record) is Publish:
             self.counters.published += 1
             participant.published += 1

@@ -11,7 +11,7 @@ from app.tracker.links.memory import LinkCount, LinkMemory
 from app.tracker.links.names import Edge, Key, Names
 from app.tracker.links.rules import Rules
 from app.tracker.participants import Participant
-from app.tracker.records import Deliver, Record
+from app.tracker.records import Record
 from model.words import Way
 
 # An enum's member by its name takes three times as long as a global.
@@ -36,6 +36,7 @@ class Linker:
         self.read = rules.read
         self._rules = rules
         self._memory = LinkMemory(most)
+        self.note = self._memory.note
         self._most = most
         self._numbered = numbered
         self._stamped = stamped
@@ -138,24 +139,6 @@ class Linker:
         return any(
             not self._memory.find(key, number, place, self._place_of)[1]
             for key in self.wanted(names)
-        )
-
-    def note(
-        self,
-        names: Names,
-        who: Participant,
-        reference: Reference,
-        record: Record,
-        cause: Reference | int | None,
-    ) -> None:
-        """Remember an event that was just stamped and can be named.
-
-        ``cause`` is the publish behind a delivery, or its id.
-        """
-        is_delivery = type(record) is Deliver
-        message = cause if is_delivery else reference
-        self._memory.note(
-            NamedEvent(names.ids, is_delivery, who.number, who.height, reference, message)
         )
 
     def forget_before(self, event_id: int) -> None:
