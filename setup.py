@@ -12,6 +12,10 @@ from setuptools import Extension, setup
 from setuptools.command.build_py import build_py
 
 INSIDE = {"web": "app/web", "alembic": "app/store/migrations"}
+INCLUDED = {
+    "itc._core": ["itc/_trees.h"],
+    "app.tracker._digests": ["app/tracker/_blake.h", "app/tracker/_keys.h"],
+}
 
 
 class BuildWithFolders(build_py):
@@ -37,7 +41,7 @@ setup(
         Extension(
             module,
             [f"{module.replace('.', '/')}.c"],
-            depends=["itc/_trees.h"] if module == "itc._core" else [],
+            depends=INCLUDED.get(module, []),
             optional=True,
         )
         for module in (

@@ -84,6 +84,9 @@ _deaths = st.lists(
     max_size=2,
 )
 _names = st.lists(st.text(max_size=12), max_size=3)
+# Of all kinds that rules of links look at: alone, under conditions, in lists, taken out of a text.
+_looked_at = ("causation_id", "task", "id", "traceparent", "nameko.call_id_stack", "MT-Reason")
+_headers = st.dictionaries(st.sampled_from(_looked_at) | st.text(max_size=8), _anything, max_size=3)
 _right = st.fixed_dictionaries(
     {
         "exchange_name": st.text(max_size=12),
@@ -96,8 +99,14 @@ _right = st.fixed_dictionaries(
         "routed_queues": _names,
         "redelivered": st.integers(0, 1),
         "properties": st.fixed_dictionaries(
-            {"headers": st.dictionaries(st.text(max_size=8), _anything, max_size=3)},
-            optional={"message_id": st.text(max_size=6), "expiration": _anything},
+            {"headers": _headers},
+            optional={
+                "message_id": st.text(max_size=6),
+                "correlation_id": _anything,
+                "content_type": st.just("application/vnd.masstransit+json") | _anything,
+                "type": st.just("amqp-1.0") | _anything,
+                "expiration": _anything,
+            },
         )
         | _deaths.map(lambda deaths: {"headers": {"x-death": deaths}}),
     }

@@ -1,5 +1,6 @@
 /* The tracker's memories of copies, handovers and names, compiled: a queue of numbered values that
- * can be taken by key or by age. `KeyedFifo` in app/tracker/fifo.py is the reference.
+ * can be taken by key or by age. `KeyedFifo` in app/tracker/fifo.py is the reference; what else it
+ * does for links stands apart below.
  *
  * No Python code runs while the queue is being changed: keys are bytes, or pairs of a text and
  * bytes, which are compared here, and references are given up last.
@@ -34,7 +35,8 @@ typedef struct {
     PyObject_HEAD
     Entry *oldest, *newest;
     size_t count, links;
-    size_t places; /* of each table */
+    size_t changes; /* how often something came or went */
+    size_t places;  /* of each table */
     Link **by_key;
     Entry **by_number;
 } Fifo;
@@ -200,17 +202,13 @@ unlink_key(Fifo *fifo, Link *link)
 
 /* A new entry with these keys, nowhere yet; NULL with an error. */
 static Entry *
-new_entry(PyObject *numeral, PyObject *const *keys, Py_ssize_t size, PyObject *value)
+new_entry(long long number, PyObject *const *keys, Py_ssize_t size, PyObject *value)
 {
     Entry *entry = PyMem_Malloc(sizeof *entry + size * sizeof *entry->links);
     Py_ssize_t i;
     if (entry == NULL)
         return (Entry *)PyErr_NoMemory();
-    entry->number = PyLong_AsLongLong(numeral);
-    if (entry->number == -1 && PyErr_Occurred()) {
-        PyMem_Free(entry);
-        return NULL;
-    }
+    entry->number = number;
     for (i = 0; i < size; i++) {
         entry->links[i].hash = hash_of(keys[i]);
         if (entry->links[i].hash == -1) {
@@ -227,34 +225,44 @@ new_entry(PyObject *numeral, PyObject *const *keys, Py_ssize_t size, PyObject *v
     return entry;
 }
 
-/* Append a value with these keys. Returns how many the key has now that most have. */
-static PyObject *
-append(Fifo *fifo, PyObject *numeral, PyObject *const *keys, Py_ssize_t size, PyObject *value)
+/* Append a value with these keys. Returns how many the key has now that most have; 0 with an error. */
+static size_t
+append(Fifo *fifo, long long number, PyObject *const *keys, Py_ssize_t size, PyObject *value)
 {
     Entry *entry;
     Py_ssize_t i;
     size_t most = 0;
     if (size == 0) {
         PyErr_SetString(PyExc_ValueError, "a value needs a key");
-        return NULL;
+        return 0;
     }
     if (make_room(fifo, size) < 0)
-        return NULL;
-    entry = new_entry(numeral, keys, size, value);
+        return 0;
+    entry = new_entry(number, keys, size, value);
     if (entry == NULL)
-        return NULL;
+        return 0;
     entry->newer = NULL;
     entry->older = fifo->newest;
     *(fifo->newest == NULL ? &fifo->oldest : &fifo->newest->newer) = entry;
     fifo->newest = entry;
     fifo->count++;
+    fifo->changes++;
     fifo->links += size;
     put_by_number(fifo, entry);
     for (i = 0; i < size; i++) {
         size_t alike = link_up(fifo, &entry->links[i]);
         most = alike > most ? alike : most;
     }
-    return PyLong_FromSize_t(most);
+    return most;
+}
+
+static PyObject *
+append_numbered(Fifo *fifo, PyObject *numeral, PyObject *const *keys, Py_ssize_t size,
+                PyObject *value)
+{
+    long long number = PyLong_AsLongLong(numeral);
+    size_t most = number == -1 && PyErr_Occurred() ? 0 : append(fifo, number, keys, size, value);
+    return most == 0 ? NULL : PyLong_FromSize_t(most);
 }
 
 static PyObject *
@@ -264,7 +272,7 @@ fifo_add(Fifo *fifo, PyObject *const *args, Py_ssize_t count)
         PyErr_SetString(PyExc_TypeError, "add takes a number, a key and a value");
         return NULL;
     }
-    return append(fifo, args[0], &args[1], 1, args[2]);
+    return append_numbered(fifo, args[0], &args[1], 1, args[2]);
 }
 
 static PyObject *
@@ -274,7 +282,8 @@ fifo_add_under(Fifo *fifo, PyObject *const *args, Py_ssize_t count)
         PyErr_SetString(PyExc_TypeError, "add_under takes a number, a tuple of keys and a value");
         return NULL;
     }
-    return append(fifo, args[0], &PyTuple_GET_ITEM(args[1], 0), PyTuple_GET_SIZE(args[1]), args[2]);
+    return append_numbered(fifo, args[0], &PyTuple_GET_ITEM(args[1], 0), PyTuple_GET_SIZE(args[1]),
+                           args[2]);
 }
 
 /* Remove an entry; returns its value's reference. */
@@ -292,6 +301,7 @@ taken(Fifo *fifo, Entry *entry)
     *(entry->older == NULL ? &fifo->oldest : &entry->older->newer) = entry->newer;
     *(entry->newer == NULL ? &fifo->newest : &entry->newer->older) = entry->older;
     fifo->count--;
+    fifo->changes++;
     fifo->links -= entry->size;
     if (fifo->places > FEWEST && fifo->links < fifo->places / 8)
         resize(fifo, fifo->places / 4); /* which is only a matter of memory */
@@ -432,6 +442,188 @@ fifo_values(Fifo *fifo, PyObject *unused)
     return all_of(fifo, 0);
 }
 
+/* What links do with the queue, whose values are events then: `LinkMemory` in
+ * app/tracker/links/memory.py is the reference, and does what is rare. */
+
+/* What an event is asked for. */
+enum { KEYS, PARTICIPANT, REFERENCE, WAITING, STAMP, WORDS };
+static const char *const SPELLED[WORDS] = {"keys", "participant", "reference", "waiting", "_stamp"};
+
+typedef struct {
+    PyObject *words[WORDS];
+} State;
+
+static PyObject *const *
+words_of(Fifo *fifo)
+{
+    return ((State *)PyType_GetModuleState(Py_TYPE(fifo)))->words;
+}
+
+/* Leaves the clock of an event to rest that nobody waits for, as `Reference.rest` does. */
+static int
+rest(PyObject *const *words, PyObject *event)
+{
+    PyObject *reference = PyObject_GetAttr(event, words[REFERENCE]), *waiting;
+    int failed = 1, is_awaited;
+    if (reference == NULL)
+        return -1;
+    waiting = PyObject_GetAttr(reference, words[WAITING]);
+    is_awaited = waiting == NULL ? -1 : PyObject_IsTrue(waiting);
+    Py_XDECREF(waiting);
+    if (is_awaited >= 0)
+        failed = !is_awaited && PyObject_SetAttr(reference, words[STAMP], Py_None) < 0;
+    Py_DECREF(reference);
+    return failed ? -1 : 0;
+}
+
+/* Adds an event. Returns 1 if it is left out, as one of its keys has that many already. */
+static int
+add_unless_crowded(Fifo *fifo, PyObject *event, long long number, size_t many)
+{
+    PyObject *keys = PyObject_GetAttr(event, words_of(fifo)[KEYS]);
+    size_t most = 0;
+    if (keys == NULL)
+        return -1;
+    if (PyTuple_CheckExact(keys))
+        most = append(fifo, number, &PyTuple_GET_ITEM(keys, 0), PyTuple_GET_SIZE(keys), event);
+    else
+        PyErr_SetString(PyExc_TypeError, "an event has a tuple of keys");
+    Py_DECREF(keys);
+    if (most > many)
+        Py_DECREF(taken(fifo, fifo->newest));
+    return most == 0 ? -1 : most > many;
+}
+
+/* Takes one event in: the oldest makes room where there are more than `most`, and the clock of the
+ * one that is `recent` older is left to rest. Returns 1 if it is left out. */
+static int
+take_in(Fifo *fifo, PyObject *event, long long number, size_t most, size_t many, long long recent)
+{
+    int is_left_out = add_unless_crowded(fifo, event, number, many), failed;
+    const Entry *entry;
+    PyObject *aged;
+    if (is_left_out != 0)
+        return is_left_out;
+    if (fifo->count > most)
+        Py_DECREF(taken(fifo, fifo->oldest));
+    entry = numbered(fifo, number - recent);
+    if (entry == NULL)
+        return 0;
+    aged = Py_NewRef(entry->value);
+    failed = rest(words_of(fifo), aged) < 0;
+    Py_DECREF(aged);
+    return failed ? -1 : 0;
+}
+
+PyDoc_STRVAR(take_in_doc,
+             "take_in(events, number, most, many, recent): add events in their order, numbered from\n"
+             "there on; the oldest make room where there are more than most, and the clock of what\n"
+             "is recent numbers older is left to rest. Returns how many were added, up to one of a\n"
+             "key that has many already.");
+
+static PyObject *
+fifo_take_in(Fifo *fifo, PyObject *const *args, Py_ssize_t count)
+{
+    long long number, recent;
+    Py_ssize_t most, many, i;
+    int is_left_out = 0;
+    if (count != 5 || !PyList_CheckExact(args[0])) {
+        PyErr_SetString(PyExc_TypeError, "take_in takes a list of events and four numbers");
+        return NULL;
+    }
+    number = PyLong_AsLongLong(args[1]);
+    most = PyLong_AsSsize_t(args[2]);
+    many = PyLong_AsSsize_t(args[3]);
+    recent = PyLong_AsLongLong(args[4]);
+    if (PyErr_Occurred())
+        return NULL;
+    if (most < 0 || many < 0) {
+        PyErr_SetString(PyExc_ValueError, "there are no fewer than none");
+        return NULL;
+    }
+    for (i = 0; i < PyList_GET_SIZE(args[0]); i++) {
+        PyObject *event = Py_NewRef(PyList_GET_ITEM(args[0], i));
+        is_left_out = take_in(fifo, event, number + i, (size_t)most, (size_t)many, recent);
+        Py_DECREF(event);
+        if (is_left_out != 0)
+            break;
+    }
+    return is_left_out < 0 ? NULL : PyLong_FromSsize_t(i);
+}
+
+PyDoc_STRVAR(rest_doc,
+             "rest(events, start, end): leave to rest the clocks of these that nobody waits for.");
+
+static PyObject *
+fifo_rest(Fifo *fifo, PyObject *const *args, Py_ssize_t count)
+{
+    Py_ssize_t i, end;
+    int failed = 0;
+    if (count != 3 || !PyList_CheckExact(args[0])) {
+        PyErr_SetString(PyExc_TypeError, "rest takes a list of events and two numbers");
+        return NULL;
+    }
+    i = PyLong_AsSsize_t(args[1]);
+    end = PyErr_Occurred() ? -1 : PyLong_AsSsize_t(args[2]);
+    if (PyErr_Occurred())
+        return NULL;
+    for (i = i < 0 ? 0 : i; !failed && i < end && i < PyList_GET_SIZE(args[0]); i++) {
+        PyObject *event = Py_NewRef(PyList_GET_ITEM(args[0], i));
+        failed = rest(words_of(fifo), event) < 0;
+        Py_DECREF(event);
+    }
+    return failed ? NULL : Py_NewRef(Py_None);
+}
+
+/* Whether an event is a participant's; -1 with an error. */
+static int
+is_of(Fifo *fifo, PyObject *event, PyObject *participant)
+{
+    size_t changes = fifo->changes;
+    PyObject *its = PyObject_GetAttr(event, words_of(fifo)[PARTICIPANT]);
+    int is_its = its == NULL ? -1 : PyObject_RichCompareBool(its, participant, Py_EQ);
+    Py_XDECREF(its);
+    if (is_its >= 0 && fifo->changes != changes) { /* as no event of ours does */
+        PyErr_SetString(PyExc_RuntimeError, "the queue has changed while it was gone through");
+        return -1;
+    }
+    return is_its;
+}
+
+PyDoc_STRVAR(own_doc, "own(key, participant, most): its newest event among the newest with a key.");
+
+static PyObject *
+fifo_own(Fifo *fifo, PyObject *const *args, Py_ssize_t count)
+{
+    Py_hash_t hash;
+    const Link *first, *link;
+    Py_ssize_t most;
+    if (count != 3 || !PyLong_CheckExact(args[1])) {
+        PyErr_SetString(PyExc_TypeError, "own takes a key, a participant's number and a number");
+        return NULL;
+    }
+    hash = hash_of(args[0]);
+    most = hash == -1 ? -1 : PyLong_AsSsize_t(args[2]);
+    if (PyErr_Occurred())
+        return NULL;
+    first = oldest_of(fifo, args[0], hash);
+    for (link = first; link != NULL && most > 0; most--) {
+        PyObject *event;
+        int is_its;
+        link = link->older_alike;
+        event = Py_NewRef(link->entry->value);
+        is_its = is_of(fifo, event, args[1]);
+        if (is_its > 0)
+            return event;
+        Py_DECREF(event);
+        if (is_its < 0)
+            return NULL;
+        if (link == first)
+            break;
+    }
+    Py_RETURN_NONE;
+}
+
 static Py_ssize_t
 fifo_length(Fifo *fifo)
 {
@@ -465,6 +657,7 @@ fifo_clear(Fifo *fifo)
     fifo->by_number = NULL;
     fifo->oldest = fifo->newest = NULL;
     fifo->places = fifo->count = fifo->links = 0;
+    fifo->changes++;
     while (entry != NULL) {
         Entry *next = entry->newer;
         Py_ssize_t i;
@@ -500,6 +693,9 @@ static PyMethodDef fifo_methods[] = {
     {"since", (PyCFunction)fifo_since, METH_O, NULL},
     {"keys", (PyCFunction)fifo_keys, METH_NOARGS, NULL},
     {"values", (PyCFunction)fifo_values, METH_NOARGS, NULL},
+    {"take_in", (PyCFunction)(void (*)(void))fifo_take_in, METH_FASTCALL, take_in_doc},
+    {"rest", (PyCFunction)(void (*)(void))fifo_rest, METH_FASTCALL, rest_doc},
+    {"own", (PyCFunction)(void (*)(void))fifo_own, METH_FASTCALL, own_doc},
     {NULL, NULL, 0, NULL},
 };
 
@@ -522,10 +718,25 @@ static PyType_Spec fifo_spec = {
 static int
 add_types(PyObject *module)
 {
-    PyObject *type = PyType_FromModuleAndSpec(module, &fifo_spec, NULL);
-    int failed = type == NULL || PyModule_AddObjectRef(module, "KeyedFifo", type) < 0;
+    State *state = PyModule_GetState(module);
+    PyObject *type;
+    int failed, i;
+    for (i = 0; i < WORDS; i++)
+        if ((state->words[i] = PyUnicode_InternFromString(SPELLED[i])) == NULL)
+            return -1;
+    type = PyType_FromModuleAndSpec(module, &fifo_spec, NULL);
+    failed = type == NULL || PyModule_AddObjectRef(module, "KeyedFifo", type) < 0;
     Py_XDECREF(type);
     return failed ? -1 : 0;
+}
+
+static void
+free_state(void *module)
+{
+    State *state = PyModule_GetState(module);
+    int i;
+    for (i = 0; state != NULL && i < WORDS; i++)
+        Py_CLEAR(state->words[i]);
 }
 
 static PyModuleDef_Slot slots[] = {
@@ -534,7 +745,8 @@ static PyModuleDef_Slot slots[] = {
 };
 
 static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, "_memories", "The tracker's memories, compiled.", 0, NULL, slots,
+    PyModuleDef_HEAD_INIT, "_memories", "The tracker's memories, compiled.", sizeof(State), NULL,
+    slots, NULL, NULL, free_state,
 };
 
 PyMODINIT_FUNC

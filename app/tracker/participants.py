@@ -20,6 +20,9 @@ from app.tracker.records import Channel
 from itc import IdPool, Stamp, pack, receive
 from model.words import Way
 
+# An enum's member by its name takes three times as long as a global.
+_KNOWN, _HIDDEN = Way.known, Way.hidden
+
 
 class Participant:
     """One participant's live state; `stamp` is that of its last event."""
@@ -94,9 +97,9 @@ class Participant:
         self.reactions += 1
         self.explained += 1
         for way in ways:
-            if way is Way.known:
+            if way is _KNOWN:
                 self.known += 1
-            elif way is Way.hidden:
+            elif way is _HIDDEN:
                 self.hidden += 1
             else:
                 self.missed += 1

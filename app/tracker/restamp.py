@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from app.tracker.events import ParticipantState, Reference
+from app.tracker.events import NamedEvent, ParticipantState, Reference
 from app.tracker.identity import Places, Policy, way_between
 from app.tracker.links.linker import Linker
 from app.tracker.links.names import NO_NAMES, Edge, Names
@@ -289,7 +289,12 @@ class Restamper:
         reference = self._participants.advance(key, participant, None, heard)
         reference.id = event.id
         if self._linker is not None and names.ids:
-            self._linker.note(names, participant, reference, record, event.cause)
+            is_delivery = type(record) is Deliver
+            number, height = participant.number, participant.height
+            message = event.cause if is_delivery else reference
+            self._linker.note(
+                NamedEvent(names.ids, is_delivery, number, height, reference, message)
+            )
         if event.type == EventType.published:
             participant.published += 1
             # What spans tell of is no evidence of what messages name, here as in capture.

@@ -7,13 +7,14 @@ that the events of an interrupted run are those of an uninterrupted one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
+from operator import attrgetter
 
 import msgspec
 from msgspec.structs import replace
 
-from app.tracker.events import Checkpoint, Reference, Restored, StampedEvent
+from app.tracker.events import Checkpoint, NamedEvent, Reference, Restored, StampedEvent
 from app.tracker.fingerprint import fingerprint, has_broker_headers
 from app.tracker.identity import Identity, Places, Policy
 from app.tracker.links.linker import Linker
@@ -106,7 +107,8 @@ def read_state(state: bytes) -> State:
 
 
 # An enum's member by its name takes three times as long as a global.
-_NONE, _ROUTED = Match.none, Match.routed
+_NONE, _ROUTED, _KNOWN = Match.none, Match.routed, Way.known
+_way_of = attrgetter("way")
 _COUNTED = {
     Match.unmatched: "unmatched",
     Match.redelivered: "redelivered",
@@ -460,26 +462,34 @@ class Tracker:
             if match is _ROUTED and self._replies.are_awaited and is_reply(record.queue):
                 match = Match.untraced
         if names is None:
-            names = self._linker.names_of(record, cause)
+            linker = self._linker
+            names = linker.read(record) if cause is None else linker.names_of(record, cause)
         said = names
         if quiet:
             self.counters.quiet += 1
             names = found_alone(names)
         edges: tuple[Edge, ...] = ()
-        joined: list[Reference] = []
+        joined: Sequence[Reference] = ()
         if names.causes:
             edges = self._linker.edges(names, participant)
-            joined = [edge.cause for edge in edges if edge.way is not Way.known]
+            for edge in edges:
+                if edge.way is not _KNOWN:
+                    joined = (*joined, edge.cause)
         reference = self._participants.advance(
             channel_key, participant, None if quiet else cause, joined
         )
         if names.ids:
-            self._linker.note(names, participant, reference, record, cause)
+            is_delivery = type(record) is Deliver
+            number, height = participant.number, participant.height
+            message = cause if is_delivery else reference
+            self._linker.note(
+                NamedEvent(names.ids, is_delivery, number, height, reference, message)
+            )
         if type(record) is Publish:
             self.counters.published += 1
             participant.published += 1
             if edges:
-                participant.explain([edge.way for edge in edges])
+                participant.explain(map(_way_of, edges))
             elif participant.reacts and not quiet:
                 participant.reactions += 1
             if not has_broker_headers(record):

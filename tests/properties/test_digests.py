@@ -5,7 +5,9 @@ import os
 import shutil
 import sys
 import tracemalloc
+import weakref
 from collections import Counter
+from contextlib import suppress
 from hashlib import blake2b
 
 import msgspec
@@ -15,12 +17,13 @@ from hypothesis import strategies as st
 
 from app.tracker import Channel, Deliver, Publish
 from app.tracker import fingerprint as fingerprints
-from app.tracker.links import BUILT_IN, Rules
+from app.tracker.links import BUILT_IN, Rule, Rules
 from app.tracker.links import rules as reading
-from app.tracker.links.names import NO_NAMES
+from app.tracker.links.names import NO_NAMES, Names
 from app.tracker.links.probes import Triggers
 from app.tracker.links.rules import CONVERSATION
 from app.tracker.streams import BROKER_HEADERS, TELLING
+from app.tracker.values import AMQP_1_0
 from itc.compiled import compiled
 
 digests = compiled("app.tracker._digests")
@@ -31,6 +34,64 @@ pytestmark = pytest.mark.skipif(
 )
 CHANNEL = Channel("rabbit@test", "127.0.0.1:1 -> 127.0.0.1:2", 1, "guest")
 RULES = Rules(BUILT_IN, indexed=["x-tenant"])
+# What the built-in rules do not ask of the reader: conditions on bodies and on several places,
+# properties as conditions, joint keys of a header, several rules that give the same key.
+OF_OUR_OWN = Rules(
+    map(
+        Rule.from_json,
+        [
+            {
+                "name": "under-a-bodys-condition",
+                "kind": "parent",
+                "child": "$message.header#/task",
+                "parent": "$message.header#/id",
+                "where": [{"has": "$message.payload#/a"}],
+            },
+            {
+                "name": "under-a-propertys-condition",
+                "kind": "parent",
+                "child": "$message.header#/task",
+                "parent": "$message.property#/message_id",
+                "parent_where": [{"lacks": ["$message.property#/app_id", "$message.header#/x"]}],
+            },
+            {
+                "name": "of-the-same-body",
+                "kind": "forward",
+                "child": "$message.header#/task",
+                "parent": "$message.header#/task",
+                "same_body": True,
+            },
+            {
+                "name": "of-two",
+                "kind": "reply",
+                "child": ["$message.header#/task", "$message.property#/app_id"],
+                "parent": ["$message.header#/id", "$message.payload#/a"],
+            },
+            {
+                "name": "of-a-trace",
+                "kind": "conversation",
+                "child": "$message.header#/traceparent",
+                "take": "traceparent",
+            },
+            {
+                "name": "where-the-body-begins-so",
+                "kind": "parent",
+                "child": "$message.payload#/b",
+                "parent": "$message.payload#/a",
+                "body_begins": "{",
+            },
+            *(
+                {
+                    "name": f"one-of-many-{number}",
+                    "kind": "parent",
+                    "child": "$message.header#/task",
+                    "parent": "$message.header#/id",
+                }
+                for number in range(12)
+            ),
+        ],
+    )
+)
 LOOKED_AT = sorted(
     {*RULES._of_publishes.by_header, *BROKER_HEADERS, *TELLING, "task", "retries", "x-tenant"}
 )
@@ -65,12 +126,32 @@ HEADERS = st.dictionaries(st.sampled_from(LOOKED_AT) | st.text(max_size=5), VALU
 TABLES = st.dictionaries(st.sampled_from(PROPERTIES), TEXTS | VALUES, max_size=6)
 
 
+# Of what rules look at: also halves of characters, which no fingerprint is made of.
+ODD = st.sampled_from(
+    [
+        *("\ud800", "a\ud800", "\ud800" * 3_000, "x" * 2_048, "x" * 2_049, "x" * 513),
+        *(
+            [],
+            ["a"] * 64,
+            ["a"] * 65,
+            ["a", "b", "a"],
+            [str(n) for n in range(64)],
+            [None, 1, "\ud800"],
+        ),
+        *({"base64": "YQ=="}, {"base64": "?"}, {"base64": 1}, 2**64 - 1, 2**64, -1, True, 1.5),
+        *([["a"]], [{"base64": "YQ=="}], ["x" * 2_049, "x" * 2_049], b"a"),
+    ]
+)
+BODIES = [b"x" * 511, b"xy" * 256, b"z" * 1_500, b'{"a": "id-1", "b": "1"}', b"{", b""]
+ODD_HEADERS = st.dictionaries(st.sampled_from(LOOKED_AT), ODD | TEXTS, max_size=12)
+
+
 @st.composite
-def messages(draw):
-    properties = draw(TABLES)
+def messages(draw, headers=HEADERS | VALUES, tables=TABLES):
+    properties = draw(tables)
     if draw(st.booleans()):
-        properties["headers"] = draw(HEADERS | VALUES)
-    body = draw(st.binary(max_size=300) | st.sampled_from([b"x" * 511, b"xy" * 256, b"z" * 1_500]))
+        properties["headers"] = draw(headers)
+    body = draw(st.binary(max_size=300) | st.sampled_from(BODIES))
     channel = msgspec.structs.replace(CHANNEL, number=draw(st.integers(0, 1)))
     exchange, key = draw(TEXTS), draw(TEXTS)
     if draw(st.booleans()):
@@ -78,9 +159,18 @@ def messages(draw):
     return Deliver(channel, exchange, (key,), "q", False, properties, body)
 
 
-def in_python(monkeypatch):
-    monkeypatch.setattr(reading, "_compiled", None)
-    monkeypatch.setattr(fingerprints, "_compiled", None)
+def read_in_python(rules, message):
+    """What a message says, and what was refused, by the Python alone."""
+    rules.refused.clear()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reading, "_compiled", None)
+        return rules.read(message), Counter(rules.refused)
+
+
+def reads_the_same(rules, message):
+    expected, refused = read_in_python(rules, message)
+    rules.refused.clear()
+    assert (rules.read(message), rules.refused) == (expected, refused)
 
 
 def test_it_was_built():
@@ -123,19 +213,68 @@ def test_what_is_ordinary_is_read_without_the_python(properties, is_ordinary):
     assert (mark is not None) == is_ordinary
 
 
-@given(messages())
-def test_the_names_are_the_same(message):
-    with pytest.MonkeyPatch.context() as patch:
-        in_python(patch)
-        RULES.refused.clear()
-        expected, refused = RULES.read(message), Counter(RULES.refused)
-    RULES.refused.clear()
-    assert (RULES.read(message), RULES.refused) == (expected, refused)
+ORDINARY = messages(
+    st.dictionaries(st.sampled_from(LOOKED_AT), TEXTS, max_size=6),
+    st.dictionaries(st.sampled_from(PROPERTIES), TEXTS, max_size=6),
+)
+STRANGE = messages(
+    ODD_HEADERS,
+    st.dictionaries(st.sampled_from(PROPERTIES), ODD | TEXTS | st.just(AMQP_1_0), max_size=6),
+)
+
+
+@pytest.mark.parametrize("rules", [RULES, RULES.for_cut_bodies(), OF_OUR_OWN, Rules(())])
+@given(messages() | ORDINARY | STRANGE)
+def test_the_names_are_the_same(rules, message):
+    reads_the_same(rules, message)
 
 
 def test_half_a_character_is_read_by_the_python():
     message = Publish(CHANNEL, "", ("k",), (), {"message_id": "\ud800"}, b"")
     assert RULES.read(message).ids
+    reads_the_same(RULES, message)
+
+
+@pytest.mark.parametrize("count", [7, 8, 9, 64, 65, 10_000])
+@pytest.mark.parametrize("names_itself", [False, True])
+def test_as_many_keys_as_there_may_be_are_the_same(count, names_itself):
+    texts = [f"id-{number}" for number in range(count)]
+    for headers in (
+        {"task": texts, "id": "id-3" if names_itself else "other"},
+        {"id": texts, "task": texts},
+        {name: texts[place : place + 60] for place, name in enumerate(LOOKED_AT)},
+    ):
+        for rules in (RULES, OF_OUR_OWN, Rules((), indexed=LOOKED_AT[:100])):
+            reads_the_same(rules, Publish(CHANNEL, "", ("k",), (), {"headers": headers}, b"{}"))
+
+
+def test_of_more_headers_than_there_is_room_for_the_python_reads_all():
+    names = [f"x-{number}" for number in range(100)]
+    rules = Rules((), indexed=names)
+    for count in (63, 64, 65, 100):
+        said = {"headers": dict.fromkeys(names[:count], "1")}
+        reads_the_same(rules, Publish(CHANNEL, "", ("k",), (), said, b""))
+
+
+def test_a_message_names_itself_only_where_that_is_the_same_message_again():
+    for name in ("task", "causation_id"):
+        said = {"message_id": "1", "headers": {name: "1", "id": "1"}}
+        for rules in (RULES, OF_OUR_OWN):
+            reads_the_same(rules, Publish(CHANNEL, "", ("k",), (), said, b"{}"))
+
+
+def test_nothing_is_refused_twice_where_the_python_takes_over():
+    said = {"message_id": "\ud800", "headers": {"task": "x" * 3_000}}
+    reads_the_same(RULES, Publish(CHANNEL, "", ("k",), (), said, b""))
+
+
+def test_what_holds_bytes_alone_is_nothing_to_the_collector():
+    said = {"message_id": "1", "headers": {"causation_id": "2", "conversation": "3"}}
+    names = RULES.read(Publish(CHANNEL, "", ("k",), (), said, b""))
+    assert names.ids
+    assert names.causes
+    fields = [getattr(names, field) for field in names.__struct_fields__]
+    assert not any(map(gc.is_tracked, [*fields, *names.causes]))
 
 
 def test_who_says_nothing_makes_nothing():
@@ -143,12 +282,106 @@ def test_who_says_nothing_makes_nothing():
     assert RULES.read(message) is NO_NAMES
 
 
+def reader(by_header=(), by_property=(), **other):
+    given = {"types": None, "nothing": frozenset(), "short": 10, "readable": list, "amqp": AMQP_1_0}
+    given |= {"names": Names, "no_names": NO_NAMES, "most_ids": 8, "most_keys": 64} | other
+    return digests.Reader(dict(by_header), dict(by_property), *given.values())
+
+
 @pytest.mark.parametrize(
-    "odd", [(1,), (b"", (), False, None), 1, (b"", (), False, None, ((9, 0),))]
+    "odd",
+    [
+        *(
+            (1,),
+            1,
+            (b"", (), False, None),
+            (b"", (), False, None, ((9, 0),)),
+            ("", (), False, None, ()),
+        ),
+        *(
+            (b"", (), False, None, ((0,),)),
+            (b"", (), False, None, (("0", 0),)),
+            (1, ((-1, 0),), True),
+        ),
+        *((b"", (1,), False, None, ()), (b"", (((1,), True, ""),), False, None, ())),
+        (b"", (((), True, b""),), False, None, ()),
+    ],
 )
 def test_what_is_no_probe_is_an_error_and_no_crash(odd):
-    with pytest.raises((TypeError, IndexError)):
-        digests.keys({}, {"a": (odd,)}, {}, {"a": "b"}, b"", frozenset(), 10, list, list)
+    for table in ({"a": (odd,)}, {"b": (), "a": (odd,)}, {"a": odd}, {"a": [odd]}):
+        with pytest.raises(TypeError):
+            reader(table)
+        with pytest.raises(TypeError):
+            reader((), table)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"most_ids": 65}, {"most_keys": -1}, {"nothing": []}, {"short": "1"}, {"amqp": 1}],
+)
+def test_what_no_reader_can_be_made_of_is_an_error_and_no_crash(other):
+    with pytest.raises((TypeError, ValueError)):
+        reader(**other)
+
+
+class Rulers:
+    """What the reader asks in place of rules, with answers that are none."""
+
+    def __init__(self, answer):
+        self.answer = answer
+
+    def look_into(self, record):
+        return record
+
+    def values_of(self, raw):
+        if self.answer is ValueError:
+            raise ValueError
+        return self.answer
+
+    spoken = values_of
+
+
+@pytest.mark.parametrize("answer", [None, 1, "a", [1], ["a"], [b"a", 1], ValueError])
+def test_an_answer_that_is_none_is_an_error_and_no_crash(answer):
+    rules = Rulers(answer)
+    said = Publish(CHANNEL, "", ("k",), (), {"a": 1, "headers": {"b": "1"}}, b"")
+    for read in (
+        reader((), {"a": ((b"", (), False, None, ((0, 0),)),)}).read,
+        reader({"b": ((rules, ((0, 0),), False),)}).read,
+    ):
+        with pytest.raises((TypeError, ValueError)):
+            read(said, rules)
+    taking = reader({"b": ((b"", (), False, lambda text: answer, ((0, 0),)),)})
+    if not isinstance(answer, str | None):
+        with pytest.raises(TypeError):
+            taking.read(said, rules)
+
+
+@pytest.mark.parametrize("types", [{}, {None: 1}, {None: ()}, {None: ((1,), [])}])
+def test_bodies_that_begin_with_nothing_are_an_error_and_no_crash(types):
+    with pytest.raises((KeyError, TypeError)):
+        reader(types=types).read(Publish(CHANNEL, "", ("k",), (), {}, b"a"), None)
+
+
+def test_what_is_no_record_is_an_error_or_left_to_python():
+    read = reader().read
+    for odd in ((), (1,), (1, 2), (Rulers(1), 1)):
+        with pytest.raises((TypeError, AttributeError)):
+            read(*odd)
+    for properties, body in (([], b""), ({}, "")):
+        assert read(Publish(CHANNEL, "", ("k",), (), properties, body), RULES) is None
+
+
+def test_a_reader_in_a_circle_is_collected():
+    class Probe:
+        pass
+
+    probe = Probe()
+    probe.reader = reader({"a": ((probe, (), False),)}, types={None: ((), [probe])})
+    gone = weakref.ref(probe)
+    del probe
+    gc.collect()
+    assert gone() is None
 
 
 def test_nothing_leaks():
@@ -158,11 +391,22 @@ def test_nothing_leaks():
         "headers": {"causation_id": "a", "traceparent": "x", "task": "t", "id": "1", "n": [1, "a"]},
     }
     message = Publish(CHANNEL, "x", ("k",), (), said, b"x" * 600)
+    odd = {
+        "correlation_id": [str(n) for n in range(70)],
+        "headers": {"task": ["a", "b"], "id": "a"},
+    }
+    others = [
+        Publish(CHANNEL, "x", ("k",), (), odd, b"{}"),
+        Publish(CHANNEL, "x", ("k",), (), {"type": AMQP_1_0, "message_id": "2"}, b"?"),
+        Publish(CHANNEL, "x", ("k",), (), {"headers": {"nameko.call_id_stack": ["a", "b"]}}, b""),
+    ]
 
     def work():
         for _ in range(200):
             fingerprints.fingerprint(message)
-            RULES.read(message)
+            for rules in (RULES, OF_OUR_OWN):
+                for each in (message, *others):
+                    rules.read(each)
 
     work()
     gc.collect()
@@ -183,9 +427,30 @@ def test_nothing_leaks():
     assert abs(after[0] - before[0]) < 50  # None: of which others come and go
 
 
+def test_readers_leak_nothing_either():
+    def work():
+        for _ in range(20):
+            Rules(BUILT_IN)
+            with suppress(TypeError):
+                reader({"a": (1,)})
+
+    work()
+    gc.collect()
+    tracemalloc.start()
+    try:
+        work()
+        gc.collect()
+        start, _ = tracemalloc.get_traced_memory()
+        work()
+        gc.collect()
+        end, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert end - start < 5_000
+
+
 def test_the_probes_of_a_space_agree_on_what_they_digest():
-    triggers = Triggers(RULES._probes.values(), causes=True)
-    (called, *_) = triggers.compiled_properties["message_id"]
-    found = digests.keys({}, {"m": (called,)}, {}, {"m": "1"}, b"", frozenset(), 10, list, list)
-    assert found[4] == (reading.search_key("message_id", "1"),)
+    message = Publish(CHANNEL, "", ("k",), (), {"message_id": "1"}, b"")
+    found = Triggers(RULES._probes.values(), causes=True).read(message, RULES)
+    assert found.message_id == (reading.search_key("message_id", "1"),)
     assert CONVERSATION

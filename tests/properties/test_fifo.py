@@ -6,12 +6,15 @@ import shutil
 import sys
 import tracemalloc
 import weakref
+from contextlib import suppress
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from app.tracker.events import NamedEvent, Reference
 from app.tracker.fifo import KeyedFifo
 from itc.compiled import compiled
 
@@ -106,6 +109,11 @@ class TestSideBySide(SideBySide.TestCase):
     settings = settings(stateful_step_count=40, deadline=None)
 
 
+def event(*keys, participant=1):
+    """An event that others may name."""
+    return NamedEvent(keys, False, participant, 1, Reference(Value(), b"", 1), None)
+
+
 @pytest.fixture(params=["compiled", "Python"])
 def queue(request):
     if request.param == "Python":
@@ -163,6 +171,20 @@ def test_what_is_under_several_keys_is_taken_by_any_of_them(queue):
         lambda queue: queue.newest(b"a", "1"),
         lambda queue: queue.newest(b"a"),
         lambda queue: queue.newest(1, 1),
+        lambda queue: queue.take_in([event(b"b")], 1, 9, 9),
+        lambda queue: queue.take_in((event(b"b"),), 1, 9, 9, 1),
+        lambda queue: queue.take_in([event(b"b")], "1", 9, 9, 1),
+        lambda queue: queue.take_in([event(b"b")], 1, 2**63, 9, 1),
+        lambda queue: queue.take_in([event(1)], 1, 9, 9, 1),
+        lambda queue: queue.take_in([SimpleNamespace(keys=[b"b"])], 1, 9, 9, 1),
+        lambda queue: queue.rest([event(b"b")], 0),
+        lambda queue: queue.rest((event(b"b"),), 0, 1),
+        lambda queue: queue.rest([event(b"b")], "0", 1),
+        lambda queue: queue.rest([event(b"b")], 0, 2**63),
+        lambda queue: queue.own(b"a", 1),
+        lambda queue: queue.own(1, 1, 1),
+        lambda queue: queue.own(b"a", "1", 1),
+        lambda queue: queue.own(b"a", 1, "1"),
     ],
 )
 def test_invalid_arguments_are_refused_and_change_nothing(wrong):
@@ -192,6 +214,83 @@ def test_references_are_given_up_with_the_value(queue):
         [],
     )
     assert (sys.getrefcount(key), sys.getrefcount(value)) == before
+
+
+@needs_it
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda queue: queue.take_in([Value()], 1, 9, 9, 1),
+        lambda queue: queue.take_in([event()], 1, 9, 9, 1),
+        lambda queue: queue.take_in([event(b"b")], 1, -1, 9, 1),
+        lambda queue: queue.take_in([event(b"b")], 1, 9, -1, 1),
+        lambda queue: queue.rest([Value()], 0, 1),
+        lambda queue: queue.rest([SimpleNamespace(reference=Value())], 0, 1),
+        lambda queue: queue.own(b"a", 1, 1),
+    ],
+)
+def test_what_is_no_event_is_refused_and_changes_nothing(wrong):
+    queue = memories.KeyedFifo()
+    queue.add(0, b"a", 0)
+    with pytest.raises((AttributeError, ValueError)):
+        wrong(queue)
+    assert (queue.keys(), queue.values()) == ([b"a"], [0])
+
+
+@needs_it
+def test_events_are_taken_in_up_to_one_of_a_key_that_many_have():
+    queue = memories.KeyedFifo()
+    events = [event(b"a", b"b"), event(b"c"), event(b"b", b"d"), event(b"b"), event(b"e")]
+    assert queue.take_in(events, 1, 9, 2, 2) == 3
+    assert (queue.values(), queue.count(b"b")) == (events[:3], 2)
+    assert [each.reference._stamp is None for each in events] == [True, *[False] * 4]
+    assert queue.take_in(events[4:], 4, 2, 2, 2) == 1
+    assert (queue.take_oldest(), queue.values()) == (
+        events[1],
+        [events[2], events[4]][:1] + events[4:],
+    )
+
+
+@needs_it
+def test_clocks_between_two_places_are_left_to_rest_if_nobody_waits_for_them():
+    events = [event(b"a") for _ in range(6)]
+    events[3].reference.waiting = 1
+    queue = memories.KeyedFifo()
+    queue.rest(events, 2, 5)
+    assert [each.reference._stamp is None for each in events] == [
+        *(False, False, True, False, True, False)
+    ]
+    queue.rest(events, -3, 99)
+    assert [each.reference._stamp is None for each in events] == [*[True] * 3, False, True, True]
+
+
+@needs_it
+def test_a_participants_own_is_its_newest_among_the_newest():
+    queue = memories.KeyedFifo()
+    events = [event(b"a", participant=number) for number in (1, 2, 1, 10**30)]
+    queue.take_in(events, 1, 9, 9, 9)
+    assert [queue.own(b"a", number, 9) for number in (1, 2, 3, 10**30)] == [
+        *(events[2], events[1], None, events[3])
+    ]
+    assert [queue.own(b"a", 2, most) for most in (-1, 2, 3)] == [None, None, events[1]]
+    assert queue.own(b"b", 1, 9) is None
+
+
+@needs_it
+def test_a_queue_that_an_event_changes_while_it_is_asked_is_no_crash():
+    queue = memories.KeyedFifo()
+
+    class Odd:
+        @property
+        def participant(self):
+            queue.take(b"a")
+            return 2
+
+    for number in range(3):
+        queue.add(number, b"a", Odd())
+    with pytest.raises(RuntimeError, match="changed"):
+        queue.own(b"a", 1, 9)
+    assert len(queue) == 2
 
 
 @needs_it
@@ -235,6 +334,15 @@ def test_nothing_is_leaked():
                 queue.take(("q", bytes([len(queue) % 30]) * 16))
                 queue.take_oldest()
             queue.keys(), queue.values(), queue.since(90), queue.newest(("q", bytes(16)), 5)
+            named = memories.KeyedFifo()
+            events = [event(bytes([number % 30]), b"a") for number in range(100)]
+            assert named.take_in(events, 1, 100, 60, 10) == 60
+            assert named.take_in(events[60:], 61, 50, 99, 10) == 40
+            assert named.own(b"a", 1, 5) is events[-1]
+            assert named.own(b"a", 2, 5) is None
+            named.rest(events, 0, 100)
+            with suppress(AttributeError):
+                named.take_in([event(b"c"), Value()], 101, 50, 60, 10)
         del queue
         gc.collect()
         return tracemalloc.get_traced_memory()[0]

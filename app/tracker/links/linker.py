@@ -11,8 +11,11 @@ from app.tracker.links.memory import LinkCount, LinkMemory
 from app.tracker.links.names import Edge, Key, Names
 from app.tracker.links.rules import Rules
 from app.tracker.participants import Participant
-from app.tracker.records import Deliver, Record
+from app.tracker.records import Record
 from model.words import Way
+
+# An enum's member by its name takes three times as long as a global.
+_KNOWN, _HIDDEN = Way.known, Way.hidden
 
 
 class Linker:
@@ -33,6 +36,7 @@ class Linker:
         self.read = rules.read
         self._rules = rules
         self._memory = LinkMemory(most)
+        self.note = self._memory.note
         self._most = most
         self._numbered = numbered
         self._stamped = stamped
@@ -84,12 +88,12 @@ class Linker:
             rules = self._rules.rules
             self._since |= {each.name: stamped for each in rules if each.looks_into_bodies}
 
-    def names_of(self, record: Record, message: Reference | None) -> Names:
-        """What a record's message says; ``message`` is the publish behind a delivery, if known.
+    def names_of(self, record: Record, message: Reference) -> Names:
+        """What a delivery's message says; ``message`` is the publish behind it.
 
         That has said it already, unless the broker has changed something on the way.
         """
-        if message is None or message.names is None or has_broker_headers(record):
+        if message.names is None or has_broker_headers(record):
             return self.read(record)
         return message.names
 
@@ -98,22 +102,25 @@ class Linker:
 
         Those that are not are counted.
         """
-        place = publisher.identity.place
         found: list[Edge] = []
-        rules = self._rules.rules
-        for number, key in names.causes:
-            rule = rules[number]
-            event, _ = self._memory.find(key, publisher.number, place, self._place_of)
-            is_ambiguous = rule.alone and self._memory.is_ambiguous(key)
+        rules, memory, number = self._rules.rules, self._memory, publisher.number
+        for each, key in names.causes:
+            rule = rules[each]
+            event = memory.own(key, number)  # nearly always
+            if event is None:
+                event, _ = memory.of_others(key, publisher.identity.place, self._place_of)
+            is_ambiguous = rule.alone and memory.is_ambiguous(key)
             if event is None or is_ambiguous:
                 if rule.sure:
                     self._count_missing(rule.name, is_ambiguous=is_ambiguous)
                 continue
-            way = self._way(event, publisher)
-            count = self._count(rule.name)
+            way = _KNOWN if event.participant == number else self._way(event, publisher)
+            count = self.counts.get(rule.name) or self._count(rule.name)
             count.found += 1
-            count.known += way is Way.known
-            count.hidden += way is Way.hidden
+            if way is _KNOWN:
+                count.known += 1
+            elif way is _HIDDEN:
+                count.hidden += 1
             found.append(Edge(event.reference, rule.name, rule.kind, way))
         if len(found) > 1:
             first = {(id(edge.cause), edge.rule): edge for edge in reversed(found)}
@@ -132,24 +139,6 @@ class Linker:
         return any(
             not self._memory.find(key, number, place, self._place_of)[1]
             for key in self.wanted(names)
-        )
-
-    def note(
-        self,
-        names: Names,
-        who: Participant,
-        reference: Reference,
-        record: Record,
-        cause: Reference | int | None,
-    ) -> None:
-        """Remember an event that was just stamped and can be named.
-
-        ``cause`` is the publish behind a delivery, or its id.
-        """
-        is_delivery = type(record) is Deliver
-        message = cause if is_delivery else reference
-        self._memory.note(
-            NamedEvent(names.ids, is_delivery, who.number, who.height, reference, message)
         )
 
     def forget_before(self, event_id: int) -> None:
@@ -186,18 +175,16 @@ class Linker:
             count.unseen += 1
 
     def _way(self, event: NamedEvent, publisher: Participant) -> Way:
-        """How a publisher knows of an event that it names."""
+        """How a publisher knows of another's event that it names."""
         if self._is_past_of(event, publisher):
-            return Way.known
+            return _KNOWN
         owner = self._numbered(event.participant)
         if owner is None:
-            return Way.hidden
+            return _HIDDEN
         return way_between(owner.identity, publisher.identity, self._places)
 
     def _is_past_of(self, event: NamedEvent, publisher: Participant) -> bool:
-        """Whether an event happened before whatever a participant does next, link or no link."""
-        if event.participant == publisher.number:
-            return True
+        """Whether another's event happened before whatever a participant does next, unlinked."""
         owner = self._numbered(event.participant)
         if owner is None:  # its interval may be another's by now
             return event.reference.clock.leq(publisher.stamp)

@@ -10,6 +10,7 @@ to it, and a delivery stands for it only where the publish is not known.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import msgspec
 
@@ -28,6 +29,9 @@ RECENT = 1_000
 # As long as nobody names an event, what was noted is only looked through now and then, after this
 # many: most traffic names nothing, and to sort each event by its keys costs 2 % of capture.
 AT_ONCE = 1_000
+# Who publishes names what it was just handed, as a rule: so many of its last events are looked at
+# before all are sorted for that.
+LATEST = 16
 
 
 class LinkCount(msgspec.Struct):
@@ -91,18 +95,27 @@ class LinkMemory:
     Nearly every message can be named, and few are. So events are noted in a row, and sorted by
     their keys, taken in, only once somebody names one. Few have the same key: these are looked
     through, and only where they are many are they sorted, too.
+
+    Most of those who name an event name one of their own last ones. These are found without sorting
+    the rest: they are held by participant, in two generations of at most `AT_ONCE` events, so that
+    none of them was forgotten.
     """
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._next = 1
         self._events: KeyedFifo[Key, NamedEvent] = keyed_fifo()
+        # What is not rare the compiled queue does by itself.
+        self._compiled: Any = None if isinstance(self._events, KeyedFifo) else self._events
         self._crowds: dict[Key, _Crowd] = {}
         self._has_forgotten = False
         self._noted: list[NamedEvent] = []  # not taken in yet, oldest first
         self._resting = 0  # how many of these have been left to rest
-        self._tended = 0  # how many there were when they were last looked through
-        self._is_asked = False  # since then
+        self._look_at = AT_ONCE  # how many there have to be for them to be looked through
+        self._is_asked = False  # since then, for others than the latest
+        self._holds_latest = most >= 2 * AT_ONCE
+        self._latest: dict[int, list[NamedEvent]] = {}  # by participant, each oldest first
+        self._before: dict[int, list[NamedEvent]] = {}
 
     @property
     def has_forgotten(self) -> bool:
@@ -119,7 +132,13 @@ class LinkMemory:
         """Remember an event that has keys; the oldest one makes room."""
         noted = self._noted
         noted.append(event)
-        if len(noted) >= self._tended + AT_ONCE:
+        if self._holds_latest:
+            own = self._latest.get(event.participant)
+            if own is None:
+                self._latest[event.participant] = [event]
+            else:
+                own.append(event)
+        if len(noted) >= self._look_at:
             self._tend()
 
     def find(
@@ -129,23 +148,47 @@ class LinkMemory:
 
         And whether it is near: of the same participant or place.
         """
+        own = self.own(key, number)
+        return self.of_others(key, place, place_of) if own is None else (own, True)
+
+    def own(self, key: Key, number: int) -> NamedEvent | None:
+        """The newest event of a participant with a key; if there is one, it is meant."""
+        latest = self._latest.get(number, _NONE)
+        if latest and key in latest[-1].keys:  # nearly always
+            return latest[-1]
+        for those in (latest, self._before.get(number, _NONE)):
+            for event in those[: -LATEST - 1 : -1]:
+                if key in event.keys:
+                    return event
+            if len(those) > LATEST:
+                break
         self._is_asked = True
         self._take_in()
+        if self._compiled is not None and not self._crowds:
+            found: NamedEvent | None = self._compiled.own(key, number, LOOK_BACK)
+            return found
+        crowd = self._crowds.get(key)
+        if crowd is not None:
+            return crowd.own.get(number)
+        for event in self._events.newest(key, LOOK_BACK):  # which are all
+            if event.participant == number:
+                return event
+        return None
+
+    def of_others(
+        self, key: Key, place: str | None, place_of: Callable[[int], str | None]
+    ) -> tuple[NamedEvent | None, bool]:
+        """What `find` finds for a participant at ``place`` that has no event of its own."""
         newest = self._events.newest(key, LOOK_BACK)
-        if not newest:
-            return None, False
-        own, published = self._newest(key, newest, number)
-        if own is not None:
-            return own, True
         near: NamedEvent | None = None
         for event in newest if place is not None else ():
             if place_of(event.participant) == place:
                 if event.is_delivery:
                     return event, True
                 near = near or event
-        if near is not None:
-            return near, True
-        return published or newest[0], False
+        if near is not None or not newest:
+            return near, near is not None
+        return self._published(key, newest) or newest[0], False
 
     def is_ambiguous(self, key: Key) -> bool:
         """Whether several messages are named by a key."""
@@ -160,6 +203,7 @@ class LinkMemory:
     def forget_before(self, event_id: int) -> None:
         """Drop what retention has removed: events with smaller ids."""
         self._take_in()
+        self._latest, self._before = {}, {}
         while (event := self._events.oldest()) is not None:
             if event.reference.id is None or event.reference.id >= event_id:
                 return
@@ -171,6 +215,7 @@ class LinkMemory:
             self._is_asked = False
             self._take_in()
             return
+        self._latest, self._before = {}, self._latest
         noted = self._noted
         excess = len(self._events) + len(noted) - self._most
         if excess > 0:
@@ -181,18 +226,28 @@ class LinkMemory:
             self._resting = max(0, self._resting - excess)
             self._has_forgotten = True
         aged = max(self._resting, len(noted) - RECENT)
-        for event in noted[self._resting : aged]:
-            if not event.reference.waiting:
-                event.reference.rest()
-        self._resting, self._tended = aged, len(noted)
+        if self._compiled is not None:
+            self._compiled.rest(noted, self._resting, aged)
+        else:
+            for event in noted[self._resting : aged]:
+                if not event.reference.waiting:
+                    event.reference.rest()
+        self._resting, self._look_at = aged, len(noted) + AT_ONCE
 
     def _take_in(self) -> None:
         """Put what was noted where it is found."""
         if not self._noted:
             return
-        events, number = self._events, self._next
-        add_under, get, most = events.add_under, events.get, self._most
-        for event in self._noted:
+        self._latest, self._before = {}, self._latest
+        noted, events, most = self._noted, self._events, self._most
+        if self._compiled is not None and not self._crowds:
+            before = len(events)
+            taken = self._compiled.take_in(noted, self._next, most, LOOK_BACK, RECENT)
+            self._has_forgotten |= before + taken > most
+            self._next += taken
+            del noted[:taken]
+        add_under, get, number = events.add_under, events.get, self._next
+        for event in noted:
             if add_under(number, event.keys, event) > LOOK_BACK:
                 self._crowd(event)
             if len(events) > most:
@@ -201,24 +256,19 @@ class LinkMemory:
             if aged is not None and not aged.reference.waiting:
                 aged.reference.rest()
             number += 1
-        self._noted.clear()
-        self._resting = self._tended = 0
+        noted.clear()
+        self._resting, self._look_at = 0, AT_ONCE
         self._next = number
 
-    def _newest(
-        self, key: Key, newest: list[NamedEvent], participant: int
-    ) -> tuple[NamedEvent | None, NamedEvent | None]:
-        """The participant's newest event with a key, and the newest publish, if not its own."""
+    def _published(self, key: Key, newest: list[NamedEvent]) -> NamedEvent | None:
+        """The newest publish with a key."""
         crowd = self._crowds.get(key)
         if crowd is not None:
-            return crowd.own.get(participant), crowd.published
-        published: NamedEvent | None = None
+            return crowd.published
         for event in newest:  # which are all
-            if event.participant == participant:
-                return event, None
-            if published is None and not event.is_delivery:
-                published = event
-        return None, published
+            if not event.is_delivery:
+                return event
+        return None
 
     def _crowd(self, newest: NamedEvent) -> None:
         """Take note of the newest event of keys that many have; of all if they were few before."""
@@ -242,6 +292,9 @@ class LinkMemory:
                 crowd.remove(event)
                 if self._events.count(key) <= LOOK_BACK:
                     del self._crowds[key]
+
+
+_NONE: list[NamedEvent] = []
 
 
 def _identity(message: Reference | int) -> int:

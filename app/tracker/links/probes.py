@@ -13,14 +13,33 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 from app.tracker.links import bodies
-from app.tracker.links.expressions import ENVELOPE, TOO_MANY, Expression, Source, values
-from app.tracker.links.names import KEY_BYTES, Key
+from app.tracker.links.expressions import (
+    ENVELOPE,
+    NOTHING,
+    SHORT,
+    TOO_MANY,
+    Expression,
+    Source,
+    values,
+)
+from app.tracker.links.names import KEY_BYTES, NO_NAMES, Key, Names
 from app.tracker.links.rule import Condition, needs_bodies
 from app.tracker.links.takes import TAKES
 from app.tracker.records import Record
+from app.tracker.values import AMQP_1_0, readable
+from itc.compiled import compiled
+
+if TYPE_CHECKING:
+    from app.tracker.links.rules import Rules
+
+# `_digests.c`, if it was built, reads what is said outside of bodies.
+_compiled = compiled("app.tracker._digests")
+
+MOST_KEYS = 64  # of one message, in each field of its names
+MOST_IDS = 8  # by which one message can be named; each takes memory for as long as it can
 
 _BODY_ENDS = 512  # bytes of a body's beginning and of its end that tell it from others
 
@@ -153,6 +172,10 @@ class Probe:
                 return False
         return not self.body_begins or message.record.body.startswith(self.body_begins)
 
+    def spoken(self, message: Message) -> list[Key]:
+        """The keys that a message gives, none if it does not meet the conditions."""
+        return self.keys(message) if self.may_speak(message) else []
+
     def keys(self, message: Message) -> list[Key]:
         """The keys that a message gives that meets the conditions."""
         if len(self.finders) > 1 or self.same_body:
@@ -220,9 +243,9 @@ class Group:
         """Add a probe for some of its uses."""
         if not probe.is_plain:
             self.others.append(probe)
-            self._compiled[0].append(_compiled(probe, tuple(probe.uses)))
+            self._compiled[0].append(_prepared(probe, tuple(probe.uses)))
             return
-        self._compiled[1].append(_compiled(probe, uses))
+        self._compiled[1].append(_prepared(probe, uses))
         simple = [each for each in probe.where if _asks_for_one_header(each)]
         self.plain.append(
             Plain(
@@ -237,29 +260,30 @@ class Group:
     def add_elsewhere(self, probe: Probe) -> None:
         """Add a probe that looks elsewhere if this header is there."""
         self.others.append(probe)
-        self._compiled[0].append((probe, tuple(probe.uses)))
+        self._compiled[0].append((probe, tuple(probe.uses), False))
 
 
 # A condition: places, each with whether it is a header; whether it holds; how what it is about
 # begins. And a probe: the beginning of its digests, its conditions, whether the body counts, what
-# takes the id out of a text, its uses; or one that is none of that, with its uses.
+# takes the id out of a text, its uses; or one that is none of that, with its uses and whether it is
+# plain, so that its values are read together with those of others.
 _Condition: TypeAlias = tuple[tuple[tuple[bool, str], ...], bool, str]
 Compiled: TypeAlias = (
     tuple[bytes, tuple[_Condition, ...], bool, Take | None, tuple[Use, ...]]
-    | tuple[Probe, tuple[Use, ...]]
+    | tuple[Probe, tuple[Use, ...], bool]
 )
 
 
-def _compiled(probe: Probe, uses: tuple[Use, ...]) -> Compiled:
+def _prepared(probe: Probe, uses: tuple[Use, ...]) -> Compiled:
     """A probe as the compiled reader takes it."""
     (first, *more) = probe.parts
     is_simple = not (more or probe.body_begins or (probe.take and probe.same_body))
     if not is_simple or not _is_whole(first):
-        return probe, uses
+        return probe, uses, probe.is_plain
     conditions: list[_Condition] = []
     for each in probe.where:
         if not all(_is_whole(place) for place in each.of):
-            return probe, uses
+            return probe, uses, probe.is_plain
         places = tuple((place.source is Source.header, place.tokens[0]) for place in each.of)
         conditions.append((places, each.holds, each.begins))
     return probe.prefix, tuple(conditions), probe.same_body, probe.take, uses
@@ -284,6 +308,22 @@ def _asks_for_one_header(condition: Condition) -> bool:
     )
 
 
+# What a message says, as the compiled reader has it: its names; their fields, the causes as a list,
+# where rules have to decide; None where the message is to be read in Python.
+Fields: TypeAlias = tuple[
+    tuple[Key, ...],
+    list[tuple[int, Key]],
+    tuple[Key, ...],
+    tuple[Key, ...],
+    tuple[Key, ...],
+]
+Read: TypeAlias = "Callable[[Record, Rules], Names | Fields | None]"
+
+
+def _unread(record: Record, rules: Rules) -> None:
+    """Leave a message to Python."""
+
+
 class Triggers:
     """The probes of publishes, or of deliveries, by what triggers them."""
 
@@ -297,8 +337,24 @@ class Triggers:
             uses = tuple(use for use in probe.uses if causes or use[0] != CAUSES)
             if uses:
                 self._add(probe, uses)
-        self.compiled_headers = {name: each.compiled for name, each in self.by_header.items()}
-        self.compiled_properties = {name: each.compiled for name, each in self.by_property.items()}
+        self.read: Read = _unread if _compiled is None else self._compile()
+
+    def _compile(self) -> Read:
+        """What reads messages compiled."""
+        reader = _compiled.Reader(
+            {name: each.compiled for name, each in self.by_header.items()},
+            {name: each.compiled for name, each in self.by_property.items()},
+            self.by_content_type if self.of_bodies else None,
+            NOTHING,
+            SHORT,
+            readable,
+            AMQP_1_0,
+            Names,
+            NO_NAMES,
+            MOST_IDS,
+            MOST_KEYS,
+        )
+        return cast("Read", reader.read)
 
     def _add(self, probe: Probe, uses: tuple[Use, ...]) -> None:
         """Have a probe triggered by what is rarest: a header that it needs or looks at.

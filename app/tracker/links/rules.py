@@ -8,12 +8,11 @@ of these is done after three looks. Rules that make the same keys of the same pl
 from __future__ import annotations
 
 import copy
-import functools
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from app.tracker.links.expressions import NOTHING, SHORT, Expression, Source, values
+from app.tracker.links.expressions import Expression, Source, values
 from app.tracker.links.names import NO_NAMES, Key, Names
 from app.tracker.links.probes import (
     CALLED,
@@ -21,6 +20,9 @@ from app.tracker.links.probes import (
     CONVERSATIONS,
     FOUND_BY,
     IDS,
+    MOST_IDS,
+    MOST_KEYS,
+    Fields,
     Group,
     Message,
     Plain,
@@ -32,15 +34,13 @@ from app.tracker.links.probes import (
 )
 from app.tracker.links.rule import Condition, Rule, RuleError
 from app.tracker.records import Publish, Record
-from app.tracker.values import AMQP_1_0, readable
+from app.tracker.values import readable
 from itc.compiled import compiled
 from model.words import LinkKind
 
 MOST_RULES = 200  # of a trace, the built-in ones among them
 MOST_INDEXED = 100  # headers beyond those of the rules
 LONGEST_HEADER = 255  # bytes, of a header's name in AMQP
-MOST_KEYS = 64  # of one message, in each field of its names
-MOST_IDS = 8  # by which one message can be named; each takes memory for as long as it can
 
 NAMES_ITSELF, TOO_MANY_KEYS = "names itself", "too many keys"
 
@@ -51,7 +51,7 @@ _FIELDS = (MESSAGE_ID, "correlation_id", CONVERSATION)
 HEADER = "header."
 _NO_HEADERS: dict[str, Any] = {}
 
-# `_digests.c`, if it was built, reads what is said outside of bodies.
+# `_digests.c`, if it was built, reads what is said outside of bodies (`Triggers.read`).
 _compiled = compiled("app.tracker._digests")
 
 
@@ -125,7 +125,6 @@ class Rules:
         self.rules = tuple(rules)
         self.refused: Counter[str] = Counter()
         self.read_bodies = True
-        self._values = functools.partial(values, refused=self.refused)
         indexed = tuple(dict.fromkeys(indexed))
         _check(self.rules, indexed)
         self._probes: dict[tuple[object, ...], Probe] = {}
@@ -163,13 +162,18 @@ class Rules:
 
         The body is read as it is stored: that of an AMQP 1.0 value as its text.
         """
-        properties = record.properties
-        if properties.get("type") == AMQP_1_0:
-            record = readable(record)
         triggers = self._of_publishes if type(record) is Publish else self._of_deliveries
-        headers = properties.get("headers")
-        if type(headers) is not dict:
-            headers = _NO_HEADERS
+        if _compiled is not None:
+            found = triggers.read(record, self)
+            if isinstance(found, tuple):
+                return self._decided(found)
+            if found is not None:
+                return found
+        return self._read(triggers, readable(record))
+
+    def _read(self, triggers: Triggers, record: Record) -> Names:
+        message = self.look_into(record)
+        properties, headers = message.properties, message.headers
         of_bodies: Sequence[Probe] = ()
         if triggers.of_bodies and record.body:
             content_type = properties.get("content_type")
@@ -178,11 +182,6 @@ class Rules:
             begins, probes = triggers.by_content_type[content_type]
             if begins and record.body.startswith(begins):
                 of_bodies = probes
-        if _compiled is not None and not of_bodies:
-            try:
-                return self._read_compiled(triggers, record, headers)
-            except UnicodeEncodeError:  # a text with half a character
-                pass
         groups = None
         if not triggers.by_header.keys().isdisjoint(headers):
             by_header = triggers.by_header
@@ -195,38 +194,27 @@ class Rules:
             ]
         elif not groups and not of_bodies:
             return NO_NAMES
-        message = Message(record, properties, headers, self.refused)
         return self._names(groups or (), of_bodies, message)
 
-    def _read_compiled(self, triggers: Triggers, record: Record, headers: dict[str, Any]) -> Names:
-        """What is said in headers and properties, read by the compiled reader."""
-        message: Message | None = None
+    def look_into(self, record: Record) -> Message:
+        """A message whose places are looked at; tables that are none have nothing in them."""
+        headers = record.properties.get("headers")
+        if type(headers) is not dict:
+            headers = _NO_HEADERS
+        return Message(record, record.properties, headers, self.refused)
 
-        def keys_of(probe: Probe) -> list[Key]:
-            nonlocal message
-            if message is None:
-                message = Message(record, record.properties, headers, self.refused)
-            return probe.keys(message) if probe.may_speak(message) else []
+    def values_of(self, raw: Any) -> list[bytes]:
+        """The values of a header or a property, for the compiled reader."""
+        return values(raw, self.refused)
 
-        found = _compiled.keys(
-            triggers.compiled_headers,
-            triggers.compiled_properties,
-            headers,
-            record.properties,
-            record.body,
-            NOTHING,
-            SHORT,
-            self._values,
-            keys_of,
-        )
-        if found is None:
-            return NO_NAMES
-        ids, conversations, found_by, causes, called = found
+    def _decided(self, found: Fields) -> Names:
+        """The names of what the compiled reader has found."""
+        ids, causes, conversations, found_by, called = found
         if len(ids) > MOST_IDS:
             ids = self._refused()
         return Names(
             ids,
-            self._meant(causes, ids) if causes and type(record) is Publish else (),
+            self._meant(causes, ids) if causes else (),
             conversations if len(conversations) <= MOST_KEYS else self._refused(),
             found_by if len(found_by) <= MOST_KEYS else self._refused(),
             called if len(called) <= MOST_KEYS else self._refused(),
