@@ -21,7 +21,6 @@ from app.tracker.links import BUILT_IN, Rule, Rules
 from app.tracker.links import rules as reading
 from app.tracker.links.names import NO_NAMES, Names
 from app.tracker.links.probes import Triggers
-from app.tracker.links.rules import CONVERSATION
 from app.tracker.streams import BROKER_HEADERS, TELLING
 from app.tracker.values import AMQP_1_0
 from itc.compiled import compiled
@@ -452,5 +451,4 @@ def test_readers_leak_nothing_either():
 def test_the_probes_of_a_space_agree_on_what_they_digest():
     message = Publish(CHANNEL, "", ("k",), (), {"message_id": "1"}, b"")
     found = Triggers(RULES._probes.values(), causes=True).read(message, RULES)
-    assert found.message_id == (reading.search_key("message_id", "1"),)
-    assert CONVERSATION
+    assert found.called == (reading.search_key("message_id", "1"),)
