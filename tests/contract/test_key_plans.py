@@ -46,7 +46,7 @@ def plans(store: Store, database_url: str) -> Iterator[list[list[str]]]:
 
     def note(*values: object) -> None:
         statement, parameters = str(values[2]), values[3]
-        if "keys" not in statement or statement.startswith("INSERT INTO"):
+        if "keys" not in statement or ") VALUES (" in statement:
             return
         with closing(sqlite3.connect(path)) as connection:
             connection.create_function("regexp", 2, lambda *_: True, deterministic=True)
@@ -107,3 +107,19 @@ async def test_walks_and_chains(store: Store, database_url: str, ids: list[int])
             await store.causality.effects(event_id, via=Via.conversation)
             await store.chains.between(ids[0], event_id, 1_000, via=Via.conversation)
         _check(found)
+
+
+async def test_retention_looks_at_what_goes_and_at_its_deliveries(
+    store: Store, database_url: str, trace_id: int
+) -> None:
+    history = LinkedHistory(3)
+    await store.batches.append(trace_id, history.batch(100))
+    plan = await store.retention.plan(trace_id, keep_events=50)
+    assert plan is not None
+    history.tracker.forget_before(plan.before_id)
+    with plans(store, database_url) as found:
+        await store.retention.prune(plan, history.tracker.checkpoint())
+    in_runs = "SEARCH keys USING PRIMARY KEY (trace_id=? AND run>? AND run<?)"
+    deliveries = "SEARCH events USING INDEX ix_events_cause_id (cause_id=? AND rowid>?)"
+    assert [in_runs, deliveries] in found
+    assert [in_runs] in found
