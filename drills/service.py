@@ -16,6 +16,7 @@ from tools.servers import Broker, Child, free_port, without_settings
 
 CHECKOUT = Path(__file__).parents[1]
 START_SECONDS = 60.0
+LOOK_SECONDS = 0.05
 END_SECONDS = 60.0
 TRACE_PROCESS = b"app.trace_process"
 
@@ -75,6 +76,7 @@ class Service:
         try:
             await self.listening()
             await self.start_trace(vhost, participant)
+            await self._runs(vhost)
             yield
         finally:
             await asyncio.to_thread(self.end, signal.SIGTERM)
@@ -98,6 +100,13 @@ class Service:
         ``participant`` is the policy, unset for its default.
         """
         await self._ask("PUT", vhost, participant and {"participant": participant})
+
+    async def _runs(self, vhost: str) -> None:
+        """Wait until the trace runs: what clients did before it is not in it."""
+        async with asyncio.timeout(START_SECONDS):
+            where = f"{vhost}/undefined/undefined/undefined"
+            while (await self.get(where))["state"] != "running":  # noqa: ASYNC110  asking tells
+                await asyncio.sleep(LOOK_SECONDS)
 
     async def stop_trace(self, vhost: str) -> None:
         """Have it stop the trace, which empties the trace queue into the store."""
