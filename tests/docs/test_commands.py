@@ -23,7 +23,7 @@ RUN = [document for document in DOCUMENTS if script(document)]
 
 def masked(line: str) -> str:
     """A line without what differs from one run to the next."""
-    return " ".join(re.sub(r"\d+", "#", line).split())
+    return " ".join(re.sub(r"(under )?\d+", "#", line).split())  # a fast machine: under 1 ms
 
 
 @pytest.mark.parametrize("document", RUN, ids=name_of)
