@@ -11,7 +11,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from app.broker.trace_queue import QueueState
 from app.errors import LeaseLostError, OutageError
 from app.stored.batches import Batch
 from app.stored.traces import Trace
@@ -27,6 +26,7 @@ from app.traces.supervisor import Supervisor
 from app.tracker import Restored
 from app.tracker.links import BUILT_IN, Origin, Rule, TraceRule, merged, of_all
 from app.tracker.taken import Taken
+from tests.unit.run_ends import QuietSource, QuietStream
 
 TRACE = Trace(1, "shop", "channel", (), True, 0, None, None, 5, 5, 2, 0)
 
@@ -88,18 +88,8 @@ class FakeStore:
             )
 
 
-class FakeStream:
+class FakeStream(QuietStream):
     """An empty queue."""
-
-    queue_is_new = False
-    was_bound = True
-    remark = None
-    waits = is_over = False
-    buffered = taken = 0
-    is_cluster = False
-    traces_replies = True
-    sentinel = None
-    is_sentinel_gone = False
 
     def __init__(self) -> None:
         self.looked = asyncio.Event()
@@ -109,20 +99,11 @@ class FakeStream:
         await asyncio.sleep(0)
         return []
 
-    def take_largest(self) -> int:
-        return 0
-
     def about(self, message: object) -> Any:
         raise AssertionError("there are no messages")
 
-    async def ready_messages(self) -> int:
-        return 0
 
-    async def queued(self) -> int:
-        return 0
-
-
-class FakeSource:
+class FakeSource(QuietSource):
     """A broker that can be reached once ``reachable`` is set, or not at all."""
 
     def __init__(self) -> None:
@@ -140,15 +121,6 @@ class FakeSource:
         if self.error is not None:
             raise self.error
         yield self.stream
-
-    async def switch_on(self, vhost: str) -> list[str]:
-        return []
-
-    async def nodes(self) -> frozenset[str]:
-        return frozenset({"rabbit@one"})
-
-    async def look(self, vhost: str, taken: Taken) -> QueueState:
-        return QueueState()
 
 
 class World:

@@ -13,7 +13,6 @@ import pytest
 
 from app.broker.consumer import TraceMessage
 from app.broker.own import OTHERS, About
-from app.broker.trace_queue import QueueState
 from app.errors import OutageError
 from app.stored.batches import Batch
 from app.stored.traces import Trace
@@ -29,6 +28,7 @@ from app.traces.supervisor import Supervisor
 from app.tracker import Channel, Publish, Restored
 from app.tracker.links import BUILT_IN, Rule, of_all
 from app.tracker.taken import Taken
+from tests.unit.run_ends import QuietSource, QuietStream
 
 TRACE = Trace(1, "shop", "channel", (), True, 0, None, None, 0, 0, 2, 0)
 CHANNEL = Channel("rabbit@one", "10.0.0.1:5000 -> 10.0.0.2:5672", 1, "alice")
@@ -43,18 +43,8 @@ class Portion(NamedTuple):
     before: Callable[[], Awaitable[None]] | None = None
 
 
-class Queue:
+class Queue(QuietStream):
     """A stream that hands out portions, and asks the run to end once all are acknowledged."""
-
-    queue_is_new = False
-    was_bound = True
-    remark = None
-    waits = is_over = False
-    buffered = taken = 0
-    is_cluster = False
-    traces_replies = True
-    sentinel = None
-    is_sentinel_gone = False
 
     def __init__(self) -> None:
         self.portions: deque[Portion] = deque()
@@ -79,14 +69,6 @@ class Queue:
 
     async def acknowledge(self, tag: int) -> None:
         self.acknowledged.append(tag)
-
-    async def ready_messages(self) -> int:
-        return 0
-
-    queued = ready_messages
-
-    def take_largest(self) -> int:
-        return 0
 
     def about(self, message: object) -> About:
         return OTHERS
@@ -128,7 +110,7 @@ class Store:
         return [len(batch.events) for batch in self.appended if batch.events]
 
 
-class Source:
+class Source(QuietSource):
     """A broker with one queue."""
 
     def __init__(self, queue: Queue) -> None:
@@ -139,15 +121,6 @@ class Source:
         self, vhost: str, prefetch: int, sentinel: str | None, taken: Taken, before: Taken
     ) -> AsyncIterator[Queue]:
         yield self._queue
-
-    async def switch_on(self, vhost: str) -> list[str]:
-        return []
-
-    async def nodes(self) -> frozenset[str]:
-        return frozenset({"rabbit@one"})
-
-    async def look(self, vhost: str, taken: Taken) -> QueueState:
-        return QueueState()
 
 
 def _publish(size: int) -> Publish:

@@ -1,0 +1,42 @@
+"""What the fakes at a run's two ends have in common: a broker where nothing happens."""
+
+from __future__ import annotations
+
+from app.broker.trace_queue import QueueState
+from app.tracker.taken import Taken
+
+
+class QuietStream:
+    """A queue that was there, holds nothing, and of which nothing is to be said."""
+
+    queue_is_new = False
+    was_bound = True
+    remark = None
+    waits = is_over = False
+    buffered = taken = 0
+    is_cluster = False
+    traces_replies = True
+    sentinel = None
+    is_sentinel_gone = False
+
+    def take_largest(self) -> int:
+        return 0
+
+    async def ready_messages(self) -> int:
+        return 0
+
+    async def queued(self) -> int:
+        return 0
+
+
+class QuietSource:
+    """A broker of one node, on which tracing is on."""
+
+    async def switch_on(self, vhost: str) -> list[str]:
+        return []
+
+    async def nodes(self) -> frozenset[str]:
+        return frozenset({"rabbit@one"})
+
+    async def look(self, vhost: str, taken: Taken) -> QueueState:
+        return QueueState()
