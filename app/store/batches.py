@@ -77,7 +77,7 @@ class Batches(Subject):
         the one that took it last, whose ``epoch`` says so (`app.store.leases`); None if there can
         be no other. Raises `NotFoundError` if there is no such trace, and `LeaseLostError`.
         """
-        dialect, bounds = self.database.dialect, self._bounds
+        dialect = self.database.dialect
         # Before anything else: a commit in doubt, which may still be on its way, ends first.
         previous_id, stored = await lock_trace(
             connection, trace_id, epoch, tables.traces.c.last_event_id, tables.traces.c.batch
@@ -86,17 +86,10 @@ class Batches(Subject):
             return _dealt(batch.events, previous_id + 1 - len(batch.events))
         ids = _dealt(batch.events, await _take_ids(connection, len(batch.events)))
         if batch.events:
-            most = bounds.payload_max_bytes if batch.bodies else 0
-            for some in chunks(batch.events, TOGETHER):
-                new = rows.event_rows(trace_id, some, most)
-                await dialect.insert_many(connection, tables.events, new)
-            # All at once: sorted, neighbours go into the same pages.
-            await keys.add(
-                connection, dialect, trace_id, batch.events, traceparents=bounds.traceparents
-            )
+            await self._store_events(connection, trace_id, batch)
             await _note_times(connection, dialect, ids, batch.events)
         await _store_checkpoint(connection, dialect, trace_id, batch)
-        await quarantine.add(connection, trace_id, batch.unreadable, bounds.quarantine_max)
+        await quarantine.add(connection, trace_id, batch.unreadable, self._bounds.quarantine_max)
         if batch.link_rules is not None:
             await link_rules.hold(connection, trace_id, batch.link_rules, ids[0] if ids else None)
         await connection.execute(
@@ -112,6 +105,18 @@ class Batches(Subject):
             )
         )
         return ids
+
+    async def _store_events(self, connection: AsyncConnection, trace_id: int, batch: Batch) -> None:
+        """Store the events, which have their ids, with what they are found by."""
+        dialect, bounds = self.database.dialect, self._bounds
+        most = bounds.payload_max_bytes if batch.bodies else 0
+        for some in chunks(batch.events, TOGETHER):
+            new = rows.event_rows(trace_id, some, most)
+            await dialect.insert_many(connection, tables.events, new)
+        # All at once: sorted, neighbours go into the same pages.
+        await keys.add(
+            connection, dialect, trace_id, batch.events, traceparents=bounds.traceparents
+        )
 
 
 async def remove_copies(connection: AsyncConnection, trace_id: int, numbers: list[int]) -> None:

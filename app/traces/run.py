@@ -75,6 +75,7 @@ class Run:
         self._links = LinkWatch(pipeline, recorder)
         self._standstill = Standstill(pipeline.gaps, recorder, stream)
         self._next_retention = time.monotonic()
+        self._batch_began = 0.0
         self._is_doubt_noted = False
 
     def snapshot(self, standing: Standing) -> Snapshot:
@@ -118,33 +119,20 @@ class Run:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _consume(self, watching: asyncio.Task[None]) -> None:
-        settings, stream = self._pipeline.settings, self._stream
+        stream = self._stream
         storing: asyncio.Task[None] | None = None
-        began = 0.0
         try:
             while not self._ending.at_once:
                 if watching.done():  # it ends only by a failure
                     watching.result()
-                is_batch_new = self._stamper.is_new
-                if is_batch_new and self._retention_is_due():
+                if self._stamper.is_new and self._retention_is_due():
                     if storing is not None:
                         await storing
                         storing = None
                     await self._retain()
-                most = min(PORTION, settings.batch_events - self._stamper.messages)
-                messages = await stream.batch(most, settings.batch_seconds)
-                silent = not messages and await self._is_silent()
-                # Asked before the batch on its way is acknowledged, which may end the waiting.
-                is_empty = silent and not stream.waits
-                held_back = self._stamper.is_holding
-                await self._acquaintance.meet(messages, held_back=held_back)
-                async with self._pipeline.turn:
-                    if is_batch_new:
-                        self._links.take_up()
-                        began = time.monotonic()
-                    self._stamper.stamp(messages, silent)
+                messages, is_empty = await self._stamp_portion()
                 await asyncio.sleep(0)  # for whatever else waits for the event loop
-                if len(messages) == PORTION and self._may_grow(began):
+                if messages == PORTION and self._may_grow():
                     continue
                 prepared = self._stamper.prepared()
                 if storing is not None:
@@ -165,14 +153,33 @@ class Run:
             if storing is not None:
                 await storing
 
-    def _may_grow(self, began: float) -> bool:
-        """Whether the batch in the making, which began at that time, may wait for more."""
+    async def _stamp_portion(self) -> tuple[int, bool]:
+        """Stamp what comes next, for the batch in the making.
+
+        :returns: how many messages came, and whether the queue is known to be empty.
+        """
+        settings, stream, stamper = self._pipeline.settings, self._stream, self._stamper
+        most = min(PORTION, settings.batch_events - stamper.messages)
+        messages = await stream.batch(most, settings.batch_seconds)
+        silent = not messages and await self._is_silent()
+        # Asked before the batch on its way is acknowledged, which may end the waiting.
+        is_empty = silent and not stream.waits
+        await self._acquaintance.meet(messages, held_back=stamper.is_holding)
+        async with self._pipeline.turn:
+            if stamper.is_new:
+                self._links.take_up()
+                self._batch_began = time.monotonic()
+            stamper.stamp(messages, silent)
+        return len(messages), is_empty
+
+    def _may_grow(self) -> bool:
+        """Whether the batch in the making may wait for more."""
         settings, stamper = self._pipeline.settings, self._stamper
         return (
             not self._ending.at_once
             and stamper.messages < settings.batch_events
             and stamper.size < BATCH_BYTES
-            and time.monotonic() - began < PATIENCE * settings.batch_seconds
+            and time.monotonic() - self._batch_began < PATIENCE * settings.batch_seconds
         )
 
     def _say(self) -> None:
