@@ -7,6 +7,7 @@ import sys
 import tracemalloc
 import weakref
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 from hashlib import blake2b
 
@@ -383,6 +384,21 @@ def test_a_reader_in_a_circle_is_collected():
     assert gone() is None
 
 
+def grown(work: Callable[[], None]) -> int:
+    """How many more bytes are held once some work was done a second time."""
+    tracemalloc.start()
+    try:
+        work()
+        gc.collect()
+        start, _ = tracemalloc.get_traced_memory()
+        work()
+        gc.collect()
+        end, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    return end - start
+
+
 def test_nothing_leaks():
     said = {
         "message_id": "".join(["nobody", "has this"]),  # so nobody else holds it
@@ -410,18 +426,9 @@ def test_nothing_leaks():
     work()
     gc.collect()
     before = [sys.getrefcount(each) for each in (None, *said.values())]
-    tracemalloc.start()
-    try:
-        work()
-        gc.collect()
-        start, _ = tracemalloc.get_traced_memory()
-        work()
-        gc.collect()
-        end, _ = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
+    more = grown(work)
     after = [sys.getrefcount(each) for each in (None, *said.values())]
-    assert end - start < 2_000
+    assert more < 2_000
     assert after[1:] == before[1:]
     assert abs(after[0] - before[0]) < 50  # None: of which others come and go
 
@@ -435,17 +442,7 @@ def test_readers_leak_nothing_either():
 
     work()
     gc.collect()
-    tracemalloc.start()
-    try:
-        work()
-        gc.collect()
-        start, _ = tracemalloc.get_traced_memory()
-        work()
-        gc.collect()
-        end, _ = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert end - start < 5_000
+    assert grown(work) < 5_000
 
 
 def test_the_probes_of_a_space_agree_on_what_they_digest():
