@@ -31,6 +31,12 @@ def world(demo: Server) -> World:
     return demo.world
 
 
+def _until_painted(page: Page) -> None:
+    """Wait until what was asked for is in its place and painted: layout, its watcher, a frame."""
+    frame = "await new Promise(requestAnimationFrame);"
+    page.evaluate(f"async () => {{ {3 * frame} }}")
+
+
 def run(page: Page, script: str, argument: Any = None) -> Any:
     return page.evaluate("async (argument) => {" + LOAD + script + "}", argument)
 
@@ -270,14 +276,8 @@ def test_an_event_chosen_while_others_are_fetched_is_still_shown(
     page.wait_for_function("() => /at=(9|10)\\d\\d\\b/.test(location.hash)")
 
 
-def test_clicking_a_dot_chooses_its_event(demo: Server, open_page: OpenPage) -> None:
-    page = open_page(demo, f"{SPACE_TIME}&rows=lamport&list=on&lanes=all")
-    first = page.locator(".view-list tbody tr").first
-    number = first.get_by_role("link").inner_text()
-    page.keyboard.press("ArrowDown")  # chooses the first in view, so that its place is known
-    expect(page.locator(".drawer h2")).to_have_text(number)
-    page.keyboard.press("Escape")
-    expect(page.locator(".drawer")).to_have_count(0)
+def _point_at_a_dot(page: Page) -> str:
+    """Move the pointer over the diagram until a dot is under it; return its event's number."""
     canvas = page.locator(".diagram-canvas")
     box = canvas.bounding_box()
     assert box is not None
@@ -286,12 +286,35 @@ def test_clicking_a_dot_chooses_its_event(demo: Server, open_page: OpenPage) -> 
             canvas.hover(position={"x": 92 + (lane + 0.5) * (box["width"] - 92) / 12, "y": y})
             tips = page.locator(".tip strong").all_inner_texts()
             if len(tips) == 1:  # an arrow has two: its ends, and how long it took
-                [tip] = tips
-                page.mouse.down()
-                page.mouse.up()
-                expect(page.locator(".drawer h2")).to_have_text(tip)
-                return
+                return tips[0]
     raise AssertionError("no dot under the pointer anywhere")
+
+
+def test_clicking_a_dot_chooses_its_event(demo: Server, open_page: OpenPage) -> None:
+    page = open_page(demo, f"{SPACE_TIME}&rows=lamport&list=on&lanes=all")
+    expect(page.locator(".view-list tbody tr").first).to_be_visible()
+    _until_painted(page)  # the list takes its place, which moves what is in view
+    number = page.locator(".view-list tbody tr").first.get_by_role("link").inner_text()
+    page.keyboard.press("ArrowDown")  # chooses the first in view, so that its place is known
+    expect(page.locator(".drawer h2")).to_have_text(number)
+    page.keyboard.press("Escape")
+    expect(page.locator(".drawer")).to_have_count(0)
+    _until_painted(page)
+    tip = _point_at_a_dot(page)
+    page.mouse.down()
+    page.mouse.up()
+    expect(page.locator(".drawer h2")).to_have_text(tip)
+
+
+def test_a_dot_that_leaves_the_pointer_takes_its_tip_along(
+    demo: Server, open_page: OpenPage
+) -> None:
+    page = open_page(demo, f"{SPACE_TIME}&rows=lamport&lanes=all")
+    expect(page.locator(".diagram .rows-foot")).to_contain_text("loaded events in view")
+    _until_painted(page)
+    tip = _point_at_a_dot(page)
+    page.keyboard.press("Home")
+    expect(page.locator(".tip").get_by_text(tip, exact=True)).to_have_count(0)
 
 
 def test_zoom_pan_and_fit_change_what_is_in_view_and_the_address(

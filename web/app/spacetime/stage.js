@@ -77,6 +77,8 @@ export class Stage {
       ),
     );
 
+    this.pointer = []; // x and y of it, nothing where it is elsewhere
+    this.hoveredId = undefined; // of the event or the arrow's first one
     this.placed = false; // whether the view has been put on its first event
     this.timer = 0;
     this.typeTimer = 0;
@@ -262,11 +264,15 @@ export class Stage {
 
   /** What is under the pointer at (x, y), or nothing without a place. */
   hover(x, y) {
-    const { scene } = this;
+    this.pointer = x === undefined ? [] : [x, y];
+    const { scene, model } = this;
     const index = x === undefined ? NONE : scene.hit(x, y);
     const arrow = x === undefined || index !== NONE ? null : scene.hitArrow(x, y);
     const before = scene.hoveredArrow;
-    if (scene.hovered === index && before?.from === arrow?.from && before?.to === arrow?.to) return;
+    const id = model.id[arrow?.from ?? index]; // what is loaded before it moves its index
+    const isSame = scene.hovered === index && this.hoveredId === id;
+    if (isSame && before?.from === arrow?.from && before?.to === arrow?.to) return;
+    this.hoveredId = id;
     scene.hovered = index;
     scene.hoveredArrow = arrow;
     this.hovered.value = index !== NONE ? { index, x, y } : arrow && { arrow, x, y };
@@ -297,6 +303,7 @@ export class Stage {
   /** After each painting: loads more near an edge, and remembers the view. */
   painted(drawn) {
     this.drawn.value = drawn;
+    this.hover(...this.pointer); // something else may be there now
     this.loadAtEdges();
     clearTimeout(this.timer);
     this.timer = setTimeout(() => this.rest(), REST_MS);
