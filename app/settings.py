@@ -73,7 +73,8 @@ class Settings(BaseSettings):
     amqp_url: SecretUrl = Field(
         default=SecretUrl("amqp://guest:guest@127.0.0.1:5672"),
         description="The broker, with the account that captures. The path is ignored: each trace "
-        "names its virtual host.",
+        "names its virtual host. With `amqps`, `?cafile=` or `capath=` says whom to trust, "
+        "`certfile=` and `keyfile=` who we are.",
     )
     heartbeat_seconds: Annotated[int, Field(ge=2, le=600)] = Field(
         default=10,
@@ -81,7 +82,8 @@ class Settings(BaseSettings):
     )
     management_url: SecretUrl = Field(
         default=SecretUrl("http://127.0.0.1:15672"),
-        description="The broker's management API; without a user in it, that of `ITC_AMQP_URL`.",
+        description="The broker's management API; without a user in it, that of `ITC_AMQP_URL`. "
+        "With `https`, the variable `SSL_CERT_FILE` names an authority of your own.",
     )
     management_timeout_seconds: Seconds = Field(
         default=5, description="How long one request to the management API may take."
@@ -171,6 +173,12 @@ class Settings(BaseSettings):
         default=0,
         description="Processes that traces are spread over, to use more than one core; "
         "0 runs them within the service.",
+    )
+    reading_process: Literal["auto", "on", "off"] = Field(
+        default="auto",
+        description="Whether trace messages are read in one process and stamped and stored in "
+        "another, so that one busy virtual host uses more than one core; `auto`: if there are more "
+        "than two cores for each process that runs traces.",
     )
     trace_queue: str = Field(
         default="itc.trace",
@@ -557,7 +565,8 @@ class Settings(BaseSettings):
         """The broker's address, with its password, and with the heartbeat if it names none."""
         parts = urlsplit(self.amqp_url.reveal())
         if "heartbeat" not in parse_qs(parts.query):
-            parts = parts._replace(query=f"heartbeat={self.heartbeat_seconds}")
+            query = f"heartbeat={self.heartbeat_seconds}"
+            parts = parts._replace(query=f"{parts.query}&{query}" if parts.query else query)
         return parts.geturl()
 
     @property

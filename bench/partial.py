@@ -27,7 +27,7 @@ from aio_pika.abc import AbstractIncomingMessage
 from app.broker.firehose import TRACE_EXCHANGE
 from app.tracker.taken import ALL, Taken
 from bench.backlog import fill
-from bench.spread import cpu_of
+from bench.drain import cpu_of
 from tools.servers import Broker, RabbitNode
 
 COUNT, ROUNDS = 20_000, 3
@@ -59,7 +59,7 @@ def drained(broker: Broker, vhost: str, queue: str, count: int, bodies: str) -> 
             text=True,
             timeout=600,
         )
-        _, processor = map(float, child.stdout.split())
+        _, processor, _ = map(float, child.stdout.split())
         size = sum(file.stat().st_size for file in Path(folder).iterdir())
         return Spent(processor / count * 1e6, size / count)
 

@@ -67,7 +67,11 @@ async def playing(broker: Broker, consumer: str, what: Sequence[Delivery]) -> As
     async def meet(reader: StreamReader, writer: StreamWriter) -> None:
         behind = URL(broker.amqp_url("/"))
         broker_reader, broker_writer = await asyncio.open_connection(behind.host, behind.port)
-        broker_writer.write(await reader.readexactly(GREETING_BYTES))
+        try:
+            broker_writer.write(await reader.readexactly(GREETING_BYTES))
+        except asyncio.IncompleteReadError:  # a client that only tries whether it is let in
+            broker_writer.close()
+            return
         stage = _Stage(frames, writer)
         await asyncio.gather(
             _pass_on(reader, broker_writer, stage.asked),

@@ -11,7 +11,6 @@ second process gains for RabbitMQ clients that only acknowledge, and for plain c
 from __future__ import annotations
 
 import asyncio
-import os
 import resource
 import statistics
 import subprocess
@@ -26,6 +25,7 @@ from typing import TypeAlias
 import msgspec
 
 from bench.backlog import fill
+from bench.drain import cpu_of
 from bench.player import playing, recorded
 from tools.servers import PostgresServer, RabbitNode
 
@@ -88,12 +88,6 @@ def acknowledged(broker: RabbitNode, vhosts: Sequence[str], queue: str, count: i
         for vhost in vhosts
     ]
     return sum(count / float(client.communicate(timeout=PATIENCE_SECONDS)[0]) for client in clients)
-
-
-def cpu_of(pid: int) -> float:
-    """Processor time of a process, in seconds."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _cpu_of_children() -> float:

@@ -29,6 +29,7 @@ from hypothesis import strategies as st
 from pamqp.commands import Basic
 from pamqp.header import ContentHeader
 
+from app.broker.arrivals import digest
 from app.broker.deliveries import (
     BODY,
     DELIVER,
@@ -40,7 +41,6 @@ from app.broker.deliveries import (
     DeliverySplitter,
 )
 from app.broker.firehose import parse
-from app.traces.resume import digest
 from app.tracker import Bounds, Policy, Tracker, Unreadable
 from app.tracker.links import BUILT_IN, Rules
 from itc import (

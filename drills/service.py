@@ -18,7 +18,6 @@ CHECKOUT = Path(__file__).parents[1]
 START_SECONDS = 60.0
 LOOK_SECONDS = 0.05
 END_SECONDS = 60.0
-TRACE_PROCESS = b"app.trace_process"
 
 
 class Service:
@@ -131,14 +130,14 @@ class Service:
         answer.raise_for_status()
         return answer.json() if answer.content else None
 
-    def trace_processes(self) -> list[int]:
-        """Its children that run traces."""
+    def processes(self, module: str) -> list[int]:
+        """Its children that run a module: traces, say, or the reading for those in the service."""
         pid = self.process.pid
         children = Path(f"/proc/{pid}/task/{pid}/children")
         return [
             int(child)
             for child in children.read_text().split()
-            if TRACE_PROCESS in Path(f"/proc/{child}/cmdline").read_bytes()
+            if module.encode() in Path(f"/proc/{child}/cmdline").read_bytes()
         ]
 
     @property

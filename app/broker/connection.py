@@ -26,6 +26,7 @@ from yarl import URL
 
 from app.broker.deliveries import HEARTBEAT_FRAME, Delivery, DeliverySplitter
 from app.broker.outages import CONNECTION_ERRORS
+from app.broker.reading import Opened, ReadingProcess
 
 READ_BYTES = 256 * 1024
 # The library considers a connection dead if it reads nothing from it, and the broker sends no
@@ -37,6 +38,8 @@ HEARTBEAT_SECONDS = 10
 MOST_SILENCE = 1.3
 # A closed connection is not waited for longer than this: its other end may be gone.
 CLOSE_SECONDS = 3.0
+# What a URL's query may say: the heartbeat, and whom to trust and how to show who we are over TLS.
+USED = {"heartbeat", "cafile", "capath", "cadata", "certfile", "keyfile", "no_verify_ssl"}
 
 
 class Gate:
@@ -159,9 +162,10 @@ class VhostConnection(aio_pika.Connection):
     """A connection to a virtual host, whatever its name."""
 
     def __init__(self, url: URL, vhost: str, **kwargs: Any) -> None:
-        """Prepare it for ``vhost``; of the URL's own path and query only ``heartbeat`` is used."""
-        heartbeat = url.query.get("heartbeat", str(HEARTBEAT_SECONDS))
-        super().__init__(url.with_path("/").with_query(heartbeat=heartbeat), **kwargs)
+        """Prepare it for ``vhost``; the URL's own path is ignored, and so is most of its query."""
+        query = {"heartbeat": str(HEARTBEAT_SECONDS)}
+        query |= {name: value for name, value in url.query.items() if name in USED}
+        super().__init__(url.with_path("/").with_query(query), **kwargs)
         self._vhost = vhost
 
     async def leave(self) -> None:
@@ -190,10 +194,15 @@ class VhostConnection(aio_pika.Connection):
 class TraceConnection(VhostConnection):
     """A connection whose deliveries on one channel are diverted."""
 
-    def __init__(self, url: URL, vhost: str, **kwargs: Any) -> None:
+    def __init__(
+        self, url: URL, vhost: str, apart: ReadingProcess | None = None, **kwargs: Any
+    ) -> None:
+        """Prepare it for ``vhost``, to be read ``apart`` if there is a process for that."""
         super().__init__(url, vhost, **kwargs)
         tls = url.scheme == "amqps"
         self._sockets: TransportFactory = TLSTransportFactory() if tls else TCPTransportFactory()
+        self._apart = apart
+        self._opened: Opened | None = None  # by that process
         self._transport: asyncio.WriteTransport | None = None
         self.gate = Gate()
         self._splitter = DeliverySplitter()
@@ -201,7 +210,11 @@ class TraceConnection(VhostConnection):
 
     async def create(self, url: URL, **kwargs: Any) -> tuple[StreamReader, StreamWriter]:
         """Open the transport (the client library's factory method)."""
-        reader, writer = await self._sockets.create(url, **kwargs)
+        if self._apart is None:
+            reader, writer = await self._sockets.create(url, **kwargs)
+        else:
+            self._opened = await self._apart.open(url)
+            reader, writer = self._opened.reader, self._opened.writer
         self._transport = writer.transport
         return cast("StreamReader", DivertingReader(reader, self.gate, self._splitter)), writer
 
@@ -222,6 +235,18 @@ class TraceConnection(VhostConnection):
         said = str(self.transport.connection.server_properties.get("version", ""))
         return tuple(map(int, re.findall(r"\d+", said)[:3]))
 
-    def divert(self, channel: int, take: Callable[[list[Delivery]], None]) -> None:
-        """Pass the deliveries on a channel to ``take``, in order, instead of to the library."""
-        self._splitter.divert(channel, take)
+    def divert(
+        self,
+        channel: int,
+        take: Callable[[list[Delivery]], None],
+        take_run: Callable[[bytes], None] | None = None,
+    ) -> None:
+        """Pass the deliveries on a channel to ``take``, in order, instead of to the library.
+
+        Where they are read apart they come as runs, if there is a ``take_run``.
+        """
+        if self._opened is None or take_run is None:
+            self._splitter.divert(channel, take)
+        else:
+            self._splitter.divert(channel, take, take_run)
+            self._opened.divert(channel)

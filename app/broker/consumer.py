@@ -24,17 +24,19 @@ from aiormq.abc import DeliveredMessage
 from yarl import URL
 
 from app.broker import sentinel
+from app.broker.arrivals import TraceMessage, read
 from app.broker.connection import TraceConnection
 from app.broker.deliveries import Delivery
-from app.broker.firehose import TRACE_EXCHANGE, parse
+from app.broker.firehose import TRACE_EXCHANGE
 from app.broker.management import SERVICE_PROPERTY
 from app.broker.marks import MarkPublisher
 from app.broker.outages import CONNECTION_ERRORS, Place, in_use, outage, outages, shown
 from app.broker.own import Own
+from app.broker.reading import ReadingProcess
+from app.broker.runs import RunReader
 from app.broker.trace_queue import QueueBounds, arguments
 from app.broker.wire import install_tolerant_names
 from app.errors import OutageError, QueueLostError
-from app.tracker import Record, Unreadable
 from app.tracker.taken import ALL
 
 TRACE_QUEUE = "itc.trace"
@@ -55,15 +57,6 @@ BUFFER_BYTES = 64 * 1024 * 1024
 REPLIES_TRACED = (4, 2)
 
 install_tolerant_names()
-
-
-class TraceMessage(msgspec.Struct, eq=False, gc=False):
-    """One trace message as it arrived: when (µs), under which delivery tag, and what it says."""
-
-    tag: int
-    at: int
-    redelivered: bool
-    message: Record | Unreadable
 
 
 class Reading(msgspec.Struct, frozen=True):
@@ -106,7 +99,8 @@ class TraceStream:
         self._arrived_tag = self._acknowledged = 0
         self._gate = connection.gate
         self._place = place
-        self._waiting: deque[tuple[int, Delivery]] = deque()
+        self._waiting: deque[tuple[int, Delivery | TraceMessage]] = deque()
+        self._runs = RunReader()
         self._bytes = 0
         self._largest = 0
         self._is_exclusive = not reading.quorum
@@ -241,17 +235,28 @@ class TraceStream:
         self._arrived.set()
 
     def take_in(self, deliveries: list[Delivery]) -> None:
-        """Take in what has arrived; called in the queue's order.
+        """Take in what has arrived; called in the queue's order."""
+        self._take_in(deliveries, [len(delivery.body) for delivery in deliveries])
+
+    def take_run(self, run: bytes) -> None:
+        """Take in a run, which another process has read, as the deliveries that it is made of.
+
+        :raises msgspec.MsgspecError: if it is none.
+        """
+        messages = self._runs.read(run)
+        self._take_in(messages, [_size(each) for each in messages])
+
+    def _take_in(self, arrived: Sequence[Delivery | TraceMessage], sizes: list[int]) -> None:
+        """Take in what has arrived, with the sizes of the bodies.
 
         Messages of one read get times a microsecond apart, so that times show the order too.
         """
         now = time.time_ns() // 1000
         first = max(now, min(self._next_at, now + MOST_AHEAD))
-        self._next_at = first + len(deliveries)
-        self._waiting.extend(enumerate(deliveries, first))
-        self._arrived_tag = deliveries[-1].tag if deliveries else self._arrived_tag
+        self._next_at = first + len(arrived)
+        self._waiting.extend(enumerate(arrived, first))
+        self._arrived_tag = arrived[-1].tag if arrived else self._arrived_tag
         self._arrived.set()
-        sizes = [len(delivery.body) for delivery in deliveries]
         self._bytes += sum(sizes)
         self._largest = max(self._largest, *sizes, 0)
         if self._bytes > BUFFER_BYTES:
@@ -276,9 +281,13 @@ class TraceStream:
         batch: list[TraceMessage] = []
         size = 0
         while self._waiting and len(batch) < most and size < PORTION_BYTES:
-            at, delivery = self._waiting.popleft()
-            size += len(delivery.body)
-            batch.append(_parsed(at, delivery))
+            at, arrived = self._waiting.popleft()
+            size += _size(arrived)
+            if isinstance(arrived, TraceMessage):
+                arrived.at = at
+                batch.append(arrived)
+            else:
+                batch.append(read(arrived, at))
         self._bytes -= size
         if self._bytes <= BUFFER_BYTES:
             self._gate.set_open(True)
@@ -296,18 +305,21 @@ class Firehose:
         queue: str = TRACE_QUEUE,
         owner: str | None = None,
         service: str | None = None,
+        apart: ReadingProcess | None = None,
     ) -> None:
         """Use the account in ``amqp_url``; its path is ignored.
 
         Two services that trace the same virtual host into two databases need different names of
         ``queue``; ``owner`` is our database's name, by which they notice. The broker shows
-        ``service``, this one's id, with its connections.
+        ``service``, this one's id, with its connections. What streams read is read ``apart``, if
+        there is a process for that.
         """
         self.owner = owner
         self._properties = {"connection_name": "rabbitmq-itc"}
         if service is not None:
             self._properties[SERVICE_PROPERTY] = service
         self._url = URL(amqp_url)
+        self._apart = apart
         self.queue = queue
         self.bounds = bounds
 
@@ -329,7 +341,7 @@ class Firehose:
 
         It has no other consumer; if it is ``guarded``, its sentinel is held. Raises `OutageError`.
         """
-        connection = await self._connect(vhost)
+        connection = await self._connect(vhost, self._apart)
         try:
             with outages(self._place(vhost)):
                 stream = await self._prepare(connection, vhost, reading, guarded=guarded)
@@ -357,9 +369,11 @@ class Firehose:
         finally:
             await connection.leave()
 
-    async def _connect(self, vhost: str) -> TraceConnection:
+    async def _connect(self, vhost: str, apart: ReadingProcess | None = None) -> TraceConnection:
         with outages(self._place(vhost)):
-            connection = TraceConnection(self._url, vhost, client_properties=self._properties)
+            connection = TraceConnection(
+                self._url, vhost, apart, client_properties=self._properties
+            )
             await connection.connect(timeout=CONNECT_SECONDS)
         return connection
 
@@ -393,7 +407,7 @@ class Firehose:
                 )
             )
         )
-        connection.divert(raw.number, stream.take_in)
+        connection.divert(raw.number, stream.take_in, stream.take_run)
         stream.sentinel, stream.is_sentinel_gone = held, is_gone
         return stream
 
@@ -447,9 +461,8 @@ class Firehose:
         return Place.of(self._url, vhost, self.queue)
 
 
-def _parsed(at: int, delivery: Delivery) -> TraceMessage:
-    message = parse(delivery.routing_key, delivery.header, delivery.body, at)
-    return TraceMessage(delivery.tag, at, delivery.redelivered, message)
+def _size(arrived: Delivery | TraceMessage) -> int:
+    return len(arrived.message.body if isinstance(arrived, TraceMessage) else arrived.body)
 
 
 async def passed_by(message: DeliveredMessage) -> None:

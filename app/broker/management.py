@@ -185,9 +185,15 @@ class ManagementApi:
         self._base_url = base_url.rstrip("/")
         self._user = user
         self._own = httpx.BasicAuth(user, password)
-        # trust_env: neither a proxy for the outside world nor a .netrc applies here.
+        # trust_env: neither a proxy for the outside world nor a .netrc applies here. Whom to trust
+        # over TLS does (SSL_CERT_FILE, SSL_CERT_DIR).
+        is_tls = base_url.startswith("https:") and transport is None
         self._http = httpx.AsyncClient(
-            timeout=timeout_seconds, transport=transport, trust_env=False, follow_redirects=False
+            verify=httpx.create_ssl_context() if is_tls else False,
+            timeout=timeout_seconds,
+            transport=transport,
+            trust_env=False,
+            follow_redirects=False,
         )
 
     async def close(self) -> None:
@@ -442,9 +448,14 @@ class ManagementApi:
         except httpx.TimeoutException as error:
             raise OutageError(f"the broker's management API at {_host(url)} is too slow") from error
         except httpx.HTTPError as error:
-            raise OutageError(
-                f"the broker's management API at {_host(url)} does not answer"
-            ) from error
+            what = f"the broker's management API at {_host(url)} does not answer"
+            if "CERTIFICATE_VERIFY_FAILED" in str(error):
+                what = (
+                    f"the certificate of the broker's management API at {_host(url)} is not "
+                    "trusted: is its authority known here (SSL_CERT_FILE), and is the host name "
+                    "right?"
+                )
+            raise OutageError(what) from error
 
     def _decoded(self, response: httpx.Response, kind: type[T]) -> T:
         if not response.is_success:

@@ -24,7 +24,8 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from app.broker.consumer import TraceMessage, TraceStream
+from app.broker.arrivals import TraceMessage
+from app.broker.consumer import TraceStream
 from app.broker.undeliverable import Waiting, unseen
 from app.errors import OutageError, QueueLostError, UndeliverableError
 
@@ -300,7 +301,7 @@ class PassingStream:
         self._outstanding = len(self._given)
         self._acknowledged.clear()
         return [
-            TraceMessage(
+            TraceMessage.of(
                 tag,
                 now,
                 message is None or message.redelivered,

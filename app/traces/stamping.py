@@ -17,7 +17,7 @@ from app.traces.audit import Tally
 from app.traces.marks import Mark
 from app.traces.ports import Stream, TraceMessage
 from app.traces.recorder import Recorder
-from app.traces.resume import Resume, digest
+from app.traces.resume import Resume
 from app.tracker import StampedEvent, Unreadable
 from app.tracker.suspicion import Suspect
 from model.times import now
@@ -59,7 +59,7 @@ class Stamper:
     def __init__(self, recorder: Recorder, stream: Stream) -> None:
         self._recorder = recorder
         self._stream = stream
-        self._resume: Resume[tuple[TraceMessage, bytes]] = Resume(recorder.window)
+        self._resume: Resume[TraceMessage] = Resume(recorder.window)
         self._portions = _Portions()
         recorder.tracker.reorder(stream.is_cluster)
         recorder.tracker.trace_replies(stream.traces_replies)
@@ -99,14 +99,14 @@ class Stamper:
         events: list[StampedEvent] = []
         received = published = 0  # that the broker counts
         began = time.perf_counter()
-        for arrival, mark, is_new in self._decided(messages, silent):
+        for arrival, is_new in self._decided(messages, silent):
             message = arrival.message
             stamped.tag = arrival.tag
             stamped.messages += 1
             stamped.size += len(message.body)
             if not is_new:
                 continue
-            stamped.digests.append(mark)
+            stamped.digests.append(arrival.digest)
             about = about_of(message)
             if about.sentinel is not None:
                 recorder.lose_sentinel(about.sentinel)
@@ -122,7 +122,7 @@ class Stamper:
                     received += message.queue is not None
                     published += message.queue is None
                 if not about.is_own:
-                    events += tracker.apply(message, arrival.at)
+                    events += tracker.apply(message, arrival.at, arrival.fingerprint)
                 elif about.mark is not None:
                     stamped.marks.append(about.mark)
                     recorder.marks += 1
@@ -153,19 +153,17 @@ class Stamper:
 
     def _decided(
         self, messages: Sequence[TraceMessage], silent: bool
-    ) -> list[tuple[TraceMessage, bytes, bool]]:
-        """(message, digest, is new) for those that are known to be stored or not."""
+    ) -> list[tuple[TraceMessage, bool]]:
+        """The messages that are known to be stored or not, with whether they are new."""
         if self._resume.settled:
-            return [(arrival, digest(arrival.message), True) for arrival in messages]
-        decided: list[tuple[TraceMessage, bytes, bool]] = []
+            return [(arrival, True) for arrival in messages]
+        decided: list[tuple[TraceMessage, bool]] = []
         for arrival in messages:
-            mark = digest(arrival.message)
             # The sentinel is before everything, and was never stored: it says nothing of the rest.
             if not self._resume.is_holding and self._stream.about(arrival.message).sentinel:
-                decided.append((arrival, mark, True))
-                continue
-            for held, is_new in self._resume.push((arrival, mark), mark, arrival.redelivered):
-                decided.append((*held, is_new))
+                decided.append((arrival, True))
+            else:
+                decided += self._resume.push(arrival, arrival.digest, arrival.redelivered)
         if silent and self._resume.is_holding:
-            decided += [(*held, is_new) for held, is_new in self._resume.settle()]
+            decided += self._resume.settle()
         return decided

@@ -188,22 +188,23 @@ class Tracker:
         """When the oldest record in the reorder window reached us (µs), None if none waits."""
         return self._window.oldest
 
-    def apply(self, record: Record, now: int) -> list[StampedEvent]:
+    def apply(self, record: Record, now: int, mark: bytes | None = None) -> list[StampedEvent]:
         """Take in one record, which reached us at ``now``; return the events it leads to.
 
-        One event as a rule. With a reorder window none while a deliver waits for its publish, and
-        several when the publish comes.
+        ``mark`` is its fingerprint, if that is known. One event as a rule. With a reorder window
+        none while a deliver waits for its publish, and several when the publish comes.
         """
         # Nearly every record goes the first way, and a microsecond is a twentieth of it.
         replies = self._replies
         publish = replies.direct_reply(record) if replies.are_awaited else None
+        mark = mark or fingerprint(record)
         self._time.hear(now)
         if not self._window.span and not self._window.count:
-            events = [self._stamp(publish or record, now, fingerprint(record), None)]
+            events = [self._stamp(publish or record, now, mark, None)]
         else:
             events = []
             names = self._linker.read(record)
-            held = Held(publish or record, now, fingerprint(record), self._time.now, names)
+            held = Held(publish or record, now, mark, self._time.now, names)
             self._admit(held, events)
             self._close_overdue(events)
         if publish is not None and self._takes.deliveries(publish.routed_queues[0]):

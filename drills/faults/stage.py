@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
+from app.traces.processes import MODULE
 from drills.faults.clients import ENDS, Clients, Ender
 from drills.faults.history import Key
 from drills.faults.judge import Held, Verdict, judged
@@ -141,9 +142,9 @@ class Stage:
     async def kill_trace_process(self) -> None:
         """SIGKILL the first process that runs traces; the service starts another."""
         await asyncio.to_thread(
-            wait_until, lambda: bool(self.service.trace_processes()), READY_SECONDS, "a process"
+            wait_until, lambda: bool(self.service.processes(MODULE)), READY_SECONDS, "a process"
         )
-        for pid in self.service.trace_processes()[:1]:
+        for pid in self.service.processes(MODULE)[:1]:
             os.kill(pid, signal.SIGKILL)
 
     async def restart_broker(self, node: RabbitNode | None = None) -> None:

@@ -148,3 +148,9 @@ def test_a_misspelt_variable_is_found() -> None:
     assert unknown_variables({"ITC_PROT": "1", "ITC_PORT": "1", "ITC_URL": "x", "HOME": "/"}) == [
         "ITC_PROT"
     ]
+
+
+def test_the_broker_s_address_keeps_what_else_it_says() -> None:
+    url = SecretUrl("amqps://u:p@broker/?cafile=/etc/ca.pem")
+    settings = Settings(amqp_url=url, heartbeat_seconds=7)
+    assert settings.broker == "amqps://u:p@broker/?cafile=/etc/ca.pem&heartbeat=7"

@@ -15,6 +15,7 @@ import pytest
 from app.broker.announcements import Announcements
 from app.broker.consumer import TRACE_QUEUE, Firehose
 from app.broker.management import ManagementApi
+from app.broker.reading import ReadingProcess
 from app.broker.source import TraceSource
 from app.broker.trace_queue import QueueBounds
 from app.store import Store
@@ -51,10 +52,13 @@ class Service:
         bounds: QueueBounds = QueueBounds(),  # noqa: B008 - frozen
         *,
         amqp_url: str | None = None,
+        queue: str = TRACE_QUEUE,
+        apart: ReadingProcess | None = None,
     ) -> None:
         self.store = store
         self.management = ManagementApi(broker.management_url, broker.user, broker.password)
-        firehose = Firehose(amqp_url or broker.amqp_url("/"), bounds=bounds)
+        url = amqp_url or broker.amqp_url("/")
+        firehose = Firehose(url, bounds=bounds, queue=queue, apart=apart)
         self.source = TraceSource(firehose, self.management)
         # A queue of its own: the usual one may be there since an earlier test, but nobody reads it
         # here, and each connection would be waited for until 6 s are over.
@@ -119,3 +123,16 @@ async def service(
     service = Service(store, rabbit, settings)
     yield service
     await service.close()
+
+
+@pytest.fixture
+async def apart() -> AsyncIterator[ReadingProcess]:
+    apart = ReadingProcess()
+    yield apart
+    await apart.close()
+
+
+@pytest.fixture(params=["here", "apart"])
+def either(request: pytest.FixtureRequest) -> ReadingProcess | None:
+    """Read in this process, or in another: what is asked for is to be the same."""
+    return request.getfixturevalue("apart") if request.param == "apart" else None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from app.traces.resume import REMEMBERED, Resume, Window, digest
+from app.broker.arrivals import digest
+from app.traces.resume import REMEMBERED, Resume, Window
 from app.tracker import Unreadable
 
 

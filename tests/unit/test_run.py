@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from app.broker.consumer import TraceMessage
+from app.broker.arrivals import TraceMessage
 from app.broker.own import OTHERS, About
 from app.errors import OutageError
 from app.stored.batches import Batch
@@ -65,7 +65,7 @@ class Queue(QuietStream):
         assert count <= most
         tags = range(self._tag + 1, self._tag + 1 + count)
         self._tag += count
-        return [TraceMessage(tag, tag, False, _publish(size)) for tag in tags]
+        return [TraceMessage.of(tag, tag, False, _publish(size)) for tag in tags]
 
     async def acknowledge(self, tag: int) -> None:
         self.acknowledged.append(tag)
