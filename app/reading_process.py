@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import socket
 from asyncio import StreamReader, StreamWriter
 from collections import deque
@@ -26,6 +27,8 @@ from app.broker.reading import Answer, Order
 from app.broker.runs import RunWriter
 from app.children import leave_signals_to_the_service
 from app.garbage import tune_garbage_collection
+
+log = logging.getLogger(__name__)
 
 ORDER_BYTES = 64 * 1024
 MOST_SOCKETS = 32  # that come with one read of the orders
@@ -62,11 +65,15 @@ class Relay:
             await _say(writer, Answer.of(error))
             await _close(writer)
             return
-        with contextlib.suppress(ConnectionError):
-            await _say(writer, Answer())
-        async with asyncio.TaskGroup() as ways:
-            ways.create_task(self._pass_up(there, writer))
-            ways.create_task(_pass_down(reader, broker))
+        try:
+            with contextlib.suppress(ConnectionError):
+                await _say(writer, Answer())
+            async with asyncio.TaskGroup() as ways:
+                ways.create_task(self._pass_up(there, writer))
+                ways.create_task(_pass_down(reader, broker))
+        finally:  # whatever went wrong, both sides are to notice
+            writer.transport.abort()
+            broker.transport.abort()
 
     async def _pass_up(self, broker: StreamReader, writer: StreamWriter) -> None:
         """Pass on what the broker says, with runs instead of deliveries."""
@@ -165,8 +172,13 @@ class Attendant:
         relay = self._relays[order.number] = Relay(end, URL(order.url))
         task = asyncio.create_task(relay.run())
         self._tasks.add(task)
-        task.add_done_callback(lambda _: self._relays.pop(order.number))
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(lambda _: self._ended(order.number, task))
+
+    def _ended(self, number: int, task: asyncio.Task[None]) -> None:
+        del self._relays[number]
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()):
+            log.error("a connection broke off over an error", exc_info=error)
 
 
 async def _main() -> None:

@@ -38,7 +38,7 @@ async def drill(
     apart: bool = False,
 ) -> Report:
     """Run the drill on an empty database; returns the verdict."""
-    service = Service(broker, database_url, folder, processes, {"ITC_READING_PROCESS": "off"})
+    service = Service(broker, database_url, folder, processes)
     others = traces.MODULE if processes else ""
     if apart:
         service.set("ITC_READING_PROCESS", "on")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Mapping
@@ -43,6 +44,7 @@ class Service:
             "ITC_PORT": str(self.port),
             "ITC_BATCH_SECONDS": "0.02",
             "ITC_TRACE_PROCESSES": str(processes),
+            "ITC_READING_PROCESS": "on" if os.environ.get("READ_APART") else "off",
             **(settings or {}),
         }
         self._process: Child | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -29,6 +30,8 @@ from tools.servers import Broker
 T = TypeVar("T")
 
 DEADLINE_SECONDS = 60.0
+# Whether trace messages are read in a process of their own, as on a machine with many cores.
+READ_APART = bool(os.environ.get("READ_APART"))
 
 
 async def until(condition: Callable[[], Awaitable[T]], what: str) -> T:
@@ -58,7 +61,8 @@ class Service:
         self.store = store
         self.management = ManagementApi(broker.management_url, broker.user, broker.password)
         url = amqp_url or broker.amqp_url("/")
-        firehose = Firehose(url, bounds=bounds, queue=queue, apart=apart)
+        self._own = ReadingProcess() if READ_APART and apart is None else None
+        firehose = Firehose(url, bounds=bounds, queue=queue, apart=apart or self._own)
         self.source = TraceSource(firehose, self.management)
         # A queue of its own: the usual one may be there since an earlier test, but nobody reads it
         # here, and each connection would be waited for until 6 s are over.
@@ -98,6 +102,8 @@ class Service:
     async def close(self) -> None:
         await self.registry.shutdown(deadline=10)
         await self.management.close()
+        if self._own is not None:
+            await self._own.close()
 
 
 @pytest.fixture
