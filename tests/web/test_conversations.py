@@ -15,6 +15,7 @@ from tests.web import conversations
 from tests.web.conftest import OpenPage
 from tests.web.fake_server import Server, running
 from tests.web.test_accessibility import settled, violations
+from tests.web.test_space_time import Held
 from tests.web.world import World, demo_world, iso
 
 VIEWS = ("waterfall", "flow", "sequence")
@@ -308,6 +309,21 @@ def test_the_list_is_filtered_and_the_address_has_the_filters(
     page.get_by_label("At least, s").press("Tab")
     expect(rows).to_have_count(1)
     expect(rows.first).to_contain_text("batch.start")
+
+
+def test_a_list_that_arrives_while_one_types_leaves_what_is_typed(
+    told: Told, open_page: OpenPage
+) -> None:
+    page = open_page(told.server, "#/conversations?outcome=failed")
+    rows = page.get_by_role("group", name="Conversations, newest first").locator("tbody tr")
+    expect(rows).to_have_count(1)
+    page.route("**/itc_db/conversations?*", held := Held())
+    page.get_by_role("button", name="All", exact=True).click()
+    page.get_by_label("At least, s").fill("3")
+    held.let_go()
+    expect(rows).to_have_count(3)
+    page.get_by_label("At least, s").press("Tab")
+    expect(rows).to_have_count(1)
 
 
 def test_a_row_is_reached_and_opened_by_keyboard(told: Told, open_page: OpenPage) -> None:

@@ -91,7 +91,7 @@ const noteOf = ({ by, truncated }, items) =>
 
 function Filters({ params }) {
   const field = (name, label, hint) => html`<label class="field"><span>${label}</span>
-    <input class="input" key=${params[name] ?? ""} value=${params[name] ?? ""} placeholder=${hint} spellcheck=${false}
+    <input class="input" key=${params[name] ?? ""} defaultValue=${params[name] ?? ""} placeholder=${hint} spellcheck=${false}
       inputmode=${name.endsWith("seconds") ? "decimal" : undefined}
       onChange=${(e) => patch({ [name]: clean(name, e.currentTarget.value) })} /></label>`;
   return html`<div class="conv-filters" role="group" aria-label="Filters">
