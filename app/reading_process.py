@@ -20,10 +20,9 @@ from aiormq.connection import SSLContextProvider, TCPTransportFactory, TLSTransp
 from aiormq.exceptions import AMQPConnectionError
 from yarl import URL
 
-from app.broker.connection import CLOSE_SECONDS, READ_BYTES
-from app.broker.consumer import CONNECT_SECONDS
+from app.broker.connection import CLOSE_SECONDS, CONNECT_SECONDS, READ_BYTES
 from app.broker.deliveries import RUN, Delivery, DeliverySplitter, framed
-from app.broker.reading import Answer, Order
+from app.broker.reading import TAKEN, Answer, Order
 from app.broker.runs import RunWriter
 from app.children import leave_signals_to_the_service
 from app.garbage import tune_garbage_collection
@@ -48,7 +47,6 @@ class Relay:
         self._splitter = DeliverySplitter()
         self._runs = RunWriter()
         self._channel = 0
-        self._read: list[bytes] = []  # runs that are to be passed on
 
     def divert(self, channel: int) -> None:
         """Read the deliveries on a channel from now on."""
@@ -56,7 +54,7 @@ class Relay:
         self._splitter.divert(channel, self._take)
 
     async def run(self) -> None:
-        """Connect, and pass on what either side says until one of them has nothing more to say."""
+        """Connect, and pass on what either side says; when one of them leaves, so do we."""
         reader, writer = await asyncio.open_unix_connection(sock=self._end)
         writer.transport.set_write_buffer_limits(high=BUFFERED_BYTES)
         try:
@@ -66,8 +64,7 @@ class Relay:
             await _close(writer)
             return
         try:
-            with contextlib.suppress(ConnectionError):
-                await _say(writer, Answer())
+            await _say(writer, Answer())
             async with asyncio.TaskGroup() as ways:
                 ways.create_task(self._pass_up(there, writer))
                 ways.create_task(_pass_down(reader, broker))
@@ -78,22 +75,20 @@ class Relay:
     async def _pass_up(self, broker: StreamReader, writer: StreamWriter) -> None:
         """Pass on what the broker says, with runs instead of deliveries."""
         with contextlib.suppress(OSError):
-            while data := await broker.read(READ_BYTES):
-                passed = self._splitter.feed(data)
-                writer.write(b"".join((*self._read, passed)))
-                self._read.clear()
+            while (data := await broker.read(READ_BYTES)) and not writer.is_closing():
+                writer.write(self._splitter.feed(data))
                 await writer.drain()
         await _close(writer)
 
     def _take(self, deliveries: list[Delivery]) -> None:
         if deliveries:
-            self._read.append(framed(RUN, self._channel, self._runs.write(deliveries)))
+            self._splitter.pass_on(framed(RUN, self._channel, self._runs.write(deliveries)))
 
 
 async def _pass_down(reader: StreamReader, broker: StreamWriter) -> None:
     """Pass on what the service says to the broker."""
     with contextlib.suppress(OSError):
-        while data := await reader.read(READ_BYTES):
+        while (data := await reader.read(READ_BYTES)) and not broker.is_closing():
             broker.write(data)
             await broker.drain()
     await _close(broker)
@@ -114,8 +109,9 @@ async def _connect(url: URL) -> tuple[StreamReader, StreamWriter]:
 
 
 async def _say(writer: StreamWriter, answer: Answer) -> None:
-    writer.write(msgspec.json.encode(answer) + b"\n")
-    await writer.drain()
+    with contextlib.suppress(ConnectionError):  # whoever asked may be gone
+        writer.write(msgspec.json.encode(answer) + b"\n")
+        await writer.drain()
 
 
 async def _close(writer: StreamWriter) -> None:
@@ -167,8 +163,13 @@ class Attendant:
             if relay := self._relays.get(order.number):
                 relay.divert(order.channel)
             return
+        if not self._ends:  # it got lost: we may have no more descriptors
+            log.error("there is no socket for a connection: too many are open")
+            return
         end = self._ends.popleft()
         end.setblocking(False)
+        with contextlib.suppress(OSError):
+            end.send(TAKEN)
         relay = self._relays[order.number] = Relay(end, URL(order.url))
         task = asyncio.create_task(relay.run())
         self._tasks.add(task)

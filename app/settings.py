@@ -463,6 +463,10 @@ class Settings(BaseSettings):
     def _amqp(cls, value: SecretUrl) -> SecretUrl:
         if value.parts.scheme not in ("amqp", "amqps"):
             raise ValueError("expected amqp://… or amqps://…")
+        try:
+            (value.parts.hostname or "").encode("idna")
+        except UnicodeError:
+            raise ValueError("its host has a name that no host can have") from None
         return value
 
     @field_validator("management_url")

@@ -23,8 +23,8 @@ from pamqp.common import FieldTable
 from yarl import URL
 
 from app.broker.announced import CLOSED, CREATED, Closed, Opened, announcement
-from app.broker.connection import TraceConnection
-from app.broker.consumer import CONNECT_SECONDS, TRACE_QUEUE, passed_by
+from app.broker.connection import CONNECT_SECONDS, TraceConnection
+from app.broker.consumer import TRACE_QUEUE, passed_by
 from app.broker.deliveries import Delivery
 from app.broker.management import Binding, ManagementApi
 from app.broker.outages import CONNECTION_ERRORS, Place, outage, shown

@@ -28,6 +28,7 @@ from app.broker.deliveries import HEARTBEAT_FRAME, Delivery, DeliverySplitter
 from app.broker.outages import CONNECTION_ERRORS
 from app.broker.reading import Opened, ReadingProcess
 
+CONNECT_SECONDS = 10.0
 READ_BYTES = 256 * 1024
 # The library considers a connection dead if it reads nothing from it, and the broker sends no
 # heartbeats while it sends deliveries.

@@ -25,7 +25,7 @@ from yarl import URL
 
 from app.broker import sentinel
 from app.broker.arrivals import TraceMessage, read
-from app.broker.connection import TraceConnection
+from app.broker.connection import CONNECT_SECONDS, TraceConnection
 from app.broker.deliveries import Delivery
 from app.broker.firehose import TRACE_EXCHANGE
 from app.broker.management import SERVICE_PROPERTY
@@ -40,7 +40,6 @@ from app.errors import OutageError, QueueLostError
 from app.tracker.taken import ALL
 
 TRACE_QUEUE = "itc.trace"
-CONNECT_SECONDS = 10.0
 # How long the consumer of a connection that just broke may still be there.
 LEAVING_SECONDS = 1.0
 # A queue may be stuck while its broker is well: one without a majority of its nodes, for instance.

@@ -65,6 +65,7 @@ class DeliverySplitter:
         self._take: Callable[[list[Delivery]], None] = _nobody
         self._take_run: Callable[[bytes], None] | None = None
         self._kinds: tuple[int, ...] = _KINDS
+        self._passed: list[bytes] = []  # what is passed on of what is being split
         self._parts: list[bytes] = []  # of an incomplete frame
         self._have = 0
         self._need = 0
@@ -92,6 +93,10 @@ class DeliverySplitter:
         self._channel, self._take, self._take_run = channel, take, take_run
         self._kinds = _KINDS if take_run is None else (*_KINDS, RUN)
 
+    def pass_on(self, frame: bytes) -> None:
+        """Pass a frame on in the place of the deliveries that are being taken."""
+        self._passed.append(frame)
+
     def feed(self, data: bytes) -> bytes:
         """Take in the next bytes; return what the library is to read, in complete frames."""
         if self._is_broken:
@@ -107,7 +112,7 @@ class DeliverySplitter:
 
     def _split(self, data: bytes) -> tuple[bytes, int]:
         """Go through complete frames; return what is passed on, and where they end."""
-        passed: list[bytes] = []
+        passed = self._passed = []
         at, there = 0, len(data)
         unpack, ours = FRAME.unpack_from, self._channel
         while there - at >= FRAME.size:

@@ -5,8 +5,9 @@ and puts runs of read trace messages (`app.broker.runs`) in the place of the del
 talking stays here. To a connection its death is a cut like any other, after which a new one starts.
 
 It gets one end of a socket for each connection, and lines of JSON that say what to do with it, by
-way of another socket, its stdin. The answer comes on the connection's own socket: whether the
-broker was reached. It ends when its stdin does, so it never outlives the service.
+way of another socket, its stdin. What it answers comes on the connection's own socket: that it has
+taken the order, and whether the broker was reached. One that takes no orders is killed, and another
+started. It ends when its stdin does, so it never outlives the service.
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ from app.environment import needed
 
 MODULE = "app.reading_process"
 LEAVE_SECONDS = 2.0
+# How long it may take to take an order; the first time it has to start.
+TAKE_SECONDS = 8.0
+TAKEN = b"\n"
 
 
 class Order(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -54,21 +58,27 @@ class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
     @classmethod
     def of(cls, error: OSError) -> Answer:
         """The answer that tells of an error."""
-        return cls(type(error).__name__, error.errno, error.strerror)
+        kind = next(kind.__name__ for kind in type(error).__mro__ if kind.__name__ in _KINDS)
+        return cls(kind, error.errno, error.strerror)
 
     def check(self) -> None:
         """Raise the error as the client library would."""
         if self.error is not None:
-            kind = _KINDS.get(self.error, OSError)  # which becomes what its number says
-            raise AMQPConnectionError(self.errno, self.strerror) from kind(
-                self.errno, self.strerror
-            )
+            error = _KINDS[self.error](self.errno, self.strerror)
+            raise AMQPConnectionError(self.errno, self.strerror) from error
 
 
-_KINDS: dict[str, type[OSError]] = {
-    kind.__name__: kind
-    for kind in (socket.gaierror, ssl.SSLError, ssl.SSLCertVerificationError, TimeoutError)
-}
+# Of which there are sentences (`app.broker.outages`).
+_TOLD: tuple[type[OSError], ...] = (
+    socket.gaierror,
+    ssl.SSLCertVerificationError,
+    ssl.SSLError,
+    TimeoutError,
+    *ConnectionError.__subclasses__(),
+    ConnectionError,
+    OSError,
+)
+_KINDS = {kind.__name__: kind for kind in _TOLD}
 
 _read_answer = msgspec.json.Decoder(Answer).decode
 
@@ -89,8 +99,12 @@ class Opened:
 
         Without the process this does nothing, and the connection is gone.
         """
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(_EndedError):
             self._process.tell(Order("divert", self._number, channel=channel))
+
+
+class _EndedError(Exception):
+    """The process has ended."""
 
 
 class _Process:
@@ -121,9 +135,16 @@ class _Process:
         return self._process.returncode is None
 
     def tell(self, order: Order, *ends: socket.socket) -> None:
-        """Give an order, with a socket if that needs one. Raises `OSError` if it has ended."""
+        """Give an order, with a socket if that needs one. Raises `_EndedError`."""
         line = msgspec.json.encode(order) + b"\n"
-        socket.send_fds(self._orders, [line], [end.fileno() for end in ends])
+        try:
+            sent = socket.send_fds(self._orders, [line], [end.fileno() for end in ends])
+        except OSError as error:
+            self._kill()
+            raise _EndedError from error
+        if sent < len(line):  # what follows could not be told from it
+            self._kill()
+            raise _EndedError
 
     async def open(self, url: URL) -> Opened:
         """Have it connect to a broker."""
@@ -140,6 +161,7 @@ class _Process:
             ours.close()
             raise
         try:
+            await self._taken(reader)
             _read_answer(await reader.readuntil(b"\n")).check()
         except BaseException as error:
             writer.transport.abort()
@@ -148,14 +170,26 @@ class _Process:
             raise
         return Opened(reader, writer, self, number)
 
+    async def _taken(self, reader: StreamReader) -> None:
+        """Wait until the order is taken."""
+        try:
+            async with asyncio.timeout(TAKE_SECONDS):
+                await reader.readexactly(len(TAKEN))
+        except TimeoutError:
+            self._kill()
+            raise ConnectionResetError("the reading process stood still") from None
+
+    def _kill(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            self._process.kill()
+
     async def leave(self) -> None:
         """Have it end, and wait for that."""
         self._orders.close()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._process.wait(), LEAVE_SECONDS)
-        if self.is_alive:
-            self._process.kill()
-            await self._process.wait()
+        self._kill()
+        await self._process.wait()
 
 
 class ReadingProcess:
@@ -173,12 +207,12 @@ class ReadingProcess:
 
     async def open(self, url: URL) -> Opened:
         """Open a connection to the broker; raises what the client library would."""
-        process = await self._running()
-        try:
-            return await process.open(url)
-        except BrokenPipeError:  # it has just ended
+        process = None
+        for _ in range(2):  # the first may have just ended
             process = await self._running(instead_of=process)
-            return await process.open(url)
+            with contextlib.suppress(_EndedError):
+                return await process.open(url)
+        raise ConnectionResetError("the reading process ends at once")
 
     async def close(self) -> None:
         """End the process; connections that are still open are cut off."""

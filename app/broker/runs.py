@@ -67,15 +67,23 @@ class RunWriter:
 
     def __init__(self) -> None:
         self._table: dict[Channel, int] = {}
+        self._new: list[Channel] = []  # that the other side does not know yet
 
     def write(self, deliveries: list[Delivery]) -> bytes:
         """The run of these deliveries."""
         anew = len(self._table) >= MOST_CHANNELS
         if anew:
             self._table.clear()
-        known = len(self._table)
         messages = [self._read(delivery) for delivery in deliveries]
-        return _encode(_Run(anew, list(self._table)[known:], messages))
+        new, self._new = self._new, []
+        return _encode(_Run(anew, new, messages))
+
+    def _place(self, channel: Channel) -> int:
+        place = self._table.get(channel)
+        if place is None:
+            place = self._table[channel] = len(self._table)
+            self._new.append(channel)
+        return place
 
     def _read(self, delivery: Delivery) -> _Published | _Delivered | _Raw:
         it = read(delivery, 0)
@@ -86,7 +94,7 @@ class RunWriter:
                 it.redelivered,
                 it.digest,
                 it.fingerprint,
-                self._table.setdefault(message.channel, len(self._table)),
+                self._place(message.channel),
                 message.exchange,
                 message.routing_keys,
                 message.properties,
@@ -99,7 +107,7 @@ class RunWriter:
                 it.redelivered,
                 it.digest,
                 it.fingerprint,
-                self._table.setdefault(message.channel, len(self._table)),
+                self._place(message.channel),
                 message.exchange,
                 message.routing_keys,
                 message.properties,

@@ -154,3 +154,12 @@ def test_the_broker_s_address_keeps_what_else_it_says() -> None:
     url = SecretUrl("amqps://u:p@broker/?cafile=/etc/ca.pem")
     settings = Settings(amqp_url=url, heartbeat_seconds=7)
     assert settings.broker == "amqps://u:p@broker/?cafile=/etc/ca.pem&heartbeat=7"
+
+
+@pytest.mark.parametrize("host", ["a..b", "x" * 64])
+def test_a_broker_whose_name_no_host_can_have_is_refused(
+    host: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ITC_AMQP_URL", f"amqp://{host}:5672")
+    with pytest.raises(SettingsError, match="a name that no host can have"):
+        load_settings()

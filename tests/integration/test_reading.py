@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from yarl import URL
 
-from app.broker import consumer
+from app.broker import consumer, reading
 from app.broker.consumer import Firehose, Reading
 from app.broker.reading import ReadingProcess
 from app.broker.trace_queue import QueueBounds
@@ -82,21 +82,23 @@ async def test_after_its_death_nothing_is_lost_or_doubled(
     await service.close()
 
 
-async def test_one_that_stands_still_is_left_for_a_new_connection(
-    store: Store, rabbit: Broker, vhost: str, settings: PipelineSettings, apart: ReadingProcess
+async def test_one_that_stands_still_is_left_for_another(
+    store: Store,
+    rabbit: Broker,
+    vhost: str,
+    settings: PipelineSettings,
+    apart: ReadingProcess,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(reading, "TAKE_SECONDS", 5.0)
     url = str(URL(rabbit.amqp_url("/")).with_query(heartbeat=2))
     service = Service(store, rabbit, settings, amqp_url=url, apart=apart)
     await service.running(vhost)
-    os.kill(pid_of(apart), signal.SIGSTOP)
-
-    async def waits() -> bool:
-        return (await service.registry.status(vhost)).state == "waiting"
-
-    await until(waits, "the trace has noticed that nothing comes")
-    os.kill(pid_of(apart), signal.SIGCONT)
+    pid = pid_of(apart)
+    os.kill(pid, signal.SIGSTOP)
     await send_and_receive(rabbit, vhost, 1)
     assert len(await service.stored(vhost, 2)) == 2
+    assert pid_of(apart) != pid
     await service.registry.stop(vhost)
     await service.close()
 
@@ -152,6 +154,29 @@ async def test_what_is_wrong_is_said_as_if_it_were_read_here(
     broker = URL(rabbit.amqp_url("/"))
     where = url.format(port=free_port(), broker=f"{broker.host}:{broker.port}")
     assert said in await refusal(Firehose(where, bounds=QueueBounds(), apart=either))
+
+
+async def test_who_hangs_up_during_tls_is_no_name_without_an_address(
+    either: ReadingProcess | None,
+) -> None:
+    async def hang_up(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.close()
+
+    async with await asyncio.start_server(hang_up, "127.0.0.1", 0) as server:
+        url = f"amqps://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        said = await refusal(Firehose(url, bounds=QueueBounds(), apart=either))
+    assert "broke off without a word" in said
+
+
+async def test_an_order_that_does_not_fit_harms_no_other(
+    rabbit: Broker, vhost: str, apart: ReadingProcess
+) -> None:
+    url = URL(rabbit.amqp_url("/"))
+    long = str(url.with_query(capath="x" * 1_000_000))
+    assert "broke off" in await refusal(Firehose(long, bounds=QueueBounds(), apart=apart))
+    firehose = Firehose(str(url), bounds=QueueBounds(), apart=apart)
+    async with firehose.open(vhost, Reading(prefetch=100)) as stream:
+        assert await stream.queued() == 0
 
 
 async def test_it_ends_with_whoever_started_it() -> None:

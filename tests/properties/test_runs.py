@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 
 import msgspec
 import pytest
@@ -72,11 +73,12 @@ def trace_messages(draw: st.DrawFn) -> Sent:
     st.lists(st.one_of(answers, trace_messages()), max_size=12),
     st.lists(st.integers(0, 100_000), max_size=30),
     st.lists(st.integers(0, 100_000), max_size=30),
+    st.integers(0, 5),
 )
 def test_behind_a_relay_the_same_is_taken_and_the_same_is_passed_on(
-    sent: list[Sent], cuts: list[int], others: list[int]
+    sent: list[Sent], cuts: list[int], others: list[int], late: int
 ) -> None:
-    relayed = b"".join(_relayed(b"".join(data for data, _ in sent), cuts))
+    relayed = b"".join(_relayed(b"".join(data for data, _ in sent), cuts, late))
     taken: list[TraceMessage | Delivery] = []
     reader, splitter = RunReader(), DeliverySplitter()
     splitter.divert(OURS, taken.extend, lambda run: taken.extend(reader.read(run)))
@@ -87,15 +89,17 @@ def test_behind_a_relay_the_same_is_taken_and_the_same_is_passed_on(
     assert b"".join(passed) == b"".join(data for data, delivery in sent if not delivery)
 
 
-def _relayed(data: bytes, cuts: list[int]) -> list[bytes]:
-    """What the reading process makes of the broker's bytes."""
+def _relayed(data: bytes, cuts: list[int], late: int) -> Iterator[bytes]:
+    """What the reading process makes of the broker's bytes, told of the channel so much later."""
     writer, splitter = RunWriter(), DeliverySplitter()
-    out: list[bytes] = []
-    splitter.divert(OURS, lambda some: out.append(framed(RUN, OURS, writer.write(some))))
-    for chunk in in_chunks(data, cuts):
-        passed = splitter.feed(chunk)  # which may add to what goes out
-        out.append(passed)
-    return out
+
+    def take(some: list[Delivery]) -> None:
+        splitter.pass_on(framed(RUN, OURS, writer.write(some)))
+
+    for number, chunk in enumerate(in_chunks(data, cuts)):
+        if number == late:
+            splitter.divert(OURS, take)
+        yield splitter.feed(chunk)
 
 
 @given(st.binary(max_size=60))
@@ -109,3 +113,20 @@ def test_who_takes_no_runs_passes_them_on_and_nothing_is_made_of_what_is_none(da
     splitter.divert(OURS, taken.extend, lambda run: taken.extend(reader.read(run)))
     splitter.feed(frame)
     assert all(isinstance(each, TraceMessage | Delivery) for each in taken)
+
+
+def test_a_delivery_that_had_begun_stays_ahead_of_those_that_are_read() -> None:
+    def delivery(tag: int) -> tuple[bytes, Delivery]:
+        header = ContentHeader(0, 3, Basic.Properties(headers=PUBLISH)).marshal()
+        made = Delivery(tag, False, "publish.orders", header, b"abc")
+        return delivery_frames(OURS, made, 1), made
+
+    (first, one), (second, two) = delivery(1), delivery(2)
+    relayed = b"".join(_relayed(first + second, [len(first) - 5], late=1))
+    taken: list[TraceMessage | Delivery] = []
+    splitter, reader = DeliverySplitter(), RunReader()
+    splitter.divert(OURS, taken.extend, lambda run: taken.extend(reader.read(run)))
+    assert splitter.feed(relayed) == b""
+    assert [each.tag for each in taken] == [1, 2]
+    assert [isinstance(each, Delivery) for each in taken] == [True, False]
+    assert shown([as_read_here(each) for each in taken]) == shown([read(one, 0), read(two, 0)])
