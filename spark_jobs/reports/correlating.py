@@ -29,6 +29,8 @@ LEAST_HITS = 10
 LEAST_VALUES = 5
 # The share of hits that may be there further back as well.
 MOST_CHANCE = 0.1
+# Of which share of hits it has to be known whether they are by chance.
+LEAST_MEASURED = 0.25
 # Messages that a hit may mean, on average: of a conversation a few.
 MOST_MEANT = 4.0
 # How often a value is made up anew, on average.
@@ -70,8 +72,12 @@ class Pair(NamedTuple):
 
     @property
     def by_chance(self) -> float | None:
-        """The share of hits that have one further back, too; None if nothing lies there."""
-        return self.chance / self.measured if self.measured >= LEAST_COMPARED else None
+        """The share of hits that have one further back, too; None if too little lies there.
+
+        In a short period it does for the last hits alone, which say nothing of the others.
+        """
+        is_enough = self.measured >= max(LEAST_COMPARED, LEAST_MEASURED * self.hits)
+        return self.chance / self.measured if is_enough else None
 
     @property
     def worth(self) -> tuple[bool, float, bool, int, str, str]:

@@ -190,6 +190,12 @@ def test_what_a_pair_is_refused_for(figures: dict[str, int], why: Refusal) -> No
     assert (judged.proposals, [each.refusal for each in judged.refused]) == ([], [why])
 
 
+@pytest.mark.parametrize(("measured", "chance"), [(9, None), (24, None), (25, 0.2), (100, 0.05)])
+def test_chance_is_known_of_enough_hits_or_not_at_all(measured: int, chance: float | None) -> None:
+    pair = pair_of(place("a"), place("a"), measured=measured, chance=5)
+    assert pair.by_chance == chance
+
+
 def test_links_and_better_pairs_have_to_agree() -> None:
     good, counter, wrong = place("good"), place("n", is_counted=True, is_long=False), place("bad")
     pairs = [pair_of(each, each) for each in (good, counter, wrong)]
