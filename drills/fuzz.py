@@ -29,7 +29,6 @@ from hypothesis import strategies as st
 from pamqp.commands import Basic
 from pamqp.header import ContentHeader
 
-from app.broker.arrivals import digest
 from app.broker.deliveries import (
     BODY,
     DELIVER,
@@ -42,6 +41,7 @@ from app.broker.deliveries import (
 )
 from app.broker.firehose import parse
 from app.tracker import Bounds, Policy, Tracker, Unreadable
+from app.tracker.digest import digest
 from app.tracker.links import BUILT_IN, Rules
 from itc import (
     MalformedError,

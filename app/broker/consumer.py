@@ -243,7 +243,13 @@ class TraceStream:
         :raises msgspec.MsgspecError: if it is none.
         """
         messages = self._runs.read(run)
-        self._take_in(messages, [_size(each) for each in messages])
+        self._take_in(
+            messages,
+            [
+                len(each.message.body if isinstance(each, TraceMessage) else each.body)
+                for each in messages
+            ],
+        )
 
     def _take_in(self, arrived: Sequence[Delivery | TraceMessage], sizes: list[int]) -> None:
         """Take in what has arrived, with the sizes of the bodies.
@@ -281,12 +287,13 @@ class TraceStream:
         size = 0
         while self._waiting and len(batch) < most and size < PORTION_BYTES:
             at, arrived = self._waiting.popleft()
-            size += _size(arrived)
-            if isinstance(arrived, TraceMessage):
+            if type(arrived) is Delivery:
+                size += len(arrived.body)
+                batch.append(read(arrived, at))
+            else:
+                size += len(arrived.message.body)
                 arrived.at = at
                 batch.append(arrived)
-            else:
-                batch.append(read(arrived, at))
         self._bytes -= size
         if self._bytes <= BUFFER_BYTES:
             self._gate.set_open(True)
@@ -458,10 +465,6 @@ class Firehose:
 
     def _place(self, vhost: str) -> Place:
         return Place.of(self._url, vhost, self.queue)
-
-
-def _size(arrived: Delivery | TraceMessage) -> int:
-    return len(arrived.message.body if isinstance(arrived, TraceMessage) else arrived.body)
 
 
 async def passed_by(message: DeliveredMessage) -> None:

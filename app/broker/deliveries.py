@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from struct import Struct
 from struct import error as StructError
+from typing import final
 
 import msgspec
 
@@ -32,6 +33,7 @@ _BODY_SIZE_AT = 4  # in a header's payload, after class and weight
 _compiled = compiled("app.broker._wire")
 
 
+@final
 class Delivery(msgspec.Struct, frozen=True, gc=False):
     """One message as it came off the socket; ``header`` is the payload of its header frame.
 

@@ -301,7 +301,7 @@ class PassingStream:
         self._outstanding = len(self._given)
         self._acknowledged.clear()
         return [
-            TraceMessage.of(
+            TraceMessage(
                 tag,
                 now,
                 message is None or message.redelivered,

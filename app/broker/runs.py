@@ -14,6 +14,8 @@ import msgspec
 from app.broker.arrivals import TraceMessage, read
 from app.broker.deliveries import Delivery
 from app.tracker import Channel, Deliver, Publish
+from app.tracker.digest import digest
+from app.tracker.fingerprint import fingerprint
 
 # The table begins anew when it has this many.
 MOST_CHANNELS = 10_000
@@ -92,8 +94,8 @@ class RunWriter:
             return _Published(
                 it.tag,
                 it.redelivered,
-                it.digest,
-                it.fingerprint,
+                digest(message),
+                fingerprint(message),
                 self._place(message.channel),
                 message.exchange,
                 message.routing_keys,
@@ -105,8 +107,8 @@ class RunWriter:
             return _Delivered(
                 it.tag,
                 it.redelivered,
-                it.digest,
-                it.fingerprint,
+                digest(message),
+                fingerprint(message),
                 self._place(message.channel),
                 message.exchange,
                 message.routing_keys,

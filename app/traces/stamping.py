@@ -19,6 +19,7 @@ from app.traces.ports import Stream, TraceMessage
 from app.traces.recorder import Recorder
 from app.traces.resume import Resume
 from app.tracker import StampedEvent, Unreadable
+from app.tracker.digest import digest
 from app.tracker.suspicion import Suspect
 from model.times import now
 
@@ -59,7 +60,7 @@ class Stamper:
     def __init__(self, recorder: Recorder, stream: Stream) -> None:
         self._recorder = recorder
         self._stream = stream
-        self._resume: Resume[TraceMessage] = Resume(recorder.window)
+        self._resume: Resume[tuple[TraceMessage, bytes]] = Resume(recorder.window)
         self._portions = _Portions()
         recorder.tracker.reorder(stream.is_cluster)
         recorder.tracker.trace_replies(stream.traces_replies)
@@ -99,14 +100,14 @@ class Stamper:
         events: list[StampedEvent] = []
         received = published = 0  # that the broker counts
         began = time.perf_counter()
-        for arrival, is_new in self._decided(messages, silent):
+        for arrival, mark, is_new in self._decided(messages, silent):
             message = arrival.message
             stamped.tag = arrival.tag
             stamped.messages += 1
             stamped.size += len(message.body)
             if not is_new:
                 continue
-            stamped.digests.append(arrival.digest)
+            stamped.digests.append(mark)
             about = about_of(message)
             if about.sentinel is not None:
                 recorder.lose_sentinel(about.sentinel)
@@ -153,17 +154,21 @@ class Stamper:
 
     def _decided(
         self, messages: Sequence[TraceMessage], silent: bool
-    ) -> list[tuple[TraceMessage, bool]]:
-        """The messages that are known to be stored or not, with whether they are new."""
+    ) -> list[tuple[TraceMessage, bytes, bool]]:
+        """(message, digest, is new) for those that are known to be stored or not."""
         if self._resume.settled:
-            return [(arrival, True) for arrival in messages]
-        decided: list[tuple[TraceMessage, bool]] = []
+            return [
+                (arrival, arrival.digest or digest(arrival.message), True) for arrival in messages
+            ]
+        decided: list[tuple[TraceMessage, bytes, bool]] = []
         for arrival in messages:
+            mark = arrival.digest or digest(arrival.message)
             # The sentinel is before everything, and was never stored: it says nothing of the rest.
             if not self._resume.is_holding and self._stream.about(arrival.message).sentinel:
-                decided.append((arrival, True))
-            else:
-                decided += self._resume.push(arrival, arrival.digest, arrival.redelivered)
+                decided.append((arrival, mark, True))
+                continue
+            for held, is_new in self._resume.push((arrival, mark), mark, arrival.redelivered):
+                decided.append((*held, is_new))
         if silent and self._resume.is_holding:
-            decided += self._resume.settle()
+            decided += [(*held, is_new) for held, is_new in self._resume.settle()]
         return decided

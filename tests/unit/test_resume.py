@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from app.broker.arrivals import digest
 from app.traces.resume import REMEMBERED, Resume, Window
 from app.tracker import Unreadable
+from app.tracker.digest import digest
 
 
 def mark(message: int) -> bytes:

@@ -65,7 +65,7 @@ class Queue(QuietStream):
         assert count <= most
         tags = range(self._tag + 1, self._tag + 1 + count)
         self._tag += count
-        return [TraceMessage.of(tag, tag, False, _publish(size)) for tag in tags]
+        return [TraceMessage(tag, tag, False, _publish(size)) for tag in tags]
 
     async def acknowledge(self, tag: int) -> None:
         self.acknowledged.append(tag)
