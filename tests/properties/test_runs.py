@@ -17,6 +17,8 @@ from app.broker.arrivals import TraceMessage, read
 from app.broker.deliveries import RUN, Delivery, DeliverySplitter, framed
 from app.broker.runs import RunReader, RunWriter
 from app.tracker import Unreadable
+from app.tracker.digest import digest
+from app.tracker.fingerprint import fingerprint
 from drills.fuzz import damaged, messages
 from tests.properties.test_deliveries import Sent, answers, in_chunks
 from tests.unit.test_deliveries import OURS, delivery_frames
@@ -37,8 +39,17 @@ def read_or_not(draw: st.DrawFn) -> list[Delivery]:
     return found
 
 
+def read_here(delivery: Delivery) -> TraceMessage:
+    """As in our own process, with all that is made of it later."""
+    arrived = read(delivery, 0)
+    if not isinstance(arrived.message, Unreadable):
+        arrived.digest = digest(arrived.message)
+        arrived.fingerprint = fingerprint(arrived.message)
+    return arrived
+
+
 def as_read_here(arrived: TraceMessage | Delivery) -> TraceMessage:
-    return read(arrived, 0) if isinstance(arrived, Delivery) else arrived
+    return read_here(arrived) if isinstance(arrived, Delivery) else arrived
 
 
 def shown(messages: list[TraceMessage]) -> str:
@@ -53,7 +64,7 @@ def test_a_run_says_what_its_deliveries_say(reads: list[list[Delivery]], table: 
         patch.setattr(runs, "MOST_CHANNELS", table)
         for deliveries in reads:
             told = reader.read(writer.write(deliveries))
-            expected = [read(delivery, 0) for delivery in deliveries]
+            expected = [read_here(delivery) for delivery in deliveries]
             assert shown([as_read_here(each) for each in told]) == shown(expected)
             raw = [isinstance(each, Delivery) for each in told]
             assert raw == [isinstance(each.message, Unreadable) for each in expected]
@@ -84,7 +95,7 @@ def test_behind_a_relay_the_same_is_taken_and_the_same_is_passed_on(
     splitter.divert(OURS, taken.extend, lambda run: taken.extend(reader.read(run)))
     passed = [splitter.feed(chunk) for chunk in in_chunks(relayed, others)]
     assert shown([as_read_here(each) for each in taken]) == shown(
-        [read(delivery, 0) for _, delivery in sent if delivery]
+        [read_here(delivery) for _, delivery in sent if delivery]
     )
     assert b"".join(passed) == b"".join(data for data, delivery in sent if not delivery)
 
@@ -129,4 +140,4 @@ def test_a_delivery_that_had_begun_stays_ahead_of_those_that_are_read() -> None:
     assert splitter.feed(relayed) == b""
     assert [each.tag for each in taken] == [1, 2]
     assert [isinstance(each, Delivery) for each in taken] == [True, False]
-    assert shown([as_read_here(each) for each in taken]) == shown([read(one, 0), read(two, 0)])
+    assert shown([as_read_here(each) for each in taken]) == shown([read_here(one), read_here(two)])
