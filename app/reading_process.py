@@ -22,14 +22,13 @@ from yarl import URL
 
 from app.broker.connection import CLOSE_SECONDS, CONNECT_SECONDS, READ_BYTES
 from app.broker.deliveries import RUN, Delivery, DeliverySplitter, framed
-from app.broker.reading import TAKEN, Answer, Order
+from app.broker.reading import ORDER_BYTES, TAKEN, Answer, Order
 from app.broker.runs import RunWriter
 from app.children import leave_signals_to_the_service
 from app.garbage import tune_garbage_collection
 
 log = logging.getLogger(__name__)
 
-ORDER_BYTES = 64 * 1024
 MOST_SOCKETS = 32  # that come with one read of the orders
 # The service reads a run in one go, if there is room for it.
 BUFFERED_BYTES = 1024 * 1024

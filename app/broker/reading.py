@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import socket
 import ssl
@@ -34,6 +35,7 @@ LEAVE_SECONDS = 2.0
 # How long it may take to take an order; the first time it has to start.
 TAKE_SECONDS = 8.0
 TAKEN = b"\n"
+ORDER_BYTES = 64 * 1024  # at most
 
 
 class Order(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -135,14 +137,19 @@ class _Process:
         return self._process.returncode is None
 
     def tell(self, order: Order, *ends: socket.socket) -> None:
-        """Give an order, with a socket if that needs one. Raises `_EndedError`."""
+        """Give an order, with a socket if that needs one.
+
+        Raises `_EndedError`, and `OSError` for one that is too long.
+        """
         line = msgspec.json.encode(order) + b"\n"
+        if len(line) > ORDER_BYTES:
+            raise OSError(errno.EMSGSIZE, os.strerror(errno.EMSGSIZE))
         try:
             sent = socket.send_fds(self._orders, [line], [end.fileno() for end in ends])
         except OSError as error:
             self._kill()
             raise _EndedError from error
-        if sent < len(line):  # what follows could not be told from it
+        if sent < len(line):  # it takes none; what follows could not be told from this one
             self._kill()
             raise _EndedError
 
