@@ -164,13 +164,13 @@ class _Process:
                 place = str(url.with_user(None))
                 self.tell(Order("open", number, place), theirs)
             reader, writer = await asyncio.open_unix_connection(sock=ours)
-        except BaseException:
+        except BaseException:  # cancelled, too: nobody else closes it
             ours.close()
             raise
         try:
             await self._taken(reader)
             _read_answer(await reader.readuntil(b"\n")).check()
-        except BaseException as error:
+        except BaseException as error:  # likewise
             writer.transport.abort()
             if isinstance(error, asyncio.IncompleteReadError):
                 raise ConnectionResetError("the reading process ended") from error

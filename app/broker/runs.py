@@ -13,7 +13,7 @@ import msgspec
 
 from app.broker.arrivals import TraceMessage, read
 from app.broker.deliveries import Delivery
-from app.tracker import Channel, Deliver, Publish
+from app.tracker import Channel, Deliver, Publish, Unreadable
 from app.tracker.digest import digest
 from app.tracker.fingerprint import fingerprint
 
@@ -88,42 +88,29 @@ class RunWriter:
         return place
 
     def _read(self, delivery: Delivery) -> _Published | _Delivered | _Raw:
-        it = read(delivery, 0)
-        message = it.message
-        if type(message) is Publish:
-            return _Published(
-                it.tag,
-                it.redelivered,
-                digest(message),
-                fingerprint(message),
-                self._place(message.channel),
-                message.exchange,
-                message.routing_keys,
-                message.properties,
-                message.body,
-                message.routed_queues,
+        message = read(delivery, 0).message
+        if isinstance(message, Unreadable):
+            return _Raw(
+                delivery.tag,
+                delivery.redelivered,
+                delivery.routing_key,
+                delivery.header,
+                delivery.body,
             )
-        if type(message) is Deliver:
-            return _Delivered(
-                it.tag,
-                it.redelivered,
-                digest(message),
-                fingerprint(message),
-                self._place(message.channel),
-                message.exchange,
-                message.routing_keys,
-                message.properties,
-                message.body,
-                message.queue,
-                message.redelivered,
-            )
-        return _Raw(
+        both = (
             delivery.tag,
             delivery.redelivered,
-            delivery.routing_key,
-            delivery.header,
-            delivery.body,
+            digest(message),
+            fingerprint(message),
+            self._place(message.channel),
+            message.exchange,
+            message.routing_keys,
+            message.properties,
+            message.body,
         )
+        if isinstance(message, Publish):
+            return _Published(*both, message.routed_queues)
+        return _Delivered(*both, message.queue, message.redelivered)
 
 
 class RunReader:
