@@ -5,7 +5,7 @@ python := .venv/bin/python
 .DEFAULT_GOAL := help
 # Demo, tests and drills start programs of ours by the hundred: none of them compiles it all anew.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help demo test test-long test-apart check format bench soak faults examine test-rabbitmq4
+.PHONY: help demo test test-long check format bench soak faults examine test-rabbitmq4
 .PHONY: screenshots lock clean
 
 help: ## say what there is
@@ -64,10 +64,6 @@ faults: ## every fault that may cost the record something, on both stores; FAULT
 examine: ## thousands of requests from the OpenAPI document to a whole service
 	@tools/install test
 	SCHEMATHESIS_EXAMPLES=$${SCHEMATHESIS_EXAMPLES:-120} $(python) -m pytest -s tests/docs/test_examined.py
-
-test-apart: ## the integration tests with trace messages read apart, as where there are many cores
-	@tools/install test
-	READ_APART=1 $(at_once) --long sample $(PYTEST_FLAGS) tests/integration
 
 test-rabbitmq4: ## the integration tests against a newer RabbitMQ
 	@tools/install test

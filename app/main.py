@@ -25,10 +25,8 @@ from app.api.tail import Tail
 from app.broker.announcements import Announcements
 from app.broker.consumer import Firehose
 from app.broker.management import ManagementApi
-from app.broker.reading import ReadingProcess
 from app.broker.source import TraceSource
 from app.broker.trace_queue import QueueBounds
-from app.cores import usable_cores
 from app.errors import ItcError, SettingsError
 from app.jobs.archives import Archives
 from app.jobs.exports import Exports, folder_id
@@ -305,7 +303,7 @@ def _registry(
         processes = TraceProcesses(settings.trace_processes, line)
         stack.push_async_callback(processes.close)
         elsewhere = processes.run
-    source = _source(stack, settings, store, management, service)
+    source = _source(settings, store, management, service)
     introductions = _introductions(settings, store, management)
     return TraceRegistry(store, source, pipeline, elsewhere, introductions, service)
 
@@ -320,7 +318,7 @@ async def open_capture(
         stack.push_async_callback(store.close)
         management = management_api(settings)
         stack.push_async_callback(management.close)
-        source = _source(stack, settings, store, management, service)
+        source = _source(settings, store, management, service)
         pipeline = _pipeline(settings)
         introductions, turn = _introductions(settings, store, management), asyncio.Lock()
         yield lambda trace, feed: RunningTrace(
@@ -405,36 +403,16 @@ def management_api(settings: Settings) -> ManagementApi:
 
 
 def _source(
-    stack: AsyncExitStack,
-    settings: Settings,
-    store: Store,
-    management: ManagementApi,
-    service: str,
+    settings: Settings, store: Store, management: ManagementApi, service: str
 ) -> TraceSource:
-    apart = None
-    if _is_read_apart(settings):
-        apart = ReadingProcess()
-        stack.push_async_callback(apart.close)
     firehose = Firehose(
         settings.broker,
         bounds=QueueBounds(settings.trace_queue_max_bytes, settings.trace_queue_max_messages),
         queue=settings.trace_queue,
         owner=store.name,
         service=service,
-        apart=apart,
     )
     return TraceSource(firehose, management, guard=settings.trace_queue_policy)
-
-
-def _is_read_apart(settings: Settings) -> bool:
-    """Whether trace messages are read in a process of its own.
-
-    What it saves where they are stamped is less than it takes itself, so it needs a core that
-    neither that nor the broker uses.
-    """
-    if settings.reading_process == "auto":
-        return usable_cores() > 2 * max(1, settings.trace_processes)
-    return settings.reading_process == "on"
 
 
 def _announcements(settings: Settings, management: ManagementApi) -> Announcements:

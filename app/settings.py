@@ -174,12 +174,6 @@ class Settings(BaseSettings):
         description="Processes that traces are spread over, to use more than one core; "
         "0 runs them within the service.",
     )
-    reading_process: Literal["auto", "on", "off"] = Field(
-        default="auto",
-        description="Whether trace messages are read in one process and stamped and stored in "
-        "another, so that one busy virtual host uses more than one core; `auto`: if there are more "
-        "than two cores for each process that runs traces.",
-    )
     trace_queue: str = Field(
         default="itc.trace",
         min_length=1,

@@ -2,15 +2,14 @@
 
     python -m bench.drain ack AMQP_URL MANAGEMENT_URL VHOST QUEUE COUNT
     python -m bench.drain service AMQP_URL MANAGEMENT_URL VHOST QUEUE COUNT DATABASE_URL \
-        [LINKS [BODIES [APART]]]
+        [LINKS [BODIES]]
     python -m bench.drain spread AMQP_URL MANAGEMENT_URL VHOST,… QUEUE COUNT DATABASE_URL PROCESSES
 
 ``ack`` is the least a client can do: aio-pika's own consumer, acknowledging every 500 at once.
 ``service`` is the whole of capture: parse, match, stamp, commit, acknowledge; behind the seconds
-it prints those of processor time, of its own and of a process that reads apart. LINKS, BODIES and
-APART (``on``, ``off``) say whether the built-in rules are on, whether bodies are taken, and whether
-there is such a process. ``spread`` is the same for several virtual hosts at
-once, in the service's own process (0) or in that many others.
+it prints those of processor time. LINKS and BODIES (``on``, ``off``) say whether the built-in rules
+are on, and whether bodies are taken. ``spread`` is the same for several virtual hosts at once, in
+the service's own process (0) or in that many others.
 """
 
 from __future__ import annotations
@@ -25,12 +24,10 @@ from pathlib import Path
 import aio_pika
 import uvloop
 from aio_pika.abc import AbstractIncomingMessage
-from yarl import URL
 
 from app.broker.announcements import Announcements
 from app.broker.consumer import Firehose
 from app.broker.management import ManagementApi
-from app.broker.reading import ReadingProcess
 from app.broker.source import TraceSource
 from app.broker.trace_queue import QueueBounds
 from app.garbage import tune_garbage_collection
@@ -82,37 +79,27 @@ async def capture(
     database_url: str,
     links: str = "on",
     bodies: str = "on",
-    apart: str = "off",
-) -> tuple[float, float, float]:
+) -> tuple[float, float]:
     """Run a trace until ``count`` events are stored; a fresh database gives them ids from 1.
 
-    :returns: seconds, those of this process's processor time, and of one that reads apart.
+    :returns: seconds, and those of this process's processor time.
     """
     await migrate(database_url)
     store = await Store.open(database_url)
     account = SecretUrl(amqp_url)
     management = ManagementApi(management_url, account.user or "", account.password or "")
-    reading = ReadingProcess() if apart == "on" else None
     bounds = QueueBounds(1 << 40, (1 << 31) - 1)
-    firehose = Firehose(amqp_url, bounds=bounds, queue=queue, apart=reading)
+    firehose = Firehose(amqp_url, bounds=bounds, queue=queue)
     introductions = Introductions(store.connections, Announcements(amqp_url, management, queue))
     source = TraceSource(firehose, management)
     settings = PipelineSettings(link_rules=BUILT_IN if links == "on" else ())
     registry = TraceRegistry(store, source, settings, introductions=introductions)
-    started = 0.0
-    if reading is not None:  # it takes a while to start
-        opened = await reading.open(URL(amqp_url))
-        opened.writer.close()
-        started = cpu_of(reading.pid or 0)
     await registry.start(vhost, Policy.channel, bodies=bodies == "on")
     took = await _paced(registry.subscribe(), 0, count)
-    used = 0.0 if reading is None else cpu_of(reading.pid or 0) - started
     await registry.shutdown(deadline=10)
-    if reading is not None:
-        await reading.close()
     await management.close()
     await store.close()
-    return *took, used
+    return took
 
 
 async def spread(settings: Settings, vhosts: Sequence[str], count: int) -> float:

@@ -59,7 +59,7 @@ def drained(broker: Broker, vhost: str, queue: str, count: int, bodies: str) -> 
             text=True,
             timeout=600,
         )
-        _, processor, _ = map(float, child.stdout.split())
+        _, processor = map(float, child.stdout.split())
         size = sum(file.stat().st_size for file in Path(folder).iterdir())
         return Spent(processor / count * 1e6, size / count)
 

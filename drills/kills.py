@@ -1,10 +1,9 @@
 """Kill the service with SIGKILL at random moments under load; then count what is wrong.
 
-    python -m drills.kills [KILLS] [--processes N | --apart]
+    python -m drills.kills [KILLS] [--processes N]
 
 20 kills by default, on SQLite and then on PostgreSQL. If traces have processes of their own
-(`ITC_TRACE_PROCESSES`), or trace messages are read apart (`ITC_READING_PROCESS`), every second kill
-hits one of those processes, and the service lives on.
+(`ITC_TRACE_PROCESSES`), every second kill hits one of those, and the service lives on.
 `drills.judge` says what is wrong; all its figures must be 0.
 """
 
@@ -19,8 +18,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from app.broker import reading
-from app.traces import processes as traces
+from app.traces.processes import MODULE
 from drills.judge import Report, judged, opened, oracle, settled
 from drills.load import Load
 from drills.service import START_SECONDS, Service
@@ -35,21 +33,16 @@ async def drill(
     *,
     pause: float = 0.01,
     processes: int = 0,
-    apart: bool = False,
 ) -> Report:
     """Run the drill on an empty database; returns the verdict."""
     service = Service(broker, database_url, folder, processes)
-    others = traces.MODULE if processes else ""
-    if apart:
-        service.set("ITC_READING_PROCESS", "on")
-        others = reading.MODULE
     with broker.fresh_vhost("kills") as vhost:
         async with oracle(broker, vhost) as records, service.tracing(vhost):
             load = Load(broker.amqp_url(vhost), pause)
             await load.start()
             for number in range(kills):
-                if others and number % 2:
-                    await _kill_a_process(service, others)
+                if processes and number % 2:
+                    await _kill_a_process(service)
                 else:
                     await _kill(service, early=number % 5 == 4)
             await load.stop()
@@ -71,18 +64,18 @@ async def _kill(service: Service, *, early: bool) -> None:
     service.start()
 
 
-async def _kill_a_process(service: Service, module: str) -> None:
-    """Kill one of the service's processes at a random moment; it starts another."""
+async def _kill_a_process(service: Service) -> None:
+    """Kill a process that runs traces at a random moment; the service starts another."""
     await service.listening()
     await asyncio.sleep(random.uniform(0.1, 1.5))
     await asyncio.to_thread(
-        wait_until, lambda: bool(service.processes(module)), START_SECONDS, "another process"
+        wait_until, lambda: bool(service.processes(MODULE)), START_SECONDS, "another process"
     )
-    for pid in service.processes(module)[:1]:
+    for pid in service.processes(MODULE)[:1]:
         os.kill(pid, signal.SIGKILL)
 
 
-async def main(kills: int, processes: int, apart: bool) -> int:
+async def main(kills: int, processes: int) -> int:
     """Run it on both databases, on private servers; returns the number of errors."""
     wrong = 0
     given = Broker.from_environment(os.environ)
@@ -95,9 +88,7 @@ async def main(kills: int, processes: int, apart: bool) -> int:
                 ("SQLite", f"sqlite:///{folders[0] / 'itc.db'}", folders[0]),
                 ("PostgreSQL", url, folders[1]),
             ):
-                report = await drill(
-                    broker, address, kills, folder, processes=processes, apart=apart
-                )
+                report = await drill(broker, address, kills, folder, processes=processes)
                 print(name, report, flush=True)
                 wrong += report.wrong
     return wrong
@@ -108,10 +99,9 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m drills.kills")
     parser.add_argument("kills", nargs="?", type=int, default=20)
     parser.add_argument("--processes", type=int, default=0, help="as ITC_TRACE_PROCESSES")
-    parser.add_argument("--apart", action="store_true", help="as ITC_READING_PROCESS")
     return parser.parse_args()
 
 
 if __name__ == "__main__":
     given = arguments()
-    sys.exit(asyncio.run(main(given.kills, given.processes, given.apart)) > 0)
+    sys.exit(asyncio.run(main(given.kills, given.processes)) > 0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Mapping
@@ -44,7 +43,6 @@ class Service:
             "ITC_PORT": str(self.port),
             "ITC_BATCH_SECONDS": "0.02",
             "ITC_TRACE_PROCESSES": str(processes),
-            "ITC_READING_PROCESS": "on" if os.environ.get("READ_APART") else "off",
             **(settings or {}),
         }
         self._process: Child | None = None
@@ -133,7 +131,7 @@ class Service:
         return answer.json() if answer.content else None
 
     def processes(self, module: str) -> list[int]:
-        """Its children that run a module: traces, say, or the reading for those in the service."""
+        """Its children that run a module."""
         pid = self.process.pid
         children = Path(f"/proc/{pid}/task/{pid}/children")
         return [

@@ -12,18 +12,13 @@ from app.tracker import Record, Unreadable
 
 
 @final
-class TraceMessage(msgspec.Struct, eq=False, gc=False):
-    """One trace message as it arrived: when (µs), under which delivery tag, and what it says.
-
-    ``digest`` and ``fingerprint`` (`app.tracker`) are there if another process has read it.
-    """
+class TraceMessage(msgspec.Struct, frozen=True, eq=False, gc=False):
+    """One trace message as it arrived: when (µs), under which delivery tag, and what it says."""
 
     tag: int
     at: int
     redelivered: bool
     message: Record | Unreadable
-    digest: bytes | None = None
-    fingerprint: bytes | None = None
 
 
 def read(delivery: Delivery, at: int) -> TraceMessage:

@@ -26,7 +26,6 @@ from yarl import URL
 
 from app.broker.deliveries import HEARTBEAT_FRAME, Delivery, DeliverySplitter
 from app.broker.outages import CONNECTION_ERRORS
-from app.broker.reading import Opened, ReadingProcess
 
 CONNECT_SECONDS = 10.0
 READ_BYTES = 256 * 1024
@@ -195,15 +194,11 @@ class VhostConnection(aio_pika.Connection):
 class TraceConnection(VhostConnection):
     """A connection whose deliveries on one channel are diverted."""
 
-    def __init__(
-        self, url: URL, vhost: str, apart: ReadingProcess | None = None, **kwargs: Any
-    ) -> None:
-        """Prepare it for ``vhost``, to be read ``apart`` if there is a process for that."""
+    def __init__(self, url: URL, vhost: str, **kwargs: Any) -> None:
+        """Prepare it for ``vhost``."""
         super().__init__(url, vhost, **kwargs)
         tls = url.scheme == "amqps"
         self._sockets: TransportFactory = TLSTransportFactory() if tls else TCPTransportFactory()
-        self._apart = apart
-        self._opened: Opened | None = None  # by that process
         self._transport: asyncio.WriteTransport | None = None
         self.gate = Gate()
         self._splitter = DeliverySplitter()
@@ -211,11 +206,7 @@ class TraceConnection(VhostConnection):
 
     async def create(self, url: URL, **kwargs: Any) -> tuple[StreamReader, StreamWriter]:
         """Open the transport (the client library's factory method)."""
-        if self._apart is None:
-            reader, writer = await self._sockets.create(url, **kwargs)
-        else:
-            self._opened = await self._apart.open(url)
-            reader, writer = self._opened.reader, self._opened.writer
+        reader, writer = await self._sockets.create(url, **kwargs)
         self._transport = writer.transport
         return cast("StreamReader", DivertingReader(reader, self.gate, self._splitter)), writer
 
@@ -236,18 +227,6 @@ class TraceConnection(VhostConnection):
         said = str(self.transport.connection.server_properties.get("version", ""))
         return tuple(map(int, re.findall(r"\d+", said)[:3]))
 
-    def divert(
-        self,
-        channel: int,
-        take: Callable[[list[Delivery]], None],
-        take_run: Callable[[bytes], None] | None = None,
-    ) -> None:
-        """Pass the deliveries on a channel to ``take``, in order, instead of to the library.
-
-        Where they are read apart they come as runs, if there is a ``take_run``.
-        """
-        if self._opened is None or take_run is None:
-            self._splitter.divert(channel, take)
-        else:
-            self._splitter.divert(channel, take, take_run)
-            self._opened.divert(channel)
+    def divert(self, channel: int, take: Callable[[list[Delivery]], None]) -> None:
+        """Pass the deliveries on a channel to ``take``, in order, instead of to the library."""
+        self._splitter.divert(channel, take)

@@ -32,8 +32,6 @@ from app.broker.management import SERVICE_PROPERTY
 from app.broker.marks import MarkPublisher
 from app.broker.outages import CONNECTION_ERRORS, Place, in_use, outage, outages, shown
 from app.broker.own import Own
-from app.broker.reading import ReadingProcess
-from app.broker.runs import RunReader
 from app.broker.trace_queue import QueueBounds, arguments
 from app.broker.wire import install_tolerant_names
 from app.errors import OutageError, QueueLostError
@@ -98,8 +96,7 @@ class TraceStream:
         self._arrived_tag = self._acknowledged = 0
         self._gate = connection.gate
         self._place = place
-        self._waiting: deque[tuple[int, Delivery | TraceMessage]] = deque()
-        self._runs = RunReader()
+        self._waiting: deque[tuple[int, Delivery]] = deque()
         self._bytes = 0
         self._largest = 0
         self._is_exclusive = not reading.quorum
@@ -234,36 +231,19 @@ class TraceStream:
         self._arrived.set()
 
     def take_in(self, deliveries: list[Delivery]) -> None:
-        """Take in what has arrived; called in the queue's order."""
-        self._take_in(deliveries, [len(delivery.body) for delivery in deliveries])
-
-    def take_run(self, run: bytes) -> None:
-        """Take in a run, which another process has read, as the deliveries that it is made of.
-
-        :raises msgspec.MsgspecError: if it is none.
-        """
-        messages = self._runs.read(run)
-        self._take_in(
-            messages,
-            [
-                len(each.message.body if isinstance(each, TraceMessage) else each.body)
-                for each in messages
-            ],
-        )
-
-    def _take_in(self, arrived: Sequence[Delivery | TraceMessage], sizes: list[int]) -> None:
-        """Take in what has arrived, with the sizes of the bodies.
+        """Take in what has arrived; called in the queue's order.
 
         Messages of one read get times a microsecond apart, so that times show the order too.
         """
         now = time.time_ns() // 1000
         first = max(now, min(self._next_at, now + MOST_AHEAD))
-        self._next_at = first + len(arrived)
-        self._waiting.extend(enumerate(arrived, first))
-        self._arrived_tag = arrived[-1].tag if arrived else self._arrived_tag
+        self._next_at = first + len(deliveries)
+        self._waiting.extend(enumerate(deliveries, first))
+        self._arrived_tag = deliveries[-1].tag
         self._arrived.set()
+        sizes = [len(delivery.body) for delivery in deliveries]
         self._bytes += sum(sizes)
-        self._largest = max(self._largest, *sizes, 0)
+        self._largest = max(self._largest, *sizes)
         if self._bytes > BUFFER_BYTES:
             self._gate.set_open(False)
 
@@ -286,14 +266,9 @@ class TraceStream:
         batch: list[TraceMessage] = []
         size = 0
         while self._waiting and len(batch) < most and size < PORTION_BYTES:
-            at, arrived = self._waiting.popleft()
-            if type(arrived) is Delivery:
-                size += len(arrived.body)
-                batch.append(read(arrived, at))
-            else:
-                size += len(arrived.message.body)
-                arrived.at = at
-                batch.append(arrived)
+            at, delivery = self._waiting.popleft()
+            size += len(delivery.body)
+            batch.append(read(delivery, at))
         self._bytes -= size
         if self._bytes <= BUFFER_BYTES:
             self._gate.set_open(True)
@@ -311,21 +286,18 @@ class Firehose:
         queue: str = TRACE_QUEUE,
         owner: str | None = None,
         service: str | None = None,
-        apart: ReadingProcess | None = None,
     ) -> None:
         """Use the account in ``amqp_url``; its path is ignored.
 
         Two services that trace the same virtual host into two databases need different names of
         ``queue``; ``owner`` is our database's name, by which they notice. The broker shows
-        ``service``, this one's id, with its connections. What streams read is read ``apart``, if
-        there is a process for that.
+        ``service``, this one's id, with its connections.
         """
         self.owner = owner
         self._properties = {"connection_name": "rabbitmq-itc"}
         if service is not None:
             self._properties[SERVICE_PROPERTY] = service
         self._url = URL(amqp_url)
-        self._apart = apart
         self.queue = queue
         self.bounds = bounds
 
@@ -347,7 +319,7 @@ class Firehose:
 
         It has no other consumer; if it is ``guarded``, its sentinel is held. Raises `OutageError`.
         """
-        connection = await self._connect(vhost, self._apart)
+        connection = await self._connect(vhost)
         try:
             with outages(self._place(vhost)):
                 stream = await self._prepare(connection, vhost, reading, guarded=guarded)
@@ -375,11 +347,9 @@ class Firehose:
         finally:
             await connection.leave()
 
-    async def _connect(self, vhost: str, apart: ReadingProcess | None = None) -> TraceConnection:
+    async def _connect(self, vhost: str) -> TraceConnection:
         with outages(self._place(vhost)):
-            connection = TraceConnection(
-                self._url, vhost, apart, client_properties=self._properties
-            )
+            connection = TraceConnection(self._url, vhost, client_properties=self._properties)
             await connection.connect(timeout=CONNECT_SECONDS)
         return connection
 
@@ -413,7 +383,7 @@ class Firehose:
                 )
             )
         )
-        connection.divert(raw.number, stream.take_in, stream.take_run)
+        connection.divert(raw.number, stream.take_in)
         stream.sentinel, stream.is_sentinel_gone = held, is_gone
         return stream
 

@@ -19,7 +19,6 @@ import msgspec
 from itc.compiled import compiled
 
 METHOD, HEADER, BODY, HEARTBEAT = _KINDS = 1, 2, 3, 8
-RUN = 0xF0  # not AMQP's: deliveries that another process has read (`app.broker.runs`)
 FRAME_END = 0xCE
 HEARTBEAT_FRAME = bytes([HEARTBEAT, 0, 0, 0, 0, 0, 0, FRAME_END])
 
@@ -48,15 +47,8 @@ class Delivery(msgspec.Struct, frozen=True, gc=False):
     body: bytes
 
 
-def framed(kind: int, channel: int, payload: bytes) -> bytes:
-    """The frame of a payload."""
-    return b"%b%b%c" % (FRAME.pack(kind, channel, len(payload)), payload, FRAME_END)
-
-
 class DeliverySplitter:
     """Splits a connection's bytes into one channel's deliveries and the rest.
-
-    Deliveries may come as runs, if whoever diverts them takes runs.
 
     Bytes that are not frames, and all after them, are left to the client library, which closes the
     connection over them. So is a delivery that ends before it says all that it has to.
@@ -65,9 +57,6 @@ class DeliverySplitter:
     def __init__(self) -> None:
         self._channel = 0  # until one is chosen: the connection itself, which has no deliveries
         self._take: Callable[[list[Delivery]], None] = _nobody
-        self._take_run: Callable[[bytes], None] | None = None
-        self._kinds: tuple[int, ...] = _KINDS
-        self._passed: list[bytes] = []  # what is passed on of what is being split
         self._parts: list[bytes] = []  # of an incomplete frame
         self._have = 0
         self._need = 0
@@ -82,22 +71,9 @@ class DeliverySplitter:
         """Whether deliveries are diverted."""
         return self._channel != 0
 
-    def divert(
-        self,
-        channel: int,
-        take: Callable[[list[Delivery]], None],
-        take_run: Callable[[bytes], None] | None = None,
-    ) -> None:
-        """Call ``take`` with the deliveries on that channel from now on, in order.
-
-        And ``take_run`` with the runs among them; without it there are none.
-        """
-        self._channel, self._take, self._take_run = channel, take, take_run
-        self._kinds = _KINDS if take_run is None else (*_KINDS, RUN)
-
-    def pass_on(self, frame: bytes) -> None:
-        """Pass a frame on in the place of the deliveries that are being taken."""
-        self._passed.append(frame)
+    def divert(self, channel: int, take: Callable[[list[Delivery]], None]) -> None:
+        """Call ``take`` with the deliveries on that channel from now on, in order."""
+        self._channel, self._take = channel, take
 
     def feed(self, data: bytes) -> bytes:
         """Take in the next bytes; return what the library is to read, in complete frames."""
@@ -114,7 +90,7 @@ class DeliverySplitter:
 
     def _split(self, data: bytes) -> tuple[bytes, int]:
         """Go through complete frames; return what is passed on, and where they end."""
-        passed = self._passed = []
+        passed: list[bytes] = []
         at, there = 0, len(data)
         unpack, ours = FRAME.unpack_from, self._channel
         while there - at >= FRAME.size:
@@ -124,7 +100,7 @@ class DeliverySplitter:
                 continue
             begin = at + FRAME.size
             end = begin + size
-            if kind not in self._kinds:
+            if kind not in _KINDS:
                 return self._give_up(passed, data, at)
             if end >= there:
                 self._need = end + 1 - at
@@ -133,7 +109,7 @@ class DeliverySplitter:
                 return self._give_up(passed, data, at)
             try:
                 is_ours = channel == ours and self._is_ours(kind, data, begin, end)
-            except (IndexError, StructError, msgspec.MsgspecError):
+            except (IndexError, StructError):
                 return self._give_up(passed, data, at)
             if not is_ours:
                 passed.append(data[at : end + 1])
@@ -163,9 +139,6 @@ class DeliverySplitter:
             if is_delivery:
                 self._method = _arguments(data, begin + len(DELIVER))
             return is_delivery
-        if kind == RUN and self._take_run is not None:
-            self._take_run(data[begin:end])
-            return True
         if self._method is None:
             return False
         if kind == HEADER:

@@ -123,7 +123,7 @@ class Stamper:
                     received += message.queue is not None
                     published += message.queue is None
                 if not about.is_own:
-                    events += tracker.apply(message, arrival.at, arrival.fingerprint)
+                    events += tracker.apply(message, arrival.at)
                 elif about.mark is not None:
                     stamped.marks.append(about.mark)
                     recorder.marks += 1
@@ -157,12 +157,10 @@ class Stamper:
     ) -> list[tuple[TraceMessage, bytes, bool]]:
         """(message, digest, is new) for those that are known to be stored or not."""
         if self._resume.settled:
-            return [
-                (arrival, arrival.digest or digest(arrival.message), True) for arrival in messages
-            ]
+            return [(arrival, digest(arrival.message), True) for arrival in messages]
         decided: list[tuple[TraceMessage, bytes, bool]] = []
         for arrival in messages:
-            mark = arrival.digest or digest(arrival.message)
+            mark = digest(arrival.message)
             # The sentinel is before everything, and was never stored: it says nothing of the rest.
             if not self._resume.is_holding and self._stream.about(arrival.message).sentinel:
                 decided.append((arrival, mark, True))

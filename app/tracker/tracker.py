@@ -188,16 +188,16 @@ class Tracker:
         """When the oldest record in the reorder window reached us (µs), None if none waits."""
         return self._window.oldest
 
-    def apply(self, record: Record, now: int, mark: bytes | None = None) -> list[StampedEvent]:
+    def apply(self, record: Record, now: int) -> list[StampedEvent]:
         """Take in one record, which reached us at ``now``; return the events it leads to.
 
-        ``mark`` is its fingerprint, if that is known. One event as a rule. With a reorder window
-        none while a deliver waits for its publish, and several when the publish comes.
+        One event as a rule. With a reorder window none while a deliver waits for its publish, and
+        several when the publish comes.
         """
         # Nearly every record goes the first way, and a microsecond is a twentieth of it.
         replies = self._replies
         publish = replies.direct_reply(record) if replies.are_awaited else None
-        mark = mark or fingerprint(record)
+        mark = fingerprint(record)
         self._time.hear(now)
         if not self._window.span and not self._window.count:
             events = [self._stamp(publish or record, now, mark, None)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import shutil
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -16,7 +15,6 @@ import pytest
 from app.broker.announcements import Announcements
 from app.broker.consumer import TRACE_QUEUE, Firehose
 from app.broker.management import ManagementApi
-from app.broker.reading import ReadingProcess
 from app.broker.source import TraceSource
 from app.broker.trace_queue import QueueBounds
 from app.store import Store
@@ -30,8 +28,6 @@ from tools.servers import Broker
 T = TypeVar("T")
 
 DEADLINE_SECONDS = 60.0
-# Whether trace messages are read in a process of their own, as on a machine with many cores.
-READ_APART = bool(os.environ.get("READ_APART"))
 
 
 async def until(condition: Callable[[], Awaitable[T]], what: str) -> T:
@@ -56,13 +52,11 @@ class Service:
         *,
         amqp_url: str | None = None,
         queue: str = TRACE_QUEUE,
-        apart: ReadingProcess | None = None,
     ) -> None:
         self.store = store
         self.management = ManagementApi(broker.management_url, broker.user, broker.password)
         url = amqp_url or broker.amqp_url("/")
-        self._own = ReadingProcess() if READ_APART and apart is None else None
-        firehose = Firehose(url, bounds=bounds, queue=queue, apart=apart or self._own)
+        firehose = Firehose(url, bounds=bounds, queue=queue)
         self.source = TraceSource(firehose, self.management)
         # A queue of its own: the usual one may be there since an earlier test, but nobody reads it
         # here, and each connection would be waited for until 6 s are over.
@@ -102,8 +96,6 @@ class Service:
     async def close(self) -> None:
         await self.registry.shutdown(deadline=10)
         await self.management.close()
-        if self._own is not None:
-            await self._own.close()
 
 
 @pytest.fixture
@@ -129,16 +121,3 @@ async def service(
     service = Service(store, rabbit, settings)
     yield service
     await service.close()
-
-
-@pytest.fixture
-async def apart() -> AsyncIterator[ReadingProcess]:
-    apart = ReadingProcess()
-    yield apart
-    await apart.close()
-
-
-@pytest.fixture(params=["here", "apart"])
-def either(request: pytest.FixtureRequest) -> ReadingProcess | None:
-    """Read in this process, or in another: what is asked for is to be the same."""
-    return request.getfixturevalue("apart") if request.param == "apart" else None

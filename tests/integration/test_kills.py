@@ -37,11 +37,3 @@ async def test_nothing_is_lost_doubled_or_wrong_where_traces_run_in_processes_of
 ) -> None:
     url = f"sqlite:///{tmp_path / 'itc.db'}"
     is_right(await drill(rabbit, url, 4, tmp_path, processes=1), 4)
-
-
-@pytest.mark.long(25)
-async def test_nothing_is_lost_doubled_or_wrong_where_another_process_reads(
-    rabbit: Broker, tmp_path: Path
-) -> None:
-    url = f"sqlite:///{tmp_path / 'itc.db'}"
-    is_right(await drill(rabbit, url, 4, tmp_path, apart=True), 4)

@@ -93,12 +93,10 @@ async def test_in_a_process_of_traces_nothing_is_stamped_while_one_of_them_store
         finally:
             storing -= 1
 
-    def seen_apply(
-        self: Tracker, record: Record, now: int, mark: bytes | None
-    ) -> list[StampedEvent]:
+    def seen_apply(self: Tracker, record: Record, now: int) -> list[StampedEvent]:
         nonlocal stamped_meanwhile
         stamped_meanwhile += storing
-        return apply(self, record, now, mark)
+        return apply(self, record, now)
 
     monkeypatch.setattr(store.batches, "append", slow_append)
     monkeypatch.setattr(Tracker, "apply", seen_apply)

@@ -10,15 +10,13 @@ from pathlib import Path
 import pytest
 from sqlalchemy import make_url
 
-from app.broker import reading
-from app.traces import processes
+from app.traces.processes import MODULE
 from drills.service import Service
 from tests.integration.conftest import until
 from tests.integration.proxy import Proxy
 from tests.integration.test_capture import send_and_receive
 from tools.servers import Broker
 
-MODULES = reading.MODULE, processes.MODULE
 SECONDS = 3.0
 # What the database's connections, and the process itself, may take besides on a busy machine; one
 # statement that stalls would take 60.
@@ -36,34 +34,24 @@ def lives(pid: int) -> bool:
     return Path(f"/proc/{pid}").exists()
 
 
-@pytest.mark.parametrize(
-    ("settings", "module"),
-    [
-        ({"ITC_READING_PROCESS": "off"}, None),
-        ({"ITC_READING_PROCESS": "on"}, reading.MODULE),
-        pytest.param({"ITC_TRACE_PROCESSES": "1"}, processes.MODULE, marks=pytest.mark.long(9)),
-    ],
-)
+@pytest.mark.parametrize("processes", [pytest.param(0, marks=pytest.mark.long(5)), 1])
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM])
 async def test_a_signal_ends_the_service_and_its_children(
     number: signal.Signals,
-    settings: dict[str, str],
-    module: str | None,
+    processes: int,
     rabbit: Broker,
     vhost: str,
     tmp_path: Path,
 ) -> None:
     url = f"sqlite:///{tmp_path / 'itc.db'}"
-    service = Service(rabbit, url, tmp_path, settings=settings)
+    service = Service(rabbit, url, tmp_path, processes)
 
     async def children_run() -> bool:
-        return [bool(service.processes(each)) for each in MODULES] == [
-            each == module for each in MODULES
-        ]
+        return len(service.processes(MODULE)) == processes
 
     async with service.tracing(vhost):
         await until(children_run, "its children run")
-        children = [pid for each in MODULES for pid in service.processes(each)]
+        children = service.processes(MODULE)
         await send_and_receive(rabbit, vhost, 3)
         assert await seconds_to_end(service, number) < SLACK
         assert not any(map(lives, children))

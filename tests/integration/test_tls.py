@@ -18,13 +18,12 @@ from yarl import URL
 
 from app.broker.consumer import Firehose, Reading
 from app.broker.management import ManagementApi
-from app.broker.reading import ReadingProcess
 from app.broker.trace_queue import QueueBounds
 from app.errors import OutageError
 from app.secret_url import SecretUrl
 from app.settings import Settings
 from tests.integration.test_capture import send_and_receive
-from tests.integration.test_reading import refusal
+from tests.integration.test_firehose import refusal
 from tools.servers import Broker
 
 
@@ -66,15 +65,15 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 
 async def test_over_tls_an_authority_of_ones_own_is_trusted_if_the_url_names_it(
-    rabbit: Broker, vhost: str, either: ReadingProcess | None, tmp_path: Path
+    rabbit: Broker, vhost: str, tmp_path: Path
 ) -> None:
     broker = URL(rabbit.amqp_url("/"))
     async with tls_in_front(broker.port or 5672, tmp_path) as port:
         url = broker.with_scheme("amqps").with_host("localhost").with_port(port)
-        strict = Firehose(str(url), bounds=QueueBounds(), apart=either)
+        strict = Firehose(str(url), bounds=QueueBounds())
         assert "is not trusted" in await refusal(strict, vhost)
         named = SecretUrl(str(url.with_query(cafile=str(tmp_path / "cert"))))
-        firehose = Firehose(Settings(amqp_url=named).broker, bounds=QueueBounds(), apart=either)
+        firehose = Firehose(Settings(amqp_url=named).broker, bounds=QueueBounds())
         rabbit.api("PUT", "vhosts", vhost, json={"tracing": True})
         async with firehose.open(vhost, Reading(prefetch=100)) as stream:
             await send_and_receive(rabbit, vhost, 5)
