@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict, deque
 from collections.abc import Callable
+
+from app.round_robin import RoundRobin
 
 _IN_A_PASS = 2  # requests; the costliest take some 20 ms, so a newcomer waits only briefly
 
@@ -18,26 +19,22 @@ class Turns:
     """
 
     def __init__(self) -> None:
-        # The next address comes first. Not a dict, which would walk over all that were before it.
-        self._waiting: OrderedDict[str, deque[Callable[[], None]]] = OrderedDict()
+        self._waiting: RoundRobin[Callable[[], None]] = RoundRobin()
         self._scheduled = False
 
     def ask(self, address: str, begin: Callable[[], None]) -> None:
         """Have ``begin`` called when it is this address's turn."""
-        self._waiting.setdefault(address, deque()).append(begin)
+        self._waiting.put(address, begin)
         self._schedule()
 
     def _schedule(self) -> None:
-        if self._waiting and not self._scheduled:
+        if self._waiting.owners() and not self._scheduled:
             self._scheduled = True
             asyncio.get_running_loop().call_soon(self._pass)
 
     def _pass(self) -> None:
         self._scheduled = False
-        for _ in range(min(_IN_A_PASS, len(self._waiting))):
-            address, queue = self._waiting.popitem(last=False)
-            begin = queue.popleft()
-            if queue:
-                self._waiting[address] = queue  # behind the others
-            begin()
+        for _ in range(min(_IN_A_PASS, self._waiting.owners())):
+            if begin := self._waiting.take():
+                begin()
         self._schedule()

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from app.api.ports import Events
-from app.api.turns import Turns
+from app.api.slots import Slots
 from app.stored.filters import EventFilter
 from app.stored.pages import EventPage, Found, Sort, is_quick
 from app.stored.periods import Histogram
@@ -31,13 +31,13 @@ class Searches:
 
     def __init__(self, events: Events, *, at_once: int, each: int, waiting: int) -> None:
         self._events = events
-        self._turns = Turns(at_once, each, waiting)
-        self._following = Turns(FOLLOWING, FOLLOWING_EACH)  # any number may wait
+        self._slots = Slots(at_once, each, waiting)
+        self._following = Slots(FOLLOWING, FOLLOWING_EACH)  # any number may wait
 
     @property
     def waiting(self) -> int:
         """How many wait for their turn."""
-        return self._turns.waiting
+        return self._slots.waiting
 
     async def find(
         self,
@@ -99,5 +99,5 @@ class Searches:
         if quick:
             yield
             return
-        async with (self._following if follow else self._turns).turn(owner):
+        async with (self._following if follow else self._slots).slot(owner):
             yield

@@ -15,10 +15,10 @@ from dataclasses import asdict
 
 import msgspec
 
-from app.errors import ConflictError, ItcError, NotFoundError, OutageError
-from app.jobs.fair import FairQueue
+from app.errors import ConflictError, ItcError, NotFoundError, OutageError, TooManyRequestsError
 from app.jobs.ports import JobStore, Runner
 from app.jobs.requests import JobRequest
+from app.round_robin import RoundRobin
 from app.stored.jobs import ENDED, Job, JobState, Json
 from model.jobs import Progress
 
@@ -93,7 +93,8 @@ class JobManager:
         self._idle_seconds = idle_seconds
         self._history = history
         self._start_runner = start_runner
-        self._queue: FairQueue[_Live] = FairQueue(queue_limit, lambda live: live.request.owner)
+        self._queue: RoundRobin[_Live] = RoundRobin()
+        self._queue_limit = queue_limit
         self._live: dict[int, _Live] = {}
         self._submitting = asyncio.Lock()
         self._arrived = asyncio.Event()
@@ -116,7 +117,7 @@ class JobManager:
         """Fail what has not ended, and stop the runner."""
         self._stopping = True
         for live in [*self._queue]:
-            self._queue.remove(live)
+            self._queue.remove(live.request.owner, live)
             await self._end(live, JobState.failed, error=STOPPED)
         if self._task is not None:
             self._task.cancel()
@@ -137,11 +138,11 @@ class JobManager:
                 return same
             if request.is_alone:
                 await self._check_alone(request)
-            self._queue.check_room()
+            self._check_room()
             job = await self._store.create(request.kind, request.vhost, request.shown)
             live = _Live(request, job)
             self._live[job.id] = live
-            self._queue.put(live)
+            self._queue.put(request.owner, live)
             self._arrived.set()
             return job
 
@@ -161,6 +162,12 @@ class JobManager:
             if live.request.key == request.key and not live.has_ended:
                 return live.job
         return None
+
+    def _check_room(self) -> None:
+        if len(self._queue) >= self._queue_limit:
+            raise TooManyRequestsError(
+                f"{self._queue_limit} jobs are waiting already; ask again when some have ended"
+            )
 
     async def _check_alone(self, request: JobRequest) -> None:
         here = [live.job for live in self._live.values()]
@@ -230,7 +237,7 @@ class JobManager:
         return live.job
 
     async def _give_up(self, live: _Live) -> None:
-        if self._queue.remove(live):
+        if self._queue.remove(live.request.owner, live):
             await self._end(live, JobState.cancelled)
         elif live.task is not None:
             live.task.cancel()

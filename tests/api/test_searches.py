@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from app.api.readiness import Readiness
-from app.api.turns import Turns
+from app.api.slots import Slots
 from app.errors import TooManyRequestsError
 from app.store import regex
 from tests.api.conftest import World, make_world
@@ -166,11 +166,11 @@ async def asking_by_regex(client: httpx.AsyncClient, count: int) -> AsyncIterato
 
 
 async def test_owners_take_turns() -> None:
-    turns = Turns(at_once=1, each=1)
+    slots = Slots(at_once=1, each=1)
     order: list[str] = []
 
     async def one(owner: str) -> None:
-        async with turns.turn(owner):
+        async with slots.slot(owner):
             order.append(owner)
             await asyncio.sleep(0)
 
@@ -179,17 +179,17 @@ async def test_owners_take_turns() -> None:
 
 
 async def test_who_no_longer_waits_takes_no_turn() -> None:
-    turns = Turns(at_once=1, each=1, waiting=2)
-    async with turns.turn("a"):
-        waiting = [asyncio.create_task(turns.turn("a").__aenter__()) for _ in range(2)]
+    slots = Slots(at_once=1, each=1, waiting=2)
+    async with slots.slot("a"):
+        waiting = [asyncio.create_task(slots.slot("a").__aenter__()) for _ in range(2)]
         await asyncio.sleep(0)
         with pytest.raises(TooManyRequestsError):
-            await turns.turn("a").__aenter__()
+            await slots.slot("a").__aenter__()
         for task in waiting:
             task.cancel()
         await asyncio.gather(*waiting, return_exceptions=True)
-        assert turns.waiting == 0
-    async with asyncio.timeout(PATIENCE), turns.turn("a"):
+        assert slots.waiting == 0
+    async with asyncio.timeout(PATIENCE), slots.slot("a"):
         pass
 
 

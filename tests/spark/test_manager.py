@@ -12,7 +12,6 @@ import msgspec
 import pytest
 
 from app.errors import ConflictError, NotFoundError, OutageError, TooManyRequestsError
-from app.jobs.fair import FairQueue
 from app.jobs.manager import FAULT, STOPPED, JobManager
 from app.jobs.ports import Report
 from app.jobs.requests import JobRequest
@@ -360,14 +359,3 @@ async def test_the_runner_starts_with_the_service_where_that_is_set() -> None:
         await it.next_taken()
         assert it.runner.starts == 1
         await it.manager.cancel(job.id)
-
-
-def test_a_fair_queue_takes_owners_in_turns() -> None:
-    queue: FairQueue[str] = FairQueue(10, lambda item: item[0])
-    for item in ("a1", "a2", "a3", "b1", "c1", "b2"):
-        queue.put(item)
-    assert queue.remove("a2")
-    assert not queue.remove("a2")
-    assert len(queue) == 5
-    taken = [queue.take() for _ in range(6)]
-    assert taken == ["a1", "b1", "c1", "a3", "b2", None]
