@@ -1,12 +1,21 @@
-"""Files of assertions: YAML, or JSON, which is YAML too, taken apart with lines and columns."""
+"""Files of assertions: YAML, or JSON, which is YAML too, taken apart with lines and columns.
+
+What is read costs no more than its size: an alias, which has a few bytes stand for any number of
+values, is refused, and so is what is nested deeper than assertions are, before it is read on.
+"""
 
 from __future__ import annotations
+
+import asyncio
+import re
+from typing import Any
 
 import yaml
 
 from model.assertions import Assertion, InvalidAssertionError
 from model.assertions.language import (
     DEEPEST,
+    MOST_ASSERTIONS,
     MOST_BYTES,
     TOO_DEEP,
     Place,
@@ -16,6 +25,17 @@ from model.assertions.language import (
 
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _INT, _NULL = "tag:yaml.org,2002:int", "tag:yaml.org,2002:null"
+# Each assertion is a mapping of some five keys and values: what has more than these is none.
+MOST_VALUES = 20 * MOST_ASSERTIONS
+# Longer ones are texts: no number that is asked for has so many digits.
+_LONGEST_NUMBER = 20
+# The parser compares each directive with all before it.
+_DIRECTIVE = re.compile(r"^%", re.MULTILINE)
+
+
+async def read(text: bytes) -> list[Assertion]:
+    """The same as `parse`, beside the event loop."""
+    return await asyncio.to_thread(parse, text)
 
 
 def parse(text: str | bytes) -> list[Assertion]:
@@ -23,31 +43,83 @@ def parse(text: str | bytes) -> list[Assertion]:
     if len(text) > MOST_BYTES:
         raise InvalidAssertionError(f"a file of assertions has at most {MOST_BYTES:,} bytes")
     try:
-        node = yaml.compose(text, Loader=_Loader)  # type: ignore[no-untyped-call]
+        plain = text if isinstance(text, str) else text.decode("utf-8-sig")
+        directive = _DIRECTIVE.search(plain)
+        if directive is not None:
+            line = plain.count("\n", 0, directive.start()) + 1
+            raise Place(line, 1).error("directives are not read")
+        return assertions_in(_Reader(plain).file())
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        place = Place() if mark is None else Place(mark.line + 1, mark.column + 1)
+        place = Place() if mark is None else _place(mark)
         raise place.error(f"this is not YAML: {error.problem or error.context}") from None
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+    except (yaml.YAMLError, UnicodeError) as error:
         raise InvalidAssertionError(f"this is not YAML: {error}") from None
-    if node is None:
-        raise InvalidAssertionError("there are no assertions in it", 1, 1)
-    return assertions_in(_value_of(node, 0))
 
 
-def _value_of(node: yaml.Node, depth: int) -> Value:
-    at = Place(node.start_mark.line + 1, node.start_mark.column + 1)
-    if depth > DEEPEST:
-        raise at.error(TOO_DEEP)
-    if isinstance(node, yaml.SequenceNode):
-        return Value(at, [_value_of(each, depth + 1) for each in node.value])
-    if isinstance(node, yaml.MappingNode):
-        pairs = node.value
-        return Value(at, [(_value_of(k, depth + 1), _value_of(v, depth + 1)) for k, v in pairs])
-    if node.tag == _INT:
-        try:
-            return Value(at, int(node.value.replace("_", ""), 0))
-        except ValueError:
-            return Value(at, str(node.value))
-    # Names are texts, whatever else YAML takes them for: `yes`, `1.0`, `2026-01-01`.
-    return Value(at, None if node.tag == _NULL else str(node.value))
+class _Reader:
+    """Takes a file apart, event by event."""
+
+    def __init__(self, text: str) -> None:
+        self._loader = _Loader(text)
+        self._count = 0
+
+    def file(self) -> Value:
+        """The one value that is in it."""
+        self._next()  # the stream's start
+        if self._loader.check_event(yaml.StreamEndEvent):
+            raise InvalidAssertionError("there are no assertions in it", 1, 1)
+        self._next()  # the document's start
+        value = self._value(self._next(), 0)
+        self._next()  # the document's end
+        following = self._next()
+        if not isinstance(following, yaml.StreamEndEvent):
+            raise _place(following.start_mark).error("there is another document")
+        return value
+
+    def _next(self) -> Any:
+        return self._loader.get_event()
+
+    def _value(self, event: Any, depth: int) -> Value:
+        at = _place(event.start_mark)
+        self._count += 1
+        if isinstance(event, yaml.AliasEvent):
+            raise at.error(f"aliases are not read: write out what `*{event.anchor}` stands for")
+        if depth > DEEPEST:
+            raise at.error(TOO_DEEP)
+        if self._count > MOST_VALUES:
+            raise at.error("there is more in it than assertions can have")
+        if isinstance(event, yaml.SequenceStartEvent):
+            return Value(at, [self._value(each, depth + 1) for each in self._until_end()])
+        if isinstance(event, yaml.MappingStartEvent):
+            pairs = [
+                (self._key(key, depth + 1), self._value(self._next(), depth + 1))
+                for key in self._until_end()
+            ]
+            return Value(at, pairs)
+        return Value(at, self._scalar(event))
+
+    def _until_end(self) -> Any:
+        while not isinstance(event := self._next(), yaml.CollectionEndEvent):
+            yield event
+
+    def _key(self, event: Any, depth: int) -> Value:
+        key = self._value(event, depth)
+        if isinstance(key.value, list):
+            raise key.at.error("expected a key, not something nested")
+        return key
+
+    def _scalar(self, event: Any) -> str | int | None:
+        text = str(event.value)
+        tag = event.tag or self._loader.resolve(yaml.ScalarNode, text, event.implicit)
+        if tag == _INT and len(text) <= _LONGEST_NUMBER:
+            try:
+                return int(text.replace("_", ""), 0)
+            except ValueError:
+                return text
+        # Names are texts, whatever else YAML takes them for: `yes`, `1.0`, `2026-01-01`.
+        return None if tag == _NULL else text
+
+
+def _place(mark: Any) -> Place:
+    return Place(mark.line + 1, mark.column + 1)

@@ -6,14 +6,17 @@ from typing import Any
 
 import msgspec
 
-from app.assertion_files import parse
+from app.assertion_files import read
 from app.errors import BadRequestError
 from model.assertions import Assertion, InvalidAssertionError, from_json, to_json
 
 
-def assertions_in(body: bytes) -> dict[str, str]:
-    """The assertions of a file, texts by name in their order; raises `BadRequestError`."""
-    return {each.name: _text(each) for each in _parsed(body)}
+async def assertions_in(body: bytes) -> list[Assertion]:
+    """The assertions of a file, in their order; raises `BadRequestError`."""
+    try:
+        return await read(body)
+    except InvalidAssertionError as error:
+        raise BadRequestError(str(error)) from None
 
 
 def assertion_in(name: str, body: bytes) -> str:
@@ -21,19 +24,13 @@ def assertion_in(name: str, body: bytes) -> str:
     try:
         given = msgspec.json.decode(body, type=dict[str, Any])
         found = from_json({"name": name, **given})
-    except (msgspec.MsgspecError, InvalidAssertionError) as error:
+    except (msgspec.MsgspecError, InvalidAssertionError, RecursionError) as error:
         raise BadRequestError(f"this is no assertion: {error}") from error
     if found.name != name:
         raise BadRequestError(f"the assertion is called {found.name!r}, and the path's is not")
-    return _text(found)
+    return text_of(found)
 
 
-def _parsed(body: bytes) -> list[Assertion]:
-    try:
-        return parse(body)
-    except InvalidAssertionError as error:
-        raise BadRequestError(str(error)) from error
-
-
-def _text(assertion: Assertion) -> str:
+def text_of(assertion: Assertion) -> str:
+    """The text of an assertion, as the store has it."""
     return msgspec.json.encode(to_json(assertion)).decode()

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import enum
-import re
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TypeAlias
 
 
@@ -33,15 +31,20 @@ class TypePattern:
 
     def fits(self, message_type: str) -> bool:
         """Whether a message of this type is meant."""
-        return _compiled(self.text).fullmatch(message_type) is not None
+        first, *others = self.text.split("*")
+        if not others or not message_type.startswith(first):
+            return message_type == first
+        *between, last = others
+        at = len(first)
+        for part in between:  # where it is first found is as good as anywhere later
+            found = message_type.find(part, at)
+            if found < 0:
+                return False
+            at = found + len(part)
+        return message_type.endswith(last) and at + len(last) <= len(message_type)
 
     def __str__(self) -> str:
         return self.text
-
-
-@lru_cache(maxsize=1_000)
-def _compiled(text: str) -> re.Pattern[str]:
-    return re.compile(".*".join(map(re.escape, text.split("*"))), re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)

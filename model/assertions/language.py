@@ -47,6 +47,7 @@ LONGEST_NAME, LONGEST_TYPE = 100, 300
 DEEPEST = 4
 """How deep values may be nested."""
 TOO_DEEP = "expected a name or a number, not something nested"
+LONGEST_ERROR = 500
 MOST_EFFECTS = 1_000_000_000
 # What YAML takes for a text, unless it is one of the words.
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*|[0-9]+(?:ms|s|min|h|d)")
@@ -73,8 +74,9 @@ class Place(NamedTuple):
     column: int | None = None
 
     def error(self, what: str) -> InvalidAssertionError:
-        """What is wrong there."""
-        return InvalidAssertionError(what, self.line, self.column)
+        """What is wrong there, which may quote as much as somebody wrote."""
+        short = what if len(what) <= LONGEST_ERROR else f"{what[:LONGEST_ERROR]} …"
+        return InvalidAssertionError(short, self.line, self.column)
 
 
 @dataclass(frozen=True, slots=True)

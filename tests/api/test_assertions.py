@@ -46,6 +46,7 @@ async def test_what_cannot_be_judged_is_refused(client: httpx.AsyncClient) -> No
 
     assert "line 1, column 3: expected one of" in await refused("- name: a")
     assert "there are no assertions" in await refused("")
+    assert "line 2, column 3: aliases are not read" in await refused("- &a {name: a}\n- *a")
     assert "via" in await refused(FILE, via="any")
     assert "since" in await refused(FILE, since="2026-01-02", until="2026-01-02")
     nowhere = await client.put(ROUTE, params={"vhost": "nowhere"}, content=FILE)

@@ -94,6 +94,8 @@ async def test_one_is_set_replaced_and_removed(client: httpx.AsyncClient) -> Non
         ("assertions:\n  - name: a\n    every: b\n    leads: c\n", "line "),
         ("assertions: [", "not YAML"),
         ("", "there are no assertions in it"),
+        ("- &a {name: a}\n- *a", "line 2, column 3: aliases are not read"),
+        ("- {[a]: b}", "line 1, column 4: expected a key"),
     ],
 )
 async def test_a_file_that_cannot_be_read_says_where(
@@ -106,7 +108,10 @@ async def test_a_file_that_cannot_be_read_says_where(
     assert len(await listed(client)) == 2, "what was there stays"
 
 
-@pytest.mark.parametrize("body", ["", "[]", "{}", '{"every": "a"}', '{"name": "b", "no": "a"}'])
+@pytest.mark.parametrize(
+    "body",
+    ["", "[]", "{}", '{"every": "a"}', '{"name": "b", "no": "a"}', '{"no": ' + "[" * 20_000],
+)
 async def test_one_that_is_none_is_refused(client: httpx.AsyncClient, body: str) -> None:
     assert (await client.put(ONE, content=body)).status_code == 400
     named = {"name": "other", "every": "ship", "after": "approve"}

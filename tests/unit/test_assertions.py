@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
-from app.assertion_files import parse
+from app import assertion_files
+from app.assertion_files import MOST_VALUES, parse
 from model.assertions import (
     After,
     Assertion,
@@ -20,6 +23,7 @@ from model.assertions import (
     to_json,
     to_yaml,
 )
+from model.assertions.language import MOST_ASSERTIONS
 from model.conversations import Conversation, conversation_of
 from model.happened import Cause, Happened
 from model.words import EventType, Match
@@ -121,13 +125,74 @@ def test_times(text: str, microseconds: int) -> None:
         ),
         ("- [[[[[[a]]]]]]", "not something nested"),
         ("x" * 300_000, "at most 262,144 bytes"),
-        ("&a [*a, *a]", "not something nested"),
+        ("- &a {name: a, every: b, leads_to: c}\n- *a", "line 2, column 3: aliases are not read"),
+        ("- &a {name: a}\n- {<<: *a, no: b}", "line 2, column 8: aliases are not read"),
+        ("&a [*a, *a]", "line 1, column 5: aliases are not read: write out what `*a` stands for"),
+        ("- {{a: b}: c}", "line 1, column 4: expected a key, not something nested"),
+        ("- ? [a]\n  : b", "line 1, column 5: expected a key, not something nested"),
+        ("- {<<: {name: a}, no: b, causes_more_than: 1}", "column 4: `<<` is not known here"),
+        ("- !!python/object/apply:os.system [x]", "line 1, column 3: expected an assertion"),
+        ("# %TAG\n%TAG !a! tag:a\n--- []", "line 2, column 1: directives are not read"),
+        ("--- [a]\n--- [b]", "line 2, column 1: there is another document"),
+        ("- {name: a, every: 0x" + "f" * 5_000 + ", leads_to: c}", "column 20: expected a message"),
+        (b"- \xff", "this is not YAML"),
     ],
 )
-def test_what_cannot_be_read_is_refused_with_its_place(text: str, said: str) -> None:
+def test_what_cannot_be_read_is_refused_with_its_place(text: str | bytes, said: str) -> None:
     with pytest.raises(InvalidAssertionError) as raised:
         parse(text)
     assert said in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 200_000,
+        "{" * 200_000,
+        "- " * 100_000,
+        "[" + "a," * 130_000 + "]",
+        "? a\n" * 60_000,
+        "".join(f"- &a{number} x\n" for number in range(20_000)),
+    ],
+)
+def test_a_file_is_read_no_further_than_assertions_can_go(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = 0
+    get = assertion_files._Loader.get_event
+
+    def counted(self: object) -> object:
+        nonlocal read
+        read += 1
+        return get(self)
+
+    monkeypatch.setattr(assertion_files._Loader, "get_event", counted)
+    with pytest.raises(InvalidAssertionError, match=r"nested|more in it than"):
+        parse(text)
+    assert read <= 2 * MOST_VALUES
+
+
+def test_the_largest_file_that_may_be_is_read() -> None:
+    one = "- {{name: a{}, every: order, leads_to: ship, within: 30s}}\n"
+    assert len(parse("".join(map(one.format, range(MOST_ASSERTIONS))))) == MOST_ASSERTIONS
+
+
+def test_an_error_quotes_little_of_what_is_long() -> None:
+    with pytest.raises(InvalidAssertionError) as raised:
+        parse("- {name: a, every: b, leads_to: c, within: " + "x" * 200_000 + "}")
+    assert len(str(raised.value)) < 600
+
+
+async def test_a_file_is_read_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads = []
+
+    def noted(text: str | bytes) -> list[Assertion]:
+        threads.append(threading.current_thread())
+        return parse(text)
+
+    monkeypatch.setattr(assertion_files, "parse", noted)
+    assert len(await assertion_files.read(FILE.encode())) == 4
+    assert threads != [threading.current_thread()]
 
 
 @pytest.mark.parametrize("value", [None, 5, [], {"name": "a"}, {"name": "a", "no": True}])
@@ -144,6 +209,15 @@ def test_json_that_is_no_assertion_is_refused(value: object) -> None:
         ("order.*", "order.new.eu", True),
         ("*", "", True),
         ("*.new", "order.news", False),
+        ("*a*b*", "xaxbx", True),
+        ("*a*b*", "xbxax", False),
+        ("ab*ba", "aba", False),
+        ("ab*ba", "abba", True),
+        ("*b*b", "ab", False),
+        ("**", "", True),
+        ("a*", "a\nb", True),
+        # Each way of parting the text among the stars would take longer than anybody waits.
+        ("*a" * 140 + "*b", "a" * 10_000, False),
     ],
 )
 def test_patterns(pattern: str, message_type: str, fits: bool) -> None:

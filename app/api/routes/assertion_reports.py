@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request, Response
 
+from app.api.asserted import assertions_in
 from app.api.openapi import WITH_BODY, WRITING, answers
 from app.api.routes.assertions import FILE
 from app.api.routes.queries import Moment, OfVhost
@@ -14,10 +15,8 @@ from app.api.routes.submitting import ACCEPTED, Prefer
 from app.api.schemas.assertion_reports import AssertionReport
 from app.api.services import Parts
 from app.api.signin.auth import Writer
-from app.assertion_files import parse
-from app.errors import BadRequestError
 from app.jobs.reports import ReportKind
-from model.assertions import InvalidAssertionError, to_json
+from model.assertions import to_json
 
 router = APIRouter(tags=["reports"], prefix="/itc_db/reports")
 
@@ -47,9 +46,6 @@ async def check_assertions(
     The body is a file of assertions, YAML or JSON (docs/assertions.md).
     """
     period = await period_of(vhost, since, until, user, parts, usual=DAY)
-    try:
-        assertions = parse(await request.body())
-    except InvalidAssertionError as error:
-        raise BadRequestError(str(error)) from None
+    assertions = await assertions_in(await request.body())
     asked = {"via": via, "assertions": [to_json(each) for each in assertions]}
     return await reported(ReportKind.assertions, vhost, period, asked, user, parts, prefer)

@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.api.asserted import assertion_in, assertions_in
+from app.api.asserted import assertion_in, assertions_in, text_of
 from app.api.openapi import READING_ONE, WITH_BODY, WRITING, example
 from app.api.parameters import Name, Text
 from app.api.routes.queries import Moment
@@ -116,7 +116,8 @@ _ASSERTION = {
 async def set_assertions(vhost: Vhost, user: Writer, parts: Parts, request: Request) -> None:
     """Have these assertions be held against a virtual host, and no others."""
     trace_id = await trace_id_of(vhost, user, parts)
-    texts = assertions_in(await request.body())
+    asserted = await assertions_in(await request.body())
+    texts = {each.name: text_of(each) for each in asserted}
     await parts.store.assertions.set(trace_id, texts, user.name)
 
 
