@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
-from model.times import iso_time
+from model.times import Time, iso_time
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,11 +21,15 @@ class Gap:
     id: int
     after_event_id: int
     before_event_id: int | None
-    since: int
-    until: int | None
+    since: Time
+    until: Time | None
     reason: str
-    suspected: bool = False
-    declared: bool = False
+    suspected: Annotated[
+        bool, "Whether an event tells of the loss; otherwise the broker or the service did."
+    ] = False
+    declared: Annotated[
+        bool, "Whether it is no loss: only some exchanges and queues were asked for."
+    ] = False
 
     def to_json(self) -> dict[str, Any]:
         """The gap as the API and exports show it."""
@@ -57,12 +61,12 @@ def widened(gap: Gap, begins: int | None, ends: int | None) -> Gap:
     ``begins`` is when the last event before it was recorded (µs), None if that is not stored;
     ``ends`` when the last one that may be in it was.
     """
-    since = 0 if begins is None else min(gap.since, begins)
+    since = Time(0 if begins is None else min(gap.since, begins))
     until = gap.until
     if gap.before_event_id is None:
         until = None
     elif until is not None and ends is not None:
-        until = max(until, ends)
+        until = Time(max(until, ends))
     return replace(gap, since=since, until=until)
 
 

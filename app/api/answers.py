@@ -17,9 +17,10 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from app.api.budget import GROWTH, ByteBudget
+from app.api.described import encode_json
 from app.api.ports import Events
 from app.api.streams import send_while_connected
-from app.api.views import encode_json, event_view, event_views, named_views
+from app.api.views import event_view, event_views, named_views
 from app.stored.causality import Link
 from model.event import Event, Large
 

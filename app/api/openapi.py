@@ -7,6 +7,7 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
+from app.api.described import components
 from app.api.schemas.common import Problem
 
 _DESCRIPTIONS = {
@@ -82,6 +83,7 @@ def _document(app: FastAPI) -> dict[str, Any]:
         description="Names in a path are percent-encoded: the virtual host `/` is `%2F`.",
         routes=app.routes,
     )
+    document["components"]["schemas"] |= components()
     for path, operations in document["paths"].items():
         for operation in operations.values():
             _correct_answers(operation["responses"])

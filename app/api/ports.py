@@ -12,7 +12,7 @@ from app.stored.assertions import Delivery, HeldAssertion, Violation, ViolationF
 from app.stored.causality import Chain, EventLinks, Link, Path, Walk
 from app.stored.conversations import ConversationFilter, ConversationPage, FoundConversation
 from app.stored.deliveries import Fate
-from app.stored.failures import FailureFilter, FoundFailures
+from app.stored.failures import FailureFilter, FailurePage
 from app.stored.filters import EventFilter
 from app.stored.hidden import HiddenLink, HiddenWays
 from app.stored.link_rules import HeldRule
@@ -178,7 +178,7 @@ class Failures(Protocol):
 
     async def find(
         self, asked: FailureFilter, *, before: int | None, limit: int
-    ) -> FoundFailures: ...
+    ) -> FailurePage: ...
     async def span(self, asked: FailureFilter) -> tuple[int, int]: ...
 
 
@@ -188,7 +188,7 @@ class Hidden(Protocol):
     async def newest(
         self, trace_id: int, *, before: int | None, limit: int
     ) -> Sequence[HiddenLink]: ...
-    async def ways(self, trace_id: int) -> HiddenWays: ...
+    async def ways(self, trace_id: int, vhost: str) -> HiddenWays: ...
 
 
 class Periods(Protocol):

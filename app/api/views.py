@@ -11,10 +11,8 @@ from collections.abc import Collection, Iterable
 from typing import Any
 
 import msgspec
-from starlette.responses import Response
 
 from app.stored.causality import EventLinks, Link
-from app.stored.hidden import HiddenLink, HiddenWay
 from app.stored.jobs import Job
 from app.stored.pages import EventPage
 from app.stored.participants import VectorEntry
@@ -28,13 +26,6 @@ from model.times import LATEST, iso_time
 
 # Numbers, brackets, commas: but for these the paper's notation of a tree is JSON.
 _BRACKETS = str.maketrans("()", "[]", " ")
-
-encode_json = msgspec.json.Encoder(decimal_format="number").encode
-
-
-def json_answer(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    """A JSON answer, encoded without a model."""
-    return Response(encode_json(value), status, headers, media_type="application/json")
 
 
 def large_of(columns: Collection[str] | None, payload: bool) -> Large:
@@ -135,33 +126,6 @@ def job_view(job: Job) -> dict[str, Any]:
     for moment in ("created_at", "started_at", "finished_at"):
         view[moment] = None if view[moment] is None else iso_time(view[moment])
     return view
-
-
-def hidden_link_view(link: HiddenLink) -> dict[str, Any]:
-    """A link whose cause came by no way through the broker."""
-    return {
-        "effect": link.effect,
-        "cause": link.cause,
-        "rule": link.rule,
-        "kind": link.kind.name,
-        "recorded_at": iso_time(link.recorded_at),
-        "from": link.giver,
-        "how": link.how.name,
-        "to": link.taker,
-    }
-
-
-def hidden_way_view(way: HiddenWay) -> dict[str, Any]:
-    """Such links by rule and participants."""
-    return {
-        "rule": way.rule,
-        "from": way.giver,
-        "to": way.taker,
-        "links": way.links,
-        "first_at": iso_time(way.first_at),
-        "last_at": iso_time(way.last_at),
-        "last_effect": way.last_effect,
-    }
 
 
 def histogram_view(found: Histogram | None) -> dict[str, Any]:

@@ -21,10 +21,11 @@ from app.store.events import MAX_ID
 from app.store.messages import Message
 from app.store.subject import Subject, reads
 from app.store.times import ids_between
-from app.stored.failures import Failure, FailureFilter, FailureKind, FoundFailures, found
-from app.stored.hidden import Who
+from app.stored.failures import Failure, FailureFilter, FailureKind, FailurePage, found
 from app.stored.lanes import Lane
+from app.stored.participants import Who
 from model.deaths import forward_of
+from model.times import Time
 from model.words import EventType, LinkKind
 
 # How many failures are counted, and how long (s) they are looked for.
@@ -108,14 +109,14 @@ class Failures(Subject):
         limit: int = 100,
         most: int = MOST_COUNTED,
         seconds: float = LOOK_SECONDS,
-    ) -> FoundFailures:
+    ) -> FailurePage:
         """The newest failures, only of events before an id; groups and counts begin there too.
 
         ``most`` are counted, and they are looked for this long. Raises `BadRequestError` where the
         database takes much longer than that.
         """
 
-        async def work(connection: AsyncConnection) -> FoundFailures:
+        async def work(connection: AsyncConnection) -> FailurePage:
             until = time.monotonic() + seconds
             scope = await _scope(connection, asked)
             counted: list[Failure] = []
@@ -414,7 +415,7 @@ def _failure(draft: _Draft, scope: _Scope, known: Mapping[int, Message], names: 
         reason=draft.reason,
         type=published.type_through(exchange, keys),
         exception=draft.exception,
-        at=event.recorded_at,
+        at=Time(event.recorded_at),
         by=who(draft.by),
         handed_over=draft.handed_over,
         times=draft.times,

@@ -11,8 +11,10 @@ from app.store import tables
 from app.store.chunks import chunks
 from app.store.events import MAX_ID
 from app.store.subject import Subject, reads
-from app.stored.hidden import HiddenLink, HiddenWay, HiddenWays, Who
-from model.words import EventType, LinkKind, Way
+from app.stored.hidden import HiddenLink, HiddenWay, HiddenWays
+from app.stored.participants import Who
+from model.times import Time
+from model.words import LinkKind, Way
 
 # How many messages the ways of a trace are counted over, the newest.
 MOST = 1_000
@@ -51,14 +53,14 @@ class Hidden(Subject):
         return await _newest(connection, trace_id, before, limit)
 
     @reads
-    async def ways(self, connection: AsyncConnection, trace_id: int) -> HiddenWays:
+    async def ways(self, connection: AsyncConnection, trace_id: int, vhost: str) -> HiddenWays:
         """The newest links by rule and participants, those used last first."""
         links = await _newest(connection, trace_id, None, MOST + 1)
         effects = list(dict.fromkeys(link.effect for link in links))
         truncated = len(effects) > MOST
         if truncated:
             links = [link for link in links if link.effect != effects[-1]]
-        return HiddenWays(len(links), truncated, _ways(links))
+        return HiddenWays(vhost, len(links), truncated, _ways(links))
 
 
 async def _newest(
@@ -73,10 +75,10 @@ async def _newest(
             effect=row.effect_id,
             cause=row.cause_id,
             rule=row.rule,
-            kind=LinkKind(row.kind),
-            recorded_at=row.recorded_at,
+            kind=LinkKind(row.kind).name,
+            recorded_at=Time(row.recorded_at),
             giver=Who(giver, names.get(giver, "")),
-            how=EventType(row.type) if row.handed is None else EventType.received,
+            how="published" if row.handed is None and not row.type else "received",
             taker=Who(row.taker, names.get(row.taker, "")),
         )
         for row, giver in zip(rows, givers, strict=True)
@@ -97,7 +99,7 @@ async def _names(
 def _ways(newest_first: Iterable[HiddenLink]) -> list[HiddenWay]:
     by_way: dict[tuple[str, int, int], list[HiddenLink]] = {}
     for link in newest_first:
-        way = (link.rule, link.giver.participant, link.taker.participant)
+        way = (link.rule, link.giver.number, link.taker.number)
         by_way.setdefault(way, []).append(link)
     return [
         HiddenWay(

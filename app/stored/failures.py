@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
+from typing import Annotated
 
 import msgspec
 
-from app.stored.hidden import Who
+from app.stored.participants import Who
 from model.deaths import exception_type
+from model.times import Time
 
 # Counts over time have at most this many spans, each as long as one of these (s).
 MOST_SPANS = 120
@@ -30,29 +32,33 @@ class FailureKind(enum.StrEnum):
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):
-    """A failure, known by the event that tells of it, recorded at ``at`` (µs).
+    """A failure, known by the event that tells of it."""
 
-    ``message`` is the publish, None where it is not stored any more; ``publisher`` published it.
-    ``queue`` is where it failed, ``to`` where it went from there. ``by`` was handed it last before,
-    by the event ``handed_over``; both None where it is not certain. ``times``: how often, so far.
-    Of one that is overdue ``reason`` is the assertion that says so.
-    """
-
-    event: int
-    message: int | None
+    event: Annotated[
+        int,
+        "A dead letter's delivery, the third redelivery, the publish that went nowhere or into an "
+        "error queue; of `overdue` the event that led to nothing.",
+    ]
+    message: Annotated[int | None, "The message's publish; `null` if not stored."]
     vhost: str
     kind: FailureKind
-    queue: str | None
-    reason: str | None
-    type: str
-    exception: str | None
-    at: int
-    by: Who | None
-    handed_over: int | None
-    times: int
-    to: str | None
-    publisher: Who | None
-    exchange: str
+    queue: Annotated[str | None, "Where it failed."]
+    reason: Annotated[
+        str | None,
+        "Of `died`, as the broker says it: `rejected`, `expired`, `maxlen` or `delivery_limit`; of "
+        "`overdue` the assertion that says so.",
+    ]
+    type: Annotated[str, "The message's type: what it is called, or where it was sent."]
+    exception: Annotated[str | None, "Its type and its message, of `error_queue`."]
+    at: Annotated[Time, "When the event was recorded."]
+    by: Annotated[
+        Who | None, "Who was handed it last before; `null` if nobody was, or it is not certain."
+    ]
+    handed_over: Annotated[int | None, "By which event."]
+    times: Annotated[int, "How often it died or came back so, up to now."]
+    to: Annotated[str | None, "The queue where it went from there."]
+    publisher: Annotated[Who | None, "Who published the message."]
+    exchange: Annotated[str, "Where it was published to."]
     routing_key: str
 
 
@@ -91,7 +97,7 @@ class FailureFilter(msgspec.Struct, frozen=True, kw_only=True):
         if self.exception is not None and self.exception not in said:
             return False
         if self.participant is not None and (
-            failure.by is None or failure.by.participant != self.participant
+            failure.by is None or failure.by.number != self.participant
         ):
             return False
         return (self.since is None or failure.at >= self.since) and (
@@ -100,47 +106,46 @@ class FailureFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FailureGroup(msgspec.Struct, frozen=True, kw_only=True):
-    """Failures of one kind: of one queue, reason, message type and type of exception.
-
-    ``newest`` is the newest failure's event, ``by`` are the names of the participants who were
-    handed the messages last, at most `MOST_NAMES`. Times in µs.
-    """
+    """Failures of one kind, queue, reason, message type and type of exception."""
 
     vhost: str
     kind: FailureKind
     queue: str | None
     reason: str | None
     type: str
-    exception: str | None
+    exception: Annotated[str | None, "Its type alone, where it has one."]
     count: int
-    first_at: int
-    last_at: int
-    newest: int
-    by: list[str]
+    first_at: Time
+    last_at: Time
+    newest: Annotated[int, "The newest failure's event."]
+    by: Annotated[list[str], "Who was handed the messages last, five names at most."]
 
 
-class Span(msgspec.Struct, frozen=True):
-    """How many there were from ``at`` (µs) on."""
+class FailureSpan(msgspec.Struct, frozen=True):
+    """How many there were in a span of time."""
 
-    at: int
+    at: Time
     count: int
 
 
-class FoundFailures(msgspec.Struct, frozen=True):
-    """A page of failures, newest first, and what all that were counted come to.
+class OverTime(msgspec.Struct, frozen=True):
+    """Failures over time, in spans of equal length."""
 
-    ``counted`` is how many were counted, from the newest on or from where the page begins;
-    ``counted_all``: there are no others. ``next``: the page goes on before this event.
-    """
+    seconds: Annotated[int, "How long each span is."]
+    counts: Annotated[list[FailureSpan], "From the first to the last, none left out."]
+
+
+class FailurePage(msgspec.Struct, frozen=True, kw_only=True):
+    """Failures, newest first, and what all that were counted come to."""
 
     items: list[Failure]
-    groups: list[FailureGroup]
-    groups_truncated: bool
-    seconds: int
-    over_time: list[Span]
-    counted: int
-    counted_all: bool
-    next: int | None
+    groups: Annotated[list[FailureGroup], "Those with the newest failures first."]
+    groups_truncated: Annotated[bool, "Whether there are more groups than these."]
+    over_time: OverTime
+    counted: Annotated[int, "How many are in `groups` and `over_time`, the newest."]
+    counted_all: Annotated[bool, "Whether there are no others."]
+    truncated: Annotated[bool, "Whether there are more than `items`."]
+    next: Annotated[int | None, "`before` for those."]
 
 
 def page_of(
@@ -157,19 +162,18 @@ def page_of(
     return items, items[-1].event if items and size < len(newest_first) else looked_at
 
 
-def found(newest_first: Sequence[Failure], limit: int, looked_at: int | None) -> FoundFailures:
+def found(newest_first: Sequence[Failure], limit: int, looked_at: int | None) -> FailurePage:
     """A page, groups and counts of what was counted; ``looked_at`` as `page_of`."""
     items, following = page_of(newest_first, limit, looked_at)
     groups = groups_of(newest_first)
-    seconds, spans = over_time(newest_first)
-    return FoundFailures(
+    return FailurePage(
         items=items,
         groups=groups[:MOST_GROUPS],
         groups_truncated=len(groups) > MOST_GROUPS,
-        seconds=seconds,
-        over_time=spans,
+        over_time=over_time(newest_first),
         counted=len(newest_first),
         counted_all=looked_at is None,
+        truncated=following is not None,
         next=following,
     )
 
@@ -203,10 +207,10 @@ def _group(newest_first: Sequence[Failure]) -> FailureGroup:
     )
 
 
-def over_time(failures: Sequence[Failure]) -> tuple[int, list[Span]]:
-    """How long a span is (s), and the spans from the first failure to the last, none left out."""
+def over_time(failures: Sequence[Failure]) -> OverTime:
+    """Counts of failures from the first to the last."""
     if not failures:
-        return 60, []
+        return OverTime(60, [])
     times = [each.at for each in failures]
     first, last = min(times), max(times)
     seconds = next(
@@ -221,4 +225,6 @@ def over_time(failures: Sequence[Failure]) -> tuple[int, list[Span]]:
     counts = dict.fromkeys(range(first // length, last // length + 1), 0)
     for at in times:
         counts[at // length] += 1
-    return seconds, [Span(number * length, count) for number, count in counts.items()]
+    return OverTime(
+        seconds, [FailureSpan(Time(number * length), count) for number, count in counts.items()]
+    )

@@ -2,57 +2,48 @@
 
 from __future__ import annotations
 
+from typing import Annotated, Literal
+
 import msgspec
 
-from model.words import EventType, LinkKind
+from app.stored.participants import Who
+from model.times import Time
+from model.words import LinkName
 
 
-class Who(msgspec.Struct, frozen=True):
-    """A participant, by its number and by what people read."""
+class HiddenLink(msgspec.Struct, frozen=True, kw_only=True):
+    """A publish that names a cause which reached no participant of its program."""
 
-    participant: int
-    name: str
-
-
-class HiddenLink(msgspec.Struct, frozen=True):
-    """A publish that names a cause which reached no participant of its program.
-
-    ``giver`` is whom the id probably came from: who was handed the cause's message last before the
-    effect, or who published it, if nobody was; ``how`` says which. ``taker`` published the effect,
-    at ``recorded_at`` (µs).
-    """
-
-    effect: int
-    cause: int
+    effect: Annotated[int, "The publish."]
+    cause: Annotated[int, "The event that it names."]
     rule: str
-    kind: LinkKind
-    recorded_at: int
-    giver: Who
-    how: EventType
-    taker: Who
+    kind: LinkName
+    recorded_at: Annotated[Time, "When the effect was recorded."]
+    giver: Annotated[Who, "Whom the id probably came from."] = msgspec.field(name="from")
+    how: Annotated[
+        Literal["received", "published"],
+        "Whether they were handed the cause's message, last before the effect, or published it, "
+        "and nobody was handed it.",
+    ]
+    taker: Annotated[Who, "Who published the effect."] = msgspec.field(name="to")
 
 
-class HiddenWay(msgspec.Struct, frozen=True):
-    """The links of one rule from one participant to another: how many, the first and the last.
-
-    ``first_at`` and ``last_at`` are when the effects were recorded (µs).
-    """
+class HiddenWay(msgspec.Struct, frozen=True, kw_only=True):
+    """The links of one rule from one participant to another."""
 
     rule: str
-    giver: Who
-    taker: Who
+    giver: Who = msgspec.field(name="from")
+    taker: Who = msgspec.field(name="to")
     links: int
-    first_at: int
-    last_at: int
-    last_effect: int
+    first_at: Time
+    last_at: Time
+    last_effect: Annotated[int, "The newest publish that came of it."]
 
 
 class HiddenWays(msgspec.Struct, frozen=True):
-    """The ways of a trace's newest hidden links, those used last first.
+    """Hidden ways, those used last first."""
 
-    ``links`` is how many links were looked at; ``truncated``: there are older ones.
-    """
-
-    links: int
-    truncated: bool
+    vhost: str
+    links: Annotated[int, "How many links were counted, the newest."]
+    truncated: Annotated[bool, "Whether there are older ones."]
     ways: list[HiddenWay]

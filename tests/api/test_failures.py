@@ -9,10 +9,12 @@ from typing import Any
 import httpx
 import pytest
 
-from app.api.schemas.failures import Failures, FailuresOfOne
+from app.api.routes.failures import FailurePageOfOne
 from app.api.schemas.reports import OrderFacts, OrderReport
+from app.stored.failures import FailurePage
 from app.tracker import Policy, Record
 from tests.api.conftest import World, connected
+from tests.api.described import conforms
 from tests.api.test_cli import Command, run, url  # noqa: F401  fixtures
 from tests.contract.failing import ADMIN, BILLING, death, handed, letter, message
 from tests.contract.outbox import tell, tracker_by
@@ -40,7 +42,7 @@ async def test_failures_are_listed_a_page_at_a_time(
     ids = await rejections(world, 3)
     asked: dict[str, Any] = {"vhost": "shop", "limit": 2}
     first = (await client.get("/itc_db/failures", params=asked)).json()
-    FailuresOfOne.model_validate(first)
+    conforms(first, FailurePageOfOne)
     assert (first["counted"], first["truncated"], first["next"]) == (3, True, ids[5])
     assert first["items"][0] == {
         "event": ids[8],
@@ -74,7 +76,7 @@ async def test_without_a_virtual_host_all_that_the_user_sees_are_meant(
 ) -> None:
     await rejections(world, 1)
     found = (await client.get("/itc_db/failures", params={"kind": "died"})).json()
-    Failures.model_validate(found)
+    conforms(found, FailurePage)
     assert "complete" not in found
     assert {item["vhost"] for item in found["items"]} == {"shop"}
 

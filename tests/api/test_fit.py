@@ -123,9 +123,9 @@ async def test_hidden_links_are_listed_newest_first_a_page_at_a_time(
             "rule": RULE,
             "kind": "parent",
             "recorded_at": "2026-01-02T03:04:14.000000Z",
-            "from": {"participant": 2, "name": "shop@10.0.0.7"},
+            "from": {"number": 2, "name": "shop@10.0.0.7"},
             "how": "received",
-            "to": {"participant": 3, "name": "relay@10.0.0.9"},
+            "to": {"number": 3, "name": "relay@10.0.0.9"},
         }
     ]
     then = (await client.get("/itc_db/hidden", params={**asked, "before": ids[9]})).json()
@@ -142,8 +142,8 @@ async def test_hidden_ways_are_counted(client: httpx.AsyncClient, world: World) 
         "ways": [
             {
                 "rule": RULE,
-                "from": {"participant": 2, "name": "shop@10.0.0.7"},
-                "to": {"participant": 3, "name": "relay@10.0.0.9"},
+                "from": {"number": 2, "name": "shop@10.0.0.7"},
+                "to": {"number": 3, "name": "relay@10.0.0.9"},
                 "links": 2,
                 "first_at": "2026-01-02T03:04:10.000000Z",
                 "last_at": "2026-01-02T03:04:14.000000Z",

@@ -13,7 +13,8 @@ import pytest
 
 from app.api.answers import PIECE
 from app.api.budget import GROWTH, ByteBudget
-from app.api.views import encode_json, event_views
+from app.api.described import encode_json
+from app.api.views import event_views
 from app.store import Store
 from app.stored.filters import EventFilter
 from model.event import EVERYTHING

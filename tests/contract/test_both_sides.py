@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from app.api.views import encode_json, event_view
+from app.api.described import encode_json
+from app.api.views import event_view
 from app.store import Store
 from app.store.engine import dialect_of
 from app.stored.filters import EventFilter

@@ -10,7 +10,7 @@ import pytest
 from app.store import Store
 from app.store.failures import TOGETHER
 from app.stored.assertions import Judged, NewViolation, ViolationKind
-from app.stored.failures import Failure, FailureFilter, FailureKind, FoundFailures
+from app.stored.failures import Failure, FailureFilter, FailureKind, FailurePage
 from app.tracker import Policy, Publish, Record
 from tests.contract.failing import (
     ADMIN,
@@ -259,9 +259,9 @@ async def test_pages_groups_and_counts_agree(store: Store) -> None:
         (FailureKind.unroutable, 1, []),
         (FailureKind.died, 7, ["billing@10.0.0.6 #2"]),
     ]
-    assert sum(span.count for span in whole.over_time) == 8
+    assert sum(span.count for span in whole.over_time.counts) == 8
     seen: list[Failure] = []
-    page: FoundFailures | None = None
+    page: FailurePage | None = None
     while page is None or page.next is not None:
         before = None if page is None else page.next
         page = await store.failures.find(FailureFilter(), before=before, limit=3)
@@ -281,7 +281,7 @@ async def test_filters_hold_each_for_itself(store: Store) -> None:
         "queue": "orders",
         "reason": "rejected",
         "type": "order.new",
-        "participant": one.by.participant,
+        "participant": one.by.number,
     }
     for name, value in good.items():
         assert await found(store, vhost="/", **{name: value}) == failures

@@ -221,7 +221,7 @@ class World:
         trace = self.traces[effect.vhost]
         people = trace.simulation.participants
         from_, to = (
-            {"participant": number, "name": people[number - 1].name}
+            {"number": number, "name": people[number - 1].name}
             for number in (giver, effect.participant)
         )
         way = {"rule": rule, "from": from_, "to": to, "links": links, "last_effect": effect.id}

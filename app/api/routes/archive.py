@@ -8,13 +8,13 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
+from app.api.described import json_answer
 from app.api.openapi import READING_ONE, WRITING, answers, example
 from app.api.routes.queries import Moment, OfVhost
 from app.api.routes.submitting import ACCEPTED, Prefer, submitted
 from app.api.schemas.archive import Archive, ArchiveSummary
 from app.api.services import Parts, Services
 from app.api.signin.auth import Reader, Writer
-from app.api.views import json_answer
 from app.errors import BadRequestError, NotFoundError
 from app.stored.filters import EventFilter
 from app.stored.jobs import Json

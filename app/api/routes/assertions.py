@@ -8,6 +8,7 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.api.asserted import assertion_in, assertions_in, text_of
+from app.api.described import json_answer
 from app.api.openapi import READING_ONE, WITH_BODY, WRITING, example
 from app.api.parameters import Name, Text
 from app.api.routes.queries import Moment
@@ -15,7 +16,6 @@ from app.api.routes.traces import Vhost, trace_id_of
 from app.api.schemas.assertions import AssertionInfo, ViolationPage, ViolationWord
 from app.api.services import Parts
 from app.api.signin.auth import Reader, User, Writer
-from app.api.views import json_answer
 from app.api.violations import assertion_view, violations_view
 from app.stored.assertions import ViolationFilter, ViolationKind
 from model.times import microseconds_of

@@ -11,6 +11,7 @@ from fastapi import APIRouter, Path, Query, Response
 from pydantic import WithJsonSchema
 
 from app.api.causality import CLOCK_ALONE
+from app.api.described import json_answer
 from app.api.openapi import LOCATION, READING, READING_ONE, WRITING, answers, example, link
 from app.api.parameters import Name
 from app.api.routes.downloads import Download
@@ -21,7 +22,6 @@ from app.api.schemas.chains import ChainSummary, Format
 from app.api.schemas.chains import Export as ExportModel
 from app.api.services import Parts, Services
 from app.api.signin.auth import Reader, User, Writer
-from app.api.views import json_answer
 from app.errors import BadRequestError, ConflictError, NotFoundError
 from app.jobs.exports import Export, checked_name, format_rows
 from app.jobs.requests import JobRequest

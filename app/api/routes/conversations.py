@@ -8,6 +8,7 @@ from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.api.conversations import conversation_view, conversations_view
+from app.api.described import json_answer
 from app.api.openapi import READING, READING_ONE
 from app.api.parameters import Text
 from app.api.routes.events import EventId, spanned, visible_event
@@ -16,7 +17,6 @@ from app.api.schemas.causality import ViaWord
 from app.api.schemas.conversations import Conversation, Conversations, OutcomeWord
 from app.api.services import Parts
 from app.api.signin.auth import Reader, User
-from app.api.views import json_answer
 from app.stored.conversations import ConversationFilter
 from app.stored.filters import EventFilter
 from model.conversations import Outcome

@@ -16,6 +16,7 @@ from app.api.causality import (
     deliveries_view,
     of_one_trace,
 )
+from app.api.described import json_answer
 from app.api.openapi import READING, READING_ONE, example
 from app.api.ports import Events
 from app.api.rights import check_rights
@@ -27,7 +28,7 @@ from app.api.schemas.events import EventPage as EventPageModel
 from app.api.services import Parts, Services
 from app.api.signin.auth import Reader, User
 from app.api.tail import TailQuery, Watch
-from app.api.views import event_detail, field_views, json_answer, page_view
+from app.api.views import event_detail, field_views, page_view
 from app.errors import NotFoundError
 from app.stored.causality import Walk
 from app.stored.deliveries import Fate

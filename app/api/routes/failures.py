@@ -8,16 +8,17 @@ from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.api.causality import certainty
-from app.api.failures import failures_view
+from app.api.described import answering, json_answer, merged
 from app.api.openapi import READING_ONE
 from app.api.parameters import Text
 from app.api.routes.queries import Moment, Number
 from app.api.routes.traces import trace_id_of
-from app.api.schemas.failures import Failures, FailuresOfOne, KindWord
+from app.api.schemas.common import names_of
 from app.api.services import Parts, Services
 from app.api.signin.auth import Reader, User
-from app.api.views import json_answer
-from app.stored.failures import FailureFilter, FailureKind
+from app.stored.failures import FailureFilter, FailureKind, FailurePage
+from model.gaps import Gap
+from model.sound import MOST_QUIET
 from model.times import microseconds_of
 
 router = APIRouter(tags=["events"])
@@ -31,7 +32,7 @@ class FailuresQuery(BaseModel):
     vhost: Text | None = Field(None, description="Of this virtual host.")
     since: Moment | None = Field(None, description="Recorded at this time or later.")
     until: Moment | None = Field(None, description="Recorded before this time.")
-    kind: KindWord | None = Field(None, description="Of this kind.")
+    kind: Annotated[str, names_of(FailureKind)] | None = Field(None, description="Of this kind.")
     queue: Text | None = Field(None, description="Failed in this queue.")
     reason: Text | None = Field(None, description="Died for this reason.")
     type: Text | None = Field(None, description="Of messages of this type.")
@@ -60,7 +61,17 @@ class FailuresQuery(BaseModel):
         )
 
 
-@router.get("/itc_db/failures", response_model=FailuresOfOne | Failures, responses=READING_ONE)
+class FailurePageOfOne(FailurePage, frozen=True, kw_only=True):
+    """Those of one virtual host, and how far that is to be relied on."""
+
+    complete: bool
+    gaps: list[Gap]
+    sound: bool
+    doubts: list[str]
+    quiet: Annotated[int, f"Events of quiet traffic in the period, counted up to {MOST_QUIET}."]
+
+
+@router.get("/itc_db/failures", **answering(FailurePageOfOne | FailurePage, READING_ONE))
 async def list_failures(
     query: Annotated[FailuresQuery, Query()], user: Reader, parts: Parts
 ) -> Response:
@@ -69,10 +80,9 @@ async def list_failures(
     trace_id = None if query.vhost is None else await trace_id_of(query.vhost, user, parts)
     async with parts.searches.turn(user.name):
         found = await parts.store.failures.find(asked, before=query.before, limit=query.limit)
-    view = failures_view(found)
-    if trace_id is not None:
-        view |= await _certainty(trace_id, asked, parts)
-    return json_answer(view)
+    if trace_id is None:
+        return json_answer(found)
+    return json_answer(merged(found, await _certainty(trace_id, asked, parts)))
 
 
 async def _certainty(trace_id: int, asked: FailureFilter, parts: Services) -> dict[str, object]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Response
 
+from app.api.described import json_answer
 from app.api.openapi import answers
 from app.api.schemas.service import Health
 from app.api.services import Parts
-from app.api.views import json_answer
 
 router = APIRouter(tags=["service"], prefix="/health")
 

@@ -6,18 +6,18 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
+from app.api.described import answering, json_answer
 from app.api.openapi import READING_ONE
 from app.api.routes.queries import OfVhost
 from app.api.routes.traces import Limit, trace_id_of
-from app.api.schemas.hidden import HiddenLink, HiddenWays
 from app.api.services import Parts
 from app.api.signin.auth import Reader
-from app.api.views import hidden_link_view, hidden_way_view, json_answer
+from app.stored.hidden import HiddenLink, HiddenWays
 
 router = APIRouter(tags=["traces"], prefix="/itc_db/hidden")
 
 
-@router.get("", response_model=list[HiddenLink], responses=READING_ONE)
+@router.get("", **answering(list[HiddenLink], READING_ONE))
 async def list_hidden_links(
     user: Reader,
     parts: Parts,
@@ -32,19 +32,11 @@ async def list_hidden_links(
     `limit` counts the publishes; one that names several causes has several links.
     """
     trace_id = await trace_id_of(vhost, user, parts)
-    found = await parts.store.hidden.newest(trace_id, before=before, limit=limit)
-    return json_answer([hidden_link_view(link) for link in found])
+    return json_answer(await parts.store.hidden.newest(trace_id, before=before, limit=limit))
 
 
-@router.get("/ways", response_model=HiddenWays, responses=READING_ONE)
+@router.get("/ways", **answering(HiddenWays, READING_ONE))
 async def list_hidden_ways(user: Reader, parts: Parts, vhost: OfVhost) -> Response:
     """The same by rule and participants: an outbox, an HTTP call, a shared database is one way."""
-    found = await parts.store.hidden.ways(await trace_id_of(vhost, user, parts))
-    return json_answer(
-        {
-            "vhost": vhost,
-            "links": found.links,
-            "truncated": found.truncated,
-            "ways": [hidden_way_view(way) for way in found.ways],
-        }
-    )
+    trace_id = await trace_id_of(vhost, user, parts)
+    return json_answer(await parts.store.hidden.ways(trace_id, vhost))

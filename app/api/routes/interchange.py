@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Query, Response
 from pydantic import WithJsonSchema
 
+from app.api.described import json_answer
 from app.api.openapi import LOCATION, READING, READING_ONE, WRITING, answers, example, link
 from app.api.parameters import Name
 from app.api.routes.downloads import Download
@@ -18,7 +19,6 @@ from app.api.routes.traces import Vhost, trace_id_of
 from app.api.schemas.interchange import PeriodExport, PeriodSummary, PeriodVia
 from app.api.services import Parts, Services
 from app.api.signin.auth import Reader, Writer
-from app.api.views import json_answer
 from app.errors import ConflictError, NotFoundError
 from app.jobs.manager import UNFINISHED
 from app.jobs.periods import KIND, checked_name

@@ -9,6 +9,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
+from app.api.described import encode_json, json_answer
 from app.api.openapi import READING, READING_ONE, WRITING, example
 from app.api.rights import check_rights, reason_to_drop
 from app.api.schemas.jobs import Job as JobModel
@@ -17,7 +18,7 @@ from app.api.services import Parts, Services
 from app.api.signin.auth import Reader, User, Writer
 from app.api.streams import HEARTBEAT_SECONDS, EventStream, described, frame, heartbeat
 from app.api.tail import LEAST_LOOK_SECONDS
-from app.api.views import encode_json, job_view, json_answer
+from app.api.views import job_view
 from app.errors import NotFoundError
 from app.stored.jobs import Job, JobState
 

@@ -8,13 +8,14 @@ from fastapi import APIRouter, Query, Response
 from pydantic import Field
 
 from app.api.causality import certainty
+from app.api.described import json_answer
 from app.api.openapi import READING, READING_ONE
 from app.api.routes.queries import HEADERS, Filter, Moment, OfVhost
 from app.api.routes.traces import trace_id_of
 from app.api.schemas.periods import Histogram, PeriodCertainty
 from app.api.services import Parts
 from app.api.signin.auth import Reader
-from app.api.views import histogram_view, json_answer
+from app.api.views import histogram_view
 from app.errors import BadRequestError
 from app.stored.periods import Period
 from app.traces.status import TraceStatus

@@ -12,6 +12,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query, Response
 from pydantic import WithJsonSchema
 
+from app.api.described import json_answer
 from app.api.openapi import READING, READING_ONE, WRITING, answers, example
 from app.api.parameters import LONGEST_TEXT, Text
 from app.api.routes.queries import Moment, OfVhost
@@ -20,7 +21,6 @@ from app.api.schemas.anyreport import AnyFacts, AnyReport
 from app.api.schemas.reports import OrderReport, OrderWord
 from app.api.services import Parts, Services
 from app.api.signin.auth import Reader, User, Writer
-from app.api.views import json_answer
 from app.errors import NotFoundError
 from app.jobs.reports import KEYS, ReportKind, check_key
 from app.stored.jobs import Json

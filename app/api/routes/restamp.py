@@ -6,6 +6,7 @@ import asyncio
 
 from fastapi import APIRouter, Request, Response
 
+from app.api.described import json_answer
 from app.api.openapi import WITH_BODY, WRITING, answers
 from app.api.routes.bodies import json_body, optional_body
 from app.api.routes.queries import OfVhost
@@ -13,7 +14,6 @@ from app.api.routes.submitting import ACCEPTED, Prefer, submitted
 from app.api.schemas.restamp import RestampRequest, RestampSummary
 from app.api.services import Parts
 from app.api.signin.auth import Writer
-from app.api.views import json_answer
 from app.errors import NotFoundError
 from app.jobs.restamps import check_not_archived, restamp_request
 from app.stored.jobs import Json

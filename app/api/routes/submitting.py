@@ -10,13 +10,14 @@ from typing import Annotated, Any, NamedTuple
 
 from fastapi import Depends, Header, Request, Response
 
+from app.api.described import json_answer
 from app.api.openapi import LOCATION, example, link
 from app.api.problems import FailedJobError
 from app.api.rights import check_rights
 from app.api.schemas.jobs import Job as JobModel
 from app.api.services import Services
 from app.api.signin.auth import Writer
-from app.api.views import job_view, json_answer
+from app.api.views import job_view
 from app.errors import ConflictError
 from app.jobs.requests import JobRequest
 from app.stored.jobs import ENDED, Job, JobState, Json

@@ -8,6 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Response
 from pydantic import WithJsonSchema
 
+from app.api.described import json_answer
 from app.api.openapi import LOCATION, READING_ONE, WRITING, answers, example, link
 from app.api.parameters import Name
 from app.api.routes.downloads import Download
@@ -16,7 +17,6 @@ from app.api.routes.submitting import ACCEPTED, Prefer, submitted
 from app.api.schemas.touched import TouchedSummary
 from app.api.services import Parts, Services
 from app.api.signin.auth import Reader, User, Writer
-from app.api.views import json_answer
 from app.errors import ConflictError, NotFoundError
 from app.jobs.manifested import ManifestedFile
 from app.stored.jobs import Json

@@ -7,6 +7,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
+from app.api.described import json_answer
 from app.api.openapi import READING, READING_ONE, WITH_BODY, WRITING, example
 from app.api.parameters import Name, Text
 from app.api.routes.archive import archived_through
@@ -16,7 +17,7 @@ from app.api.schemas.participants import AliasRequest, ParticipantInfo
 from app.api.schemas.traces import PruneResult, Quarantined, Trace, TraceRequest
 from app.api.services import Parts, Services
 from app.api.signin.auth import Reader, User, Writer
-from app.api.views import json_answer, quarantined_view
+from app.api.views import quarantined_view
 from app.errors import BadRequestError, NotFoundError
 from app.stored.participants import Participant
 from app.traces.status import TraceStatus

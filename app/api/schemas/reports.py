@@ -6,8 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from app.api.schemas.common import Gap, Model, Time
-from app.api.schemas.failures import WhoActed
+from app.api.schemas.common import Gap, Model, Time, WhoActed
 from model.sound import MOST_QUIET
 
 OrderWord = Literal["races", "inversions"]

@@ -30,7 +30,7 @@ export function HiddenWays({ traces }) {
 }
 
 function Way({ vhost, from, to, rule, links, last_at: lastAt, last_effect: example }) {
-  const events = (who) => href("events", { vhost, participant: String(who.participant) });
+  const events = (who) => href("events", { vhost, participant: String(who.number) });
   return html`<tr>
     <td class="name"><${Value}>${vhost}<//></td>
     <td><a href=${events(from)}><${Value}>${from.name}<//></a></td>
