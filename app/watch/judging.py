@@ -8,6 +8,7 @@ retention has removed, or a trace that lagged when the time was over. What leads
 
 from __future__ import annotations
 
+import asyncio
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -97,6 +98,13 @@ class _Case(NamedTuple):
         )
 
 
+class _Future(NamedTuple):
+    """The publishes that an event led to, in order; and whether that is all."""
+
+    publishes: Sequence[int]
+    is_whole: bool
+
+
 class Judges:
     """Judges what is due, by what is stored."""
 
@@ -147,8 +155,15 @@ class Judges:
             for each in past.events
             if each.is_publish and what.no.fits(each.type)
         }
-        futures = await self._reach.reached(trace_id, sorted(causes), 1)
-        return [_calm(what, case, pasts.get(case.wait.id), futures) for case in cases]
+        futures = {
+            cause: _Future([each.id for each in found.events if each.is_publish], found.is_whole)
+            for cause, found in (await self._reach.reached(trace_id, sorted(causes), 1)).items()
+        }
+        outcomes = []
+        for case in cases:
+            outcomes.append(_calm(what, case, pasts.get(case.wait.id), futures))
+            await asyncio.sleep(0)  # a past may be long
+        return outcomes
 
     async def _compared(self, trace_id: int, what: NeverConcurrent, case: _Case) -> Outcome:
         """Whether a publish is in an order with its rivals of the same conversation before it."""
@@ -237,7 +252,7 @@ def _is_open(past: Reach) -> bool:
     return any(not each.is_publish and each.message not in known for each in seen)
 
 
-def _calm(what: AtMost, case: _Case, past: Reach | None, futures: Mapping[int, Reach]) -> Outcome:
+def _calm(what: AtMost, case: _Case, past: Reach | None, futures: Mapping[int, _Future]) -> Outcome:
     if past is None or not past.is_whole:
         return UNKNOWN
     most, outcome = what.causes_more_than, NOTHING
@@ -246,7 +261,7 @@ def _calm(what: AtMost, case: _Case, past: Reach | None, futures: Mapping[int, R
         future = futures.get(cause.id)
         if future is None:  # of another type
             continue
-        before = sum(each.is_publish and each.id < case.wait.id for each in future.events)
+        before = bisect_left(future.publishes, case.wait.id)
         is_whole = future.is_whole and case.is_whole(cause.id)
         # The first that is too many says so; where others were not counted, any may be the first.
         if before == most or (before > most and not future.is_whole):

@@ -14,13 +14,14 @@ from model.assertions.assertion import (
     NeverConcurrent,
     TypePattern,
 )
-from model.assertions.judging import Finding, Verdict, judge
+from model.assertions.judging import Causation, Finding, Verdict, judge
 from model.assertions.language import from_json, to_json, to_yaml, yaml_item
 
 __all__ = [
     "After",
     "Assertion",
     "AtMost",
+    "Causation",
     "Evidence",
     "Finding",
     "InvalidAssertionError",

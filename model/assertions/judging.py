@@ -6,6 +6,10 @@ three answers: what is found did happen because of it, while something that name
 been missed. So `holds` is certain where it rests on something that was found, and `violated` says
 that no message or link shows it. Where a part of the conversation was not read, or its time is not
 over yet, the answer is `unknown`. What needs clocks is judged elsewhere (`needs_clocks`).
+
+What led to a message has a smaller id (`model.slack`), so that a future and a past are summed up in
+one pass over the messages: an assertion costs as much as there are messages and causes, however
+long the ways between them are.
 """
 
 from __future__ import annotations
@@ -14,9 +18,19 @@ import enum
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import chain
 from typing import Any
 
-from model.assertions.assertion import After, Assertion, AtMost, Evidence, LeadsTo, NeverConcurrent
+from model.assertions.assertion import (
+    After,
+    Assertion,
+    AtMost,
+    Evidence,
+    LeadsTo,
+    NeverConcurrent,
+    TypePattern,
+)
 from model.conversations import Conversation, Message, spoken
 
 
@@ -51,23 +65,16 @@ def needs_clocks(assertion: Assertion) -> bool:
 
 
 def judge(
-    assertion: Assertion,
-    conversation: Conversation,
-    *,
-    through: int,
-    has_gap: bool = False,
-    open_at: Collection[int] = (),
+    assertion: Assertion, ways: Causation, *, through: int, has_gap: bool = False
 ) -> list[Finding]:
-    """What an assertion comes to for each message of a conversation that it speaks of.
+    """What an assertion comes to for each message of a conversation that it speaks of, in order.
 
     ``through``: all that was recorded before then (µs) has been read. ``has_gap``: some of it may
-    not have been recorded, so what is missing proves nothing. ``open_at``: publishes that name a
-    cause which was not read, as one that retention has removed.
+    not have been recorded, so what is missing proves nothing.
     """
     if needs_clocks(assertion):
         raise ValueError(f"{assertion.name} is judged by clocks")
-    ways = _Ways(conversation, open_at)
-    is_whole = not (conversation.truncated or has_gap)
+    is_whole = not (ways.truncated or has_gap)
     found = _JUDGES[type(assertion.what)](assertion.what, ways, through)
     return [_weighed(each, is_whole=is_whole) for each in found]
 
@@ -80,71 +87,137 @@ def _weighed(finding: Finding, *, is_whole: bool) -> Finding:
     return replace(finding, verdict=Verdict.unknown, sentence=said)
 
 
-class _Ways:
-    """What led to what in a conversation, from message to message."""
+class Causation:
+    """What led to what in a conversation, from message to message; for any number of assertions.
 
-    def __init__(self, conversation: Conversation, open_at: Collection[int]) -> None:
-        self._open_at = frozenset(open_at)
+    ``open_at``: publishes that name a cause which was not read, as one that retention has removed.
+    """
+
+    def __init__(self, conversation: Conversation, open_at: Collection[int] = ()) -> None:
+        self.truncated = conversation.truncated
         self.messages = {each.it.id: each for each in conversation.messages}
-        message_of = {each: each for each in self.messages}
+        self._open_at = frozenset(open_at)
+        self._message_of = {each: each for each in self.messages}
         for each in conversation.messages:
             for copy in each.copies:
                 for delivery in copy.deliveries:
-                    message_of[delivery.it.id] = each.it.id
-        self.message_of = message_of
-        self._after: defaultdict[int, set[int]] = defaultdict(set)
-        self._causes: dict[int, set[int]] = {}
-        for each in conversation.messages:
-            named = {message_of.get(cause.event, cause.event) for cause in each.causes}
-            self._causes[each.it.id] = named & self.messages.keys()
-            for cause in self._causes[each.it.id]:
-                self._after[cause].add(each.it.id)
+                    self._message_of[delivery.it.id] = each.it.id
+        self._causes = {each.it.id: self._causes_of(each) for each in conversation.messages}
 
-    def future(self, message: int) -> list[Message]:
-        """The messages that one led to, in order."""
-        return self._reached(message, self._after)
+    def of(self, pattern: TypePattern) -> list[Message]:
+        """The messages of a type, in order."""
+        found = [some for name, some in self._of_type.items() if pattern.fits(name)]
+        return sorted(chain.from_iterable(found), key=lambda each: each.it.id)
 
-    def past(self, message: int) -> list[Message]:
-        """The messages that led to one, in order."""
-        return self._reached(message, self._causes)
+    def first_after(self, pattern: TypePattern) -> dict[int, tuple[int, int]]:
+        """By message: when (µs) the first message of a type came that it led to, and which it is.
 
-    def is_open(self, message: Message) -> bool:
-        """Whether something that was not read led to a message, or may have.
-
-        What led to an unseen publish is not known, nor what a cause is that was not read.
+        Those that led to none are left out.
         """
+        fitting = {each.it.id for each in self.of(pattern)}
+        first: dict[int, tuple[int, int]] = {}
+        for event in reversed(self._order):
+            found = [first[event]] if event in first else []
+            if event in fitting:
+                found.append((self.messages[event].it.at, event))
+            if found:
+                for cause in self._causes[event]:
+                    first[cause] = min(*found, first.get(cause, found[0]))
+        return first
+
+    def first_before(self, pattern: TypePattern) -> dict[int, int]:
+        """By message: the first message of a type that led to it, if any."""
+        fitting = {each.it.id for each in self.of(pattern)}
+        first: dict[int, int] = {}
+        for event in self._order:
+            causes = self._causes[event]
+            found = [first[each] for each in causes if each in first]
+            found += [each for each in causes if each in fitting]
+            if found:
+                first[event] = min(found)
+        return first
+
+    @cached_property
+    def open(self) -> frozenset[int]:
+        """The messages to which something that was not read led, or may have."""
+        found: set[int] = set()
+        for event in self._order:
+            if self._is_open(self.messages[event]) or not found.isdisjoint(self._causes[event]):
+                found.add(event)
+        return frozenset(found)
+
+    def count_after(self, message: int) -> int:
+        """How many messages one led to."""
+        return self._futures[message].bit_count()
+
+    def after(self, message: int, number: int) -> int:
+        """One of the messages that one led to, by its number in their order, from 0."""
+        bits, place = self._futures[message], 0
+        width = len(self._order)
+        while width > 1:
+            half = width // 2
+            low = bits & ((1 << half) - 1)
+            if (count := low.bit_count()) > number:
+                bits, width = low, half
+            else:
+                bits, place, width, number = (
+                    bits >> half,
+                    place + half,
+                    width - half,
+                    number - count,
+                )
+        return self._order[place]
+
+    @cached_property
+    def _futures(self) -> dict[int, int]:
+        """By message what it led to: a bit for each in the order of all.
+
+        No pass counts what is reached on several ways but once. A conversation has some 10,000
+        messages at most, so that a set of them takes about a kilobyte.
+        """
+        futures = dict.fromkeys(self._order, 0)
+        for number, event in reversed([*enumerate(self._order)]):
+            led = futures[event] | 1 << number
+            for cause in self._causes[event]:
+                futures[cause] |= led
+        return futures
+
+    @cached_property
+    def _order(self) -> list[int]:
+        return sorted(self.messages)
+
+    @cached_property
+    def _of_type(self) -> dict[str, list[Message]]:
+        found: defaultdict[str, list[Message]] = defaultdict(list)
+        for each in self.messages.values():
+            found[each.it.message_type].append(each)
+        return found
+
+    def _causes_of(self, message: Message) -> list[int]:
+        named = {self._message_of.get(cause.event) for cause in message.causes}
+        return [each for each in named if each is not None and each < message.it.id]
+
+    def _is_open(self, message: Message) -> bool:
+        """What led to an unseen publish is not known, nor what a cause is that was not read."""
         return (
             message.unseen
             or message.is_elsewhere
             or message.it.id in self._open_at
-            or any(cause.event not in self.message_of for cause in message.causes)
+            or any(cause.event not in self._message_of for cause in message.causes)
         )
 
-    def _reached(self, start: int, steps: Any) -> list[Message]:
-        reached: set[int] = set()
-        left = [start]
-        while left:
-            at = left.pop()
-            new = steps.get(at, set()) - reached
-            reached |= new
-            left += new
-        reached.discard(start)
-        return [self.messages[each] for each in sorted(reached)]
+
+def _judge_leads_to(what: LeadsTo, ways: Causation, through: int) -> Iterator[Finding]:
+    first = ways.first_after(what.leads_to)
+    for message in ways.of(what.every):
+        if not message.unseen:
+            found = first.get(message.it.id)
+            effect = None if found is None else ways.messages[found[1]]
+            yield _led(what, message, effect, through)
 
 
-def _judge_leads_to(what: LeadsTo, ways: _Ways, through: int) -> Iterator[Finding]:
-    for message in ways.messages.values():
-        if message.unseen or not what.every.fits(message.it.message_type):
-            continue
-        effects = [
-            each for each in ways.future(message.it.id) if what.leads_to.fits(each.it.message_type)
-        ]
-        yield _led(what, message, effects, through)
-
-
-def _led(what: LeadsTo, message: Message, effects: list[Message], through: int) -> Finding:
+def _led(what: LeadsTo, message: Message, first: Message | None, through: int) -> Finding:
     of, event = message.it.message_type, message.it.id
-    first = min(effects, key=lambda each: each.it.at, default=None)
     if first is not None:
         took = first.it.at - message.it.at
         if what.within is None or took <= what.within:
@@ -163,48 +236,45 @@ def _led(what: LeadsTo, message: Message, effects: list[Message], through: int) 
     return Finding(Verdict.violated, event, said, by_absence=True)
 
 
-def _judge_after(what: After, ways: _Ways, through: int) -> Iterator[Finding]:
+def _judge_after(what: After, ways: Causation, through: int) -> Iterator[Finding]:
     del through  # a past is complete
-    for message in ways.messages.values():
-        if not what.every.fits(message.it.message_type):
-            continue
-        past = ways.past(message.it.id)
-        before = [each for each in past if what.after.fits(each.it.message_type)]
-        is_open = any(map(ways.is_open, (message, *past)))
+    first = ways.first_before(what.after)
+    for message in ways.of(what.every):
+        before, is_open = first.get(message.it.id), message.it.id in ways.open
         handed = [each.it.id for copy in message.copies for each in copy.deliveries]
         for delivery in handed or ([message.it.id] if message.unseen else []):
             yield _preceded(what, message, delivery, before, is_open=is_open)
 
 
 def _preceded(
-    what: After, message: Message, delivery: int, before: Collection[Message], *, is_open: bool
+    what: After, message: Message, delivery: int, before: int | None, *, is_open: bool
 ) -> Finding:
     of = message.it.message_type
-    if before:
-        shown = min(each.it.id for each in before)
+    if before is not None:
         said = f"this delivery of {of} has {what.after} in its past"
-        return Finding(Verdict.holds, delivery, said, (shown,))
+        return Finding(Verdict.holds, delivery, said, (before,))
     said = f"no message or link leads from {what.after} to this delivery of {of}"
     verdict = Verdict.unknown if is_open else Verdict.violated
     return Finding(verdict, delivery, said, by_absence=True)
 
 
-def _judge_at_most(what: AtMost, ways: _Ways, through: int) -> Iterator[Finding]:
+def _judge_at_most(what: AtMost, ways: Causation, through: int) -> Iterator[Finding]:
     del through  # more may come: then it is judged again
-    for message in ways.messages.values():
-        if message.unseen or not what.no.fits(message.it.message_type):
+    most = what.causes_more_than
+    for message in ways.of(what.no):
+        if message.unseen:
             continue
-        caused = ways.future(message.it.id)
-        said = f"{message.it.message_type} caused {len(caused):,} messages"
-        if len(caused) > what.causes_more_than:
-            last = caused[what.causes_more_than].it.id
-            said = f"{said}, more than {what.causes_more_than:,}"
-            yield Finding(Verdict.violated, message.it.id, said, (last,))
+        event = message.it.id
+        count = ways.count_after(event)
+        said = f"{message.it.message_type} caused {count:,} messages"
+        if count > most:
+            said = f"{said}, more than {most:,}"
+            yield Finding(Verdict.violated, event, said, (ways.after(event, most),))
         else:
-            yield Finding(Verdict.holds, message.it.id, said, by_absence=True)
+            yield Finding(Verdict.holds, event, said, by_absence=True)
 
 
-_JUDGES: dict[type, Callable[[Any, _Ways, int], Iterator[Finding]]] = {
+_JUDGES: dict[type, Callable[[Any, Causation, int], Iterator[Finding]]] = {
     LeadsTo: _judge_leads_to,
     After: _judge_after,
     AtMost: _judge_at_most,

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from model.assertions import After, Assertion, LeadsTo, Verdict, from_json, to_json
@@ -122,10 +122,14 @@ def _add(tallies: Sequence[Tally], frame: DataFrame) -> None:
         counted = found.groupBy("assertion", "verdict").agg(F.sum("count").alias("count"))
         for row in counted.collect():
             tallies[row["assertion"]].counts[row["verdict"]] += row["count"]
-        for number in range(len(tallies)):
-            its = found.where((F.col("assertion") == number) & F.col("event").isNotNull())
-            newest = its.orderBy((F.col("verdict") != "violated"), F.desc("event"))
-            tallies[number].shown.extend(map(_item, newest.limit(MOST_SHOWN).collect()))
+        # Of all assertions at once: each query more would go through all that was found.
+        newest = Window.partitionBy("assertion").orderBy(
+            F.col("verdict") != "violated", F.desc("event")
+        )
+        shown = found.where(F.col("event").isNotNull())
+        numbered = shown.withColumn("place", F.row_number().over(newest))
+        for row in numbered.where(F.col("place") <= MOST_SHOWN).collect():
+            tallies[row["assertion"]].shown.append(_item(row))
     finally:
         found.unpersist()
 

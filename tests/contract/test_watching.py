@@ -15,7 +15,7 @@ from app.tracker import Deliver, Policy, Publish, Record
 from app.watch.judging import Judges, Outcome, Proofs
 from app.watch.subjects import Subject, subject_of
 from app.watch.waiting import Settled, Wait
-from model.assertions import Finding, Verdict, from_json, judge
+from model.assertions import Causation, Finding, Verdict, from_json, judge
 from model.conversations import Conversation, conversation_of
 from model.event import EVERYTHING
 from model.happened import Cause, happened
@@ -108,7 +108,7 @@ async def test_each_event_comes_to_what_the_conversation_says(
     subject = subject_of(msgspec.json.encode(said).decode())
     assert subject is not None
     outcomes = await judged(store, trace.id, subject)
-    findings = judge(from_json(said), await whole(store), through=FAR)
+    findings = judge(from_json(said), Causation(await whole(store)), through=FAR)
     expected = {each.event: each for each in findings}
     assert expected
     assert {each.verdict for each in findings} <= {Verdict.holds, Verdict.violated}

@@ -13,6 +13,7 @@ from model.assertions import (
     After,
     Assertion,
     AtMost,
+    Causation,
     Evidence,
     LeadsTo,
     NeverConcurrent,
@@ -162,7 +163,7 @@ def test_each_message_is_judged_as_the_definition_says(
     said: Told, what: LeadsTo | After | AtMost, later: int
 ) -> None:
     through = max(said.times.values()) + later * SECOND
-    found = judge(Assertion("a", what), conversation(said), through=through)
+    found = judge(Assertion("a", what), Causation(conversation(said)), through=through)
     assert {each.event: each.verdict for each in found} == expected(what, said, through)
     assert len({each.event for each in found}) == len(found)
 
@@ -183,8 +184,8 @@ def test_what_is_lost_makes_no_answer_false(
         said.times,
     )
     for found in (
-        judge(Assertion("a", what), conversation(part, truncated=True), through=through),
-        judge(Assertion("a", what), conversation(part), through=through, has_gap=True),
+        judge(Assertion("a", what), Causation(conversation(part, truncated=True)), through=through),
+        judge(Assertion("a", what), Causation(conversation(part)), through=through, has_gap=True),
     ):
         for each in found:
             assert each.verdict in (whole[each.event], Verdict.unknown)
@@ -215,7 +216,7 @@ def test_a_lost_publish_leaves_its_past_open(said: Told, what: After, lost: int)
         each.it.id: each.causes for each in full.messages if each.it.id != gone and each.causes
     }
     seen = conversation_of(left[0], left, causes)
-    for each in judge(Assertion("a", what), seen, through=0):
+    for each in judge(Assertion("a", what), Causation(seen), through=0):
         if each.event in whole:
             assert each.verdict in (whole[each.event], Verdict.unknown)
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import threading
+from collections.abc import Callable, Iterable
+from types import FrameType
+from typing import Any
 
 import pytest
 
@@ -12,6 +16,7 @@ from model.assertions import (
     After,
     Assertion,
     AtMost,
+    Causation,
     Evidence,
     InvalidAssertionError,
     LeadsTo,
@@ -20,9 +25,11 @@ from model.assertions import (
     Verdict,
     from_json,
     judge,
+    judging,
     to_json,
     to_yaml,
 )
+from model.assertions.assertion import What
 from model.assertions.language import MOST_ASSERTIONS
 from model.conversations import Conversation, conversation_of
 from model.happened import Cause, Happened
@@ -285,13 +292,13 @@ def test_verdicts(
     assertion: str, through: int, expected: list[tuple[int, str]], certain: bool | None
 ) -> None:
     [read] = parse(f"- {{name: a, {assertion}}}")
-    found = judge(read, _conversation(), through=through)
+    found = judge(read, Causation(_conversation()), through=through)
     assert [(each.event, each.verdict.value) for each in found][: len(expected)] == expected
     if certain is None:
         return
     for unsure in (
-        judge(read, _conversation(truncated=True), through=through),
-        judge(read, _conversation(), through=through, has_gap=True),
+        judge(read, Causation(_conversation(truncated=True)), through=through),
+        judge(read, Causation(_conversation()), through=through, has_gap=True),
     ):
         kept = [each.verdict for each in unsure]
         assert kept == [each.verdict if certain else Verdict.unknown for each in found]
@@ -299,16 +306,82 @@ def test_verdicts(
 
 def test_what_is_found_says_what_it_rests_on() -> None:
     [in_time] = judge(
-        Assertion("a", LeadsTo(ORDER, INVOICE, 30 * SECOND)), _conversation(), through=LONG_AFTER
+        Assertion("a", LeadsTo(ORDER, INVOICE, 30 * SECOND)),
+        Causation(_conversation()),
+        through=LONG_AFTER,
     )
     assert (in_time.sentence, in_time.others) == ("order.new led to invoice in 20.0 s", (5,))
     [late] = judge(
-        Assertion("a", LeadsTo(ORDER, INVOICE, 5 * SECOND)), _conversation(), through=LONG_AFTER
+        Assertion("a", LeadsTo(ORDER, INVOICE, 5 * SECOND)),
+        Causation(_conversation()),
+        through=LONG_AFTER,
     )
     assert late.sentence == "order.new led to invoice only after 20.0 s, not within 5.0 s"
+
+
+def _joined(count: int, causes: Callable[[int], Iterable[int]]) -> Conversation:
+    """Messages by number, each caused by the deliveries of some before it."""
+    events, named = [], {}
+    for number in range(count):
+        publish = 2 * number + 1
+        events += [_event(publish, number, "step"), _event(publish + 1, number, cause=publish)]
+        found = [Cause(2 * each + 2, "own", "parent") for each in causes(number)]
+        if found:
+            named[publish] = found
+    return conversation_of(events[0], events, named)
+
+
+def _lines_run(conversation: Conversation, asserted: Iterable[Assertion]) -> int:
+    """How many lines of judging it takes to judge a conversation by some assertions."""
+    lines = 0
+
+    def count(frame: FrameType, event: str, _: object) -> Callable[..., Any] | None:
+        nonlocal lines
+        if frame.f_code.co_filename != judging.__file__:
+            return None
+        lines += event == "line"
+        return count
+
+    before = sys.gettrace()
+    sys.settrace(count)
+    try:
+        causation = Causation(conversation)
+        for each in asserted:
+            judge(each, causation, through=LONG_AFTER)
+    finally:
+        sys.settrace(before)
+    return lines
+
+
+_SHAPES: dict[str, Callable[[int], Iterable[int]]] = {
+    "in a row": lambda number: [number - 1] if number else [],
+    "all because of one": lambda number: [0] if number else [],
+    "each because of two": lambda number: range(max(0, number - 2), number),
+}
+_COSTLY: dict[str, What] = {
+    "leads_to": LeadsTo(TypePattern("*"), TypePattern("*"), SECOND),
+    "leads_to nothing": LeadsTo(TypePattern("*"), TypePattern("none"), SECOND),
+    "after": After(TypePattern("*"), TypePattern("none")),
+    "at most": AtMost(TypePattern("*"), 10),
+}
+
+
+@pytest.mark.parametrize("shape", _SHAPES)
+@pytest.mark.parametrize("kind", _COSTLY)
+def test_judging_costs_as_much_as_there_are_messages(shape: str, kind: str) -> None:
+    assertion = Assertion("a", _COSTLY[kind])
+    few, many = (_joined(count, _SHAPES[shape]) for count in (250, 1_000))
+    # Four times as many; of storms one message is searched for in halves: that is a little more.
+    assert _lines_run(many, [assertion]) <= 6 * _lines_run(few, [assertion])
+
+
+def test_what_led_to_what_is_made_out_once_for_all_assertions() -> None:
+    messages = _joined(200, _SHAPES["in a row"])
+    calm = [Assertion(str(number), AtMost(SHIP, 1)) for number in range(100)]  # of no message here
+    assert _lines_run(messages, calm) <= 2 * _lines_run(messages, calm[:1])
 
 
 def test_what_needs_clocks_is_not_judged_without() -> None:
     assertion = Assertion("a", NeverConcurrent((SHIP, APPROVE)))
     with pytest.raises(ValueError, match="judged by clocks"):
-        judge(assertion, _conversation(), through=0)
+        judge(assertion, Causation(_conversation()), through=0)

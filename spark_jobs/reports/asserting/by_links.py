@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from model.assertions import Assertion, Finding, judge
+from model.assertions import Assertion, Causation, Finding, judge
 from model.assertions.judging import needs_clocks
 from model.assertions.missing import matters, may_lack
 from model.gaps import Gap
@@ -16,6 +17,9 @@ from spark_jobs.gathering import Told, each, gathered
 from spark_jobs.period import Period
 from spark_jobs.reports.asserting.rows import FOUND, batch_of, row_of
 from spark_jobs.reports.request import ReportRequest
+
+# So many findings are handed on together: of one conversation each assertion may have thousands.
+MOST_TOGETHER = 10_000
 
 
 def by_links(
@@ -46,12 +50,12 @@ def by_links(
             # Blocks of ids are no exact bounds.
             if not since <= told.conversation.began_at < until:
                 continue
-            rows = [
+            rows = (
                 row_of(number, finding, root, told.rows[finding.event]["recorded_at"])
                 for number, finding in found_in(told, judged, through, gaps)
-            ]
-            if rows:
-                yield batch_of(rows)
+            )
+            while some := [*islice(rows, MOST_TOGETHER)]:
+                yield batch_of(some)
 
     yield frame.mapInArrow(findings, FOUND)
 
@@ -61,13 +65,13 @@ def found_in(
 ) -> Iterator[tuple[int, Finding]]:
     """What is found in one conversation, each with the number of its assertion."""
     conversation = told.conversation
+    ways = Causation(conversation, told.open_at)
     for number, assertion in judged:
         found = judge(
             assertion,
-            conversation,
+            ways,
             through=through,
             has_gap=may_lack(gaps, *matters(assertion, conversation)),
-            open_at=told.open_at,
         )
         for finding in found:
             yield number, finding
