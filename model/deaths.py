@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from model.texts import storable
+
 # So many characters of an exception are kept, of its type and message together.
 LONGEST_EXCEPTION = 300
 
@@ -58,11 +60,11 @@ def _death(told: object) -> Death | None:
         return None
     exchange, keys = told.get("exchange"), told.get("routing-keys")
     return Death(
-        queue,
-        reason,
+        storable(queue),
+        storable(reason),
         count,
-        exchange if isinstance(exchange, str) else None,
-        tuple(key for key in keys if isinstance(key, str)) if isinstance(keys, list) else (),
+        storable(exchange) if isinstance(exchange, str) else None,
+        tuple(storable(k) for k in keys if isinstance(k, str)) if isinstance(keys, list) else (),
     )
 
 
@@ -114,7 +116,7 @@ def forward_of(properties: Mapping[str, Any] | None) -> Forward | None:
 
     def text(*names: str) -> str | None:
         values = (headers.get(name) for name in names)
-        return next((value for value in values if isinstance(value, str) and value), None)
+        return next((storable(value) for value in values if isinstance(value, str) and value), None)
 
     if "NServiceBus.FailedQ" in headers:
         kind = text("NServiceBus.ExceptionInfo.ExceptionType")

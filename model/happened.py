@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from model.deaths import Death, Forward, deaths_of, forward_of, headers_of
 from model.event import Event
 from model.message_types import type_of
+from model.texts import storable
 from model.words import EventType, Match, Via
 
 _LONGEST_KEY = 200
@@ -76,7 +77,9 @@ def keys_in(properties: Mapping[str, Any] | None) -> Iterable[str]:
     headers = headers_of(properties)
     values = [(properties or {}).get("correlation_id"), *map(headers.get, _KEY_HEADERS)]
     return dict.fromkeys(
-        value for value in values if isinstance(value, str) and 0 < len(value) <= _LONGEST_KEY
+        storable(value)
+        for value in values
+        if isinstance(value, str) and 0 < len(value) <= _LONGEST_KEY
     )
 
 

@@ -6,6 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from model.texts import storable
+
 _MASSTRANSIT = "application/vnd.masstransit+json"
 _CLOUDEVENTS = "application/cloudevents+json"
 _URN = "urn:message:"
@@ -88,7 +90,7 @@ def _short_name(enclosed: str) -> str | None:
 
 
 def _text(value: object) -> str | None:
-    return value if isinstance(value, str) and value else None
+    return storable(value) if isinstance(value, str) and value else None
 
 
 def _cut(name: str) -> str:

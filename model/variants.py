@@ -160,7 +160,7 @@ def _step(label: Label, leads_to: tuple[tuple[Step, int], ...]) -> Step:
 
 
 def _digest(text: str) -> str:
-    return hashlib.blake2b(text.encode(errors="surrogatepass")).hexdigest()[:_DIGEST]
+    return hashlib.blake2b(text.encode()).hexdigest()[:_DIGEST]
 
 
 def _described(roots: tuple[tuple[Step, int], ...], left: list[int]) -> list[Json]:

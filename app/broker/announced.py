@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from app.broker.firehose import storable
+from model.texts import storable
 
 CREATED, CLOSED = "connection.created", "connection.closed"
 
@@ -140,12 +140,8 @@ def _text(values: Mapping[str, Any], key: str) -> str:
 
 
 def _kept(text: str) -> str:
-    """As much of a text as is kept, as the firehose's texts are kept, so that the two are equal.
-
-    Python's JSON may hold half a surrogate pair, and no database does.
-    """
-    text = storable(text[:LONGEST_TEXT])
-    return text.encode("utf-8", "backslashreplace").decode()
+    """As much of a text as is kept, as the firehose's texts are kept, so that the two are equal."""
+    return storable(text[:LONGEST_TEXT])
 
 
 def _named(properties: Mapping[Any, Any]) -> dict[str, str]:
@@ -189,7 +185,7 @@ def _value(term: str) -> str:
     if inside.startswith('"'):
         return _unquoted(inside.removesuffix("/utf8"))
     octets = [int(octet) for octet in inside.split(",")] if inside else []
-    return bytes(octet & 0xFF for octet in octets).decode("utf-8", "backslashreplace")
+    return storable(bytes(octet & 0xFF for octet in octets))
 
 
 def _unquoted(literals: str) -> str:

@@ -16,6 +16,7 @@ import msgspec
 from app.broker.wire import decode_headers
 from app.tracker import Channel, Deliver, Publish, Record, Unreadable
 from itc.compiled import compiled
+from model.texts import storable
 
 TRACE_EXCHANGE = "amq.rabbitmq.trace"
 KINDS = PUBLISH, DELIVER = "publish", "deliver"
@@ -126,12 +127,6 @@ def _texts(table: Headers, header: str) -> tuple[str, ...]:
 
 def _fault(value: Any) -> str:
     return "missing: a" if value is None else "no"
-
-
-def storable(text: str) -> str:
-    """Escape what a database's text cannot hold."""
-    # PostgreSQL's text cannot hold NUL; AMQP's short strings can.
-    return text.replace("\0", "\\x00") if "\0" in text else text
 
 
 def _shown(table: Headers) -> str:

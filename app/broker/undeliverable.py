@@ -14,8 +14,9 @@ from collections.abc import Iterator
 
 import msgspec
 
-from app.broker.firehose import QUARANTINED_BODY, QUARANTINED_HEADERS, storable
+from app.broker.firehose import QUARANTINED_BODY, QUARANTINED_HEADERS
 from app.tracker import Unreadable
+from model.texts import storable
 
 LONGEST_ROUTING_KEY = 255
 REASON = "the broker cannot hand it to a consumer"
@@ -46,7 +47,7 @@ class Waiting(msgspec.Struct, frozen=True):
             reason=f"{REASON}: its routing key has {length} bytes, and AMQP allows "
             f"{LONGEST_ROUTING_KEY}",
             routing_key=storable(self.routing_key),
-            headers=storable(self.headers.decode("utf-8", "replace"))[:QUARANTINED_HEADERS],
+            headers=storable(self.headers)[:QUARANTINED_HEADERS],
             body=self.body[:QUARANTINED_BODY],
             body_bytes=self.body_bytes,
             recorded_at=now,

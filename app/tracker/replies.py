@@ -14,6 +14,7 @@ import msgspec
 
 from app.tracker.events import ChannelState
 from app.tracker.records import Channel, Deliver, Publish, Record
+from model.texts import storable
 
 PREFIX = "amq.rabbitmq.reply-to."
 
@@ -62,7 +63,10 @@ class Replies:
         request on.
         """
         name = publish.properties.get("reply_to")
-        if isinstance(name, str) and is_reply(name) and name not in self._waiting:
+        if not isinstance(name, str) or not is_reply(name):
+            return
+        name = storable(name)  # as the routing key of the reply is
+        if name not in self._waiting:
             self._remember(name, publish.channel)
             self._new.append((channel_key, name))
 

@@ -212,12 +212,12 @@ def _by_rule(notes: MessageNotes, rules: Sequence[Json]) -> Json | None:
 
 def as_json(document: Json) -> bytes:
     """The document as JSON."""
-    return json.dumps(document, indent=2, ensure_ascii=False).encode(errors="replace") + b"\n"
+    return json.dumps(document, indent=2, ensure_ascii=False).encode() + b"\n"
 
 
 def as_yaml(document: Json) -> bytes:
     """The document as YAML, with all texts in double quotes, as JSON has them."""
-    return ("\n".join(_yaml(document, 0)) + "\n").encode(errors="replace")
+    return ("\n".join(_yaml(document, 0)) + "\n").encode()
 
 
 def _yaml(value: Any, depth: int) -> Iterable[str]:

@@ -14,6 +14,7 @@ from typing import TypeAlias
 import httpx
 
 from model.jobs import Problem
+from model.texts import storable
 from spark_jobs.errors import JobError
 from spark_jobs.interchange.otlp import refused_in
 from spark_jobs.interchange.request import Collector
@@ -99,7 +100,7 @@ def _quoted(response: httpx.Response, said: bytes) -> str:
     kind = response.headers.get("content-type", "")
     if not kind.startswith(("text/plain", "application/json")):
         return ""
-    text = " ".join(said.decode(errors="replace").split())[:200]
+    text = " ".join(storable(said).split())[:200]
     return f": {text}" if text else ""
 
 

@@ -103,8 +103,7 @@ def tail(types: set[str]) -> bytes:
 
 def digest(object_id: str) -> int:
     """A number of 64 bits by which objects that were written are known."""
-    name = object_id.encode(errors="surrogatepass")
-    return int.from_bytes(hashlib.blake2b(name, digest_size=8).digest(), "big")
+    return int.from_bytes(hashlib.blake2b(object_id.encode(), digest_size=8).digest(), "big")
 
 
 def _declared(attributes: Mapping[str, str]) -> list[dict[str, str]]:

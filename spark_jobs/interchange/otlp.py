@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
+from model.texts import storable
 from spark_jobs.interchange.tracing import Span, Value
 
 Json: TypeAlias = dict[str, Any]
@@ -56,7 +57,7 @@ def refused_in(answer: bytes) -> tuple[int, str]:
     partial = _fields(answer).get(1, b"")
     found = _fields(partial) if isinstance(partial, bytes) else {}
     count, why = found.get(1, 0), found.get(2, b"")
-    text = why.decode(errors="replace") if isinstance(why, bytes) else ""
+    text = storable(why) if isinstance(why, bytes) else ""
     return (count if isinstance(count, int) else 0), text
 
 
@@ -139,7 +140,7 @@ def _pair(name: str, value: Value) -> bytes:
 
 
 def _text(number: int, value: str) -> bytes:
-    return _field(number, value[:LONGEST_TEXT].encode(errors="replace"))
+    return _field(number, value[:LONGEST_TEXT].encode())
 
 
 def _field(number: int, value: bytes) -> bytes:

@@ -12,6 +12,8 @@ from datetime import date, datetime
 from typing import Any, TypeAlias
 from uuid import UUID
 
+from model.texts import storable
+
 Json: TypeAlias = dict[str, Any]
 
 MOST_FIELDS = 100
@@ -135,6 +137,7 @@ class Shape:
 
     def _field(self, name: str) -> Shape:
         """Where what is under a name belongs."""
+        name = storable(name)
         if self.fields is not None and (len(name) > LONGEST_NAME):
             self._forget_names()
         if self.fields is not None and name not in self.fields and len(self.fields) == MOST_FIELDS:

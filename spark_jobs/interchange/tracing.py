@@ -198,7 +198,7 @@ class _Spans:
 
     def _id(self, event: int, at: int, word: str, size: int = 8) -> bytes:
         """An id that is the same whenever it is asked for."""
-        name = f"{word}\0{event}\0{at}\0{self.vhost}".encode(errors="surrogatepass")
+        name = f"{word}\0{event}\0{at}\0{self.vhost}".encode()
         return hashlib.blake2b(name, digest_size=size).digest()
 
 

@@ -15,6 +15,8 @@ from collections import Counter
 from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
+from model.texts import storable
+
 Field: TypeAlias = tuple[str, str]  # the place, and its value
 
 MOST_FIELDS = 200  # of one message
@@ -120,32 +122,40 @@ def _below(place: str, name: str) -> str:
     if known is None:
         if len(_places) >= _MOST_KNOWN:
             _places.clear()
-        escaped = name.replace("~", "~0").replace("/", "~1")
+        escaped = storable(name).replace("~", "~0").replace("/", "~1")
         known = _places[place, name] = f"{place}/{escaped}"
     return known
 
 
 def value_of(raw: Any, of_table: bool, left: Counter[str]) -> str | None:
-    """A value as text, as rules compare it; None if it is none.
+    """A value as text that tells it from others, as rules do; None if it is none.
 
     ``of_table``: it is of an AMQP table, where ``{"base64": …}`` is a byte array.
     """
-    value: str
+    value: str | bytes
     if type(raw) is str:
         value = raw
     elif type(raw) is int:
         value = str(raw) if raw.bit_length() <= 64 else ""
-    elif of_table and type(raw) is dict and len(raw) == 1 and type(raw.get("base64")) is str:
-        try:
-            value = binascii.a2b_base64(raw["base64"]).decode("utf-8", "surrogateescape")
-        except ValueError:
-            return None
+    elif of_table and (octets := bytes_in(raw)) is not None:
+        value = octets
     else:
         return None
     if len(value) > LONGEST_VALUE:
         left[LONG_LEFT] += 1
         return None
+    value = storable(value)
     return None if value in NOTHING else value
+
+
+def bytes_in(raw: Any) -> bytes | None:
+    """What a byte array of an AMQP table holds, which the store has as ``{"base64": …}``."""
+    if type(raw) is not dict or len(raw) != 1 or type(raw.get("base64")) is not str:
+        return None
+    try:
+        return binascii.a2b_base64(raw["base64"])
+    except ValueError:
+        return None
 
 
 _ISO = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d([.,]\d+)?)?)?\s?(Z|[+-]\d\d:?\d\d)?")

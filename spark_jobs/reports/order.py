@@ -19,12 +19,14 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
+from model.texts import storable
 from model.times import iso_time
 from model.words import EventType, Match
 from spark_jobs.executors import tasks_at_a_time
 from spark_jobs.failures import explained
 from spark_jobs.period import Period
 from spark_jobs.progress import Meter
+from spark_jobs.reports.flattening import bytes_in
 from spark_jobs.reports.ordering import Messages, Pairs, inversions, races
 from spark_jobs.reports.request import Json, Made, ReportRequest
 from spark_jobs.slices import MOST_ROWS, spans
@@ -277,7 +279,10 @@ def columns_of(key: str | None) -> tuple[str, ...]:
 
 
 def key_of(event: Mapping[str, Any], key: str) -> str | None:
-    """What an event's message has under a key, as text; None for nothing or for a list or table."""
+    """What an event's message has under a key, as text; None for nothing or for a list or table.
+
+    A byte array of an AMQP table is the text that it spells.
+    """
     if key == "routing_key":
         keys = json.loads(event["routing_keys"])
         return keys[0] if keys else None
@@ -286,9 +291,11 @@ def key_of(event: Mapping[str, Any], key: str) -> str | None:
         table = table.get("headers")
     name = key.removeprefix(FIELD).removeprefix(HEADER)
     value = table.get(name) if isinstance(table, dict) else None
-    if value is None or isinstance(value, (dict, list)) or value == "":
+    if not key.startswith(FIELD) and (octets := bytes_in(value)) is not None:
+        value = octets
+    if value is None or isinstance(value, (dict, list)) or value in ("", b""):
         return None
-    return value if isinstance(value, str) else json.dumps(value)
+    return storable(value) if isinstance(value, (str, bytes)) else json.dumps(value)
 
 
 def _table_of(text: str | bytes | None) -> Json:

@@ -74,7 +74,7 @@ def expected(given: ExportTraceServiceRequest) -> list[Span | Refusal]:
     kept: list[Span | Refusal] = []
     for of_resource in given.resource_spans:
         names = [
-            each.value.string_value.replace("\x00", "\ufffd")
+            each.value.string_value.replace("\x00", "\\x00")
             for each in of_resource.resource.attributes
             if each.key == "service.name"
         ]

@@ -10,7 +10,7 @@ from typing import Any
 from jsonschema import Draft7Validator
 
 from model.words import Via
-from spark_jobs.interchange.ocel import OBJECT_ATTRIBUTES, between, digest, head, logged, tail
+from spark_jobs.interchange.ocel import OBJECT_ATTRIBUTES, between, head, logged, tail
 from tests.spark.histories import History, Link
 from tests.spark.telling import tell
 
@@ -102,12 +102,11 @@ def test_objects_say_what_led_to_what() -> None:
 def test_a_delivery_without_its_publish_and_odd_names_are_logged_too() -> None:
     history = History(pasts=False)
     shop = history.join()
-    history.publish(shop, routing_keys="[]", exchange='é"\u2028', routed_queues='["\\ud800", "ö"]')
+    history.publish(shop, routing_keys="[]", exchange='é"\u2028', routed_queues='["\\u0000", "ö"]')
     history.receive(shop, None, queue="ö")
     log = log_of(history)
     assert faults(log) == []
     assert log["events"][1]["relationships"][1]["objectId"] == "message:2"
-    assert isinstance(digest("queue:\ud800"), int)
 
 
 def test_an_empty_log_is_one() -> None:

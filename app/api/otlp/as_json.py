@@ -21,6 +21,7 @@ from app.api.otlp.fields import (
     span,
 )
 from app.stored.spans import MOST_LINKS, Refusal, Span
+from model.texts import storable
 
 _Number: TypeAlias = "int | str | None"
 _KINDS = ("UNSPECIFIED", "INTERNAL", "SERVER", "CLIENT", "PRODUCER", "CONSUMER")
@@ -128,8 +129,7 @@ def _service(resource: _Resource | None) -> str | None:
     for attribute in (resource and resource.attributes) or ():
         if attribute.key == SERVICE_NAME and attribute.value is not None:
             name = attribute.value.string_value or ""
-            readable = name.encode(errors="replace").decode().replace("\x00", "\ufffd")
-            return readable[:LONGEST_SERVICE] or None
+            return storable(name)[:LONGEST_SERVICE] or None
     return None
 
 

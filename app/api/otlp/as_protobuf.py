@@ -19,6 +19,7 @@ from app.api.otlp.fields import (
     span,
 )
 from app.stored.spans import MOST_LINKS, Link, Refusal, Span
+from model.texts import storable
 
 # A field's value: a number, or where bytes begin and end.
 _Value: TypeAlias = "int | tuple[int, int]"
@@ -137,8 +138,8 @@ class _Message:
         """The string of an AnyValue."""
         for number, value in self._fields(begin, end):
             if number == 1 and not isinstance(value, int):
-                text = self._some(value, 4 * LONGEST_SERVICE).decode(errors="replace")
-                return text.replace("\x00", "\ufffd")[:LONGEST_SERVICE] or None
+                text = self._some(value, 4 * LONGEST_SERVICE)
+                return storable(text)[:LONGEST_SERVICE] or None
         return None
 
     def _some(self, part: tuple[int, int], most: int) -> bytes:

@@ -1,0 +1,29 @@
+"""Text of messages as everything that we hand it to can hold it."""
+
+from __future__ import annotations
+
+import re
+
+# PostgreSQL's text has no NUL. Half of a surrogate pair is in no UTF-8, and so in no column of
+# Arrow or Spark, in no hash, and in no JSON that others read; JSON bodies may spell one, as those
+# do that cut a text in the middle of an emoji.
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+
+
+def storable(text: str | bytes) -> str:
+    r"""A text with escapes for what cannot be stored: ``\x00``, ``\ud83d``, bytes as ``\xff``.
+
+    Everything else stays as it is, so texts that differ go on to differ, except from one that
+    spells the same escape out; and to do it again changes nothing.
+    """
+    if isinstance(text, bytes):
+        text = text.decode("utf-8", "backslashreplace")
+    # Nearly all text is ASCII, of which Python knows that it is.
+    if text.isascii() and "\0" not in text:
+        return text
+    return _UNSTORABLE.sub(_escaped, text)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    return f"\\u{code:04x}" if code else "\\x00"
