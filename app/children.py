@@ -3,6 +3,9 @@
 It runs in a session of its own: a Ctrl-C is for the service, which then ends its children in
 order, and one signal to its group ends all that belongs to a child. A child ends when its
 stdin does, so none outlives the service.
+
+The service may have been started in a folder of another user. A child does not run there: Python
+would import a ``queue.py`` from it, and Spark would take an installation in the folder above it.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ import msgspec
 T = TypeVar("T")
 
 _ERROR_BYTES = 1 << 16
+_FOLDER = "/"  # only root can put anything there
 
 
 class Child(Generic[T]):
@@ -62,6 +66,7 @@ class Child(Generic[T]):
             stderr=None if hear is None else PIPE,
             limit=line_bytes,
             env=environment,
+            cwd=_FOLDER,
             start_new_session=True,
         )
         if process.stdin is None or process.stdout is None:

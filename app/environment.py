@@ -7,8 +7,10 @@ what they have to know from stdin.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
+from pathlib import Path
 
 NEEDED = re.compile(
     r"""
@@ -23,6 +25,20 @@ NEEDED = re.compile(
 )
 
 
+_OF_PATHS = re.compile(r"PYTHONPATH|\w*(HOME|DIR|FILE)")
+
+
 def needed(environment: Mapping[str, str]) -> dict[str, str]:
-    """The part of an environment that a child process gets."""
-    return {name: value for name, value in environment.items() if NEEDED.fullmatch(name)}
+    """The part of an environment that a child process gets, for another folder than ours.
+
+    Its Python, and what Spark starts of it, imports nothing from the folder that it runs in.
+    """
+    passed = {name: value for name, value in environment.items() if NEEDED.fullmatch(name)}
+    for name in filter(_OF_PATHS.fullmatch, passed):
+        passed[name] = _absolute(passed[name])
+    return {**passed, "PYTHONSAFEPATH": "1"}
+
+
+def _absolute(paths: str) -> str:
+    """Paths as they are meant here; to Python an empty one is the folder that it runs in."""
+    return os.pathsep.join(str(Path(each).absolute()) for each in paths.split(os.pathsep) if each)

@@ -10,12 +10,15 @@ import ipaddress
 import os
 import re
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from stat import S_IWGRP, S_IWOTH
 from typing import Annotated, Any, Literal
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 from pydantic import (
+    AfterValidator,
     BeforeValidator,
     Field,
     SecretStr,
@@ -36,7 +39,8 @@ CLIENT_VARIABLES = frozenset({"ITC_URL", "ITC_USER", "ITC_PASSWORD"})
 
 def _default_data_dir() -> Path:
     base = os.environ.get("XDG_DATA_HOME")
-    return (Path(base) if base else Path.home() / ".local" / "share") / "rabbitmq-itc"
+    folder = Path(base) if base else Path.home() / ".local" / "share"
+    return folder.absolute() / "rabbitmq-itc"
 
 
 def _comma_separated(value: object) -> object:
@@ -50,6 +54,15 @@ MOST_INDEXED = 100  # headers; as `app.tracker.links.rules` has it
 _TRACES = "/v1/traces"
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _HEADER_TEXT = re.compile(r"[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?")
+# Absolute, as our child processes run in another folder.
+File = Annotated[Path, AfterValidator(Path.absolute)]
+# Files that an address names: SQLite's, and in a query those of TLS.
+_SQLITE_FILE = re.compile(r"(?<=:///)(?!/|:memory:|file:)[^?]+")
+_TLS_FILE = re.compile(
+    r"(?<=[?&])((?:cafile|capath|certfile|keyfile|sslrootcert|sslcert|sslkey|sslcrl)=)"
+    r"(?!/|%2F|system(?:&|$))([^&#]+)",
+    re.IGNORECASE,
+)
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_comma_separated)]
 Count = Annotated[int, Field(ge=1, le=2**31 - 1)]
 Bytes = Annotated[int, Field(ge=0, le=2**50)]
@@ -61,7 +74,6 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(
         env_prefix=PREFIX,
-        env_file=".env",
         env_ignore_empty=True,
         frozen=True,
         extra="ignore",
@@ -90,7 +102,7 @@ class Settings(BaseSettings):
     )
 
     # Where things are kept
-    data_dir: Path = Field(
+    data_dir: File = Field(
         default_factory=_default_data_dir, description="Folder for everything the service writes."
     )
     database_url: SecretUrl | None = Field(
@@ -101,10 +113,10 @@ class Settings(BaseSettings):
     database_migrate: bool = Field(
         default=True, description="Bring the database's tables up to date when the service starts."
     )
-    export_dir: Path | None = Field(
+    export_dir: File | None = Field(
         default=None, description="Folder of the exports; unset: `exports` under `ITC_DATA_DIR`."
     )
-    archive_dir: Path | None = Field(
+    archive_dir: File | None = Field(
         default=None,
         description="Folder of the archives, which Spark's executors must see under the same"
         " path; unset: `archives` under `ITC_DATA_DIR`.",
@@ -257,7 +269,7 @@ class Settings(BaseSettings):
         description="Whether a publish comes after what its message names as its cause "
         "(docs/links.md).",
     )
-    link_rules: Path | None = Field(
+    link_rules: File | None = Field(
         default=None,
         description="A JSON file with a list of own rules beside the built-in ones, for all traces "
         "(docs/links.md).",
@@ -313,7 +325,7 @@ class Settings(BaseSettings):
         description="Where violations of assertions are told, `https://host/path`: as CloudEvents, "
         "by POST (docs/assertions-live.md); unset: nowhere.",
     )
-    webhook_secret_file: Path | None = Field(
+    webhook_secret_file: File | None = Field(
         default=None,
         description="A file with the secret that signs them; unset: they are not signed.",
     )
@@ -368,7 +380,7 @@ class Settings(BaseSettings):
     exports_max_files: Count = Field(
         default=10_000, description="Number of exports that are kept; beyond it, 507."
     )
-    signing_key_file: Path | None = Field(
+    signing_key_file: File | None = Field(
         default=None,
         description="A file with an Ed25519 private key (PEM), which signs the manifests of what "
         "events touched.",
@@ -448,8 +460,15 @@ class Settings(BaseSettings):
     @field_validator("database_url")
     @classmethod
     def _database(cls, value: SecretUrl | None) -> SecretUrl | None:
-        if value is None or value.parts.scheme.partition("+")[0] in ("sqlite", "postgresql"):
-            return value
+        if value is None:
+            return None
+        scheme = value.parts.scheme.partition("+")[0]
+        if scheme == "sqlite":
+            return SecretUrl(
+                _SQLITE_FILE.sub(lambda file: str(Path(file[0]).absolute()), value.reveal(), 1)
+            )
+        if scheme == "postgresql":
+            return _with_absolute_files(value)
         raise ValueError("expected sqlite:///… or postgresql://…")
 
     @field_validator("amqp_url")
@@ -461,7 +480,7 @@ class Settings(BaseSettings):
             (value.parts.hostname or "").encode("idna")
         except UnicodeError:
             raise ValueError("its host has a name that no host can have") from None
-        return value
+        return _with_absolute_files(value)
 
     @field_validator("management_url")
     @classmethod
@@ -536,17 +555,17 @@ class Settings(BaseSettings):
     @property
     def database(self) -> SecretUrl:
         """The database's URL, with the default filled in."""
-        return self.database_url or SecretUrl(f"sqlite:///{self.data_dir.absolute() / 'itc.db'}")
+        return self.database_url or SecretUrl(f"sqlite:///{self.data_dir / 'itc.db'}")
 
     @property
     def exports(self) -> Path:
         """The folder of the exports, with the default filled in."""
-        return self.export_dir or self.data_dir.absolute() / "exports"
+        return self.export_dir or self.data_dir / "exports"
 
     @property
     def archives(self) -> Path:
         """The folder of the archives, with the default filled in."""
-        return (self.archive_dir or self.data_dir / "archives").absolute()
+        return self.archive_dir or self.data_dir / "archives"
 
     @property
     def service(self) -> str:
@@ -595,6 +614,16 @@ def _pairs(value: SecretStr | None) -> list[tuple[str, str, str]]:
     return [(name.strip(), sign, said.strip()) for name, sign, said in pairs]
 
 
+def _with_absolute_files(url: SecretUrl) -> SecretUrl:
+    """An address whose query names the same files wherever it is read."""
+    place, sign, query = url.reveal().partition("?")
+
+    def named(found: re.Match[str]) -> str:
+        return found[1] + quote(str(Path(unquote(found[2])).absolute()))
+
+    return SecretUrl(place + _TLS_FILE.sub(named, sign + query))
+
+
 def _portable(value: object) -> Any:
     match value:
         case SecretUrl():
@@ -617,12 +646,40 @@ def is_loopback(host: str) -> bool:
 def load_settings(**overrides: Any) -> Settings:
     """Read the environment and ``.env``.
 
-    Raises `SettingsError` with one line that names each variable at fault, never its value.
+    Raises `SettingsError` with one line that names each variable at fault, never its value, or
+    says why ``.env`` is not to be read.
     """
     try:
-        return Settings(**overrides)
+        with _own_file(Path(".env")) as file:
+            return Settings(**{"_env_file": file, **overrides})
     except ValidationError as error:
         raise SettingsError("; ".join(_explain(fault) for fault in error.errors())) from None
+
+
+@contextmanager
+def _own_file(path: Path) -> Iterator[str | None]:
+    """The name of an open file, None if there is none; `SettingsError` if others may write to it.
+
+    The service may be started in a folder of another user, whose settings are not ours.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        yield None
+        return
+    except OSError as error:
+        raise SettingsError(f"{path.absolute()}: {error.strerror}") from None
+    try:
+        about = os.fstat(descriptor)
+        if about.st_uid not in (0, os.geteuid()) or about.st_mode & (S_IWGRP | S_IWOTH):
+            raise SettingsError(
+                f"{path.absolute()} is not read: others may have written it. Have it belong to"
+                f" user {os.geteuid()} or root, and writable by nobody else (chmod go-w), or start"
+                " in another folder."
+            )
+        yield f"/dev/fd/{descriptor}"
+    finally:
+        os.close(descriptor)
 
 
 def _explain(fault: Mapping[str, Any]) -> str:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
 
+from app.environment import needed
 from app.errors import SettingsError
 from app.secret_url import SecretUrl
 from app.settings import Settings, load_settings, unknown_variables
 from app.settings_tables import FIRST, SUBJECTS, settings_tables
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "settings.md"
+STRANGER = 12345  # a user
 
 
 @pytest.fixture(autouse=True)
@@ -49,6 +52,75 @@ def test_a_variable_and_a_line_of_the_file_are_read(
 
     assert settings.port == 4321  # the environment wins
     assert settings.batch_events == 7
+
+
+@pytest.mark.parametrize("mode", [0o620, 0o602])
+def test_a_file_that_others_may_write_to_is_refused(tmp_path: Path, mode: int) -> None:
+    file = tmp_path / ".env"
+    file.write_text("ITC_PORT=1234\n")
+    file.chmod(mode)
+
+    with pytest.raises(SettingsError, match=r"\.env is not read: others may have written it"):
+        load_settings()
+
+
+def test_another_users_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / ".env"
+    file.write_text("ITC_PORT=1234\n")
+    if os.geteuid() == 0:
+        os.chown(file, STRANGER, -1)
+    else:
+        monkeypatch.setattr(os, "geteuid", lambda: STRANGER)
+
+    with pytest.raises(SettingsError, match=r"\.env is not read: others may have written it"):
+        load_settings()
+
+
+def test_a_file_of_root_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / ".env").write_text("ITC_PORT=1234\n")
+    if os.geteuid() == 0:
+        monkeypatch.setattr(os, "geteuid", lambda: STRANGER)
+
+    assert load_settings().port == 1234
+
+
+def test_files_are_the_same_wherever_a_process_runs(tmp_path: Path) -> None:
+    said = {
+        "data_dir": "data",
+        "link_rules": "rules.json",
+        "amqp_url": "amqps://u:p@h/?cafile=ca.pem&heartbeat=7&keyfile=/etc/key.pem",
+    }
+    sqlite = load_settings(database_url="sqlite:///data/my.db?timeout=1", **said)
+    postgres = load_settings(database_url="postgresql://h/d?sslmode=require&sslrootcert=a%20b.pem")
+    system = load_settings(database_url="postgresql://h/d?sslrootcert=system")
+
+    assert (sqlite.data_dir, sqlite.link_rules) == (tmp_path / "data", tmp_path / "rules.json")
+    assert sqlite.exports == tmp_path / "data" / "exports"
+    assert sqlite.database.reveal() == f"sqlite:///{tmp_path}/data/my.db?timeout=1"
+    assert sqlite.amqp_url.reveal() == (
+        f"amqps://u:p@h/?cafile={tmp_path}/ca.pem&heartbeat=7&keyfile=/etc/key.pem"
+    )
+    assert postgres.database.reveal() == (
+        f"postgresql://h/d?sslmode=require&sslrootcert={tmp_path}/a%20b.pem"
+    )
+    assert system.database.reveal() == "postgresql://h/d?sslrootcert=system"
+
+
+def test_a_child_gets_paths_that_are_meant_here_and_imports_nothing_from_where_it_runs(
+    tmp_path: Path,
+) -> None:
+    found = {
+        "PYTHONPATH": ":lib:/opt/x:",
+        "SSL_CERT_FILE": "ca.pem",
+        "PATH": "/bin",
+        "X": "x",
+    }
+    assert needed(found) == {
+        "PYTHONPATH": f"{tmp_path}/lib:/opt/x",
+        "SSL_CERT_FILE": f"{tmp_path}/ca.pem",
+        "PATH": "/bin",
+        "PYTHONSAFEPATH": "1",
+    }
 
 
 def test_settings_do_not_change() -> None:
