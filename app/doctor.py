@@ -39,6 +39,8 @@ from app.store import Store, schema_state
 from app.store.engine import parse_url
 from app.stored.services import Service
 from app.stored.traces import Trace
+from app.traces.audit import Ledger
+from app.traces.status import audit_status
 from app.version import program_version
 from model.sound import Doubt, Evidence
 
@@ -241,6 +243,8 @@ async def _traces(settings: Settings, management: ManagementApi) -> AsyncIterato
         yield _services(services)
     for trace, its_own, said in zip(traces, doubts, evidence, strict=True):
         yield await _trace(trace, settings, management)
+        if audit := _audit(trace):
+            yield audit
         yield _participants(trace, its_own)
         yield _links(trace, said)
 
@@ -288,6 +292,17 @@ async def _connections(settings: Settings, management: ManagementApi) -> Finding
         found, advice = lack
         return Finding("connections", False, f"{announced}, but {found}", advice)
     return Finding("connections", True, announced)
+
+
+def _audit(trace: Trace) -> Finding | None:
+    """What the broker's counters say of the record; None before they were first compared."""
+    ledger = Ledger.load(trace.ledger)
+    if ledger is None:
+        return None
+    subject, found = f"audit of {trace.vhost}", audit_status(ledger, trace.taken)
+    missing = [f"{found.missing:,} trace messages are missing"] if found.missing else []
+    said = "; ".join((found.sentence, *missing, *found.remarks))
+    return Finding(subject, True, said)
 
 
 def _participants(trace: Trace, doubts: Sequence[Doubt]) -> Finding:

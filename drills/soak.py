@@ -123,7 +123,7 @@ async def _exact(service: Service, missing: int) -> dict[str, Any]:
         audit: dict[str, Any] | None = trace["audit"]
         if audit and time.monotonic() > deadline:
             return audit
-        if audit and audit["even_at"] == audit["as_of"] and audit["missing"] == missing:
+        if audit and audit["as_of"] == audit["read_at"] and audit["missing"] == missing:
             return audit
         await asyncio.sleep(1)
 

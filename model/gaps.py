@@ -14,7 +14,7 @@ class Gap:
 
     The loss is somewhere after the event ``after_event_id`` (0: before the first) and before
     ``before_event_id``. The latter and ``until`` are None while it may still go on. ``suspected``
-    says that a stored event tells of the loss, where otherwise the broker or the service did.
+    says that it is probable, and may be withdrawn; otherwise it is certain.
     ``declared`` says that it is no loss: what lies in it was not asked for.
     """
 

@@ -147,8 +147,10 @@ def _remark(one: dict[str, Any]) -> str:
 
 
 def _missing(one: dict[str, Any]) -> str:
-    """What the audit found missing; a dash while nobody knows."""
+    """What the audit found missing, or suspects; a dash while nobody knows."""
     audit = one["audit"]
+    if audit and audit["suspected"]:
+        return f"{audit['missing']} ({audit['suspected']}?)"
     if audit is None or None in (audit["publishes"]["counted"], audit["deliveries"]["counted"]):
         return "-"
     return str(audit["missing"])

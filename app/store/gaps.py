@@ -71,10 +71,7 @@ class Gaps(Subject):
         ``extend`` moves the end of a gap that was closed before. Raises `NotFoundError`, and
         `LeaseLostError` as `open`.
         """
-        whose = select(tables.gaps.c.trace_id).where(tables.gaps.c.id == gap_id)
-        trace_id = (await connection.execute(whose)).scalar_one_or_none()
-        if trace_id is not None:
-            await lock_trace(connection, trace_id, epoch)
+        await _lock_trace_of(connection, gap_id, epoch)
         closed = await connection.execute(
             update(tables.gaps)
             .where(tables.gaps.c.id == gap_id)
@@ -91,6 +88,16 @@ class Gaps(Subject):
         )
         if closed.rowcount == 0:
             raise NotFoundError(f"no gap has the number {gap_id}")
+
+    @writes
+    async def withdraw(
+        self, connection: AsyncConnection, gap_id: int, *, epoch: int | None = None
+    ) -> None:
+        """Remove a suspected gap: nothing is missing there. Raises `LeaseLostError` as `open`."""
+        await _lock_trace_of(connection, gap_id, epoch)
+        await connection.execute(
+            delete(tables.gaps).where(tables.gaps.c.id == gap_id, tables.gaps.c.suspected)
+        )
 
     @reads
     async def newest(
@@ -128,6 +135,13 @@ class Gaps(Subject):
         rows_of = self.database.dialect.rows_of
         [rows] = await rows_of(connection, [_BETWEEN], asked._asdict())
         return [Gap(*row[:-2], *map(bool, row[-2:])) for row in rows]
+
+
+async def _lock_trace_of(connection: AsyncConnection, gap_id: int, epoch: int | None) -> None:
+    whose = select(tables.gaps.c.trace_id).where(tables.gaps.c.id == gap_id)
+    trace_id = (await connection.execute(whose)).scalar_one_or_none()
+    if trace_id is not None:
+        await lock_trace(connection, trace_id, epoch)
 
 
 async def forget_before(connection: AsyncConnection, trace_id: int, event_id: int) -> None:

@@ -3,28 +3,34 @@
 The broker counts every publish and every delivery of a virtual host, and shows the sums some
 seconds late. Of each direction the trace knows how many trace messages it has seen. If none is
 lost, the **difference** between the two numbers never changes: it is what was counted before the
-trace began. Each look bounds it from both sides, without any assumption about the load:
+trace began.
 
-- from below: everything counted was traced, so it has been seen or is still queued:
-  ``difference ≥ counted - (seen + queued)``;
-- from above: what was seen some time ago has been counted by now:
-  ``difference ≤ counted - seen LATE_SECONDS ago``.
+Only **at rest** is it known: for LATE_SECONDS the counters stood still, nothing came, and the trace
+queue was empty. Where it is greater than at the rest before, as many are **missing**; where it is
+less, as many were traced in **excess** of what the broker counted.
 
-In a quiet moment the two bounds meet. Two later looks in a row whose lower bound is above what was
-the upper bound prove a loss, of at least this many; one whose upper bound is below the lower bound
-proves that more was traced than the broker counted. Where the load never pauses, a loss smaller
-than what the broker counts late stays within the bounds until it does.
+While there is traffic a look only bounds it, and neither bound is proof of anything: counters are
+late, and a trace message may wait inside the broker where no queue shows it yet, 38,000 of them in
+a flood of publishes. What two looks in a row find short is **suspected** until the next rest, which
+decides (`VERDICTS`):
 
-What was traced beyond what was counted is said, and is no sign of a loss: the broker does not count
-what a rolled back transaction published, and loses some of the counters of channels that live for a
-moment. It can hide a loss of as many.
+- from below: what was counted was traced, so it has been seen or is queued:
+  ``difference >= counted - (seen + queued)``;
+- from above, for the time before the first rest: what was seen some time ago is counted by now:
+  ``difference <= counted - seen LATE_SECONDS ago``.
 
-Counters belong to the nodes: they begin again with each. Then the audit begins anew too.
+What was traced in excess is said, and is no sign of a loss: the broker does not count what a rolled
+back transaction published, and loses some of the counters of channels that live for a moment. It
+can hide a loss of as many.
+
+Counters belong to the nodes: they begin again with each. Then the audit begins anew too, and what
+was suspected stays so.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from enum import Enum, auto
 from typing import NamedTuple
 
 import msgspec
@@ -61,6 +67,15 @@ class Tally(msgspec.Struct, frozen=True):
     def __sub__(self, other: Tally) -> Tally:
         return Tally(self.publishes - other.publishes, self.deliveries - other.deliveries)
 
+    def least(self, other: Tally) -> Tally:
+        """Of each direction the smaller number."""
+        return Tally(min(self.publishes, other.publishes), min(self.deliveries, other.deliveries))
+
+    @property
+    def positive(self) -> Tally:
+        """It without what is below zero."""
+        return Tally(max(0, self.publishes), max(0, self.deliveries))
+
 
 class Counted(msgspec.Struct, frozen=True):
     """What the broker counted in a virtual host: at least ``low``, at most ``high``.
@@ -73,80 +88,77 @@ class Counted(msgspec.Struct, frozen=True):
     started: dict[str, int]
 
 
-class Bounds(msgspec.Struct, frozen=True):
-    """What is known of the difference in one direction; None where nothing is.
+class Verdict(Enum):
+    """What a look says of the trace, since the last rest."""
 
-    Those ``since_loss`` are of the greater difference after one: the loss was at least what proved
-    it, and by whatever the lower bound rises it was greater, for the broker counts late.
-    """
+    open = auto()  # nothing, yet
+    suspected = auto()  # something may be missing
+    missing = auto()  # something is
+    even = auto()  # all came: what was suspected is taken back
 
-    low: int | None = None
-    high: int | None = None
-    since_loss: bool = False
 
-    @property
-    def is_exact(self) -> bool:
-        """Whether the difference is known."""
-        return self.low is not None and self.low == self.high
-
-    def after(self, new: Bounds) -> Bounds:
-        """What is known after a look: both together, or the new ones alone if they contradict."""
-        if self.excess(new):
-            return new
-        if self.high is not None and new.low is not None and new.low > self.high:
-            return Bounds(new.low, new.high, since_loss=True)
-        lows = [low for low in (self.low, new.low) if low is not None]
-        highs = [high for high in (self.high, new.high) if high is not None]
-        return Bounds(max(lows, default=None), min(highs, default=None), self.since_loss)
-
-    def missing(self, new: Bounds) -> int:
-        """How many more are certainly missing if ``new`` was found later."""
-        known = self.low if self.since_loss else self.high
-        if known is None or new.low is None:
-            return 0
-        return max(0, new.low - known)
-
-    def excess(self, new: Bounds) -> int:
-        """How many more were certainly traced than counted if ``new`` was found later."""
-        if self.low is None or new.high is None:
-            return 0
-        return max(0, self.low - new.high)
+# By whether all is at rest, whether it was before, and whether something is short. Without an
+# earlier rest the difference was only bounded, so even a rest can't prove what is short of that.
+VERDICTS = {
+    (False, False, False): Verdict.open,
+    (False, False, True): Verdict.suspected,
+    (False, True, False): Verdict.open,
+    (False, True, True): Verdict.suspected,
+    (True, False, False): Verdict.even,
+    (True, False, True): Verdict.suspected,
+    (True, True, False): Verdict.even,
+    (True, True, True): Verdict.missing,
+}
 
 
 class AuditState(msgspec.Struct, frozen=True):
     """What an audit knows; it is stored with the trace. Times in µs.
 
-    ``even_event_id`` is the last event at the last moment when both numbers were known to agree,
-    ``even_at`` when that was, None if never. ``before`` is what these counters counted of other
-    things than this trace's, None while that is unknown; ``last`` what they said ``at``.
-    ``missing`` and ``excess`` are how many were proven in all. ``began_at`` is when it last began
-    anew, after the event ``even_event_id`` while it was not even since.
+    ``difference`` is what these counters counted of other things than this trace's, at most: known
+    since ``even_at``, the last rest, after the event ``even_event_id``, when ``traced`` were seen;
+    None if there was none yet. ``last`` is what the counters said ``at``. ``missing`` and
+    ``excess`` are how many were found in all, ``suspected`` how many may be missing since the last
+    rest.
+    ``began_at`` is when it last began anew, after the event ``even_event_id`` while it was not even
+    since.
     """
 
     started: dict[str, int] | None = None
-    publishes: Bounds = Bounds()
-    deliveries: Bounds = Bounds()
-    before: Tally | None = None
+    difference: Tally | None = None
     last: Tally | None = None
     backwards: int = 0
     even_event_id: int = 0
     even_at: int | None = None
+    traced: Tally = Tally()
     at: int | None = None
     missing: Tally = Tally()
     excess: Tally = Tally()
+    suspected: Tally = Tally()
     began_at: int | None = None
 
     @property
     def counted(self) -> Tally | None:
-        """What the broker counted since the trace began; None while that is unknown."""
-        return self.last - self.before if self.last and self.before else None
+        """What the broker counted since the trace began, at the last rest; None without one."""
+        return None if self.even_at is None else self.traced + self.missing - self.excess
+
+    @property
+    def began(self) -> int:
+        """From when on something may be missing (µs)."""
+        return self.even_at or self.began_at or 0
+
+    @property
+    def news(self) -> tuple[object, ...]:
+        """What is worth storing as soon as it changes."""
+        return self.difference, self.even_event_id, self.missing, self.excess, self.suspected
 
 
 class Found(msgspec.Struct, frozen=True):
-    """What a look has proven since the last one: both 0 where all is well."""
+    """What a look has found, more than the last one: all 0 where all is well."""
 
+    verdict: Verdict = Verdict.open
     missing: Tally = Tally()
     excess: Tally = Tally()
+    suspected: Tally = Tally()
     began_anew: bool = False
 
 
@@ -170,6 +182,10 @@ class Compares(NamedTuple):
     publishes: bool
     deliveries: bool
 
+    def of(self, tally: Tally) -> Tally:
+        """It without what cannot be held against the counters."""
+        return Tally(tally.publishes * self.publishes, tally.deliveries * self.deliveries)
+
 
 BOTH = Compares(True, True)
 
@@ -191,97 +207,114 @@ class Audit:
     ) -> None:
         """``seen`` is what the trace has seen so far, ``now`` a monotonic clock's time."""
         self.state = state or AuditState()
-        # What was seen when, newest last: never more than reaches back to LATE_SECONDS.
-        self._past: deque[tuple[float, Tally]] = deque([(now, seen)])
-        self._is_confirmed = False
+        # What was seen and counted when, newest last: no more than reaches back to LATE_SECONDS.
+        self._past: deque[tuple[float, Tally, Tally | None]] = deque([(now, seen, None)])
+        self._lowest: Tally | None = None  # the difference's lower bound at the last look
         self.compares = compares
 
     def restart(self, last_event_id: int, at: int) -> None:
         """Begin anew: from here on something else is traced, and the difference is another."""
-        self.state = AuditState(
+        self.state = self._anew(last_event_id, at)
+
+    def traced_since(self, seen: Tally, now: float) -> None:
+        """Note that from ``now`` on all is traced, of which this many were seen."""
+        self._past = deque([(now, seen, None)])
+
+    def look(self, look: Look, now: float) -> Found:
+        """Take in a look; returns what it finds."""
+        was, counted = self.state, look.counted.low
+        earlier = self._earlier(now)
+        self._past.append((now, look.seen, counted))
+        if was.started is not None and not _are_same(was.started, look.counted.started):
+            return self._begin_anew(look)
+        if was.last is not None and _is_behind(counted, was.last):
+            self._lowest = None
+            if was.backwards + 1 < BACKWARDS:
+                self.state = msgspec.structs.replace(was, backwards=was.backwards + 1)
+                return Found()
+            return self._begin_anew(look)
+        self.state = msgspec.structs.replace(
+            was, started=look.counted.started, last=counted, backwards=0, at=look.at
+        )
+        is_exact = counted == look.counted.high and not look.queued
+        if is_exact and earlier == (look.seen, counted):
+            return self._at_rest(look)
+        return self._moving(look, earlier[0] if earlier else None)
+
+    def _at_rest(self, look: Look) -> Found:
+        """Decide what is missing since the last rest."""
+        was, difference = self.state, self.compares.of(look.counted.low - look.seen)
+        change = difference - was.difference if was.difference else Tally()
+        short = change.positive
+        verdict = _verdict(was, short, at_rest=True)
+        missing = short if verdict is Verdict.missing else Tally()
+        # Before the first rest the difference was an upper bound, and less is no news.
+        excess = Tally() if was.even_at is None else (Tally() - change).positive
+        self._lowest = None
+        self.state = msgspec.structs.replace(
+            was,
+            difference=difference,
+            even_event_id=look.last_event_id,
+            even_at=look.at,
+            traced=look.seen,
+            missing=was.missing + missing,
+            excess=was.excess + excess,
+            suspected=Tally(),
+        )
+        suspected = short if verdict is Verdict.suspected else Tally()
+        return Found(verdict, missing, excess, suspected)
+
+    def _moving(self, look: Look, earlier: Tally | None) -> Found:
+        """Suspect what is short at this look and was at the last one.
+
+        The sums of the virtual host and of a queue may change at different moments, for example
+        when a consumer was killed.
+        """
+        was, known = self.state, self.state.difference
+        lowest = look.counted.low - look.seen - Tally(look.queued, look.queued)
+        both = lowest.least(self._lowest) if self._lowest else None
+        self._lowest = lowest
+        if was.even_at is None and earlier is not None:
+            highest = self.compares.of(look.counted.high - earlier)
+            known = known.least(highest) if known else highest
+        short = Tally()
+        if was.difference is not None and both is not None:
+            # What is suspected already is no news, but stays suspected until the next rest.
+            short = (self.compares.of(both) - was.difference - was.suspected).positive
+        self.state = msgspec.structs.replace(was, difference=known, suspected=was.suspected + short)
+        return Found(_verdict(was, short, at_rest=False), suspected=short)
+
+    def _begin_anew(self, look: Look) -> Found:
+        self._lowest = None
+        self.state = msgspec.structs.replace(
+            self._anew(look.last_event_id, look.at),
+            started=look.counted.started,
+            last=look.counted.low,
+            at=look.at,
+        )
+        return Found(began_anew=True)
+
+    def _anew(self, last_event_id: int, at: int) -> AuditState:
+        return AuditState(
             even_event_id=last_event_id,
             began_at=at,
             missing=self.state.missing,
             excess=self.state.excess,
         )
 
-    def traced_since(self, seen: Tally, now: float) -> None:
-        """Note that from ``now`` on all is traced, of which this many were seen."""
-        self._past = deque([(now, seen)])
-
-    def look(self, look: Look, now: float) -> Found:
-        """Take in a look; returns what it proves."""
-        was = self.state
-        counted = look.counted.low
-        earlier = self._earlier(now)
-        self._past.append((now, look.seen))
-        if was.started is not None and not _are_same(was.started, look.counted.started):
-            return self._begin_anew(look, counted)
-        if was.last is not None and _is_behind(counted, was.last):
-            if was.backwards + 1 < BACKWARDS:
-                self.state = msgspec.structs.replace(was, backwards=was.backwards + 1)
-                return Found()
-            return self._begin_anew(look, counted)
-        lowest = counted - look.seen - Tally(look.queued, look.queued)
-        highest = look.counted.high - earlier if earlier else None
-        publishes = deliveries = Bounds()
-        if self.compares.publishes:
-            publishes = Bounds(lowest.publishes, highest.publishes if highest else None)
-        if self.compares.deliveries:
-            deliveries = Bounds(lowest.deliveries, highest.deliveries if highest else None)
-        found = Found(
-            Tally(was.publishes.missing(publishes), was.deliveries.missing(deliveries)),
-            Tally(was.publishes.excess(publishes), was.deliveries.excess(deliveries)),
-        )
-        # The sums of the virtual host and of a queue may change at different moments, for example
-        # when a consumer was killed: what is missing at one look has to be so at the next.
-        self._is_confirmed, was_confirmed = bool(found.missing.sum), self._is_confirmed
-        if found.missing.sum and not was_confirmed:
-            return Found()
-        missing, excess = was.missing + found.missing, was.excess + found.excess
-        is_even = (publishes.is_exact or not self.compares.publishes) and (
-            deliveries.is_exact or not self.compares.deliveries
-        )
-        before = was.before
-        if before is None and is_even:
-            before = counted - look.seen - missing + excess
-        self.state = AuditState(
-            started=look.counted.started,
-            publishes=was.publishes.after(publishes),
-            deliveries=was.deliveries.after(deliveries),
-            before=before,
-            last=counted,
-            even_event_id=look.last_event_id if is_even else was.even_event_id,
-            even_at=look.at if is_even else was.even_at,
-            at=look.at,
-            began_at=was.began_at,
-            missing=missing,
-            excess=excess,
-        )
-        return found
-
-    def _begin_anew(self, look: Look, counted: Tally) -> Found:
-        was = self.state
-        self.state = AuditState(
-            started=look.counted.started,
-            last=counted,
-            even_event_id=look.last_event_id,
-            at=look.at,
-            began_at=look.at,
-            missing=was.missing,
-            excess=was.excess,
-        )
-        return Found(began_anew=True)
-
-    def _earlier(self, now: float) -> Tally | None:
-        """What was seen at least LATE_SECONDS ago; None if this run is younger."""
+    def _earlier(self, now: float) -> tuple[Tally, Tally | None] | None:
+        """What was seen and counted LATE_SECONDS ago or before; None if this run is younger."""
         past, found = self._past, None
         while past and past[0][0] <= now - LATE_SECONDS:
             found = past.popleft()
         if found is None:
             return None
         past.appendleft(found)
-        return found[1]
+        return found[1:]
+
+
+def _verdict(was: AuditState, short: Tally, *, at_rest: bool) -> Verdict:
+    return VERDICTS[at_rest, was.even_at is not None, bool(short.sum)]
 
 
 def _are_same(was: dict[str, int], now: dict[str, int]) -> bool:

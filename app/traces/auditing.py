@@ -7,11 +7,17 @@ import contextlib
 import time
 
 from app.errors import OutageError
-from app.traces.audit import Counted, Found, Look, Tally
+from app.traces.audit import Counted, Found, Look, Tally, Verdict
 from app.traces.marks import Point
 from app.traces.pipeline import Ending, Pipeline
 from app.traces.ports import Stream
 from app.traces.recorder import Recorder
+
+# One for each time between two rests: it is taken back by name.
+SUSPICION = (
+    "after the event {} the broker counted more than has come yet: it may be lost, or still on its "
+    "way inside the broker"
+)
 
 
 class Auditor:
@@ -50,34 +56,35 @@ class Auditor:
         here = pipeline.gaps.here
         look = Look(counted, recorder.seen, queued, here.event_id, here.at)
         found = recorder.audit.look(look, time.monotonic())
-        after = recorder.audit.state
-        if found.missing.sum:
-            began = before.even_at or before.began_at or 0
-            await self._record(found, queued, Point(before.even_event_id, began))
-        if (before.publishes, before.deliveries) != (after.publishes, after.deliveries) or (
-            before.even_event_id != after.even_event_id
-        ):
+        if recorder.audit.state.news != before.news:
             recorder.is_ledger_new = True  # stored with the next batch, or by itself
+        await self._record(found, queued, Point(before.even_event_id, before.began))
 
     async def _record(self, found: Found, queued: int, even: Point) -> None:
-        """Record a gap from the last even moment on, unless a known one explains what is missing.
+        """Record what was found, from the last even moment on, unless a known gap explains it.
 
         More traced than counted is no gap: the broker does not count what a transaction that is
         rolled back published, and loses counters of channels that live for a moment (2 to 3 % of
         those that opened and closed one for each message, on 3.10.8 and 4.3.6).
         """
-        gaps = self._pipeline.gaps
-        if not gaps.has_one_since(even.at):
-            reason = f"the broker counted {_said(found.missing)} that never came"
+        gaps, suspicion = self._pipeline.gaps, SUSPICION.format(even.event_id)
+        is_new = not gaps.has_one_since(even.at)
+        if found.verdict is Verdict.suspected and is_new:
+            gaps.suspect(suspicion, queued, even.event_id)
+        elif found.verdict is Verdict.missing and (is_new or gaps.suspects(suspicion)):
+            reason = f"the broker counted {said(found.missing)} that never came"
             gaps.note(reason, queued, begins=even)
-        await gaps.write()
+        if gaps.is_pending:
+            await gaps.write()
+        if found.verdict in (Verdict.missing, Verdict.even):
+            await gaps.withdraw(suspicion)
 
 
-def _said(tally: Tally) -> str:
+def said(tally: Tally) -> str:
     """How many, in words."""
     parts = [_counted(tally.publishes, "publish", "publishes")] if tally.publishes else []
     parts += [_counted(tally.deliveries, "delivery", "deliveries")] if tally.deliveries else []
-    return f"at least {' and '.join(parts)}"
+    return " and ".join(parts)
 
 
 def _counted(count: int, one: str, many: str) -> str:

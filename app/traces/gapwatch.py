@@ -113,6 +113,8 @@ class GapWatch:
         for gap in (each for each in stored if not each.declared):
             if gap.until is None:
                 self._adopt(gap)
+            elif gap.suspected:
+                self._suspected.setdefault(gap.reason, _loss_of(gap))
             self._noted_at = max(self._noted_at, gap.until or gap.since)
         for gap in lifted:
             self._adopt(gap)
@@ -168,6 +170,26 @@ class GapWatch:
             self._losses.append(loss)
         loss.until = None
         self._end(loss, queued)
+
+    def suspects(self, reason: str) -> bool:
+        """Whether a gap is suspected for this reason."""
+        return reason in self._suspected
+
+    async def withdraw(self, reason: str) -> None:
+        """Take back what was suspected: nothing is missing, or a proven gap says so.
+
+        Raises `OutageError`, and may be called again.
+        """
+        async with self._writing:
+            loss = self._suspected.get(reason)
+            if loss is None:
+                return
+            if loss.gap_id is not None:
+                await self._gaps.withdraw(loss.gap_id, epoch=self.epoch)
+                log.warning("trace of %r: no longer suspected: %s", self._name, reason)
+            del self._suspected[reason]
+            if loss in self._losses:
+                self._losses.remove(loss)
 
     async def lost(self, reason: str, queued: int, *, begins: Point | None = None) -> None:
         """Note and write a loss that is over; raises `OutageError`."""
@@ -247,12 +269,25 @@ class GapWatch:
             if loss.gap_id is None and same == (gap.reason, gap.since, gap.after_event_id):
                 loss.gap_id = gap.id
                 return
-        self._losses.append(
-            _Loss(gap.reason, gap.since, gap.after_event_id, gap.suspected, gap.declared, gap.id)
-        )
+        self._losses.append(_loss_of(gap))
+        if gap.suspected:
+            self._suspected[gap.reason] = self._losses[-1]
 
     def _end(self, loss: _Loss, queued: int) -> None:
         loss.until = loss.until or now()
         loss.due = self._processed + queued
         if loss.is_proven:
             self._noted_at = loss.until
+
+
+def _loss_of(gap: Gap) -> _Loss:
+    return _Loss(
+        gap.reason,
+        gap.since,
+        gap.after_event_id,
+        gap.suspected,
+        gap.declared,
+        gap.id,
+        gap.until,
+        ends=gap.before_event_id,
+    )

@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterable, Sequence
 
 from app.errors import OutageError
+from app.traces.audit import Tally
 from app.traces.marks import Point
 from app.traces.pipeline import Ending, Pipeline
 from app.traces.ports import MarkPublisher, Stream
@@ -21,7 +22,8 @@ from app.traces.recorder import Recorder
 from model.times import now
 
 LAG_SECONDS = 1.0
-# The broker took a mark this long ago, and all that was queued since is stored: it will not come.
+# The broker took a mark this long ago, and since then the queue was empty and nothing came: it will
+# not come. While messages come it may wait inside the broker behind others that no queue shows.
 OVERDUE_SECONDS = 2.0
 # Marks on their way are no traffic.
 IDLE_LAG = 20
@@ -62,6 +64,7 @@ class Monitor:
         self._most_bytes: int | None = None
         self._largest = 0  # body since the last check
         self._remarks: Sequence[str] = ()
+        self._still: tuple[Tally, int] | None = None  # what was seen by then (µs), and none since
         self._old_due = 0  # when the last message is stored that was queued at the beginning
         self.lag: int | None = None
 
@@ -171,15 +174,19 @@ class Monitor:
         return None
 
     async def _measure(self) -> None:
-        """Count what waits; if nothing does, no mark that the broker took may be missing."""
+        """Count what waits; once nothing does or comes, no mark may be missing."""
         asked_at = now()
         queued = await self._stream.queued()
         self.lag = queued
         await self._see_room()
-        if queued or self._ending.when_empty:
+        seen = self._recorder.seen
+        if queued or self._still is None or self._still[0] != seen:
+            self._still = (seen, asked_at)
+        before = asked_at - int(OVERDUE_SECONDS * 1e6)
+        if queued or self._still[1] > before or self._ending.when_empty:
             return
         marks, gaps = self._pipeline.marks, self._gaps
-        begins = marks.overdue(asked_at - int(OVERDUE_SECONDS * 1e6))
+        begins = marks.overdue(before)
         if begins is None:
             await gaps.ended(MARKS_MISSING, 0)
         elif not gaps.is_losing(MARKS_MISSING):

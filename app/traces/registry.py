@@ -31,7 +31,7 @@ from app.traces.ports import Introducer, Running, Source, TraceStore
 from app.traces.recorder import unreadable_checkpoint
 from app.traces.retention import Pruned, Retention, preview, retain
 from app.traces.running import RunningTrace
-from app.traces.status import Snapshot, TraceStatus
+from app.traces.status import Snapshot, TraceStatus, audit_remarks
 from app.traces.wish import Wish, wish
 from app.tracker import (
     Checkpoint,
@@ -518,6 +518,7 @@ class TraceRegistry:
             except UnreadableCheckpointError:
                 totals = Totals(Counters(), trace.participants, trace.pending_copies)
                 standing = _failed(trace, standing)
+        ledger = now.ledger or Ledger.load(trace.ledger)
         return TraceStatus(
             vhost=trace.vhost,
             state=standing.state,
@@ -543,8 +544,12 @@ class TraceRegistry:
             gaps=[*await self._store.gaps.newest(trace.id)],
             doubts=[*map(str, await self._store.doubts.of_trace(trace.id))],
             evidence=await self._store.doubts.evidence(trace.id),
-            remarks=(*now.remarks, *await self._left_out(trace)),
-            ledger=now.ledger or Ledger.load(trace.ledger),
+            remarks=(
+                *now.remarks,
+                *await self._left_out(trace),
+                *audit_remarks(ledger, trace.taken),
+            ),
+            ledger=ledger,
         )
 
     async def _left_out(self, trace: Trace) -> list[str]:

@@ -65,7 +65,10 @@ class Snapshot(msgspec.Struct, frozen=True):
 
 
 class Audited(msgspec.Struct, frozen=True):
-    """One direction: what was traced, and what the broker counted, None while that is unknown."""
+    """One direction: what was traced, and what the broker counted, None while that is unknown.
+
+    Both are of the same moment, when everything was at rest.
+    """
 
     traced: int
     counted: int | None
@@ -75,13 +78,19 @@ class Audited(msgspec.Struct, frozen=True):
 
 
 class AuditStatus(msgspec.Struct, frozen=True):
-    """An audit as people read it. Times in µs; ``missing`` counts both directions."""
+    """An audit as people read it. Times in µs; ``missing`` and the like count both directions.
+
+    ``as_of`` is when the numbers of both directions were compared, ``read_at`` when the counters
+    were last read.
+    """
 
     publishes: Audited
     deliveries: Audited
     as_of: int | None
-    even_at: int | None
+    read_at: int | None
     missing: int
+    suspected: int
+    excess: int
     compares: Compares = BOTH
 
     @property
@@ -89,12 +98,29 @@ class AuditStatus(msgspec.Struct, frozen=True):
         """What it says."""
         if not all(self.compares):
             return self._of_part
-        traced = f"{self.publishes} publishes, {self.deliveries} deliveries"
         if self.as_of is None:
-            return f"{traced} traced; the broker's counters are not known"
-        if self.publishes.counted is None:
+            traced = f"{self.publishes.traced:,} publishes, {self.deliveries.traced:,} deliveries"
+            if self.read_at is None:
+                return f"{traced} traced; the broker's counters are not known"
             return f"{traced} traced; compared once the virtual host is quiet for some seconds"
+        traced = f"{self.publishes} publishes, {self.deliveries} deliveries"
         return f"{traced} traced, as of {iso_time(self.as_of)[11:19]}"
+
+    @property
+    def remarks(self) -> list[str]:
+        """What an operator should know of it, a sentence each."""
+        found = []
+        if self.suspected:
+            found.append(
+                f"the broker counted {self.suspected:,} trace messages that have not come yet: "
+                "whether they are lost shows once the virtual host is quiet for some seconds"
+            )
+        if self.excess:
+            found.append(
+                f"{self.excess:,} trace messages more came than the broker counted, as after churn "
+                "of channels or transactions that are rolled back: this can hide a loss of as many"
+            )
+        return found
 
     @property
     def _of_part(self) -> str:
@@ -113,20 +139,28 @@ class AuditStatus(msgspec.Struct, frozen=True):
 
 def audit_status(ledger: Ledger, taken: Taken = ALL) -> AuditStatus:
     """What a ledger says of a trace that takes this."""
-    seen, audit, compares = ledger.seen, ledger.audit or AuditState(), comparing(taken)
-    counted = audit.counted
+    audit, compares = ledger.audit or AuditState(), comparing(taken)
+    counted = audit.counted if any(compares) else None
+    traced = ledger.seen if counted is None else audit.traced
     return AuditStatus(
         publishes=Audited(
-            seen.publishes, counted.publishes if counted and compares.publishes else None
+            traced.publishes, counted.publishes if counted and compares.publishes else None
         ),
         deliveries=Audited(
-            seen.deliveries, counted.deliveries if counted and compares.deliveries else None
+            traced.deliveries, counted.deliveries if counted and compares.deliveries else None
         ),
-        as_of=audit.at if any(compares) else None,
-        even_at=audit.even_at if all(compares) else None,
+        as_of=audit.even_at if any(compares) else None,
+        read_at=audit.at if any(compares) else None,
         missing=audit.missing.sum,
+        suspected=audit.suspected.sum,
+        excess=audit.excess.sum,
         compares=compares,
     )
+
+
+def audit_remarks(ledger: Ledger | None, taken: Taken) -> list[str]:
+    """What an operator should know of a trace's audit, a sentence each."""
+    return audit_status(ledger, taken).remarks if ledger else []
 
 
 class TraceStatus(msgspec.Struct, frozen=True):
@@ -155,7 +189,7 @@ class TraceStatus(msgspec.Struct, frozen=True):
     taken: Taken = ALL  # of which exchanges and queues
     doubts: list[str] = []  # why its answers may not be sound
     evidence: Evidence = Evidence()  # what its messages say of their causes
-    remarks: tuple[str, ...] = ()  # what is wrong with the trace queue, a sentence each
+    remarks: tuple[str, ...] = ()  # what is wrong with queue or audit, a sentence each
     ledger: Ledger | None = None
     work: Work = msgspec.field(default_factory=Work)
 

@@ -28,7 +28,7 @@ from app.errors import (
 from app.jobs.ports import Report
 from app.store import Store
 from app.stored.jobs import Json
-from app.traces.audit import Ledger, Tally
+from app.traces.audit import AuditState, Ledger, Tally
 from app.traces.feed import Feed
 from app.traces.life import TraceState
 from app.traces.retention import Pruned, Retention
@@ -250,7 +250,7 @@ def trace_status(vhost: str, state: TraceState, policy: str = "channel") -> Trac
         rate=0.5,
         lag=0,
         gaps=[],
-        ledger=Ledger(seen=Tally(publishes=3, deliveries=4)),
+        ledger=Ledger(Tally(3, 4), AuditState(suspected=Tally(5), excess=Tally(0, 3))),
         work=Work(batches=2, batch_seconds=0.02, stamped=7, stamp_seconds=0.001),
     )
 

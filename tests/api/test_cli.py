@@ -108,6 +108,7 @@ async def test_traces_are_started_listed_and_stopped(run: Command) -> None:
     assert (started.code, started.out) == (0, "/: started, running\n")
     assert again.out == "/: runs already, running\n"
     assert re.search(r"^/ +running +7 ", listed.out, re.MULTILINE)
+    assert " 0 (5?) " in listed.out, "what the audit suspects"
     assert stopped.out == "/: stopped\n"
     assert as_json.json[0]["state"] == "stopped"
 

@@ -17,7 +17,9 @@ from app.broker.management import ManagementApi, Permissions
 from app.doctor import Finding, examine, missing_rights
 from app.settings import Settings
 from app.store import Store, migrate
-from app.tracker import Policy
+from app.stored.batches import Batch
+from app.traces.audit import AuditState, Ledger, Tally
+from app.tracker import Checkpoint, Policy
 from tests.api.story import ORDER, UNSOUND, Teller
 from tests.contract.outbox import NUDGE, order, tell, tracker_by
 from tools.servers import Broker, without_settings
@@ -104,6 +106,36 @@ async def test_a_virtual_host_that_is_gone_is_not_taken_for_a_lack_of_rights(
 
     assert not found.well
     assert "list_vhosts" in found.advice
+
+
+async def test_what_the_audit_may_overlook_is_said(
+    rabbit: Broker, vhost: str, tmp_path: Path
+) -> None:
+    settings = settings_for(rabbit, tmp_path)
+    await trace(settings, vhost)
+    assert f"audit of {vhost}" not in await findings(settings)
+    store = await Store.open(settings.database.reveal())
+    made = await store.traces.find(vhost)
+    assert made is not None
+    state = AuditState(
+        even_event_id=1,
+        even_at=1_000_000,
+        at=1_000_000,
+        traced=Tally(10, 7),
+        missing=Tally(2),
+        excess=Tally(0, 3),
+        suspected=Tally(1_000),
+    )
+    checkpoint = Checkpoint(b"", [], [], [], [], [])
+    ledger = Ledger(Tally(20, 9), state).dump()
+    await store.batches.append(made.id, Batch([], checkpoint, b"", ledger=ledger))
+    await store.close()
+    found = (await findings(settings))[f"audit of {vhost}"]
+    assert found.well
+    assert "10 of 12 publishes, 7 of 4 deliveries traced, as of 00:00:01" in found.found
+    assert "2 trace messages are missing" in found.found
+    assert "1,000 trace messages that have not come yet" in found.found
+    assert "this can hide a loss of as many" in found.found
 
 
 async def test_participants_that_do_not_fit_are_named_with_the_policy_that_does(

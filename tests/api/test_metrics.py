@@ -71,6 +71,8 @@ async def test_what_happened_is_counted(metrics: dict[str, Metric]) -> None:
     assert value(metrics, "itc_batch_duration_seconds_count", vhost="/") == 2
     assert value(metrics, "itc_stamp_duration_seconds_count", vhost="/") == 7
     assert value(metrics, "itc_audit_missing_total", vhost="/") == 0
+    assert value(metrics, "itc_audit_suspected", vhost="/") == 5
+    assert value(metrics, "itc_audit_excess_total", vhost="/") == 3
     assert value(metrics, "itc_jobs", state="succeeded") == 1
     assert value(metrics, "itc_connections_announced") == 1
     assert value(metrics, "itc_connection_announcements_total") == 7

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.errors import ConflictError, NotFoundError
+from app.errors import ConflictError, LeaseLostError, NotFoundError
 from app.store import Store
 from app.tracker.taken import ALL, taken
 from model.gaps import Gap
@@ -71,6 +71,20 @@ async def test_gaps_are_kept_and_closed(store: Store, trace_id: int) -> None:
     assert [gap.id for gap in await store.gaps.newest(trace_id, limit=1)] == [second]
     with pytest.raises(NotFoundError, match="no gap has the number 99"):
         await store.gaps.close(99, before_event_id=1, until=1)
+
+
+async def test_what_is_suspected_is_withdrawn_and_nothing_else(store: Store, trace_id: int) -> None:
+    sure = await store.gaps.open(trace_id, after_event_id=0, since=5, reason="lost")
+    doubt = await store.gaps.open(
+        trace_id, after_event_id=0, since=5, reason="short", suspected=True
+    )
+    epoch = await store.leases.take(trace_id, None)
+    with pytest.raises(LeaseLostError):
+        await store.gaps.withdraw(doubt, epoch=epoch - 1)
+    for gap in (sure, doubt, doubt, 99):
+        await store.gaps.withdraw(gap, epoch=epoch)
+    assert [gap.id for gap in await store.gaps.newest(trace_id)] == [sure]
+    assert [gap.id for gap in await store.gaps.between(trace_id, 1, 9)] == [sure]
 
 
 @pytest.mark.parametrize(

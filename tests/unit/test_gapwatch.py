@@ -31,7 +31,7 @@ class GapStore:
         epoch: int | None = None,
     ) -> int:
         await asyncio.sleep(0)
-        number = len(self.gaps) + 1
+        number = max(self.gaps, default=0) + 1
         self.gaps[number] = Gap(number, after_event_id, None, since, None, reason, suspected)
         if not self.answers:
             raise OutageError("the connection was lost after the commit")
@@ -50,6 +50,12 @@ class GapStore:
         gap = self.gaps[gap_id]
         assert extend == (gap.before_event_id is not None)
         self.gaps[gap_id] = dataclasses.replace(gap, before_event_id=before_event_id, until=until)
+
+    async def withdraw(self, gap_id: int, *, epoch: int | None = None) -> None:
+        await asyncio.sleep(0)
+        if not self.answers:
+            raise OutageError("the connection was lost before the commit")
+        assert self.gaps.pop(gap_id).suspected
 
 
 def watch(store: GapStore) -> GapWatch:
@@ -155,6 +161,49 @@ async def test_suspicions_that_follow_each_other_are_one_gap() -> None:
         (3, 206),
         (2 * NEAR, 2 * NEAR + 6),
     ]
+
+
+async def test_a_suspicion_is_taken_back_whether_or_not_it_is_written(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    store = GapStore()
+    gaps = watch(store)
+    gaps.suspect("unwritten", 5, 3)
+    await gaps.withdraw("unwritten")
+    assert not gaps.is_pending
+    gaps.suspect("written", 5, 3)
+    gaps.suspect("another", 5, 3)
+    await gaps.write()
+    store.answers = False
+    with pytest.raises(OutageError):
+        await gaps.withdraw("written")
+    assert gaps.suspects("written")
+    store.answers = True
+    await gaps.withdraw("written")
+    await gaps.withdraw("written")
+    gaps.stored(5, 8)
+    await gaps.write()
+    assert [gap.reason for gap in store.gaps.values()] == ["another"]
+    assert "no longer suspected: written" in caplog.text
+
+
+@pytest.mark.parametrize("stored", [0, 5])
+async def test_a_suspicion_of_an_earlier_run_is_taken_back(stored: int) -> None:
+    store = GapStore()
+    before = watch(store)
+    before.suspect("short", 5, 3)
+    await before.write()
+    before.stored(stored, 8)
+    await before.write()
+    [gap] = store.gaps.values()
+    assert (gap.until is None) == (stored == 0)
+    gaps = watch(store)
+    gaps.resume(8, 100, [gap], queued=5)
+    assert gaps.suspects("short")
+    await gaps.withdraw("short")
+    gaps.stored(5, 20)
+    await gaps.write()
+    assert not store.gaps
 
 
 async def test_a_gap_is_logged_once_with_its_reason(caplog: pytest.LogCaptureFixture) -> None:

@@ -205,8 +205,10 @@ class World:
             "publishes": {"traced": publishes, "counted": publishes},
             "deliveries": {"traced": deliveries, "counted": deliveries},
             "as_of": iso(history.START),
-            "even_at": iso(history.START),
+            "read_at": iso(history.START),
             "missing": 0,
+            "suspected": 0,
+            "excess": 0,
             "sentence": f"{publishes:,} of {publishes:,} publishes, {deliveries:,} of "
             f"{deliveries:,} deliveries traced, as of 12:03:11",
         }

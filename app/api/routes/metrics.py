@@ -213,9 +213,20 @@ TRACE_METRICS = (
         CounterMetricFamily,
     ),
     TraceMetric(
+        "itc_audit_suspected",
+        "Trace messages that the broker counted and that may yet come.",
+        lambda s: s.audit.suspected if s.audit else None,
+    ),
+    TraceMetric(
+        "itc_audit_excess",
+        "Trace messages that came and that the broker did not count; they can hide a loss.",
+        lambda s: s.audit.excess if s.audit else None,
+        CounterMetricFamily,
+    ),
+    TraceMetric(
         "itc_audit_even_timestamp_seconds",
-        "When what was traced and what the broker counted were last known to agree.",
-        lambda s: s.audit.even_at / 1e6 if s.audit and s.audit.even_at else None,
+        "When what was traced and what the broker counted were last compared.",
+        lambda s: s.audit.as_of / 1e6 if s.audit and s.audit.as_of else None,
     ),
     TraceMetric(
         "itc_trace_gaps_open",

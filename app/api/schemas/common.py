@@ -87,7 +87,7 @@ class Gap(Model):
     until: Time | None
     reason: str
     suspected: bool = Field(
-        description="Whether an event tells of the loss; otherwise the broker or the service did."
+        description="Whether it is probable, and may be taken back; otherwise it is certain."
     )
     declared: bool = Field(
         description="Whether it is no loss: only some exchanges and queues were asked for."

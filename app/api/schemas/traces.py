@@ -71,7 +71,9 @@ class LinkCount(Model):
 class Audited(Model):
     """What was traced in one direction, and what the broker counted since the trace began."""
 
-    traced: int = Field(description="Trace messages seen, the service's own marks among them.")
+    traced: int = Field(
+        description="Trace messages seen by then, the service's own marks among them."
+    )
     counted: int | None = Field(
         description="`null` while it is unknown, and where it counts what the trace leaves out."
     )
@@ -82,11 +84,21 @@ class Audit(Model):
 
     publishes: Audited
     deliveries: Audited
-    as_of: Time | None = Field(description="When the counters were last read.")
-    even_at: Time | None = Field(description="The last moment when both were known to agree.")
+    as_of: Time | None = Field(
+        description="When they were compared: the counters stood still, and the trace queue was "
+        "empty. `null` before, and what was traced is of now then."
+    )
+    read_at: Time | None = Field(description="When the counters were last read.")
     missing: int = Field(
         description="Proven to be missing in all; gaps say where. `0` says nothing of what is not "
         "compared."
+    )
+    suspected: int = Field(
+        description="How many more were counted since `as_of` than have come: lost, or still "
+        "inside the broker. The next comparison decides."
+    )
+    excess: int = Field(
+        description="How many more came in all than were counted; they can hide a loss of as many."
     )
     sentence: str
 
@@ -129,7 +141,8 @@ class Trace(Model):
     doubts: list[str] = Field(description="Why it is not sound, a sentence each.")
     audit: Audit | None = Field(description="`null` before the trace first runs.")
     remarks: list[str] = Field(
-        description="What an operator should know of the trace queue, a sentence each."
+        description="What an operator should know of the trace queue and of the audit, a sentence "
+        "each."
     )
 
 

@@ -1,0 +1,204 @@
+"""Publish floods: is what the broker has not handed over yet ever taken for lost?
+
+    python -m drills.flood [FLOODS] [--messages 240000] [--purge]
+
+Publishers write as fast as the broker reads. It then counts publishes whose trace messages still
+wait inside it, where no queue shows them. All must be stored, and once the virtual host is quiet no
+gap may be left; what was suspected meanwhile is said. With ``--purge`` the trace queue is purged
+during each flood: then a gap that is not `suspected` must be left.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import struct
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import unquote, urlsplit
+
+import pamqp.frame
+from pamqp import commands
+from pamqp.base import Frame
+from pamqp.body import ContentBody
+from pamqp.header import ContentHeader, ProtocolHeader
+
+from app.broker.consumer import TRACE_QUEUE
+from drills.service import Service
+from tools.servers import Broker, RabbitNode
+
+PUBLISHERS = 4
+CHUNK = 100  # messages in one write
+BODY = b"x" * 20
+LOOK_SECONDS = 0.5
+SURE_SECONDS = 15.0  # of rest: whatever the broker counts later than it should would show
+QUIET_SECONDS = 300.0  # for all to be stored, and for the audit to know it
+
+
+class Flood(NamedTuple):
+    """What came of one. ``suspected`` is the most that was suspected to be missing meanwhile."""
+
+    seconds: float
+    stored: int
+    published: int
+    suspected: int
+    audit: dict[str, Any]
+    gaps: Sequence[dict[str, Any]]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all is stored, and nothing said to be missing."""
+        return self.stored == self.published and not self.gaps and not self.audit["missing"]
+
+    @property
+    def is_known(self) -> bool:
+        """Whether something is missing, and a gap that is certain says so."""
+        known = [gap for gap in self.gaps if not gap["suspected"] and gap["until"]]
+        return self.stored < self.published and bool(known)
+
+    def __str__(self) -> str:
+        gaps = "; ".join(
+            f"{'suspected' if each['suspected'] else 'certain'}: {each['reason']}"
+            for each in self.gaps
+        )
+        return (
+            f"{self.published:,} published in {self.seconds:.0f} s, {self.stored:,} stored, at most"
+            f" {self.suspected:,} suspected meanwhile; {self.audit['sentence']};"
+            f" {self.audit['missing']:,} missing, {self.audit['excess']:,} in excess,"
+            f" gaps: {gaps or 'none'}"
+        )
+
+
+async def publish(url: str, count: int) -> None:
+    """Publish over a connection of its own, as fast as the broker takes it."""
+    parts = urlsplit(url)
+    reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
+    writer.write(ProtocolHeader().marshal())
+    await _answer(reader)
+    secret = f"\0{unquote(parts.username or '')}\0{unquote(parts.password or '')}"
+    writer.write(_frame(commands.Connection.StartOk({}, "PLAIN", secret, "en_US"), 0))
+    await _answer(reader)
+    writer.write(_frame(commands.Connection.TuneOk(1, 131_072, 0), 0))
+    writer.write(_frame(commands.Connection.Open(unquote(parts.path[1:])), 0))
+    await _answer(reader)
+    writer.write(_frame(commands.Channel.Open()))
+    await _answer(reader)
+    message = b"".join(
+        (
+            _frame(commands.Basic.Publish(routing_key="nowhere")),
+            _frame(ContentHeader(body_size=len(BODY))),
+            _frame(ContentBody(BODY)),
+        )
+    )
+    for at in range(0, count, CHUNK):
+        writer.write(message * min(CHUNK, count - at))
+        await writer.drain()
+    writer.write(_frame(commands.Channel.Close(200, "", 0, 0)))
+    await _answer(reader, seconds=QUIET_SECONDS)  # so everything before it has been read
+    writer.close()
+    await writer.wait_closed()
+
+
+def _frame(what: Frame | ContentHeader | ContentBody, channel: int = 1) -> bytes:
+    return pamqp.frame.marshal(what, channel)
+
+
+async def _answer(reader: asyncio.StreamReader, seconds: float = 10.0) -> None:
+    async with asyncio.timeout(seconds):
+        head = await reader.readexactly(7)
+        await reader.readexactly(struct.unpack(">I", head[3:])[0] + 1)
+
+
+async def flood(broker: Broker, messages: int, *, purge: bool) -> Flood:
+    """One flood of a virtual host of its own, until all that it led to is known."""
+    with tempfile.TemporaryDirectory() as place, broker.fresh_vhost("flood") as vhost:
+        service = Service(broker, f"sqlite:///{Path(place) / 'itc.db'}", Path(place))
+        async with service.tracing(vhost):
+            await _quiet(service, time.time())
+            began, suspicions = time.monotonic(), [0]
+            looking = asyncio.create_task(_look(service, suspicions))
+            purging = asyncio.create_task(_purge(broker, vhost)) if purge else None
+            await _publish(broker.amqp_url(vhost), messages)
+            seconds, ended = time.monotonic() - began, time.time()
+            if purging is not None:
+                await purging
+            await _quiet(service, ended + SURE_SECONDS)
+            looking.cancel()
+            await asyncio.gather(looking, return_exceptions=True)
+            (trace,) = await service.get("traces")
+            published = messages // PUBLISHERS * PUBLISHERS
+            audit, gaps = trace["audit"], trace["gaps"]
+            return Flood(seconds, trace["events"], published, max(suspicions), audit, gaps)
+
+
+async def _publish(url: str, messages: int) -> None:
+    count = str(messages // PUBLISHERS)
+    programs = [
+        await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "drills.flood", "--publish", url, count
+        )
+        for _ in range(PUBLISHERS)
+    ]
+    if any([await each.wait() for each in programs]):
+        raise RuntimeError("a publisher failed")
+
+
+async def _purge(broker: Broker, vhost: str) -> None:
+    """Purge the trace queue until that has taken something out of it."""
+    while True:
+        waiting = (await asyncio.to_thread(broker.api, "GET", "queues", vhost, TRACE_QUEUE)).get(
+            "messages_ready", 0
+        )
+        if waiting > 1_000:
+            await asyncio.to_thread(broker.api, "DELETE", "queues", vhost, TRACE_QUEUE, "contents")
+            return
+        await asyncio.sleep(LOOK_SECONDS)
+
+
+async def _look(service: Service, suspicions: list[int]) -> None:
+    while True:
+        (trace,) = await service.get("traces")
+        suspicions.append((trace["audit"] or {}).get("suspected", 0))
+        await asyncio.sleep(LOOK_SECONDS)
+
+
+async def _quiet(service: Service, since: float) -> None:
+    """Wait until counters were compared at rest, after this moment."""
+    async with asyncio.timeout(QUIET_SECONDS):
+        while True:
+            (trace,) = await service.get("traces")
+            as_of = (trace["audit"] or {}).get("as_of")
+            if as_of and datetime.fromisoformat(as_of).timestamp() > since:
+                return
+            await asyncio.sleep(LOOK_SECONDS)
+
+
+async def main(floods: int, messages: int, *, purge: bool) -> int:
+    """Run them on a private broker; returns how many went wrong."""
+    wrong = 0
+    given = Broker.from_environment(os.environ)
+    with given or RabbitNode() as broker:
+        for _ in range(floods):
+            found = await flood(broker, messages, purge=purge)
+            wrong += not (found.is_known if purge else found.is_whole)
+            print(found, flush=True)
+    print(f"{wrong} of {floods} went wrong")
+    return wrong
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(prog="python -m drills.flood")
+    parser.add_argument("floods", type=int, nargs="?", default=5)
+    parser.add_argument("--messages", type=int, default=240_000)
+    parser.add_argument("--purge", action="store_true", help="the trace queue, during each")
+    parser.add_argument("--publish", nargs=2, metavar=("URL", "COUNT"), help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.publish:
+        sys.exit(asyncio.run(publish(options.publish[0], int(options.publish[1]))))
+    sys.exit(asyncio.run(main(options.floods, options.messages, purge=options.purge)) > 0)
