@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
-from model.times import Time, iso_time
+from model.times import Microseconds, iso_time
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +21,8 @@ class Gap:
     id: int
     after_event_id: int
     before_event_id: int | None
-    since: Time
-    until: Time | None
+    since: Microseconds
+    until: Microseconds | None
     reason: str
     suspected: Annotated[
         bool, "Whether an event tells of the loss; otherwise the broker or the service did."
@@ -61,12 +61,12 @@ def widened(gap: Gap, begins: int | None, ends: int | None) -> Gap:
     ``begins`` is when the last event before it was recorded (µs), None if that is not stored;
     ``ends`` when the last one that may be in it was.
     """
-    since = Time(0 if begins is None else min(gap.since, begins))
+    since = Microseconds(0 if begins is None else min(gap.since, begins))
     until = gap.until
     if gap.before_event_id is None:
         until = None
     elif until is not None and ends is not None:
-        until = Time(max(until, ends))
+        until = Microseconds(max(until, ends))
     return replace(gap, since=since, until=until)
 
 

@@ -13,8 +13,10 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
+from model.described import INNER
+from model.gaps import Gap
 from model.words import Way
 
 MOST_QUIET = 1_000
@@ -199,6 +201,34 @@ class Soundness:
             "doubts": [str(doubt) for doubt in self.doubts],
             "quiet": self.quiet,
         }
+
+
+@dataclass(frozen=True, slots=True)
+class Certainty:
+    """How far an answer is to be relied on."""
+
+    gaps: Sequence[Gap]
+    soundness: Annotated[Soundness, INNER]
+
+    @property
+    def complete(self) -> bool:
+        """Whether no message of its span may be missing."""
+        return not self.gaps
+
+    @property
+    def sound(self) -> bool:
+        """Whether participants are those who act, as far as is seen."""
+        return not self.soundness.doubts
+
+    @property
+    def doubts(self) -> list[str]:
+        """Why it is not sound, a sentence each."""
+        return [str(doubt) for doubt in self.soundness.doubts]
+
+    @property
+    def quiet(self) -> int:
+        """Events of quiet traffic in its span, counted up to 1,000."""
+        return self.soundness.quiet
 
 
 def doubts_of(

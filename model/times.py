@@ -8,16 +8,10 @@ from functools import lru_cache
 from typing import NewType
 
 Microseconds = NewType("Microseconds", int)
-"""Since the epoch, UTC."""
+"""Since the epoch, UTC. Answers show them as ISO 8601."""
 
-
-class Time(int):
-    """A time of an answer: microseconds since the epoch, shown as ISO 8601."""
-
-
-class Duration(int):
-    """A duration of an answer: microseconds, shown in seconds."""
-
+Duration = NewType("Duration", int)
+"""In microseconds. Answers show seconds."""
 
 LATEST = Microseconds(253_402_300_799_999_999)
 """The last that can be written: of the year 9999."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-from typing import Annotated, TypeAlias
 
 
 class EventType(enum.IntEnum):
@@ -31,10 +30,6 @@ class LinkKind(enum.IntEnum):
     reply = 1  # it answers a request
     forward = 2  # it is the same message, published again
     conversation = 3  # it shares a key, and names no parent
-
-
-LinkName: TypeAlias = Annotated[str, LinkKind]
-"""A kind of link, by its name."""
 
 
 class Way(enum.IntEnum):

@@ -1,38 +1,23 @@
-"""Answers, described once: from a struct come the JSON, the OpenAPI schema and the documents.
-
-An answer is a struct (msgspec's, or a dataclass) whose docstring says what it is. What a field
-means stands beside its type, where the name does not say it: ``Annotated[int, "Its publish."]``. A
-text that is one of an enum's names says so: ``Annotated[str, LinkKind]``.
-"""
+"""Answers over HTTP: their JSON, and what OpenAPI says of them, from `model.described`."""
 
 from __future__ import annotations
 
-import dataclasses
-import inspect
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Mapping
 from enum import Enum
-from functools import cache
-from types import NoneType, UnionType
-from typing import (
-    Annotated,
-    Any,
-    Literal,
-    NamedTuple,
-    TypeAlias,
-    Union,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from types import NoneType
+from typing import Annotated, Any, Literal, TypeAlias, get_args, get_origin
 
 import msgspec
 from starlette.responses import Response
 
-from model.times import Duration, Time, iso_time
+from model.described import LISTS, TABLES, UNIONS, members, paragraph, shown
+from model.times import Duration, Microseconds
 
 Schema: TypeAlias = dict[str, Any]
 
 REFERENCE = "#/components/schemas/"
+_REFERRED = re.compile(re.escape(REFERENCE) + r"(\w+)")
 
 _PLAIN: dict[Any, Schema] = {
     int: {"type": "integer"},
@@ -40,44 +25,19 @@ _PLAIN: dict[Any, Schema] = {
     str: {"type": "string"},
     bool: {"type": "boolean"},
     NoneType: {"type": "null"},
-    Time: {"type": "string", "format": "date-time"},
+    Microseconds: {"type": "string", "format": "date-time"},
     Duration: {"type": "number"},
     Any: {},
 }
 
 _described: dict[str, type] = {}
 
-
-class Member(NamedTuple):
-    """A field of an answer: as JSON calls it, its type, what it means, and whether it may lack."""
-
-    name: str
-    type: Any
-    meaning: str
-    required: bool
-
-
-def shown(value: object) -> object:
-    """A time or a duration as JSON has it, for what encodes an answer."""
-    if isinstance(value, Time):
-        return iso_time(value)
-    if isinstance(value, Duration):
-        return value / 1_000_000
-    raise TypeError(f"an answer holds a {type(value).__name__}")
-
-
-encode_json = msgspec.json.Encoder(decimal_format="number", enc_hook=shown).encode
+encode_json = msgspec.json.Encoder(decimal_format="number").encode
 
 
 def json_answer(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    """A JSON answer, encoded without a model."""
-    return Response(encode_json(value), status, headers, media_type="application/json")
-
-
-def merged(answer: msgspec.Struct, more: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of an answer, and more beside them."""
-    names = msgspec.structs.fields(answer)
-    return {each.encode_name: getattr(answer, each.name) for each in names} | {**more}
+    """A JSON answer, encoded without a model; ``value`` is described, or JSON already."""
+    return Response(encode_json(shown(value)), status, headers, media_type="application/json")
 
 
 def answering(
@@ -85,84 +45,63 @@ def answering(
 ) -> dict[str, Any]:
     """A route's arguments: the kind of its answer, and its errors.
 
+    A tuple of kinds is an answer with the members of each, a list is one of several kinds.
     ``more`` goes into what OpenAPI says of the answer, as its ``headers``.
     """
-    schema = schema_of(kind)
-    described = describe(kind)
-    answer = {
-        "description": described,
-        "content": {"application/json": {"schema": schema}},
-        **more,
-    }
+    content = {"application/json": {"schema": schema_of(kind)}}
+    answer = {"description": describe(kind), "content": content, **more}
     return {"response_model": None, "responses": {status: answer, **errors}}
 
 
 def describe(kind: Any) -> str:
     """Say in a sentence what an answer is, or each of a list."""
-    if get_origin(kind) in (list, Sequence):
+    if isinstance(kind, tuple | list):
+        return describe(kind[0])
+    if get_origin(kind) in LISTS:
         return f"Each: {describe(get_args(kind)[0])}"
-    if get_origin(kind) in (Union, UnionType):
+    if get_origin(kind) in UNIONS:
         return describe(get_args(kind)[0])
-    return " ".join((inspect.getdoc(kind) or "").partition("\n\n")[0].split())
+    return paragraph(kind)
 
 
-def components() -> dict[str, Schema]:
-    """The schemas of all answers that routes give, by name."""
+def components(within: Any) -> dict[str, Schema]:
+    """The schemas of the described kinds that a part of a document refers to, by name."""
     found: dict[str, Schema] = {}
-    while new := _described.keys() - found.keys():
-        for name in new:
-            found[name] = _object(_described[name])
+    waiting = [within]
+    while waiting:
+        names = {*_REFERRED.findall(str(waiting.pop()))} & _described.keys() - found.keys()
+        found |= {name: _object(_described[name]) for name in names}
+        waiting += [found[name] for name in names]
     return dict(sorted(found.items()))
 
 
-@cache
-def members(kind: type) -> tuple[Member, ...]:
-    """The fields of a described kind, in their order."""
-    return tuple(_members(kind))
-
-
-def _members(kind: type) -> Iterator[Member]:
-    hints = get_type_hints(kind, include_extras=True)
-    for name, encoded, required in _names(kind):
-        hint = hints[name]
-        said = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
-        meaning = " ".join(each for each in said if isinstance(each, str))
-        yield Member(encoded, hint, meaning, required)
-
-
-def _names(kind: type) -> Iterator[tuple[str, str, bool]]:
-    """Each field: its name here, its name in JSON, whether it is always there."""
-    if dataclasses.is_dataclass(kind):
-        yield from ((each.name, each.name, True) for each in dataclasses.fields(kind))
-        return
-    for each in msgspec.structs.fields(kind):
-        yield each.name, each.encode_name, each.default is not msgspec.UNSET
-
-
 def _object(kind: type) -> Schema:
-    properties: dict[str, Schema] = {}
-    required: list[str] = []
-    for member in members(kind):
-        properties[member.name] = schema_of(member.type)
-        required += [member.name] if member.required else []
-    schema: Schema = {"type": "object", "properties": properties}
-    if required:
-        schema["required"] = required
-    return schema | {"title": kind.__name__, "description": describe(kind)}
+    properties = {each.shown_as: schema_of(each.type) for each in members(kind)}
+    return {
+        "type": "object",
+        "title": kind.__name__,
+        "description": paragraph(kind),
+        "properties": properties,
+        "required": [*properties],
+    }
 
 
 def schema_of(kind: Any) -> Schema:
-    """The JSON schema of a type; a struct's is a reference to its component."""
+    """The JSON schema of a type; a described class's is a reference to its component."""
+    if isinstance(kind, list):
+        return {"anyOf": [schema_of(each) for each in kind]}
+    if isinstance(kind, tuple):
+        return {"allOf": [schema_of(each) for each in kind]}
     origin, inner = get_origin(kind), get_args(kind)
     if origin is Annotated:
         return _annotated(*inner)
-    if origin in (Union, UnionType):
-        return {"anyOf": [schema_of(each) for each in inner if each is not msgspec.UnsetType]}
+    if origin in UNIONS:
+        return {"anyOf": [schema_of(each) for each in inner]}
     if origin is Literal:
-        return {"type": "string", "enum": [*inner]} if len(inner) > 1 else _constant(inner[0])
-    if origin in (list, tuple, Sequence):
+        return {"type": "string", "enum": [*inner]}
+    if origin in LISTS:
         return {"type": "array", "items": schema_of(inner[0])}
-    if origin in (dict, Mapping):
+    if origin in TABLES:
         return {"type": "object", "additionalProperties": schema_of(inner[1])}
     if kind in _PLAIN:
         return dict(_PLAIN[kind])
@@ -176,13 +115,5 @@ def schema_of(kind: Any) -> Schema:
 
 def _annotated(kind: Any, *said: Any) -> Schema:
     schema = schema_of(kind)
-    for each in said:
-        if isinstance(each, str):
-            schema["description"] = each
-        elif isinstance(each, type) and issubclass(each, Enum):
-            schema["enum"] = [*each.__members__]
-    return schema
-
-
-def _constant(value: str) -> Schema:
-    return {"type": "string", "const": value}
+    meaning = " ".join(each for each in said if isinstance(each, str))
+    return schema | {"description": meaning} if meaning else schema

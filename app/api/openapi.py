@@ -83,7 +83,7 @@ def _document(app: FastAPI) -> dict[str, Any]:
         description="Names in a path are percent-encoded: the virtual host `/` is `%2F`.",
         routes=app.routes,
     )
-    document["components"]["schemas"] |= components()
+    document["components"]["schemas"] |= components(document)
     for path, operations in document["paths"].items():
         for operation in operations.values():
             _correct_answers(operation["responses"])

@@ -25,7 +25,7 @@ from app.stored.failures import Failure, FailureFilter, FailureKind, FailurePage
 from app.stored.lanes import Lane
 from app.stored.participants import Who
 from model.deaths import forward_of
-from model.times import Time
+from model.times import Microseconds
 from model.words import EventType, LinkKind
 
 # How many failures are counted, and how long (s) they are looked for.
@@ -415,7 +415,7 @@ def _failure(draft: _Draft, scope: _Scope, known: Mapping[int, Message], names: 
         reason=draft.reason,
         type=published.type_through(exchange, keys),
         exception=draft.exception,
-        at=Time(event.recorded_at),
+        at=Microseconds(event.recorded_at),
         by=who(draft.by),
         handed_over=draft.handed_over,
         times=draft.times,

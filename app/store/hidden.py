@@ -13,8 +13,7 @@ from app.store.events import MAX_ID
 from app.store.subject import Subject, reads
 from app.stored.hidden import HiddenLink, HiddenWay, HiddenWays
 from app.stored.participants import Who
-from model.times import Time
-from model.words import LinkKind, Way
+from model.words import EventType, LinkKind, Way
 
 # How many messages the ways of a trace are counted over, the newest.
 MOST = 1_000
@@ -75,10 +74,10 @@ async def _newest(
             effect=row.effect_id,
             cause=row.cause_id,
             rule=row.rule,
-            kind=LinkKind(row.kind).name,
-            recorded_at=Time(row.recorded_at),
+            kind=LinkKind(row.kind),
+            recorded_at=row.recorded_at,
             giver=Who(giver, names.get(giver, "")),
-            how="published" if row.handed is None and not row.type else "received",
+            how=EventType(row.type) if row.handed is None else EventType.received,
             taker=Who(row.taker, names.get(row.taker, "")),
         )
         for row, giver in zip(rows, givers, strict=True)

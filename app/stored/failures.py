@@ -10,7 +10,7 @@ import msgspec
 
 from app.stored.participants import Who
 from model.deaths import exception_type
-from model.times import Time
+from model.times import Microseconds
 
 # Counts over time have at most this many spans, each as long as one of these (s).
 MOST_SPANS = 120
@@ -50,7 +50,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     ]
     type: Annotated[str, "The message's type: what it is called, or where it was sent."]
     exception: Annotated[str | None, "Its type and its message, of `error_queue`."]
-    at: Annotated[Time, "When the event was recorded."]
+    at: Annotated[Microseconds, "When the event was recorded."]
     by: Annotated[
         Who | None, "Who was handed it last before; `null` if nobody was, or it is not certain."
     ]
@@ -115,8 +115,8 @@ class FailureGroup(msgspec.Struct, frozen=True, kw_only=True):
     type: str
     exception: Annotated[str | None, "Its type alone, where it has one."]
     count: int
-    first_at: Time
-    last_at: Time
+    first_at: Microseconds
+    last_at: Microseconds
     newest: Annotated[int, "The newest failure's event."]
     by: Annotated[list[str], "Who was handed the messages last, five names at most."]
 
@@ -124,7 +124,7 @@ class FailureGroup(msgspec.Struct, frozen=True, kw_only=True):
 class FailureSpan(msgspec.Struct, frozen=True):
     """How many there were in a span of time."""
 
-    at: Time
+    at: Microseconds
     count: int
 
 
@@ -225,6 +225,5 @@ def over_time(failures: Sequence[Failure]) -> OverTime:
     counts = dict.fromkeys(range(first // length, last // length + 1), 0)
     for at in times:
         counts[at // length] += 1
-    return OverTime(
-        seconds, [FailureSpan(Time(number * length), count) for number, count in counts.items()]
-    )
+    spans = [FailureSpan(Microseconds(n * length), count) for n, count in counts.items()]
+    return OverTime(seconds, spans)

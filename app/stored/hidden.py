@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 import msgspec
 
 from app.stored.participants import Who
-from model.times import Time
-from model.words import LinkName
+from model.times import Microseconds
+from model.words import EventType, LinkKind
 
 
 class HiddenLink(msgspec.Struct, frozen=True, kw_only=True):
@@ -17,11 +17,11 @@ class HiddenLink(msgspec.Struct, frozen=True, kw_only=True):
     effect: Annotated[int, "The publish."]
     cause: Annotated[int, "The event that it names."]
     rule: str
-    kind: LinkName
-    recorded_at: Annotated[Time, "When the effect was recorded."]
+    kind: LinkKind
+    recorded_at: Annotated[Microseconds, "When the effect was recorded."]
     giver: Annotated[Who, "Whom the id probably came from."] = msgspec.field(name="from")
     how: Annotated[
-        Literal["received", "published"],
+        EventType,
         "Whether they were handed the cause's message, last before the effect, or published it, "
         "and nobody was handed it.",
     ]
@@ -35,8 +35,8 @@ class HiddenWay(msgspec.Struct, frozen=True, kw_only=True):
     giver: Who = msgspec.field(name="from")
     taker: Who = msgspec.field(name="to")
     links: int
-    first_at: Time
-    last_at: Time
+    first_at: Microseconds
+    last_at: Microseconds
     last_effect: Annotated[int, "The newest publish that came of it."]
 
 

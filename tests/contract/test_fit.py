@@ -14,7 +14,7 @@ from app.stored.restamps import Rules
 from app.traces.restamping import Restamping
 from app.tracker import Policy
 from model.sound import Evidence, Missed, Soundness, doubts_of
-from model.words import Way
+from model.words import EventType, LinkKind, Way
 from spark_jobs.database import Database
 from spark_jobs.history import History as Jobs
 from tests.contract.outbox import (
@@ -164,10 +164,10 @@ async def test_hidden_links_say_from_whom_to_whom_newest_first(store: Store) -> 
             effect=ids[number * EVENTS_OF_AN_ORDER + 3],
             cause=ids[number * EVENTS_OF_AN_ORDER],
             rule=RULE,
-            kind="parent",
+            kind=LinkKind.parent,
             recorded_at=START + (number * EVENTS_OF_AN_ORDER + 3) * 1_000_000,
             giver=shop,
-            how="received",
+            how=EventType.received,
             taker=relay,
         )
         for number in (2, 1, 0)
@@ -184,7 +184,7 @@ async def test_who_published_what_nobody_was_handed_passed_it_on(store: Store) -
     ids = await tell(store, trace.id, tracker_by(Policy.client), [sent, billed])
     [link] = await store.hidden.newest(trace.id)
     assert (link.cause, link.effect) == (ids[0], ids[1])
-    assert (link.giver.name, link.how) == ("customer@10.0.0.5", "published")
+    assert (link.giver.name, link.how) == ("customer@10.0.0.5", EventType.published)
 
 
 async def test_hidden_ways_are_counted_by_rule_and_participants(

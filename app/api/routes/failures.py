@@ -7,8 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.api.causality import certainty
-from app.api.described import answering, json_answer, merged
+from app.api.described import answering, json_answer
 from app.api.openapi import READING_ONE
 from app.api.parameters import Text
 from app.api.routes.queries import Moment, Number
@@ -17,8 +16,8 @@ from app.api.schemas.common import names_of
 from app.api.services import Parts, Services
 from app.api.signin.auth import Reader, User
 from app.stored.failures import FailureFilter, FailureKind, FailurePage
-from model.gaps import Gap
-from model.sound import MOST_QUIET
+from model.described import shown
+from model.sound import Certainty
 from model.times import microseconds_of
 
 router = APIRouter(tags=["events"])
@@ -61,17 +60,7 @@ class FailuresQuery(BaseModel):
         )
 
 
-class FailurePageOfOne(FailurePage, frozen=True, kw_only=True):
-    """Those of one virtual host, and how far that is to be relied on."""
-
-    complete: bool
-    gaps: list[Gap]
-    sound: bool
-    doubts: list[str]
-    quiet: Annotated[int, f"Events of quiet traffic in the period, counted up to {MOST_QUIET}."]
-
-
-@router.get("/itc_db/failures", **answering(FailurePageOfOne | FailurePage, READING_ONE))
+@router.get("/itc_db/failures", **answering([FailurePage, (FailurePage, Certainty)], READING_ONE))
 async def list_failures(
     query: Annotated[FailuresQuery, Query()], user: Reader, parts: Parts
 ) -> Response:
@@ -82,11 +71,11 @@ async def list_failures(
         found = await parts.store.failures.find(asked, before=query.before, limit=query.limit)
     if trace_id is None:
         return json_answer(found)
-    return json_answer(merged(found, await _certainty(trace_id, asked, parts)))
+    return json_answer(shown(found) | shown(await _certainty(trace_id, asked, parts)))
 
 
-async def _certainty(trace_id: int, asked: FailureFilter, parts: Services) -> dict[str, object]:
+async def _certainty(trace_id: int, asked: FailureFilter, parts: Services) -> Certainty:
     """How far an answer about a period of a trace is to be relied on."""
     first, last = await parts.store.failures.span(asked)
     gaps = await parts.store.gaps.between(trace_id, first, last)
-    return certainty(gaps, await parts.store.doubts.between(trace_id, first, last))
+    return Certainty(gaps, await parts.store.doubts.between(trace_id, first, last))
