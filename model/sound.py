@@ -287,14 +287,14 @@ def _of_late(late: Late) -> Doubt:
 def _of_assumed(assumed: Sequence[Assumed]) -> Doubt:
     listed = _listed([each.name for each in assumed])
     if len(assumed) == 1:
-        said = "1 participant is a connection that gives no name, at a place that several"
+        said = "1 participant is a connection that gives no name, or one of too many, at a place"
         part = "it may be a part"
     else:
-        said = f"{len(assumed)} participants are connections that give no name, at places that"
-        said += " several"
+        said = f"{len(assumed)} participants are connections that give no name, or one of too many,"
+        said += " at places"
         part = "each may be a part"
     return Doubt(
-        f"{said} programs share ({listed}): {part} of another participant",
+        f"{said} that several programs share ({listed}): {part} of another participant",
         "connections that give their client's name tell them apart",
     )
 

@@ -38,7 +38,7 @@ def participants(
 
 
 def _row(who: dict[str, Any]) -> tuple[object, ...]:
-    assumed = "assumed: its client gives no name" if who["assumed"] else ""
+    assumed = "assumed: its client gives no name, or one of too many" if who["assumed"] else ""
     remark = "; ".join(filter(None, (who["note"], assumed, _misses(who["evidence"]))))
     counts = (who["published"], who["received"], who["connections"])
     return (who["participant"], who["name"], *counts, remark)

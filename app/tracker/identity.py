@@ -195,7 +195,7 @@ class Identities:
         )
 
     def others(self, channel: Channel) -> Identity:
-        """The participant that nameless connections share once there are too many."""
+        """The participant that connections share once there are too many of them, or of names."""
         user, place = channel.user, place_of(channel)
         key = f"others of {user!r} at {_shown(place, channel)}"
         return Identity(key, user, _shown(place, channel), assumed=True, is_one_of_many=True)

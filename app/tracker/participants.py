@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeAlias
 
 import msgspec
 
@@ -22,6 +23,10 @@ from model.words import Way
 
 # An enum's member by its name takes three times as long as a global.
 _KNOWN, _HIDDEN = Way.known, Way.hidden
+# Most participants that one user's clients at a shared place may be by the names that they choose:
+# more than there are programs at one address. Each stands in the clock of all that it leads to.
+MOST_NAMES = 256
+_Crowd: TypeAlias = tuple[str | None, str | None]
 
 
 class Participant:
@@ -171,7 +176,8 @@ class Participants:
         # Assumed ones whose connection has closed, by user and place: the next nameless connection
         # from there takes one up. That orders more than there may be, and never less.
         self._vacant: defaultdict[tuple[str, str | None], list[Identity]] = defaultdict(list)
-        self._assumed_keys: set[str] = set()
+        # The assumed ones' keys, and of those that names tell apart each user's at each place.
+        self._keys_of: defaultdict[_Crowd, set[str]] = defaultdict(set)
         self._ended: set[str] = set()  # keys that belong to connections that have closed
         self.next_participant = 1
         self.next_channel_key = 1
@@ -210,8 +216,8 @@ class Participants:
                 self._lasts.restore(known.key, known.last_event_id)
         self._decided.update((name, dict(users)) for name, users in decided.items())
         coming = [identity for users in decided.values() for identity in users.values()]
-        assumed = (*(each.identity for each in self._by_key.values()), *coming)
-        self._assumed_keys = {each.key for each in assumed if each.assumed}
+        for each in (*(each.identity for each in self._by_key.values()), *coming):
+            self._keys_of[_crowd_of(each)].add(each.key)
 
     def numbered(self, number: int) -> Participant | None:
         """A participant by its number; None where it has gone."""
@@ -258,8 +264,8 @@ class Participants:
         if self.is_by_name(channel):
             identity = self._identities.of(channel, client)
             if identity.assumed:
-                identity = self._assumed(channel, identity)
-                self._assumed_keys.add(identity.key)
+                identity = self._vacated(identity)
+            identity = self._one_of_few(channel, identity)
             self._decided.setdefault(channel.connection, {})[channel.user] = identity
 
     def is_by_connection(self, channel: Channel) -> bool:
@@ -347,7 +353,10 @@ class Participants:
             del self._by_key[participant.identity.key]
             del self._by_number[participant.number]
             self._ended.discard(participant.identity.key)
-            self._assumed_keys.discard(participant.identity.key)
+            crowd = _crowd_of(participant.identity)
+            self._keys_of[crowd].discard(participant.identity.key)
+            if not self._keys_of[crowd]:
+                del self._keys_of[crowd]
             self._pool.give_back(participant.interval, participant.height)
         if gone:
             self._ground = self._pool.ground()
@@ -405,18 +414,22 @@ class Participants:
         identity = self._identities.of(channel, client)
         return self._another(identity) if identity.key in self._ended else identity
 
-    def _assumed(self, channel: Channel, identity: Identity) -> Identity:
-        """A participant for a connection of which nothing is known."""
+    def _vacated(self, identity: Identity) -> Identity:
+        """One that a connection of which nothing is known may take up, or the one given."""
         vacant = self._vacant[identity.user, identity.place]
         if identity in vacant:
             vacant.remove(identity)
             return identity
-        if vacant:
-            return vacant.pop()
-        if identity.key not in self._assumed_keys and (
-            len(self._assumed_keys) >= self._most_assumed
-        ):
-            return self._identities.others(channel)
+        return vacant.pop() if vacant else identity
+
+    def _one_of_few(self, channel: Channel, identity: Identity) -> Identity:
+        """The identity, or the one that connections share once there are too many of its crowd."""
+        keys = self._keys_of[_crowd_of(identity)]
+        most = self._most_assumed if identity.assumed else MOST_NAMES
+        if identity.key not in keys and len(keys) >= most:
+            identity = self._identities.others(channel)
+            keys = self._keys_of[_crowd_of(identity)]
+        keys.add(identity.key)
         return identity
 
     def _another(self, identity: Identity) -> Identity:
@@ -425,6 +438,11 @@ class Participants:
         while (key := f"{identity.key} ({number})") in self._ended:
             number += 1
         return msgspec.structs.replace(identity, key=key)
+
+
+def _crowd_of(identity: Identity) -> _Crowd:
+    """Those of which there may be so many: all assumed ones, or a user's at a place."""
+    return (None, None) if identity.assumed else (identity.user, identity.place)
 
 
 def _ended_before(participant: Participant, event_id: int) -> bool:

@@ -770,7 +770,7 @@ def test_a_quiet_event_is_marked_behind_its_match() -> None:
     [
         (None, False, ""),
         ("gone", False, "gone"),
-        ("gone", True, "gone; assumed: its client gives no name"),
+        ("gone", True, "gone; assumed: its client gives no name, or one of too many"),
     ],
 )
 def test_a_participants_remark_hides_nothing(note: str | None, assumed: bool, remark: str) -> None:

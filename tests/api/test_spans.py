@@ -254,7 +254,7 @@ async def test_what_retention_would_remove_is_refused(tmp_path: Path) -> None:
         (b"no gzip", {**PROTOBUF, "content-encoding": "gzip"}, 400),
         (b"{", JSON, 400),
         (b'{"resourceSpans": 7}', JSON, 400),
-        (b'{"a":' * 15_000, JSON, 400),
+        (b'{"a":' * 9_000, JSON, 400),
         (b" " * 100_001, JSON, 413),
         (b"\x00" * 100_001, PROTOBUF, 413),
         (gzip.compress(bytes(90_000_000)), {**PROTOBUF, "content-encoding": "gzip"}, 413),
@@ -390,3 +390,27 @@ async def test_the_sdks_own_exporter_is_understood(
     assert found["answer"] == "caused"
     assert [step["rule"] for step in found["path"]] == [None, "opentelemetry"]
     assert [each["service"] for each in event["handled"]] == ["billing"]
+
+
+@pytest.mark.parametrize("form", [JSON, PROTOBUF], ids=["json", "protobuf"])
+async def test_garbage_is_read_as_far_as_spans_have_fields_and_counts_by_its_work(
+    world: World, client: httpx.AsyncClient, form: dict[str, str]
+) -> None:
+    """Of a request without spans only the beginning is read, and it is not one span of many."""
+    body = b'{"a":[' + b"{}," * 30_000 + b"{}]}" if form == JSON else b"\x78\x01" * 30_000
+    assert (await client.post(URL, content=body, headers=form)).status_code == 413
+    assert 429 in [
+        (await client.post(URL, content=body, headers=form)).status_code for _ in range(60)
+    ]
+    world.timer.now += 2
+    assert (await client.post(URL, json=request(*SPANS))).status_code == 200
+
+
+async def test_what_has_many_bytes_counts_as_the_spans_that_have_them(
+    world: World, client: httpx.AsyncClient
+) -> None:
+    body = b"{}" + b" " * 90_000
+    assert (await client.post(URL, content=body, headers=JSON)).status_code == 200
+    assert 429 in [
+        (await client.post(URL, content=body, headers=JSON)).status_code for _ in range(60)
+    ]

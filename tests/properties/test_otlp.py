@@ -19,6 +19,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as TheirSpan
 
 from app.api.otlp import as_json, as_protobuf
+from app.api.otlp.fields import Work
 from app.api.otlp.reading import JSON, MOST_MEMBERS, PROTOBUF, form_of, spans_of, unpacked
 from app.errors import BadRequestError, TooLargeError, WrongTypeError
 from app.stored.spans import MOST_LINKS, Link, Refusal, Span, SpanKind, context_of
@@ -124,7 +125,7 @@ def _expected(span: TheirSpan, service: str | None) -> Span | Refusal:
 def test_protobuf_is_read_as_the_protocols_library_reads_it(
     request: ExportTraceServiceRequest,
 ) -> None:
-    assert list(as_protobuf.read(request.SerializeToString(), 100)) == expected(request)
+    assert list(as_protobuf.read(request.SerializeToString(), Work(100))) == expected(request)
 
 
 def as_otlp_json(request: ExportTraceServiceRequest) -> Any:
@@ -176,7 +177,7 @@ def as_otlp_json(request: ExportTraceServiceRequest) -> Any:
 @given(requests())
 def test_json_says_the_same_as_protobuf(request: ExportTraceServiceRequest) -> None:
     body = json.dumps(as_otlp_json(request)).encode()
-    assert list(as_json.read(body, 100)) == expected(request)
+    assert list(as_json.read(body, Work(100))) == expected(request)
 
 
 @given(st.binary(max_size=200), st.sampled_from((JSON, PROTOBUF)))
@@ -192,7 +193,7 @@ def test_json_says_the_same_as_protobuf(request: ExportTraceServiceRequest) -> N
 def test_garbage_is_refused_or_says_nothing(body: bytes, form: str) -> None:
     request = None
     with contextlib.suppress(BadRequestError):
-        request = spans_of(body, form, 10)
+        request = spans_of(body, form, Work(10))
     assert request is None or request.spans == []
 
 
@@ -204,7 +205,7 @@ def test_a_damaged_request_never_fails_otherwise(
     for _ in range(data.draw(st.integers(0, 4)) if body else 0):
         body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.integers(0, 255))
     with contextlib.suppress(BadRequestError):
-        spans_of(bytes(body), PROTOBUF, 100)
+        spans_of(bytes(body), PROTOBUF, Work(100))
 
 
 def test_more_links_than_a_message_may_have_causes_are_refused_with_their_span() -> None:
@@ -215,9 +216,9 @@ def test_more_links_than_a_message_may_have_causes_are_refused_with_their_span()
         span.links.add(trace_id=b"l" * 16, span_id=number.to_bytes(7) + b"x")
     request = ExportTraceServiceRequest()
     request.resource_spans.add().scope_spans.add().spans.append(span)
-    assert list(as_protobuf.read(request.SerializeToString(), 1)) == [Refusal.too_many_links]
+    assert list(as_protobuf.read(request.SerializeToString(), Work(1))) == [Refusal.too_many_links]
     body = json.dumps(as_otlp_json(request)).encode()
-    assert list(as_json.read(body, 1)) == [Refusal.too_many_links]
+    assert list(as_json.read(body, Work(1))) == [Refusal.too_many_links]
 
 
 @pytest.mark.parametrize("form", [PROTOBUF, JSON])
@@ -228,8 +229,8 @@ def test_too_many_spans_are_refused(form: str) -> None:
     if form == JSON:
         body = json.dumps(as_otlp_json(request)).encode()
     with pytest.raises(TooLargeError, match="at most 10 spans"):
-        spans_of(body, form, 10)
-    assert spans_of(body, form, 11).refused == {Refusal.invalid: 11}
+        spans_of(body, form, Work(10))
+    assert spans_of(body, form, Work(11)).refused == {Refusal.invalid: 11}
 
 
 def _field(number: int, value: bytes) -> bytes:
@@ -251,7 +252,7 @@ def test_a_small_body_of_very_many_parts_takes_little_memory(form: str, body: by
     tracemalloc.start()
     try:
         with pytest.raises(BadRequestError):
-            spans_of(body, form, 1_000)
+            spans_of(body, form, Work(1_000))
         assert tracemalloc.get_traced_memory()[1] < 12_000_000
     finally:
         tracemalloc.stop()
@@ -335,3 +336,34 @@ def test_answers_are_what_the_protocols_library_reads() -> None:
 def test_a_traceparent_holds_a_context(header: object, context: str | None) -> None:
     found = context_of(header)
     assert found is None if context is None else found == bytes.fromhex(context)
+
+
+_TEN_SPANS = _field(1, _field(2, _field(2, b"") * 10))
+_TEN_IN_JSON = (
+    b'"resourceSpans":[{"scopeSpans":[{"spans":[' + b",".join([b'{"spanId":""}'] * 10) + b"]}]}]"
+)
+_OBJECTS = b'"a":[' + b"{}," * 10_100 + b"{}]"
+
+
+@pytest.mark.parametrize(
+    ("form", "alone", "with_spans"),
+    [
+        (PROTOBUF, b"\x78\x01" * 10_100, _TEN_SPANS + b"\x78\x01" * 10_100),
+        (JSON, b"{%s}" % _OBJECTS, b"{%s,%s}" % (_TEN_IN_JSON, _OBJECTS)),
+    ],
+    ids=["protobuf", "json"],
+)
+def test_a_request_may_have_fields_for_the_spans_that_it_brings(
+    form: str, alone: bytes, with_spans: bytes
+) -> None:
+    with pytest.raises(TooLargeError, match=r"too many (fields|objects)"):
+        spans_of(alone, form, Work(10_000))
+    work = Work(10_000)
+    assert spans_of(with_spans, form, work).refused == {Refusal.invalid: 10}
+    assert work.cost > 10_100 / 64
+
+
+def test_ordinary_spans_cost_what_they_are() -> None:
+    work = Work(100)
+    spans_of(_TEN_SPANS, PROTOBUF, work)
+    assert work.cost == 10

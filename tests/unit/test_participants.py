@@ -16,6 +16,7 @@ from app.tracker import (
     Tracker,
 )
 from app.tracker.identity import place_of
+from app.tracker.participants import MOST_NAMES
 from itc import Relation, compare
 from tests.unit.test_tracker import Store
 
@@ -254,3 +255,36 @@ def test_who_was_introduced_and_waits_for_another_s_publish_is_kept() -> None:
     (event,) = again.close_overdue(2_000)
     assert event.record.channel == where
     assert [one.name for one in again.checkpoint().participants] == ["orders (shop@127.0.0.1)"]
+
+
+def crowd(tracker: Tracker, store: Store, size: int) -> None:
+    """So many clients of one user at loopback, each with a name of its own, publish."""
+    for number in range(size):
+        where = channel(f"127.0.0.1:{number + 1}")
+        tracker.introduce(where, f"client {number}")
+        store.append(tracker.apply(publish(where), 0), tracker.checkpoint())
+
+
+def test_beyond_so_many_names_a_user_s_clients_at_a_place_share_one_that_is_assumed() -> None:
+    tracker, store = Tracker(Policy.client, Bounds()), Store()
+    crowd(tracker, store, MOST_NAMES + 20)
+    assert tracker.participants == MOST_NAMES + 1
+    for each in (tracker, Tracker(Policy.client, Bounds(), store.restored)):
+        shared = acts(each, channel("127.0.0.1:9001"), "another")
+        assert acts(each, channel("127.0.0.1:9002"), "and another") == shared
+        (state,) = each.checkpoint().participants
+        assert (state.number, state.client, state.assumed) == (MOST_NAMES + 1, None, True)
+        # Who was known before is who it was, and names of others are counted apart.
+        assert acts(each, channel("127.0.0.1:9003"), "client 0") == 1
+        acts(each, channel("127.0.0.1:9004", user="other"), "another")
+        acts(each, channel("[::1]:9005"), "another")
+        assert [state.assumed for state in each.checkpoint().participants] == [False] * 3
+
+
+def test_a_name_counts_until_nothing_of_its_participant_is_stored() -> None:
+    tracker, store = Tracker(Policy.client, Bounds()), Store()
+    crowd(tracker, store, MOST_NAMES)
+    assert tracker.forget_before(2) == [1]
+    acts(tracker, channel("127.0.0.1:9001"), "another")
+    acts(tracker, channel("127.0.0.1:9002"), "and another")
+    assert [state.assumed for state in tracker.checkpoint().participants] == [False, True]

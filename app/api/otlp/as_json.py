@@ -15,9 +15,8 @@ from app.api.otlp.fields import (
     LONGEST_SERVICE,
     SERVICE_NAME,
     Bad,
-    TooManyError,
+    Work,
     link,
-    most_parts,
     span,
 )
 from app.stored.spans import MOST_LINKS, Refusal, Span
@@ -79,23 +78,20 @@ _decode = msgspec.json.Decoder(_Request).decode
 _encode = msgspec.json.Encoder().encode
 
 
-def read(body: bytes, most: int) -> Iterator[Span | Refusal]:
-    """The spans of an ExportTraceServiceRequest, or why one is refused; at most so many."""
-    # An object takes many times the memory of `{}`.
-    if body.count(b"{") > most_parts(most):
-        raise TooManyError("objects")
+def read(body: bytes, work: Work) -> Iterator[Span | Refusal]:
+    """The spans of an ExportTraceServiceRequest, or why one is refused."""
+    # An object takes many times the memory of `{}`. Each span has this field, and links do.
+    work.grant(body.count(b'"spanId"'))
+    work.parts(body.count(b"{"), "objects")
     try:
         request = _decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Bad(str(error)[:200]) from None
-    count = 0
     for of_resource in request.resource_spans or ():
         service = _service(of_resource.resource)
         for scope in of_resource.scope_spans or ():
             for each in scope.spans or ():
-                count += 1
-                if count > most:
-                    raise TooManyError("spans")
+                work.span()
                 yield _span(each, service)
 
 

@@ -13,9 +13,8 @@ from app.api.otlp.fields import (
     LONGEST_SERVICE,
     SERVICE_NAME,
     Bad,
-    TooManyError,
+    Work,
     link,
-    most_parts,
     span,
 )
 from app.stored.spans import MOST_LINKS, Link, Refusal, Span
@@ -28,9 +27,9 @@ _VARINT, _FIXED64, _BYTES, _START_GROUP, _END_GROUP, _FIXED32 = range(6)
 _LONGEST_VARINT = 10
 
 
-def read(body: bytes, most: int) -> Iterator[Span | Refusal]:
-    """The spans of an ExportTraceServiceRequest, or why one is refused; at most so many."""
-    return _Message(body, most).spans()
+def read(body: bytes, work: Work) -> Iterator[Span | Refusal]:
+    """The spans of an ExportTraceServiceRequest, or why one is refused."""
+    return _Message(body, work).spans()
 
 
 def answer(refused: int, message: str) -> bytes:
@@ -61,10 +60,9 @@ def _varint(value: int) -> bytes:
 class _Message:
     """A request's bytes, and how much of them may still be looked at."""
 
-    def __init__(self, body: bytes, most: int) -> None:
+    def __init__(self, body: bytes, work: Work) -> None:
         self._body = body
-        self._spans_left = most
-        self._fields_left = most_parts(most)
+        self._work = work
 
     def spans(self) -> Iterator[Span | Refusal]:
         """All spans, in their order."""
@@ -85,9 +83,8 @@ class _Message:
         for scope in scopes:
             for number, value in self._fields(*scope):
                 if number == 2 and not isinstance(value, int):
-                    self._spans_left -= 1
-                    if self._spans_left < 0:
-                        raise TooManyError("spans")
+                    self._work.span()
+                    self._work.grant(1)
                     yield self._span(*value, service)
 
     def _span(self, begin: int, end: int, service: str | None) -> Span | Refusal:
@@ -150,9 +147,7 @@ class _Message:
         """The fields of a message that stands from ``at`` to ``end``."""
         body = self._body
         while at < end:
-            self._fields_left -= 1
-            if self._fields_left < 0:
-                raise TooManyError("fields")
+            self._work.parts(1, "fields")
             tag, at = _number(body, at, end)
             number, kind = tag >> 3, tag & 7
             if not number:

@@ -23,9 +23,46 @@ class TooManyError(Exception):
     """More of what the text names than a request may have."""
 
 
-def most_parts(spans: int) -> int:
-    """How many fields or objects a request of so many spans may have."""
-    return 10_000 + 64 * spans
+class Work:
+    """How much of a request may be read, and was: spans, and the parts that they consist of.
+
+    A part is a field of protobuf or an object of JSON. Each takes time whatever it says, so a
+    request has them for the spans that it brings, and is counted by both.
+    """
+
+    _PARTS, _PARTS_OF_SPAN = 10_000, 64
+    _BYTES_OF_SPAN = 4_096
+
+    def __init__(self, most: int) -> None:
+        """Allow at most so many spans."""
+        self.most = most
+        self._spans = 0
+        self._granted = self._left = self._PARTS
+        self.size = 0  # bytes of the unpacked body
+
+    def span(self) -> None:
+        """Count a span; raises `TooManyError`."""
+        self._spans += 1
+        if self._spans > self.most:
+            raise TooManyError("spans")
+
+    def grant(self, spans: int) -> None:
+        """Allow the parts of so many spans, which the request seems to bring."""
+        parts = self._PARTS_OF_SPAN * min(spans, self.most)
+        self._granted += parts
+        self._left += parts
+
+    def parts(self, count: int, what: str) -> None:
+        """Count parts before they are read; raises `TooManyError`, which says what they are."""
+        if count > self._left:
+            raise TooManyError(what)
+        self._left -= count
+
+    @property
+    def cost(self) -> float:
+        """How many ordinary spans would have taken as long."""
+        parts = (self._granted - self._left) / self._PARTS_OF_SPAN
+        return max(1, self._spans, parts, self.size / self._BYTES_OF_SPAN)
 
 
 def remote(flags: int) -> bool | None:

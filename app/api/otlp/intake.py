@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from app.api.otlp.fields import Work
 from app.api.otlp.reading import PROTOBUF, form_of, spans_of, unpacked
 from app.api.ports import Spans
 from app.api.problems import SlowDownError
@@ -93,12 +94,14 @@ class Intake:
 
     async def _take(self, body: bytes, form: str, encoding: str) -> Taken:
         self._check_rate()
-        self._allowed -= 1
         bounds = self._bounds
-        request = await asyncio.to_thread(
-            lambda: spans_of(unpacked(body, encoding, bounds.unpacked_bytes), form, bounds.spans)
-        )
-        self._allowed -= len(request.spans) + request.refused.total()
+        work = Work(bounds.spans)
+        try:
+            request = await asyncio.to_thread(
+                lambda: spans_of(unpacked(body, encoding, bounds.unpacked_bytes), form, work)
+            )
+        finally:  # what is refused has taken its time too
+            self._allowed -= work.cost
         oldest = await self._oldest_event()
         refused, spans = Counter(request.refused), []
         for span in request.spans:

@@ -8,7 +8,7 @@ from collections import Counter
 import msgspec
 
 from app.api.otlp import as_json, as_protobuf
-from app.api.otlp.fields import Bad, TooManyError
+from app.api.otlp.fields import Bad, TooManyError, Work
 from app.errors import BadRequestError, TooLargeError, WrongTypeError
 from app.stored.spans import Refusal, Span
 
@@ -75,23 +75,24 @@ def _gunzip(body: bytes, most: int) -> bytes:
     return b"".join(parts)
 
 
-def spans_of(body: bytes, form: str, most: int) -> Request:
-    """The spans of an unpacked body, of which there may be at most so many.
+def spans_of(body: bytes, form: str, work: Work) -> Request:
+    """The spans of an unpacked body, as far as the work allows.
 
     Raises `BadRequestError` for what cannot be read, and `TooLargeError`.
     """
     read = as_protobuf.read if form == PROTOBUF else as_json.read
     refused: Counter[Refusal] = Counter()
     spans = []
+    work.size = len(body)
     try:
-        for each in read(body, most):
+        for each in read(body, work):
             if isinstance(each, Refusal):
                 refused[each] += 1
             else:
                 spans.append(each)
     except TooManyError as error:
         raise TooLargeError(
-            f"too many {error}: a request has at most {most} spans, of ordinary size"
+            f"too many {error}: a request has at most {work.most} spans, of ordinary size"
         ) from None
     except Bad as error:
         raise BadRequestError(f"the body is no ExportTraceServiceRequest: {error}") from None

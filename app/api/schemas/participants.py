@@ -29,7 +29,7 @@ class ParticipantInfo(Model):
     place: str | None = Field(description="Where it acts from; null if it may be several places.")
     client: str | None = Field(description="How its client names itself.")
     assumed: bool = Field(
-        description="A connection at a shared place without a name, taken for a program."
+        description="Connections at a shared place without a name, or one of too many."
     )
     key: str = Field(description="What makes it this participant, within its trace.")
     published: int = Field(description="How many publishes it made since the trace began.")

@@ -50,7 +50,7 @@ function Row({ who }) {
   return html`<tr>
     <td class="number">${who.participant}</td>
     <td class="name"><a href=${href("events", filter)}><${Value}>${who.name}<//></a>
-      ${who.assumed && html` <span class="badge warn" title="Its client gives no name">assumed</span>`}
+      ${who.assumed && html` <span class="badge warn" title="Its client gives no name, or one of too many">assumed</span>`}
       ${who.note && html` <span class="badge warn" title=${who.note}>${who.programs} processes</span>`}</td>
     <td><${Value}>${who.user}<//></td>
     <td><${Value}>${who.vhost}<//></td>
