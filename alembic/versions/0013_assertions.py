@@ -52,6 +52,7 @@ def upgrade() -> None:
         sa.Column("delivery", sa.Text(), nullable=False),
         sa.Column("attempts", sa.Integer(), nullable=False),
         sa.Column("next_at", sa.BigInteger(), nullable=True),
+        sa.Column("summary", sa.BigInteger(), nullable=True),
         sa.Column("delivered_at", sa.BigInteger(), nullable=True),
         sa.Column("error", sa.Text(), nullable=True),
         sa.ForeignKeyConstraint(

@@ -17,7 +17,14 @@ from app.store import tables
 from app.store.engine import Database
 from app.store.leases import lock_trace
 from app.store.subject import Subject, reads, writes
-from app.stored.assertions import Delivery, HeldAssertion, Judged, NewViolation
+from app.stored.assertions import (
+    MINUTE,
+    MOST_A_MINUTE,
+    Delivery,
+    HeldAssertion,
+    Judged,
+    NewViolation,
+)
 
 MOST_ASSERTIONS = 100
 """So many assertions a trace may have."""
@@ -150,15 +157,27 @@ class Assertions(Subject):
             await connection.execute(
                 delete(tables.violations).where(its, _found.text != judged.text)
             )
-            values = [self._row(trace_id, judged, each, delivery) for each in new]
+            at = self._clock()
+            alone = MOST_A_MINUTE - await _found_since(connection, trace_id, judged, at // MINUTE)
+            values = [
+                self._row(trace_id, judged, each, delivery, at, None if n < alone else at // MINUTE)
+                for n, each in enumerate(new)
+            ]
             await connection.execute(insert(tables.violations), values)
             await _keep_newest(connection, trace_id)
         return True
 
     def _row(
-        self, trace_id: int, judged: Judged, one: NewViolation, delivery: Delivery
+        self,
+        trace_id: int,
+        judged: Judged,
+        one: NewViolation,
+        delivery: Delivery,
+        now: int,
+        summary: int | None,
     ) -> dict[str, Any]:
-        now = self._clock()
+        told_at = now if summary is None else (summary + 1) * MINUTE
+        is_due = delivery is Delivery.due
         return {
             "trace_id": trace_id,
             "assertion": judged.name,
@@ -173,7 +192,8 @@ class Assertions(Subject):
             "sentence": one.sentence,
             "delivery": delivery.value,
             "attempts": 0,
-            "next_at": now if delivery is Delivery.due else None,
+            "next_at": told_at if is_due else None,
+            "summary": summary if is_due else None,
         }
 
     async def _add(
@@ -245,6 +265,19 @@ async def _new(connection: AsyncConnection, trace_id: int, judged: Judged) -> li
     known = select(_found.event_id).where(its, _found.text == judged.text)
     there = {*(await connection.execute(known)).scalars()}
     return [each for each in judged.violations if each.event not in there]
+
+
+async def _found_since(
+    connection: AsyncConnection, trace_id: int, judged: Judged, minute: int
+) -> int:
+    """How many violations of an assertion were found since a minute began, as far as it matters."""
+    newest = (
+        select(_found.found_at)
+        .where(_found.trace_id == trace_id, _found.assertion == judged.name)
+        .order_by(_found.id.desc())
+        .limit(MOST_A_MINUTE)
+    )
+    return sum(at >= minute * MINUTE for at in (await connection.execute(newest)).scalars())
 
 
 async def _keep_newest(connection: AsyncConnection, trace_id: int) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Select, case, exists, func, or_, select, update
+from sqlalchemy import ColumnElement, Select, and_, case, exists, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store import tables
 from app.store.subject import Subject, reads, writes
-from app.stored.assertions import Delivery, Violation, ViolationFilter, ViolationKind
+from app.stored.assertions import Delivery, Telling, Violation, ViolationFilter, ViolationKind
 
 _its = tables.violations.c
 _NAMES = {"event": "event_id"}
@@ -47,35 +47,33 @@ class Violations(Subject):
     @writes
     async def claim(
         self, connection: AsyncConnection, now: int, until: int, limit: int
-    ) -> Sequence[Violation]:
-        """The first of those that the webhook is to be told now (µs).
+    ) -> Sequence[Telling]:
+        """The first of what the webhook is to be told now (µs), of each assertion in turn.
 
         Until the time ``until`` nobody else gets them; then they are tried again.
         """
-        due = (
-            select(_its.id)
-            .where(_its.delivery == Delivery.due.value, _its.next_at <= now)
-            .order_by(_its.next_at, _its.id)
-            .limit(limit)
-        )
-        ids = [*(await connection.execute(due)).scalars()]
-        if not ids:
-            return []
-        # Whoever else found the same waits here for this transaction, and then finds them claimed.
-        claimed = await connection.execute(
-            update(tables.violations)
-            .where(_its.id.in_(ids), _its.delivery == Delivery.due.value, _its.next_at <= now)
-            .values(next_at=until)
-            .returning(_its.id)
-        )
-        mine = sorted(claimed.scalars())
-        return await _read(connection, _query().where(_its.id.in_(mine)).order_by(_its.id))
+        claimed: list[Telling] = []
+        for unit in (await connection.execute(_due(now).limit(limit))).all():
+            is_its = _its.id == unit.id if unit.summary is None else _is_of(unit)
+            # Whoever else found the same waits here for this transaction, and then finds it
+            # claimed.
+            rows = await connection.execute(
+                update(tables.violations)
+                .where(is_its, _its.delivery == Delivery.due.value, _its.next_at <= now)
+                .values(next_at=until)
+                .returning(_its.id)
+            )
+            ids = [*rows.scalars()]
+            if ids:
+                [first] = await _read(connection, _query().where(_its.id == min(ids)))
+                claimed.append(Telling(first, len(ids), max(ids)))
+        return claimed
 
     @writes
     async def told(
         self,
         connection: AsyncConnection,
-        violation_id: int,
+        telling: Telling,
         *,
         at: int,
         error: str | None = None,
@@ -90,7 +88,11 @@ class Violations(Subject):
             state = Delivery.given_up if next_at is None else Delivery.due
         await connection.execute(
             update(tables.violations)
-            .where(_its.id == violation_id, _its.delivery == Delivery.due.value)
+            .where(
+                _is_of(telling.first),
+                _its.id.between(telling.first.id, telling.last),
+                _its.delivery == Delivery.due.value,
+            )
             .values(
                 delivery=state.value,
                 attempts=_its.attempts + 1,
@@ -105,6 +107,37 @@ class Violations(Subject):
         """How many of those that are kept the webhook was told, and of how many not."""
         query = select(_its.delivery, func.count()).group_by(_its.delivery)
         return {Delivery(state): number for state, number in await connection.execute(query)}
+
+
+def _due(now: int) -> Select[Any]:
+    """What is to be told in one request each: the first of each assertion before any second."""
+    its_own = case((_its.summary.is_(None), _its.id), else_=0)
+    units = (
+        select(
+            func.min(_its.id).label("id"),
+            func.min(_its.next_at).label("next_at"),
+            _its.trace_id,
+            _its.assertion,
+            _its.summary,
+        )
+        .where(_its.delivery == Delivery.due.value, _its.next_at <= now)
+        .group_by(_its.trace_id, _its.assertion, _its.summary, its_own)
+        .subquery()
+    )
+    its = units.c
+    turn = func.row_number().over(
+        partition_by=(its.trace_id, its.assertion), order_by=(its.next_at, its.id)
+    )
+    return select(units).order_by(turn, its.next_at, its.id)
+
+
+def _is_of(one: Any) -> ColumnElement[bool]:
+    """Those of one assertion that the same summary tells of, or none."""
+    return and_(
+        _its.trace_id == one.trace_id,
+        _its.assertion == one.assertion,
+        _its.summary.is_not_distinct_from(one.summary),
+    )
 
 
 def _query() -> Select[Any]:

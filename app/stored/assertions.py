@@ -12,6 +12,17 @@ MOST_REACHED = 1_000
 """From one event so many others are looked at."""
 
 
+MOST_A_MINUTE = 10
+"""Of so many violations of an assertion the webhook is told one by one in a minute.
+
+Of the others it is told at once, when the minute is over: anybody who may publish can have an
+assertion be violated as often as they like.
+"""
+
+MINUTE = 60_000_000
+"""In µs."""
+
+
 class ViolationKind(enum.StrEnum):
     """What did not hold."""
 
@@ -107,7 +118,8 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
 class Violation(msgspec.Struct, frozen=True, kw_only=True):
     """A stored one; ``text`` is that of the assertion which it was judged by. Times in µs.
 
-    ``attempts`` to tell the webhook were made; ``error`` is why the last one failed. It is not
+    ``attempts`` to tell the webhook were made; ``error`` is why the last one failed. With a
+    ``summary``, the number of a minute, it is told with the others of that minute. It is not
     ``complete`` if a gap turned up where it was looked for.
     """
 
@@ -128,7 +140,19 @@ class Violation(msgspec.Struct, frozen=True, kw_only=True):
     attempts: int
     delivered_at: int | None
     error: str | None
+    summary: int | None = None
     complete: bool = True
+
+
+class Telling(msgspec.Struct, frozen=True):
+    """What the webhook is told in one request: a violation, or all of a summary.
+
+    Those are ``count`` of its assertion, from the ``first`` to the one with the id ``last``.
+    """
+
+    first: Violation
+    count: int
+    last: int
 
 
 class ViolationFilter(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Literal, Protocol
 
-from app.stored.assertions import Delivery, HeldAssertion, Judged, Reach, Seen, Violation
+from app.stored.assertions import Delivery, HeldAssertion, Judged, Reach, Seen, Telling
 from app.stored.conversations import FoundConversation
 from model.event import Event, Large
 from model.gaps import Gap
@@ -16,10 +16,10 @@ from model.words import Via
 class ViolationStore(Protocol):
     """What did not hold (`app.store.violations`)."""
 
-    async def claim(self, now: int, until: int, limit: int) -> Sequence[Violation]: ...
+    async def claim(self, now: int, until: int, limit: int) -> Sequence[Telling]: ...
     async def told(
         self,
-        violation_id: int,
+        telling: Telling,
         *,
         at: int,
         error: str | None = None,

@@ -1,7 +1,8 @@
 """Tells a webhook of violations: CloudEvents 1.0 in JSON, signed as Standard Webhooks has it.
 
 What is to be told waits in the store, and whatever of it was not taken is tried again, after pauses
-that double, until it is given up. An event keeps its id, so whoever gets it twice can tell.
+that double, until it is given up. An event keeps its id, so whoever gets it twice can tell. Of an
+assertion that is violated again and again in one minute a summary tells when that is over.
 """
 
 from __future__ import annotations
@@ -18,13 +19,14 @@ from typing import Any
 import msgspec
 
 from app.errors import ItcError, OutageError
-from app.stored.assertions import Violation
+from app.stored.assertions import MINUTE, Telling, Violation
 from app.watch.ports import Post, ViolationStore
 from model.times import iso_time, now
 
 log = logging.getLogger(__name__)
 
 EVENT_TYPE = "rabbitmq-itc.assertion.violated"
+SUMMARY_TYPE = f"{EVENT_TYPE}.more"
 CONTENT_TYPE = "application/cloudevents+json"
 # So many requests are under way at a time.
 AT_ONCE = 4
@@ -108,8 +110,8 @@ class Webhook:
                 async with asyncio.timeout(LOOK_SECONDS):
                     await self._arrived.wait()
 
-    async def _tell_of(self, violation: Violation) -> None:
-        event = cloud_event(violation, self._source)
+    async def _tell_of(self, telling: Telling) -> None:
+        event = cloud_event(telling, self._source)
         body = msgspec.json.encode(event)
         headers = {"content-type": CONTENT_TYPE, "user-agent": "rabbitmq-itc"}
         if self._secret is not None:
@@ -117,19 +119,19 @@ class Webhook:
         try:
             await self._post.send(body, headers)
         except OutageError as error:
-            await self._not_taken(violation, str(error))
+            await self._not_taken(telling, str(error))
         else:
-            await self._store.told(violation.id, at=self._clock())
+            await self._store.told(telling, at=self._clock())
 
-    async def _not_taken(self, violation: Violation, error: str) -> None:
-        at = self._clock()
+    async def _not_taken(self, telling: Telling, error: str) -> None:
+        at, violation = self._clock(), telling.first
         next_at: int | None = at + int(pause(violation.attempts) * _SECOND)
         if at - violation.found_at >= self._give_up:
             next_at = None
             log.error("the webhook is not told of violation %d: %s", violation.id, error)
         elif not violation.attempts:
             log.warning("the webhook is to be told again of violation %d: %s", violation.id, error)
-        await self._store.told(violation.id, at=at, error=error, next_at=next_at)
+        await self._store.told(telling, at=at, error=error, next_at=next_at)
 
 
 def pause(attempts: int) -> float:
@@ -137,17 +139,34 @@ def pause(attempts: int) -> float:
     return min(FIRST_PAUSE * 2.0 ** min(attempts, 30), LONGEST_PAUSE)
 
 
-def cloud_event(violation: Violation, source: str) -> dict[str, Any]:
-    """A violation as a CloudEvent; the same one each time."""
+def cloud_event(telling: Telling, source: str) -> dict[str, Any]:
+    """A violation, or a summary of several, as a CloudEvent; the same one each time."""
+    first = telling.first
+    is_one = telling.count == 1
     return {
         "specversion": "1.0",
-        "id": f"violation-{violation.id}",
+        "id": f"violation-{first.id}" if is_one else f"violations-{first.id}-{telling.last}",
         "source": source,
-        "type": EVENT_TYPE,
-        "subject": violation.assertion,
-        "time": iso_time(violation.found_at),
+        "type": EVENT_TYPE if is_one else SUMMARY_TYPE,
+        "subject": first.assertion,
+        "time": iso_time(first.found_at),
         "datacontenttype": "application/json",
-        "data": violation_facts(violation),
+        "data": violation_facts(first) if is_one else _summary(telling),
+    }
+
+
+def _summary(telling: Telling) -> dict[str, Any]:
+    first = telling.first
+    minute = iso_time(first.found_at // MINUTE * MINUTE)
+    return {
+        "vhost": first.vhost,
+        "assertion": first.assertion,
+        "kind": first.kind.value,
+        "count": telling.count,
+        "first": first.id,
+        "last": telling.last,
+        "minute": minute,
+        "sentence": f"{telling.count:,} more in this minute",
     }
 
 

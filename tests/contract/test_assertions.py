@@ -10,6 +10,8 @@ import pytest
 from app.errors import BadRequestError, ConflictError, NotFoundError
 from app.store import Store, assertions
 from app.stored.assertions import (
+    MINUTE,
+    MOST_A_MINUTE,
     Delivery,
     Judged,
     NewViolation,
@@ -183,10 +185,10 @@ async def test_a_due_violation_is_claimed_by_one_and_again_when_that_one_is_late
     await store.assertions.judged(trace_id, judged(0, 20, 7, 9), Delivery.due)
     now = (await store.violations.list(EVERY))[0].found_at
     both = await asyncio.gather(*(store.violations.claim(now, now + 10, limit=5) for _ in range(2)))
-    assert [each.event for claimed in both for each in claimed] == [7, 9]
+    assert [each.first.event for claimed in both for each in claimed] == [7, 9]
     assert await store.violations.claim(now + 9, now + 20, limit=5) == []
     again = await store.violations.claim(now + 10, now + 20, limit=1)
-    assert [each.event for each in again] == [7]
+    assert [each.first.event for each in again] == [7]
 
 
 async def test_what_came_of_telling_the_webhook_stays_known(store: Store, trace_id: int) -> None:
@@ -195,21 +197,79 @@ async def test_what_came_of_telling_the_webhook_stays_known(store: Store, trace_
     await store.assertions.judged(trace_id, judged(9, 20, 10, 11, 12), Delivery.due)
     at = (await store.violations.list(EVERY))[0].found_at
     ten, eleven, twelve = await store.violations.claim(at, at, limit=9)
-    await store.violations.told(ten.id, at=at)
-    await store.violations.told(eleven.id, at=at, error="503", next_at=at + 5)
-    await store.violations.told(twelve.id, at=at, error="timed out")
-    await store.violations.told(ten.id, at=at, error="late")  # of one that is delivered: nothing
+    await store.violations.told(ten, at=at)
+    await store.violations.told(eleven, at=at, error="503", next_at=at + 5)
+    await store.violations.told(twelve, at=at, error="timed out")
+    await store.violations.told(ten, at=at, error="late")  # of one that is delivered: nothing
     states = {
         each.id: (each.delivery, each.attempts, each.error, each.delivered_at)
         for each in await store.violations.list(EVERY)
     }
-    assert states[ten.id] == (Delivery.delivered, 1, None, at)
-    assert states[eleven.id] == (Delivery.due, 1, "503", None)
-    assert states[twelve.id] == (Delivery.given_up, 1, "timed out", None)
+    assert states[ten.first.id] == (Delivery.delivered, 1, None, at)
+    assert states[eleven.first.id] == (Delivery.due, 1, "503", None)
+    assert states[twelve.first.id] == (Delivery.given_up, 1, "timed out", None)
     assert await store.violations.deliveries() == dict.fromkeys(Delivery, 1)
-    assert [each.id for each in await store.violations.claim(at + 5, at + 6, limit=9)] == [
-        eleven.id
-    ]
+    [again] = await store.violations.claim(at + 5, at + 6, limit=9)
+    assert again.first.id == eleven.first.id
+
+
+def of(name: str, before: int, *events: int) -> Judged:
+    return msgspec.structs.replace(judged(before, max(events), *events), name=name)
+
+
+async def test_of_many_violations_of_a_minute_a_summary_tells(store: Store, trace_id: int) -> None:
+    for name in "ab":
+        await store.assertions.put(trace_id, name, "1", "ann")
+    for before in range(0, 5_000, 500):
+        more = of("a", before, *range(before + 1, before + 501))
+        assert await store.assertions.judged(trace_id, more, Delivery.due)
+    await store.assertions.judged(trace_id, of("b", 0, 7), Delivery.due)
+    stored = await store.violations.list(EVERY, limit=10_000)
+    assert len(stored) == 5_001
+    minutes = {each.found_at // MINUTE for each in stored}
+
+    now = max(each.found_at for each in stored)
+    first = await store.violations.claim(now, now + 1, limit=2)
+    assert [each.first.assertion for each in first] == ["a", "b"], "each in its turn"
+    at = now + 2 * MINUTE
+    requests, told = 0, 0
+    while claimed := await store.violations.claim(at, at + MINUTE, limit=4):
+        for each in claimed:
+            await store.violations.told(each, at=at)
+        requests += len(claimed)
+        told += sum(each.count for each in claimed)
+    assert told == 5_001
+    assert requests <= 1 + len(minutes) * (MOST_A_MINUTE + 1)
+    assert await store.violations.deliveries() == {Delivery.delivered: 5_001}
+
+
+async def test_a_summary_that_is_not_taken_stays_the_same(store: Store, trace_id: int) -> None:
+    await store.assertions.put(trace_id, "a", "1", "ann")
+    await store.assertions.judged(trace_id, of("a", 0, *range(1, 101)), Delivery.due)
+    found = await store.violations.list(EVERY)
+    minute = found[0].found_at // MINUTE
+    over = (minute + 1) * MINUTE
+    before = await store.violations.claim(over - 1, over + MINUTE, limit=99)
+    assert [each.count for each in before] == [1] * MOST_A_MINUTE, "the minute is not over"
+    [summary] = await store.violations.claim(over, over, limit=99)
+    assert (summary.count, summary.last) == (90, found[0].id)
+    await store.violations.told(summary, at=over, error="503", next_at=over + 5)
+    assert await store.violations.claim(over + 4, over + 9, limit=99) == []
+    [again] = await store.violations.claim(over + 5, over + 9, limit=99)
+    assert (again.first.id, again.count, again.last) == (summary.first.id, 90, summary.last)
+    await store.violations.told(again, at=over, error="503")
+    counted = {Delivery.due: MOST_A_MINUTE, Delivery.given_up: 90}
+    assert await store.violations.deliveries() == counted
+
+
+async def test_assertions_take_turns(store: Store, trace_id: int) -> None:
+    for number, name in enumerate("abc"):
+        await store.assertions.put(trace_id, name, "1", "ann")
+        its = of(name, 0, *range(1 + 10 * number, 9 + 10 * number))
+        await store.assertions.judged(trace_id, its, Delivery.due)
+    now = (await store.violations.list(EVERY))[0].found_at
+    claimed = await store.violations.claim(now, now + 1, limit=6)
+    assert [each.first.assertion for each in claimed] == [*"abcabc"]
 
 
 async def test_what_another_text_of_the_name_found_hides_nothing(

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import hashlib
 import hmac
+import itertools
 from collections.abc import Awaitable, Callable, Sequence
 
 import httpx
@@ -13,7 +15,7 @@ import msgspec
 import pytest
 
 from app.secret_url import SecretUrl
-from app.stored.assertions import Delivery, Violation, ViolationKind
+from app.stored.assertions import Delivery, Telling, Violation, ViolationKind
 from app.watch.post import WebhookPost
 from app.watch.webhook import AT_ONCE, LONGEST_PAUSE, Webhook, pause, secret_in
 
@@ -51,16 +53,18 @@ class Waiting:
     def __init__(self, *due: Violation) -> None:
         self.due = {each.id: each for each in due}
         self.next_at = dict.fromkeys(self.due, 0)
+        self.others: dict[int, tuple[int, int]] = {}  # of summaries: how many, and the last
 
-    async def claim(self, now: int, until: int, limit: int) -> Sequence[Violation]:
+    async def claim(self, now: int, until: int, limit: int) -> Sequence[Telling]:
         ids = [key for key, at in sorted(self.next_at.items(), key=lambda each: each[1])]
         mine = [key for key in ids if self.next_at[key] <= now and self.is_due(key)][:limit]
         self.next_at |= dict.fromkeys(mine, until)
-        return [self.due[key] for key in mine]
+        return [Telling(self.due[key], *self.others.get(key, (1, key))) for key in mine]
 
     async def told(
-        self, violation_id: int, *, at: int, error: str | None = None, next_at: int | None = None
+        self, telling: Telling, *, at: int, error: str | None = None, next_at: int | None = None
     ) -> None:
+        violation_id = telling.first.id
         one = self.due[violation_id]
         state = Delivery.delivered if error is None else Delivery.due
         if error is not None and next_at is None:
@@ -141,6 +145,54 @@ async def test_a_violation_is_sent_as_a_cloud_event() -> None:
     }
     assert waiting.due[7].delivery is Delivery.delivered
     assert "webhook-signature" not in request.headers
+
+
+async def test_a_summary_says_how_many_more_there_are() -> None:
+    seen: list[httpx.Request] = []
+    waiting = Waiting(violation(7, found_at=95 * SECOND, summary=1))
+    waiting.others[7] = (412, 418)
+    clock = Clock()
+    clock.at = 120 * SECOND
+    refusing = webhook(waiting, answering(503, seen), clock=clock)
+    await refusing.look()
+    clock.at += SECOND
+    await refusing.look()
+    assert seen[0].content == seen[1].content
+    event = msgspec.json.decode(seen[0].content)
+    assert event["id"] == "violations-7-418"
+    assert event["type"] == "rabbitmq-itc.assertion.violated.more"
+    assert event["subject"] == "invoice-in-time"
+    assert event["data"] == {
+        "vhost": "/",
+        "assertion": "invoice-in-time",
+        "kind": "overdue",
+        "count": 412,
+        "first": 7,
+        "last": 418,
+        "minute": "1970-01-01T00:01:00.000000Z",
+        "sentence": "412 more in this minute",
+    }
+
+
+async def test_an_answer_that_comes_byte_by_byte_is_left_after_its_time() -> None:
+    async def drip(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionError):
+            for byte in itertools.cycle(b"HTTP/1.1 200 OK\r\nx: "[:20]):
+                writer.write(bytes([byte]))
+                await writer.drain()
+                await asyncio.sleep(0.001)
+        writer.close()
+
+    server = await asyncio.start_server(drip, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    waiting = Waiting(violation(7))
+    post = WebhookPost(SecretUrl(f"http://127.0.0.1:{port}/"), 0.2)
+    dripped = Webhook(waiting, post, "here", seconds=0.2, give_up_seconds=60, clock=Clock())
+    async with server, asyncio.timeout(30):
+        await dripped.look()
+        await dripped.stop()
+    assert waiting.due[7].delivery is Delivery.due
+    assert waiting.due[7].attempts == 1
 
 
 async def test_it_is_signed_over_its_id_its_time_and_its_body() -> None:
