@@ -8,6 +8,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from app.cli.verifying import sentence_of
 from itc import pack
 from model.exports import manifest_of
 from model.words import LinkKind, Via
@@ -47,13 +48,19 @@ def touched(history: History, event: int, *, sure: bool = True) -> tuple[Json, l
         "as_of": rows[-1]["id"] if rows else event,
         "events": len(rows),
         **counts,
-        "sentence": "what it touched",
+        "sentence": sentence_of(counts, complete=True, sound=sure),
         "starts": [place(history, event)],
         "complete": True,
         "gaps": [],
         "sound": sure,
         "doubts": [] if sure else ["nobody knows"],
         "quiet": 0,
+        "format": "jsonl",
+        "file": "touched.jsonl",
+        "bytes": 0,
+        "sha256": "",
+        "seconds": {},
+        "versions": {},
     }
     return manifest, rows
 
@@ -77,5 +84,5 @@ def written(folder: Path, manifest: Json, rows: list[Json]) -> Path:
     file.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     content = file.read_bytes()
     sums = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
-    manifest_of(file).write_text(json.dumps({**manifest, **sums, "file": file.name}))
+    manifest_of(file).write_text(json.dumps({**manifest, **sums}))
     return file

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import json as json_
-from collections.abc import Iterable, Iterator
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, BinaryIO
 
-import msgspec
 import typer
 
 from app.cli.chains import Output, download
@@ -19,13 +19,22 @@ from app.cli.exits import CommandError, Exit
 from app.cli.following import followed, submit
 from app.cli.options import Json, RequireComplete, RequireSound, Url, User
 from app.cli.output import as_json, complain, printable, say
-from app.cli.verifying import faults, public_key, signature_faults
+from app.cli.verifying import (
+    VERDICTS,
+    faults,
+    parsed,
+    public_key,
+    sentence_of,
+    signature_faults,
+)
 from model.answers import Verdict
-from model.evidence import SIGNATURE
+from model.evidence import COLUMNS, SIGNATURE
 from model.exports import MANIFEST, manifest_of
 
 _SHOWN = 20
 _PIECE = 1 << 20
+_MOST_MANIFEST = 1 << 26
+_LONGEST_LINE = 1 << 26
 
 File = Annotated[Path, typer.Argument(help="The file; its manifest is beside it.")]
 Key = Annotated[
@@ -95,19 +104,19 @@ def verify(file: File, key: Key = None, json: Json = False) -> None:
     """Check a file of what an event touched: its sum, its signature, and each verdict again.
 
     From the stamps in it alone, without a service. Exits with 0 if nothing is wrong, otherwise
-    with 1, and says what is wrong with which line.
+    with 1, and says what is wrong with which line. What it says of the file it has counted itself.
     """
     trusted = _trusted(key)
-    try:
-        manifest = msgspec.json.decode(manifest_of(file).read_bytes(), type=dict[str, Any])
-    except OSError as error:
-        raise CommandError(Exit.failure, f"{manifest_of(file)}: {error.strerror}") from error
-    except msgspec.DecodeError as error:
-        raise CommandError(Exit.failure, f"{manifest_of(file)}: {error}") from error
-    found = [*_of_file(file, manifest), *signature_faults(manifest, trusted)]
-    found += islice(faults(manifest, _rows(file)), 1_000)
+    manifest = _manifest(manifest_of(file))
+    unsigned = [*signature_faults(manifest, trusted)]
+    with _opened(file) as content:
+        found = [*_of_file(file, content, manifest), *unsigned]
+        content.seek(0)
+        found += islice(faults(manifest, _rows(file, content)), 1_000)
+    is_signed = SIGNATURE in manifest and not unsigned
     if json:
-        as_json({"file": str(file), "faults": found, "signed": SIGNATURE in manifest})
+        sentence = None if found else _sentence(manifest)
+        as_json({"file": str(file), "faults": found, "signed": is_signed, "sentence": sentence})
     else:
         _say(file, manifest, found, trusted)
     if found:
@@ -117,53 +126,95 @@ def verify(file: File, key: Key = None, json: Json = False) -> None:
 def _trusted(key: str | None) -> bytes | None:
     if key is None:
         return None
+    from cryptography.exceptions import UnsupportedAlgorithm
+
     try:
         text = Path(key).read_bytes() if Path(key).is_file() else key.encode()
         return public_key(text)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, UnsupportedAlgorithm) as error:
         raise CommandError(Exit.usage, f"--key: not an Ed25519 public key: {error}") from error
 
 
-def _of_file(file: Path, manifest: dict[str, Any]) -> Iterator[str]:
-    digest, size = hashlib.sha256(), 0
+@contextmanager
+def _opened(path: Path) -> Iterator[BinaryIO]:
+    """A file itself: what a link leads to may be exchanged, and a pipe is read but once."""
     try:
-        with file.open("rb") as opened:
-            while piece := opened.read(_PIECE):
-                digest.update(piece)
-                size += len(piece)
+        mode = path.lstat().st_mode
+        if not stat.S_ISREG(mode):
+            what = "a symbolic link" if stat.S_ISLNK(mode) else "something else"
+            raise CommandError(Exit.failure, f"{path}: {what}, and not the file itself")
+        with path.open("rb") as file:
+            yield file
     except OSError as error:
-        raise CommandError(Exit.failure, f"{file}: {error.strerror}") from error
+        raise CommandError(Exit.failure, f"{path}: {error.strerror}") from error
+
+
+def _manifest(path: Path) -> dict[str, Any]:
+    with _opened(path) as file:
+        content = file.read(_MOST_MANIFEST + 1)
+    if len(content) > _MOST_MANIFEST:
+        raise CommandError(Exit.failure, f"{path}: no manifest: more than {_MOST_MANIFEST} bytes")
+    try:
+        manifest = parsed(content)
+    except ValueError as error:
+        raise CommandError(Exit.failure, f"{path}: no manifest: {error}") from error
+    if not isinstance(manifest, dict):
+        raise CommandError(Exit.failure, f"{path}: no manifest: it is no table")
+    return manifest
+
+
+def _of_file(file: Path, content: BinaryIO, manifest: dict[str, Any]) -> Iterator[str]:
+    digest, size = hashlib.sha256(), 0
+    while piece := content.read(_PIECE):
+        digest.update(piece)
+        size += len(piece)
     if size != manifest.get("bytes"):
         yield f"the file has {size} bytes, and the manifest says {manifest.get('bytes')}"
     if digest.hexdigest() != manifest.get("sha256"):
         yield "the file is not the one that the manifest is of: its SHA-256 differs"
+    named = manifest.get("file")
+    if named != file.name:
+        yield f"the manifest is of a file that is called {named!r}, and not {file.name!r}"
+    if file.suffix != f".{manifest.get('format')}":
+        yield f"the manifest is of a file in the format {manifest.get('format')!r}"
 
 
-def _rows(file: Path) -> Iterable[Any]:
-    if file.suffix == ".parquet":
-        return _parquet_rows(file)
-    return _json_rows(file)
+def _rows(file: Path, content: BinaryIO) -> Iterator[Any]:
+    return _parquet_rows(content) if file.suffix == ".parquet" else _json_rows(content)
 
 
-def _json_rows(file: Path) -> Iterator[Any]:
-    with file.open("rb") as lines:
-        for line in lines:
-            try:
-                yield json_.loads(line)
-            except ValueError:
-                yield None  # is said of the line
+def _json_rows(content: BinaryIO) -> Iterator[Any]:
+    while line := content.readline(_LONGEST_LINE):
+        yield _json_row(line)
 
 
-def _parquet_rows(file: Path) -> Iterator[Any]:
+def _json_row(line: bytes) -> Any:
+    try:
+        return parsed(line) if line.endswith(b"\n") else ValueError("it has no end")
+    except ValueError as error:
+        return error  # is said of the line
+
+
+def _parquet_rows(content: BinaryIO) -> Iterator[Any]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
-        with pq.ParquetFile(file) as opened:
+        with pq.ParquetFile(content) as opened:
+            columns = [(each.name, str(each.type)) for each in opened.schema_arrow]
+            if columns != [*COLUMNS.items()]:
+                yield ValueError("its columns are not those of such a file")
+                return
             for batch in opened.iter_batches(4_096):
                 yield from batch.to_pylist()
-    except (pa.ArrowException, OSError):
-        yield None
+    except (pa.ArrowException, OSError, ValueError) as error:
+        yield ValueError(str(error))
+
+
+def _sentence(manifest: dict[str, Any]) -> str:
+    """What a manifest's counts say, once they are known to be right."""
+    counts = {name: manifest[name] for name in VERDICTS}
+    return sentence_of(counts, complete=manifest["complete"], sound=manifest["sound"])
 
 
 def _say(file: Path, manifest: dict[str, Any], found: list[str], trusted: bytes | None) -> None:
@@ -174,9 +225,12 @@ def _say(file: Path, manifest: dict[str, Any], found: list[str], trusted: bytes 
     if found:
         return
     say(printable(f"{file}: {manifest['events']} events, each verdict follows from its stamps"))
-    if SIGNATURE in manifest:
-        whose = "the key that was given" if trusted else manifest[SIGNATURE]["key"]
-        say(printable(f"signed by {whose}"))
-    else:
+    event, vhost = manifest["event"], manifest["vhost"]
+    if SIGNATURE not in manifest:
         say("not signed: whoever had the file may have changed it together with its manifest")
-    say(printable(manifest["sentence"]))
+    elif trusted is None:
+        say(f"signed, by {manifest[SIGNATURE]['key']}: only --key can say that it is the service's")
+    else:
+        # No stamp tells of a virtual host.
+        say(printable(f"signed by the key that was given, as of the virtual host {vhost!r}"))
+    say(f"event {event}: {_sentence(manifest)}")

@@ -8,18 +8,38 @@ is held to that, and rows are held to each other.
 from __future__ import annotations
 
 import base64
-import binascii
+import json
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 from itc import ClockError, Stamp, unpack
-from model.evidence import ALGORITHM, SIGNATURE, UNKNOWN, signed_bytes
+from model.answers import touched_sentence
+from model.evidence import (
+    ALGORITHM,
+    BY,
+    COLUMNS,
+    FIELDS,
+    PLACE,
+    SIGNATURE,
+    UNKNOWN,
+    signed_bytes,
+)
+from model.words import EventType, LinkKind
 
 Json: TypeAlias = Mapping[str, Any]
 
 VERDICTS = ("caused", "may_have", "cannot_have", UNKNOWN)
-_BROKEN = (KeyError, TypeError, ValueError, AttributeError, ClockError, binascii.Error)
+# What leads to a later event: messages, and links of all kinds but one.
+_KINDS = {kind.name for kind in LinkKind} - {LinkKind.conversation.name}
+_TYPES = {each.name for each in EventType}
+_NUMBERS = ("event", "as_of", "events", *VERDICTS, "quiet", "bytes")
+_SIGNATURE = ("algorithm", "key", "value")
+_BROKEN = (
+    *(LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError),
+    ClockError,
+)
 
 
 class Place(NamedTuple):
@@ -37,8 +57,71 @@ class Place(NamedTuple):
         return other.stamp.height_at(self.interval) >= self.height
 
 
-def faults(manifest: Json, rows: Iterable[Json]) -> Iterator[str]:
-    """What is wrong with the rows of a file, by its manifest, a sentence each."""
+def parsed(content: bytes) -> Any:
+    """JSON that all readers read alike; raises `ValueError` for any other.
+
+    Fields that stand there twice, numbers beyond 64 bits, NaN, deep nesting, and what is not UTF-8
+    are each read in several ways, or not at all.
+    """
+    try:
+        return json.loads(
+            content.decode(),
+            object_pairs_hook=_object,
+            parse_int=_whole,
+            parse_float=_fraction,
+            parse_constant=_refused,
+        )
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        (name, _), *_ = Counter(name for name, _ in pairs).most_common(1)
+        raise ValueError(f"the field {name!r} stands there twice")
+    return found
+
+
+def _whole(digits: str) -> int:
+    if len(digits) > _MOST_DIGITS or not -(2**63) <= int(digits) < 2**63:
+        raise ValueError("a number has more than 64 bits")
+    return int(digits)
+
+
+_MOST_DIGITS = 20
+
+
+def _fraction(digits: str) -> float:
+    value = float(digits)
+    if not math.isfinite(value):
+        raise ValueError("a number has more than 64 bits")
+    return value
+
+
+def _refused(word: str) -> None:
+    raise ValueError(f"{word} is no JSON")
+
+
+def _octets(text: Any) -> bytes:
+    """What base64 stands for, in the one way in which it is written."""
+    octets = base64.b64decode(text, validate=True)
+    if base64.b64encode(octets).decode() != text:
+        raise ValueError("its base64 is not as anybody writes it")
+    return octets
+
+
+def sentence_of(counts: Mapping[str, int], *, complete: bool, sound: bool) -> str:
+    """What the service says where it counts so many events of each verdict."""
+    events, caused, may_have = sum(counts.values()), counts["caused"], counts["may_have"]
+    return touched_sentence(1, events, caused, may_have, cut=False, complete=complete, sound=sound)
+
+
+def faults(manifest: Json, rows: Iterable[Json | ValueError]) -> Iterator[str]:
+    """What is wrong with the rows of a file, by its manifest, a sentence each.
+
+    A row that could not be read is given as the reason.
+    """
     try:
         check = _Check(manifest)
         yield from check.of_manifest()
@@ -47,6 +130,8 @@ def faults(manifest: Json, rows: Iterable[Json]) -> Iterator[str]:
         return
     for number, row in enumerate(rows, start=1):
         try:
+            if isinstance(row, ValueError):
+                raise row
             yield from (f"line {number}: {fault}" for fault in check.of_row(row))
         except _BROKEN as error:
             yield f"line {number}: cannot be read: {_said(error)}"
@@ -54,13 +139,13 @@ def faults(manifest: Json, rows: Iterable[Json]) -> Iterator[str]:
 
 
 def _said(error: Exception) -> str:
-    return f"{type(error).__name__} {error}".strip()
+    return str(error) if isinstance(error, ValueError) else f"{type(error).__name__} {error}"
 
 
 def place_of(row: Json) -> Place:
     """An event's place, from a row or from the manifest."""
     clock = row["clock"]
-    packed = clock if isinstance(clock, bytes) else base64.b64decode(clock, validate=True)
+    packed = clock if isinstance(clock, bytes) else _octets(clock)
     numbers = [row[name] for name in ("id", "participant", "seq", "height")]
     if not all(type(each) is int and each > 0 for each in numbers):
         raise ValueError("its numbers are no numbers")
@@ -74,9 +159,11 @@ class _Check:
 
     def __init__(self, manifest: Json) -> None:
         self._manifest = manifest
-        self._starts = [place_of(each) for each in manifest["starts"]]
-        if not self._starts:
-            raise ValueError("it names no event that is asked about")
+        _check_fields(manifest)
+        [start] = manifest["starts"]
+        if start.keys() != {*PLACE}:
+            raise ValueError("the fields of its event are not those of an event's place")
+        self._starts = [place_of(start)]
         is_sure = not manifest["gaps"] and not manifest["doubts"]
         self._rest = "cannot_have" if is_sure else UNKNOWN
         self._counts = dict.fromkeys(VERDICTS, 0)
@@ -91,8 +178,11 @@ class _Check:
     def of_manifest(self) -> Iterator[str]:
         """What is wrong with the manifest by itself."""
         said = self._manifest
-        if type(said["as_of"]) is not int:
-            raise ValueError("as_of is no number")
+        if said["event"] != self._starts[0].id:
+            yield (
+                f"the manifest is of event {said['event']}, and has the stamp of event"
+                f" {self._starts[0].id}"
+            )
         if said["complete"] is not (not said["gaps"]):
             yield "the manifest says complete, and names gaps, or the reverse"
         if said["sound"] is not (not said["doubts"]):
@@ -103,7 +193,11 @@ class _Check:
 
     def of_row(self, row: Json) -> Iterator[str]:
         """What is wrong with the next row."""
+        if row.keys() != COLUMNS.keys():
+            raise ValueError("its fields are not those of a row")
         place, verdict = place_of(row), row["verdict"]
+        if row["type"] not in _TYPES:
+            yield f"event {place.id} is of no known type, but {row['type']!r}"
         if verdict not in VERDICTS:
             yield f"event {place.id} has no known verdict, but {verdict!r}"
             return
@@ -155,8 +249,12 @@ class _Check:
                 )
 
     def _of_step(self, place: Place, by: Json) -> Iterator[str]:
+        if by.keys() != BY.keys() or type(by["cause"]) is not int or type(by["late"]) is not bool:
+            raise ValueError("what it has for its cause is no step")
         cause = self._caused.get(by["cause"])
-        if by["how"] not in ("message", "link"):
+        is_message = by["how"] == "message" and by["rule"] is by["kind"] is None
+        is_link = by["how"] == "link" and type(by["rule"]) is str and by["kind"] in _KINDS
+        if not is_message and not is_link:
             yield f"event {place.id} was caused neither by a message nor by a link"
         if cause is None:
             yield f"event {place.id} is said to be caused by event {by['cause']}, which was not"
@@ -170,7 +268,7 @@ class _Check:
             yield f"event {place.id} is not after event {cause.id}, which is said to have caused it"
 
     def of_totals(self) -> Iterator[str]:
-        """What is wrong with the manifest's counts."""
+        """What is wrong with the manifest's counts, and with what it says of them."""
         for verdict, count in self._counts.items():
             if self._manifest.get(verdict) != count:
                 yield (
@@ -181,6 +279,38 @@ class _Check:
         said = self._manifest.get("events")
         if said != total:
             yield f"the manifest counts {said} events, and there are {total}"
+        as_of = self._manifest["as_of"]
+        if self._last_id != as_of:
+            yield f"the manifest tells of all up to event {as_of}, the file up to {self._last_id}"
+        is_complete, is_sound = not self._manifest["gaps"], not self._manifest["doubts"]
+        ours = sentence_of(self._counts, complete=is_complete, sound=is_sound)
+        if self._manifest["sentence"] != ours:
+            yield f"the manifest's sentence is not what its file tells: {ours}"
+
+
+def _check_fields(manifest: Json) -> None:
+    """Raise `ValueError` unless a manifest has the fields of one, of their types."""
+    names = manifest.keys() - {SIGNATURE}
+    for name in sorted(names ^ {*FIELDS}):
+        raise ValueError(f"it has a field {name!r}" if name in names else f"it has no {name}")
+    for name in _NUMBERS:
+        if type(manifest[name]) is not int or manifest[name] < 0:
+            raise ValueError(f"{name} is no number of events or bytes")
+    if not all(type(gap) is dict for gap in _list_of(manifest, "gaps")):
+        raise ValueError("gaps are no gaps")
+    if not all(type(doubt) is str for doubt in _list_of(manifest, "doubts")):
+        raise ValueError("doubts are no sentences")
+    if not isinstance(manifest["vhost"], str) or not manifest["vhost"]:
+        raise ValueError("vhost is no virtual host's name")
+    if len(_list_of(manifest, "starts")) != 1:
+        raise ValueError("it names not one event that is asked about")
+
+
+def _list_of(manifest: Json, name: str) -> list[Any]:
+    value = manifest[name]
+    if type(value) is not list:
+        raise ValueError(f"{name} are no list")
+    return value
 
 
 def signature_faults(manifest: Json, trusted: bytes | None) -> Iterator[str]:
@@ -188,19 +318,20 @@ def signature_faults(manifest: Json, trusted: bytes | None) -> Iterator[str]:
 
     A manifest without one is only wrong where a key is given.
     """
-    signature = manifest.get(SIGNATURE)
-    if signature is None:
+    if SIGNATURE not in manifest:
         if trusted is not None:
             yield "the manifest is not signed"
         return
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
+    signature = manifest[SIGNATURE]
     try:
+        if type(signature) is not dict or signature.keys() != {*_SIGNATURE}:
+            raise ValueError("its fields are not those of a signature")
         if signature["algorithm"] != ALGORITHM:
-            raise ValueError(f"the algorithm is {signature['algorithm']}")
-        key = base64.b64decode(signature["key"], validate=True)
-        value = base64.b64decode(signature["value"], validate=True)
+            raise ValueError(f"the algorithm is {signature['algorithm']!r}")
+        key, value = _octets(signature["key"]), _octets(signature["value"])
         public = Ed25519PublicKey.from_public_bytes(key)
     except _BROKEN as error:
         yield f"the signature cannot be read: {_said(error)}"

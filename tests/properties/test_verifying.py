@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.cli.verifying import faults
+from app.cli.verifying import VERDICTS, faults, sentence_of
 from tests.spark.histories import linked_history
 from tests.verdicts import touched
 
@@ -105,7 +105,7 @@ def test_a_changed_manifest_is_found(name: str, value: object) -> None:
 
 def test_a_manifest_without_something_is_found() -> None:
     manifest, rows = touched(HISTORY, START)
-    for name in manifest.keys() - {"event", "vhost", "sentence", "quiet"}:
+    for name in manifest:
         assert [*faults({key: each for key, each in manifest.items() if key != name}, rows)], name
 
 
@@ -122,4 +122,6 @@ def test_a_late_link_is_believed_only_where_the_manifest_tells_of_it() -> None:
     row.update(verdict="caused", by=by)
     unsure["caused"] += 1
     unsure["unknown"] -= 1
+    counts = {name: unsure[name] for name in VERDICTS}
+    unsure["sentence"] = sentence_of(counts, complete=True, sound=False)
     assert [*faults(unsure, its)] == []

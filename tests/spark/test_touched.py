@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from pyspark.sql import SparkSession
 
 from app.cli.verifying import faults, signature_faults
+from model.evidence import COLUMNS
 from model.exports import manifest_of
 from model.jobs import Problem
 from model.words import Via
@@ -95,6 +96,7 @@ def test_every_event_since_has_its_true_verdict_and_evidence(
     assert manifest["events"] == len(expected)
     assert manifest == json.loads(manifest_of(tmp_path / name).read_text())
     assert [*faults(manifest, rows)] == []
+    assert {each.name: str(each.type) for each in touched.SCHEMA} == COLUMNS
     assert (manifest["bytes"], "signature" in manifest) == ((tmp_path / name).stat().st_size, False)
     monkeypatch.setattr(touched, "MOST_CAUSED", 1)
     with pytest.raises(JobError, match="choose a later event") as refused:
