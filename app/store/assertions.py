@@ -30,7 +30,7 @@ MOST_ASSERTIONS = 100
 """So many assertions a trace may have."""
 
 MOST_VIOLATIONS = 10_000
-"""So many violations of a trace are kept, the newest; counts go on."""
+"""So many violations of a trace are kept; counts go on."""
 
 _its = tables.assertions.c
 _found = tables.violations.c
@@ -129,8 +129,7 @@ class Assertions(Subject):
     ) -> bool:
         """Note what came of an assertion's events; False if it was judged from there already.
 
-        Also if it is another assertion by now. Of violations beyond `MOST_VIOLATIONS` the oldest
-        go.
+        Also if it is another assertion by now.
         """
         new = await _new(connection, trace_id, judged)
         done = await connection.execute(
@@ -164,7 +163,7 @@ class Assertions(Subject):
                 for n, each in enumerate(new)
             ]
             await connection.execute(insert(tables.violations), values)
-            await _keep_newest(connection, trace_id)
+            await _keep_within_bound(connection, trace_id)
         return True
 
     def _row(
@@ -280,16 +279,32 @@ async def _found_since(
     return sum(at >= minute * MINUTE for at in (await connection.execute(newest)).scalars())
 
 
-async def _keep_newest(connection: AsyncConnection, trace_id: int) -> None:
-    """Remove the oldest violations of a trace beyond the bound."""
-    oldest_kept = (
-        select(_found.id)
-        .where(_found.trace_id == trace_id)
-        .order_by(_found.id.desc())
-        .offset(MOST_VIOLATIONS - 1)
-        .limit(1)
-        .scalar_subquery()
-    )
-    await connection.execute(
-        delete(tables.violations).where(_found.trace_id == trace_id, _found.id < oldest_kept)
-    )
+async def _keep_within_bound(connection: AsyncConnection, trace_id: int) -> None:
+    """Remove violations of a trace beyond the bound: the oldest of the assertions with most.
+
+    So one that is violated again and again removes its own, and not what the webhook has yet to be
+    told of others.
+    """
+    counted = select(_found.assertion, func.count()).where(_found.trace_id == trace_id)
+    by_name = await connection.execute(counted.group_by(_found.assertion))
+    counts: dict[str, int] = dict(by_name.tuples().all())
+    kept = _share(counts.values())
+    for name, count in counts.items():
+        if count > kept:
+            oldest = (
+                select(_found.id)
+                .where(_found.trace_id == trace_id, _found.assertion == name)
+                .order_by(_found.id)
+                .limit(count - kept)
+            )
+            await connection.execute(delete(tables.violations).where(_found.id.in_(oldest)))
+
+
+def _share(counts: Collection[int]) -> int:
+    """How many violations each assertion may keep, where some have fewer."""
+    left = MOST_VIOLATIONS
+    for others, count in zip(range(len(counts), 0, -1), sorted(counts), strict=True):
+        if count * others > left:
+            return left // others
+        left -= count
+    return MOST_VIOLATIONS

@@ -178,6 +178,21 @@ async def test_the_newest_violations_are_kept(
     assert (await store.assertions.list())[0].violated == 4
 
 
+async def test_one_that_is_violated_often_removes_none_of_others(
+    store: Store, trace_id: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(assertions, "MOST_VIOLATIONS", 6)
+    for name in "abc":
+        await store.assertions.put(trace_id, name, "1", "ann")
+    await store.assertions.judged(trace_id, of("a", 0, 1), Delivery.due)
+    await store.assertions.judged(trace_id, of("b", 0, 1, 2, 3), Delivery.due)
+    await store.assertions.judged(trace_id, of("c", 0, *range(1, 10)), Delivery.due)
+    kept = [(each.assertion, each.event) for each in await store.violations.list(EVERY)]
+    assert sorted(kept) == [("a", 1), ("b", 2), ("b", 3), ("c", 8), ("c", 9)]
+    await store.assertions.judged(trace_id, of("c", 9, *range(10, 20)), Delivery.due)
+    assert len([each for each in await store.violations.list(EVERY) if each.assertion != "c"]) == 3
+
+
 async def test_a_due_violation_is_claimed_by_one_and_again_when_that_one_is_late(
     store: Store, trace_id: int
 ) -> None:
