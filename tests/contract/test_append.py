@@ -267,3 +267,24 @@ def _summary(restored: object) -> object:
         return value
 
     return plain(restored)
+
+
+class OddHistory(History):
+    """Somebody who says of himself what no column of text can hold."""
+
+    def record(self) -> Publish:
+        properties = {
+            "reply_to": "amq.rabbitmq.reply-to.a\0b",
+            "type": "order\0",
+            "headers": {"name\0": "half\0"},
+        }
+        return Publish(self._channel(), "", ("rpc",), (), properties, b'{"n": "\\ud800\\u0000"}')
+
+
+async def test_a_message_with_text_that_nothing_can_store_is_stored(
+    store: Store, trace_id: int
+) -> None:
+    history = OddHistory(seed=4)
+    await store.batches.append(trace_id, history.batch(3))
+    rows = await store.events.list(EVERYTHING, after=0, limit=10)
+    assert [row.properties for row in rows] == [each.record.properties for each in history.events]
