@@ -187,9 +187,9 @@ async def _store(settings: Settings, management: ManagementApi) -> Finding:
     state = await schema_state(settings.database.reveal())
     if state.is_current:
         return Finding("store", True, f"{settings.database}, tables up to date")
-    if state.is_newer:
-        advice = "use the newer program that made them"
-        return Finding("store", False, f"{settings.database}: tables of a newer version", advice)
+    if state.fault is not None:
+        fault, remedy = state.fault
+        return Finding("store", False, f"{settings.database}: {fault}", remedy)
     found = "no tables yet" if state.found is None else f"tables at {state.found}"
     return _without_tables(settings, f"{settings.database}: {found}")
 

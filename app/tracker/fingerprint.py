@@ -16,10 +16,9 @@ time (`origins`).
 
 Streams change more (`app.tracker.streams`). Most is undone for each delivery that comes out of
 one; where a publish has what a stream loses, its mark has a second half, by which such a delivery
-finds it. So messages that differ in nothing else are still told apart in every other queue, marks
-from before there were halves match as they did, and what is not for a stream costs a look at the
-headers. A delivery from a stream has a second half too, its place there: who is handed the same
-place again, reads it again.
+finds it. So messages that differ in nothing else are still told apart in every other queue, and
+what is not for a stream costs a look at the headers. A delivery from a stream has a second half
+too, its place there: who is handed the same place again, reads it again.
 """
 
 from __future__ import annotations

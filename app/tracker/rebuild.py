@@ -45,6 +45,8 @@ def rebuilt(restored: Restored) -> tuple[bytes, str]:
         next_copy=known.next_copy,
         totals=known.totals,
         held=[],
+        time=_time(restored),
+        heard=0,
     )
     return encode_state(state), "deliveries that waited for their publish"
 
@@ -62,8 +64,15 @@ def _from_rows(restored: Restored) -> bytes:
             next_copy=_apart(copy.number for copy in restored.copies),
             totals=Totals(Counters(), len(participants), len(restored.copies)),
             held=[],
+            time=_time(restored),
+            heard=0,
         )
     )
+
+
+def _time(restored: Restored) -> int:
+    """The tracker's time: that of what it holds last."""
+    return max((copy.recorded_at for copy in restored.copies), default=0)
 
 
 def _apart(numbers: Iterable[int]) -> int:

@@ -74,14 +74,14 @@ class State(msgspec.Struct):
 
     pool: bytes
     next_participant: int
-    next_channel_key: int = msgspec.field(name="next_channel")  # as stored checkpoints have it
+    next_channel_key: int
     next_copy: int
     totals: Totals
     held: list[Held]
+    time: int  # the tracker's own
+    heard: int  # and the clock's at that time
     # Who acts on connections of which records are held, where a client's name decided that.
     decided: dict[str, dict[str, Identity]] = {}
-    time: int = 0  # the tracker's own; 0 in checkpoints from before it had one
-    heard: int = 0  # and the clock's at that time
     forgot_named: bool = False
     # Rules that hold since not long ago, and how many events there were before.
     young_rules: dict[str, int] = {}
@@ -380,17 +380,8 @@ class Tracker:
         self.took = state.taken
         self._suspicion.since = state.taken_since if state.taken == self._takes.what else None
         self._suspicion.restore(restored.handovers)
-        before = [held.at for held in state.held] + [copy.recorded_at for copy in restored.copies]
-        self._time = Progress(state.time or max(before, default=0), state.heard)
-        # Marks anew, too: those from before streams had no halves.
-        self._hold_again(
-            replace(
-                held,
-                fingerprint=fingerprint(held.record),
-                since=held.since if state.time else held.at,
-            )
-            for held in state.held
-        )
+        self._time = Progress(state.time, state.heard)
+        self._hold_again(state.held)
 
     def _hold_again(self, records: Iterable[Held]) -> None:
         """Have records wait, each read by the rules of now."""

@@ -97,8 +97,8 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert text.count(BEFORE) == 1
     table.write_text(text.replace(BEFORE, LINE + BEFORE))
     versions = root / "alembic" / "versions"
-    head = max(file.name for file in versions.glob("*.py"))[:4]
-    (versions / "9999_entry.py").write_text(dedent(MIGRATION).format(head=head))
+    head = max(file.name for file in versions.glob("*.py"))[:5]
+    (versions / "r9999_entry.py").write_text(dedent(MIGRATION).format(head=head))
     return root
 
 

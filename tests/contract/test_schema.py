@@ -8,25 +8,25 @@ import os
 import sqlite3
 import subprocess
 import sys
+from hashlib import sha256
 from pathlib import Path
 from typing import IO
 
 import asyncpg
 import pytest
-from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import Connection, inspect, make_url, text
 
 from app.errors import SettingsError
 from app.store import SchemaState, Store, migrate, schema_state
-from app.store.migrate import connected, migration_config
+from app.store.migrate import connected
 from app.store.searched import is_of_metadata
 from app.store.tables import metadata
 
 CHECKOUT = Path(__file__).parents[2]
 TABLES = {*metadata.tables, "keys", "alembic_version"}
-NEWEST = "0018"
+NEWEST = "r0001"
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -72,11 +72,18 @@ def _made_by_statements(connection: Connection) -> list[str]:
 async def test_migrations_equal_the_statements_of_the_program(database_url: str) -> None:
     async with connected(database_url) as connection:
         migrated = await connection.run_sync(_made_by_statements)
-        await connection.run_sync(lambda each: command.downgrade(migration_config(each), "base"))
+        await connection.run_sync(_drop_all)
         await connection.run_sync(metadata.create_all)
         made = await connection.run_sync(_made_by_statements)
     assert made == migrated
     assert len(made) in (7, 6)
+
+
+def _drop_all(connection: Connection) -> None:
+    connection.execute(text("DROP VIEW searched_keys"))
+    metadata.drop_all(connection)
+    for name in {"keys", "runs"} & {*inspect(connection).get_table_names()}:
+        connection.execute(text(f"DROP TABLE {name}"))
 
 
 async def test_the_comparison_sees_a_difference(database_url: str) -> None:
@@ -86,7 +93,7 @@ async def test_the_comparison_sees_a_difference(database_url: str) -> None:
 
 
 async def test_a_new_database_is_migrated_once(empty_url: str) -> None:
-    assert await migrate(empty_url) == SchemaState(found=None, needed=NEWEST, is_newer=False)
+    assert await migrate(empty_url) == SchemaState(found=None, needed=NEWEST)
     again = await migrate(empty_url)
     assert again.is_current
     store = await Store.open(empty_url)
@@ -115,7 +122,7 @@ def test_several_processes_may_migrate_at_once(empty_url: str) -> None:
         for process in started:
             _pipe(process.stdin).close()
         said += sorted(_pipe(process.stdout).read() for process in started)
-    assert said == ["ready\n"] * 4 + [f"{NEWEST}\n"] * 3 + ["None\n"]
+    assert said == ["ready\n"] * 4 + ["None\n"] + [f"{NEWEST}\n"] * 3
     assert asyncio.run(schema_state(empty_url)).is_current
 
 
@@ -124,96 +131,43 @@ def _pipe(pipe: IO[str] | None) -> IO[str]:
     return pipe
 
 
-async def test_the_way_back_leaves_nothing(database_url: str) -> None:
-    def downgrade(connection: Connection) -> None:
-        command.downgrade(migration_config(connection), "base")
+PUBLISHED = {"r0001_tables.py": "56f0606e168e0b2f21891c1cc40e77dd3911c4a6d353ba9e2667838234f8ff2b"}
+"""Each migration that a database may have been made by, and the SHA-256 of its file."""
 
+
+def test_a_published_migration_never_changes() -> None:
+    """Whoever changes tables adds a migration, and its line here."""
+    files = (CHECKOUT / "alembic" / "versions").glob("*.py")
+    assert {file.name: sha256(file.read_bytes()).hexdigest() for file in files} == PUBLISHED
+
+
+@pytest.mark.parametrize(
+    ("damage", "lacks"),
+    [
+        ("DROP TABLE late_edges", "late_edges.trace_id, late_edges.effect_id, late_edges.cause_id"),
+        ("ALTER TABLE traces DROP COLUMN holder", "traces.holder"),
+        ("DROP TABLE gaps", "gaps.id, gaps.trace_id, gaps.after_event_id and"),
+    ],
+)
+async def test_tables_that_somebody_has_changed_are_named(
+    database_url: str, damage: str, lacks: str
+) -> None:
     async with connected(database_url) as connection:
-        await connection.run_sync(downgrade)
-    async with connected(database_url) as connection:
-        assert await connection.run_sync(_tables) == {"alembic_version"}
-    assert (await migrate(database_url)).found is None
+        await connection.execute(text(damage))
+    assert not (await schema_state(database_url)).is_current
+    for attempt in (Store.open, migrate):
+        with pytest.raises(SettingsError, match=rf"lack {lacks}.*restore a backup"):
+            await attempt(database_url)
 
 
-def _to_0001(connection: Connection) -> None:
-    command.downgrade(migration_config(connection), "0001")
-
-
-async def test_channels_of_a_shared_participant_end_with_the_trace_s_last_event_at_the_latest(
+async def test_a_store_from_before_the_first_release_says_how_to_carry_it_over(
     database_url: str,
 ) -> None:
     async with connected(database_url) as connection:
-        await connection.run_sync(_to_0001)
-    async with connected(database_url) as connection:
-        columns = await connection.run_sync(lambda each: inspect(each).get_columns("channels"))
-        assert "last_event_id" not in {column["name"] for column in columns}
-        for number, policy in enumerate(("channel", "connection", "user"), 1):
-            await connection.execute(
-                text(
-                    "INSERT INTO traces (id, vhost, policy, wanted, created_at, events,"
-                    " last_event_id) VALUES (:n, :p, :p, true, 0, 1, 70 + :n)"
-                ),
-                {"n": number, "p": policy},
-            )
-            await connection.execute(
-                text(
-                    "INSERT INTO channels (trace_id, number, participant, node, connection,"
-                    " channel, \"user\") VALUES (:n, 1, 1, 'n', 'c', 1, 'u')"
-                ),
-                {"n": number},
-            )
-    assert (await migrate(database_url)).found == "0001"
-    async with connected(database_url) as connection:
-        query = text("SELECT last_event_id FROM channels ORDER BY trace_id")
-        assert list((await connection.execute(query)).scalars()) == [None, 72, 73]
-        assert await connection.run_sync(_differences) == []
-
-
-async def test_keys_are_carried_over_there_and_back(database_url: str) -> None:
-    def to_0016(connection: Connection) -> None:
-        command.downgrade(migration_config(connection), "0016")
-
-    columns = ("trace_id", "event_id", "key", "roles")
-    rows = [
-        (trace, event, bytes([event % 251]) * 16, 1 + event % 3)
-        for trace in (1, 2)
-        for event in (1, 2, 65_535, 65_536, 65_537, 200_000)
-    ]
-    everything = text(f"SELECT {', '.join(columns)} FROM searched_keys ORDER BY 1, 2, 3")
-    async with connected(database_url) as connection:
-        await connection.run_sync(to_0016)
-    async with connected(database_url) as connection:
-        for number in sorted({event // 4096 for _, event, *_ in rows}):
-            await connection.execute(text(f"INSERT INTO blocks VALUES ({number}, 0, 0)"))
-        insert = f"INSERT INTO keys ({', '.join(columns)}) VALUES (:{', :'.join(columns)})"
-        await connection.execute(
-            text(insert), [dict(zip(columns, row, strict=True)) for row in rows]
-        )
-    assert (await migrate(database_url)).found == "0016"
-    async with connected(database_url) as connection:
-        assert [tuple(row) for row in await connection.execute(everything)] == rows
-        await connection.run_sync(to_0016)
-    async with connected(database_url) as connection:
-        assert [tuple(row) for row in await connection.execute(everything)] == rows
-
-
-async def test_who_does_not_ask_publishes_looks_for_headers_in_events(database_url: str) -> None:
-    await (await Store.open(database_url, indexed_headers={"a": True, "b": False})).close()
-    fields = text("SELECT field, from_event_id FROM indexed_fields WHERE field <> 'correlation_id'")
-    async with connected(database_url) as connection:
-        assert {*(await connection.execute(fields)).scalars()} == {
-            "message_id",
-            "header.a",
-            "header.b",
-        }
-        await connection.execute(text("UPDATE event_ids SET next = 7"))
-        await connection.run_sync(lambda each: command.downgrade(migration_config(each), "0017"))
-        since = [tuple(row) for row in await connection.execute(fields)]
-    assert sorted(since) == [("header.a", 7), ("header.b", 1), ("message_id", 1)]
-    await migrate(database_url)
-    async with connected(database_url) as connection:
-        by_publish = text("SELECT field FROM indexed_fields WHERE by_publish")
-        assert [*(await connection.execute(by_publish)).scalars()] == ["message_id"]
+        await connection.execute(text("UPDATE alembic_version SET version_num = '0018'"))
+    for attempt in (Store.open, migrate):
+        with pytest.raises(SettingsError, match=r"before the first release.*rabbitmq-itc archive"):
+            await attempt(database_url)
 
 
 async def test_a_database_without_tables_says_what_to_do(empty_url: str) -> None:
