@@ -285,9 +285,10 @@ async def _keep_within_bound(connection: AsyncConnection, trace_id: int) -> None
     So one that is violated again and again removes its own, and not what the webhook has yet to be
     told of others.
     """
-    counted = select(_found.assertion, func.count()).where(_found.trace_id == trace_id)
+    number = func.count().label("number")
+    counted = select(_found.assertion, number).where(_found.trace_id == trace_id)
     by_name = await connection.execute(counted.group_by(_found.assertion))
-    counts: dict[str, int] = dict(by_name.tuples().all())
+    counts = {row.assertion: row.number for row in by_name}
     kept = _share(counts.values())
     for name, count in counts.items():
         if count > kept:
