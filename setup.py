@@ -12,9 +12,15 @@ from setuptools import Extension, setup
 from setuptools.command.build_py import build_py
 
 INSIDE = {"web": "app/web", "alembic": "app/store/migrations"}
+BLAKE2 = "app/tracker/blake2"
+ALSO_COMPILED = {"app.tracker._digests": [f"{BLAKE2}/blake2b-ref.c"]}
 INCLUDED = {
     "itc._core": ["itc/_trees.h"],
-    "app.tracker._digests": ["app/tracker/_blake.h", "app/tracker/_keys.h"],
+    "app.tracker._digests": [
+        "app/tracker/_keys.h",
+        f"{BLAKE2}/blake2.h",
+        f"{BLAKE2}/blake2-impl.h",
+    ],
 }
 
 
@@ -40,7 +46,7 @@ setup(
     ext_modules=[
         Extension(
             module,
-            [f"{module.replace('.', '/')}.c"],
+            [f"{module.replace('.', '/')}.c", *ALSO_COMPILED.get(module, [])],
             depends=INCLUDED.get(module, []),
             optional=True,
         )

@@ -1,12 +1,13 @@
 /* What a message says, read with probes that were taken apart once: the compiled part of
  * app/tracker/links/rules.py and probes.py, which are the reference. Included by `_digests.c`,
- * behind `_blake.h`.
+ * behind `blake2/blake2.h`.
  *
  * What is unusual is left to the Python code: None in place of a result.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+enum { DIGEST = 16 }; /* bytes */
 enum { IDS, CONVERSATIONS, FOUND_BY, CAUSES, CALLED, USES };
 enum { MOST_KEYS = 64, MOST_MATCHES = 64 };
 
@@ -84,19 +85,28 @@ typedef struct {
 /* The bodies' parts that tell them from others: `ends` in app/tracker/links/probes.py. */
 enum { BODY_END = 512 };
 
+static PyObject *
+finished(blake2b_state *blake)
+{
+    PyObject *digest = PyBytes_FromStringAndSize(NULL, DIGEST);
+    if (digest != NULL)
+        blake2b_final(blake, PyBytes_AS_STRING(digest), DIGEST);
+    return digest;
+}
+
 static void
-update_framed(Blake *blake, const char *data, size_t size)
+update_framed(blake2b_state *blake, const char *data, size_t size)
 {
     unsigned char length[4];
     int i;
     for (i = 0; i < 4; i++)
         length[i] = (unsigned char)(size >> 8 * (3 - i));
-    update(blake, length, 4);
-    update(blake, data, size);
+    blake2b_update(blake, length, 4);
+    blake2b_update(blake, data, size);
 }
 
 static void
-update_ends(Blake *blake, PyObject *body)
+update_ends(blake2b_state *blake, PyObject *body)
 {
     char said[2 * BODY_END + 32];
     const char *data = PyBytes_AS_STRING(body);
@@ -110,11 +120,11 @@ update_ends(Blake *blake, PyObject *body)
 static PyObject *
 key_of(PyObject *prefix, const char *text, Py_ssize_t size, PyObject *same_body)
 {
-    Blake blake;
-    begin(&blake);
-    update(&blake, PyBytes_AS_STRING(prefix), (size_t)PyBytes_GET_SIZE(prefix));
+    blake2b_state blake;
+    blake2b_init(&blake, DIGEST);
+    blake2b_update(&blake, PyBytes_AS_STRING(prefix), (size_t)PyBytes_GET_SIZE(prefix));
     if (same_body == NULL)
-        update(&blake, text, (size_t)size);
+        blake2b_update(&blake, text, (size_t)size);
     else {
         update_framed(&blake, text, (size_t)size);
         update_ends(&blake, same_body);
