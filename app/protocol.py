@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import ClassVar
 
@@ -54,7 +55,8 @@ class GuardedProtocol(HttpToolsProtocol):
     limits: ClassVar[dict[State, float]]  # seconds
     connected: ClassVar[Connections]
     turns: ClassVar[Turns]
-    body_bytes: ClassVar[int] = 65_536  # no request may have a larger body
+    body_bytes: ClassVar[int] = 65_536  # no request may have a larger body,
+    larger: ClassVar[Mapping[str, int]] = {}  # but at these paths
     send_seconds: ClassVar[float] = 60.0
     unread_bytes: ClassVar[int] = 256 * 1024 * 1024
     unread: ClassVar[dict[GuardedProtocol, None]] = {}  # longest waiting first
@@ -181,7 +183,8 @@ class GuardedProtocol(HttpToolsProtocol):
     def on_body(self, body: bytes) -> None:
         """Keep a part of the body, and nothing more once it is too large."""
         if not self.cycle.response_complete:
-            super().on_body(body[: max(0, self.body_bytes + 1 - len(self.cycle.body))])
+            most = self.larger.get(self.cycle.scope["path"], self.body_bytes)
+            super().on_body(body[: max(0, most + 1 - len(self.cycle.body))])
 
     def on_message_complete(self) -> None:
         """Note that the whole request has arrived."""

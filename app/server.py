@@ -114,6 +114,7 @@ def configuration(app: FastAPI, settings: Settings) -> uvicorn.Config:
         "connected": bounded(settings, app.state.http_metrics, descriptors()),
         "turns": Turns(),
         "body_bytes": settings.request_max_bytes,
+        "larger": settings.larger_bodies,
         "send_seconds": settings.send_seconds,
         "unread": {},
     }

@@ -568,6 +568,11 @@ class Settings(BaseSettings):
         return self.archive_dir or self.data_dir / "archives"
 
     @property
+    def larger_bodies(self) -> dict[str, int]:
+        """The paths at which a request's body may be larger than elsewhere, and how large."""
+        return {"/v1/traces": self.otlp_max_bytes} if self.otlp else {}
+
+    @property
     def service(self) -> str:
         """What this service is called."""
         return self.service_name or f"{socket.gethostname()}:{self.port}"

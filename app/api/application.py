@@ -118,7 +118,7 @@ def _add_layers(app: FastAPI, settings: Settings) -> None:
         BoundedBody,
         max_bytes=settings.request_max_bytes,
         seconds=settings.request_seconds,
-        larger={"/v1/traces": settings.otlp_max_bytes} if settings.otlp else {},
+        larger=settings.larger_bodies,
     )
     app.state.http_metrics = HttpMetrics()
     app.add_middleware(MeasuredRequests, metrics=app.state.http_metrics)

@@ -246,6 +246,16 @@ async def test_little_of_what_waits_for_an_earlier_answer_is_kept(tmp_path: Path
         assert len(waiting.body) <= one.server.config.http.body_bytes + 1  # type: ignore[union-attr]
 
 
+async def test_a_body_that_may_be_larger_arrives_whole(tmp_path: Path) -> None:
+    body = b" " * 3_000_000 + b"{}"
+    head = b"POST /v1/traces HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n" + SIGNED_IN
+    async with running(make_world(tmp_path, otlp=True)) as one:
+        client = await one.connect(head + b"content-length: %d\r\n\r\n" % len(body) + body)
+        answer = await client.answer()
+
+    assert answer.startswith(b"HTTP/1.1 200 "), answer
+
+
 async def test_an_answer_lets_no_more_in_while_requests_wait(tmp_path: Path) -> None:
     async with running(make_world(tmp_path)) as one:
         client = await one.connect((LIVE + b"\r\n") * 6)
