@@ -174,10 +174,11 @@ async def _vhosts_of(user: str, management: ManagementApi) -> frozenset[str]:
 
     Empty if the management API does not answer at all, which is another check's finding.
     """
-    for question in (partial(management.vhosts_of, user), management.vhosts):
-        with contextlib.suppress(ItcError):
-            if found := await question():
-                return found
+    with contextlib.suppress(ItcError):
+        if found := await management.read_patterns(user):
+            return frozenset(vhost for vhost, _ in found)
+    with contextlib.suppress(ItcError):
+        return await management.vhosts()
     return frozenset()
 
 

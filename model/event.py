@@ -49,13 +49,15 @@ class Shown(NamedTuple):
     """How a field is shown: under which label, and what it means, in a sentence.
 
     ``usual``: among a table's columns by default. ``width``: how many characters its column takes
-    in a terminal, if it has one there.
+    in a terminal, if it has one there. ``content``: what the message holds, which is shown to
+    those alone to whom the broker would hand it.
     """
 
     label: str
     meaning: str
     usual: bool = False
     width: int = 0
+    content: bool = False
 
 
 class Event(NamedTuple):
@@ -157,12 +159,12 @@ class Event(NamedTuple):
     properties: Annotated[
         dict[str, Any] | None,
         Stored("events.properties", "record.properties", large=True),
-        Shown("Properties", "The message's properties, headers among them."),
+        Shown("Properties", "The message's properties, headers among them.", content=True),
     ]
     payload: Annotated[
         bytes | None,
         Stored("events.payload", "record.body[:most] if most else None", null=True, large=True),
-        Shown("Payload", "The body's beginning, as text."),
+        Shown("Payload", "The body's beginning, as text.", content=True),
     ]
     payload_bytes: Annotated[
         int,
@@ -298,7 +300,12 @@ _MADE: dict[str, tuple[ShownField, ...]] = {
             Encoding,
             "text",
             False,
-            Shown("Encoding", "How the payload is shown: `string`, or `base64` if not UTF-8."),
+            Shown(
+                "Encoding",
+                "How the payload is shown: `string`, `base64` if not UTF-8, or `withheld`, as the "
+                "properties then are, from a user to whom the broker would not hand the message.",
+                content=True,
+            ),
             lambda event: event.payload_text[1],
             frozenset({"payload"}),
         ),
@@ -333,7 +340,7 @@ def _shown_fields() -> Iterator[ShownField]:
                 field.name,
                 field.type,
                 "text" if field.kind == "bytes" else field.kind,
-                field.stored.null,
+                field.stored.null or field.shown.content,
                 field.shown,
                 _value_of(field),
                 large,
@@ -354,3 +361,13 @@ def _value_of(field: Field) -> Callable[[Event], Any]:
 
 SHOWN: dict[str, ShownField] = {each.name: each for each in _shown_fields()}
 """The event object that the API and exports show, by name and in its order."""
+
+
+def _withheld(field: ShownField) -> ShownField:
+    """The field, with a word or nothing in place of content."""
+    instead = "withheld" if field.type is Encoding else None
+    return field._replace(value=lambda event: instead) if field.shown.content else field
+
+
+WITHOUT_CONTENT: dict[str, ShownField] = {name: _withheld(each) for name, each in SHOWN.items()}
+"""The same for whom the broker would not hand the message."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from typing import Literal, TypeAlias
 
-Encoding: TypeAlias = Literal["string", "base64"]
+Encoding: TypeAlias = Literal["string", "base64", "withheld"]
 
 _LONGEST_UTF8 = 4
 

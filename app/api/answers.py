@@ -19,6 +19,7 @@ from starlette.types import Receive, Scope, Send
 from app.api.budget import GROWTH, ByteBudget
 from app.api.described import encode_json
 from app.api.ports import Events
+from app.api.signin.permissions import ReadRights
 from app.api.streams import send_while_connected
 from app.api.views import event_view, event_views, named_views
 from app.stored.causality import Link
@@ -35,10 +36,12 @@ _MARKED = re.compile(_MARK.replace(b"%d", b"([0-9]+)"))
 class Heavy(msgspec.Struct, frozen=True):
     """Events whose large fields are still to be read: their bytes by event, and which fields.
 
-    ``links``: what events name as their causes, where that is asked for.
+    ``content`` says of which events the reader sees what their messages hold, ``links`` what they
+    name as their causes, where that is asked for.
     """
 
     sizes: Mapping[int, int]
+    content: ReadRights
     columns: Collection[str] | None
     large: Large
     links: Mapping[int, Sequence[Link]] | None = None
@@ -47,12 +50,12 @@ class Heavy(msgspec.Struct, frozen=True):
     def views(self, rows: Sequence[Event]) -> list[Any]:
         """Views of events, with marks in place of those still to be read."""
         if not self.sizes and self.links is None:
-            return event_views(rows, self.columns)
+            return event_views(rows, self.content, self.columns)
         return [self._marked(row) if row.id in self.sizes else self.view(row) for row in rows]
 
     def view(self, row: Event) -> dict[str, Any]:
         """One event's view."""
-        view = event_view(row, self.columns)
+        view = event_view(row, self.content, self.columns)
         if self.links is not None:
             view["links"] = named_views(self.links.get(row.id, ()))
         return view

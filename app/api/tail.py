@@ -18,6 +18,7 @@ from app.api.budget import GROWTH, ByteBudget
 from app.api.described import encode_json
 from app.api.ports import Causality, Events
 from app.api.searching import Searches
+from app.api.signin.permissions import ReadRights
 from app.api.views import large_of
 from app.stored.filters import EventFilter
 from app.stored.pages import Found, is_quick
@@ -34,6 +35,7 @@ class TailQuery(msgspec.Struct, frozen=True):
     """What a reader follows, and in which form: ``frames``, or else one array."""
 
     filter: EventFilter
+    content: ReadRights
     columns: frozenset[str] | None
     payload: bool
     limit: int
@@ -194,7 +196,7 @@ class Tail:
         )
         ids = [row.id for row in found.items]
         links = await self._causality.named_by(ids) if query.links else None
-        heavy = Heavy(found.heavy, query.columns, large, links)
+        heavy = Heavy(found.heavy, query.content, query.columns, large, links)
         if query.frames:
             return await self._as_frames(found, heavy)
         return TailBatch(ids, encode_json(heavy.views(found.items)), heavy)
@@ -213,7 +215,7 @@ class Tail:
                 b"id: %d\ndata: %b\n\n" % (row.id, encode_json(heavy.view(rows.get(row.id, row))))
                 for row in items
             )
-            nothing_left = Heavy({}, heavy.columns, heavy.large, heavy.links)
+            nothing_left = Heavy({}, heavy.content, heavy.columns, heavy.large, heavy.links)
             return TailBatch([row.id for row in items], frames, nothing_left, cut=bool(later))
 
     async def _read_large(self, ids: list[int], heavy: Heavy) -> list[Event]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from app.api.signin.permissions import ReadRights
 from app.stored.causality import EventLinks, Link
 from app.stored.jobs import Job
 from app.stored.pages import EventPage
@@ -20,7 +21,7 @@ from app.stored.periods import Histogram
 from app.stored.quarantine import Quarantined
 from app.stored.spans import Handled
 from itc import encode, packed_texts
-from model.event import NOTHING_LARGE, SHOWN, Event, Large
+from model.event import NOTHING_LARGE, SHOWN, WITHOUT_CONTENT, Event, Large
 from model.payloads import payload_text
 from model.times import LATEST, iso_time
 
@@ -35,11 +36,14 @@ def large_of(columns: Collection[str] | None, payload: bool) -> Large:
     return large if payload else large - {"payload"}
 
 
-def event_view(event: Event, columns: Collection[str] | None = None) -> dict[str, Any]:
-    """An event as ``docs/api.md`` shows it, or some of its columns."""
+def event_view(
+    event: Event, content: ReadRights, columns: Collection[str] | None = None
+) -> dict[str, Any]:
+    """An event as ``docs/api.md`` shows it to a reader with these rights, or some columns of it."""
+    fields = SHOWN if content.allow(event) else WITHOUT_CONTENT
     return {
         name: field.value(event)
-        for name, field in SHOWN.items()
+        for name, field in fields.items()
         if columns is None or name in columns
     }
 
@@ -59,10 +63,10 @@ def field_views() -> list[dict[str, Any]]:
 
 
 def event_views(
-    rows: Iterable[Event], columns: Collection[str] | None = None
+    rows: Iterable[Event], content: ReadRights, columns: Collection[str] | None = None
 ) -> list[dict[str, Any]]:
     """Several events."""
-    return [event_view(row, columns) for row in rows]
+    return [event_view(row, content, columns) for row in rows]
 
 
 def page_view(page: EventPage, items: list[Any]) -> dict[str, Any]:
@@ -84,7 +88,11 @@ def named_views(links: Iterable[Link]) -> list[dict[str, Any]]:
 
 
 def event_detail(
-    row: Event, vector: Iterable[VectorEntry], handled: Iterable[Handled], links: EventLinks
+    row: Event,
+    content: ReadRights,
+    vector: Iterable[VectorEntry],
+    handled: Iterable[Handled],
+    links: EventLinks,
 ) -> dict[str, Any]:
     """One event with its three clocks, when its message was handled, and its links."""
     stamp = row.stamp
@@ -107,7 +115,7 @@ def event_detail(
         {"effect": link.effect, "rule": link.rule, "kind": link.kind.name} for link in links.naming
     ]
     return {
-        **event_view(row),
+        **event_view(row, content),
         "clocks": clocks,
         "handled": spans,
         "links": named_views(links.named),
@@ -148,8 +156,9 @@ def histogram_view(found: Histogram | None) -> dict[str, Any]:
     }
 
 
-def quarantined_view(one: Quarantined) -> dict[str, Any]:
-    """A trace message that could not be read."""
+def quarantined_view(one: Quarantined, content: ReadRights) -> dict[str, Any]:
+    """A trace message that could not be read; of which queue it is, nobody can tell."""
+    is_shown = content.cover(one.vhost)
     body, encoding = payload_text(one.body, len(one.body) < one.body_bytes)
     return {
         "id": one.id,
@@ -157,8 +166,8 @@ def quarantined_view(one: Quarantined) -> dict[str, Any]:
         "recorded_at": iso_time(one.recorded_at),
         "reason": one.reason,
         "routing_key": one.routing_key,
-        "headers": one.headers,
-        "body": body,
-        "body_encoding": encoding,
+        "headers": one.headers if is_shown else None,
+        "body": body if is_shown else None,
+        "body_encoding": encoding if is_shown else "withheld",
         "body_bytes": one.body_bytes,
     }

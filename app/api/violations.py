@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from app.api.signin.permissions import ReadRights
 from app.stored.assertions import HeldAssertion, Violation
 from app.watch.subjects import unwatched
 from app.watch.webhook import violation_facts
@@ -40,20 +41,23 @@ def _unwatched(said: dict[str, Any]) -> str | None:
         return f"this version does not know it: {error}"
 
 
-def violations_view(found: Sequence[Violation], limit: int) -> dict[str, Any]:
+def violations_view(found: Sequence[Violation], limit: int, content: ReadRights) -> dict[str, Any]:
     """A page of violations; one more than ``limit`` was asked for."""
     items, is_cut = found[:limit], len(found) > limit
     return {
-        "items": [_violation_view(each) for each in items],
+        "items": [_violation_view(each, content) for each in items],
         "truncated": is_cut,
         "next": items[-1].id if is_cut else None,
     }
 
 
-def _violation_view(violation: Violation) -> dict[str, Any]:
+def _violation_view(violation: Violation, content: ReadRights) -> dict[str, Any]:
     at = violation.delivered_at
+    facts = violation_facts(violation)
+    if not content.cover(violation.vhost):
+        facts |= {"type": None, "sentence": None}  # of what is in the message
     return {
-        **violation_facts(violation),
+        **facts,
         "complete": violation.complete,
         "delivery": violation.delivery.value,
         "attempts": violation.attempts,

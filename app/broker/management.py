@@ -129,6 +129,7 @@ class _Named(msgspec.Struct):
 
 class _Permitted(msgspec.Struct):
     vhost: str
+    read: str
 
 
 class Binding(msgspec.Struct, frozen=True):
@@ -365,11 +366,14 @@ class ManagementApi:
         path = f"/api/permissions/{_segment(vhost)}/{_segment(user or self._user)}"
         return await self._as_service("GET", path, Permissions)
 
-    async def vhosts_of(self, user: str) -> frozenset[str]:
-        """Virtual hosts in which a user has any rights; raises `NotFoundError` if it is unknown."""
+    async def read_patterns(self, user: str) -> frozenset[tuple[str, str]]:
+        """Virtual hosts in which a user has any rights, each with what it may read there.
+
+        Raises `NotFoundError` if the broker's own database does not know the user.
+        """
         path = f"/api/users/{_segment(user)}/permissions"
         found = await self._as_service("GET", path, list[_Permitted])
-        return frozenset(permitted.vhost for permitted in found)
+        return frozenset((permitted.vhost, permitted.read) for permitted in found)
 
     async def tracing(self, vhost: str) -> dict[str, bool]:
         """Whether tracing is on, for each running node by name.

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
-from typing import Annotated
+from collections.abc import Callable, Sequence
+from typing import Annotated, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from app.stored.participants import Who
 from model.deaths import exception_type
 from model.times import Microseconds
+
+T = TypeVar("T", "Failure", "FailureGroup")
 
 # Counts over time have at most this many spans, each as long as one of these (s).
 MOST_SPANS = 120
@@ -48,7 +51,11 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
         "Of `died`, as the broker says it: `rejected`, `expired`, `maxlen` or `delivery_limit`; of "
         "`overdue` the assertion that says so.",
     ]
-    type: Annotated[str, "The message's type: what it is called, or where it was sent."]
+    type: Annotated[
+        str | None,
+        "The message's type: what it is called, or where it was sent. `null`, as `exception`, for "
+        "whom the broker would not hand every message of the virtual host.",
+    ]
     exception: Annotated[str | None, "Its type and its message, of `error_queue`."]
     at: Annotated[Microseconds, "When the event was recorded."]
     by: Annotated[
@@ -112,7 +119,7 @@ class FailureGroup(msgspec.Struct, frozen=True, kw_only=True):
     kind: FailureKind
     queue: str | None
     reason: str | None
-    type: str
+    type: str | None
     exception: Annotated[str | None, "Its type alone, where it has one."]
     count: int
     first_at: Microseconds
@@ -146,6 +153,15 @@ class FailurePage(msgspec.Struct, frozen=True, kw_only=True):
     counted_all: Annotated[bool, "Whether there are no others."]
     truncated: Annotated[bool, "Whether there are more than `items`."]
     next: Annotated[int | None, "`before` for those."]
+
+    def without_content(self, may_read: Callable[[str], bool]) -> FailurePage:
+        """The page for whoever may read the messages of some virtual hosts alone."""
+
+        def readable(one: T) -> T:
+            return one if may_read(one.vhost) else replace(one, type=None, exception=None)
+
+        items, groups = [*map(readable, self.items)], [*map(readable, self.groups)]
+        return replace(self, items=items, groups=groups)
 
 
 def page_of(

@@ -57,6 +57,11 @@ class EventFilter(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, since=None, until=None).names_traces_alone
 
     @property
+    def asks_content(self) -> bool:
+        """Whether it depends on what messages hold, so that its answers tell of it."""
+        return bool(self.q or self.named)
+
+    @property
     def named(self) -> list[tuple[str, str]]:
         """What it asks of a message's own names, as (field, value)."""
         plain = {

@@ -69,11 +69,12 @@ class Clock:
 
 @dataclass
 class Account:
-    """A user of the fake broker."""
+    """A user of the fake broker; ``read`` is its permission in virtual hosts, where it has one."""
 
     password: str
     tags: frozenset[str]
     vhosts: frozenset[str]
+    read: dict[str, str]
 
 
 @dataclass
@@ -86,9 +87,12 @@ class FakeBroker:
     outage: str = "the broker's management API does not answer"
     questions: int = 0
 
-    def add(self, name: str, password: str, tags: str, *vhosts: str) -> dict[str, str]:
-        """A user, and the header that signs it in."""
-        self.accounts[name] = Account(password, frozenset(tags.split()), frozenset(vhosts))
+    def add(
+        self, name: str, password: str, tags: str, *vhosts: str, read: dict[str, str] | None = None
+    ) -> dict[str, str]:
+        """A user, who may read everything unless ``read`` says less, and its header."""
+        read = dict.fromkeys(vhosts, ".*") if read is None else read
+        self.accounts[name] = Account(password, frozenset(tags.split()), frozenset(vhosts), read)
         return basic(name, password)
 
     async def whoami(self, authorization: bytes) -> BrokerUser:
@@ -101,6 +105,12 @@ class FakeBroker:
 
     async def visible_vhosts(self, authorization: bytes) -> frozenset[str]:
         return self.accounts[self._name(authorization)].vhosts
+
+    async def read_patterns(self, user: str) -> frozenset[tuple[str, str]]:
+        self._must_be_up()
+        if user not in self.accounts:
+            raise NotFoundError("the broker knows no such virtual host, queue or permission")
+        return frozenset(self.accounts[user].read.items())
 
     async def vhosts(self) -> frozenset[str]:
         self._must_be_up()

@@ -5,10 +5,12 @@ from __future__ import annotations
 import socket
 from collections.abc import AsyncIterator
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import pytest
 
+from app.api.signin.permissions import pattern_of
 from app.broker.management import ManagementApi
 from app.errors import NotAuthenticatedError, NotAuthorisedError, NotFoundError, OutageError
 from tests.api.fakes import basic
@@ -54,6 +56,47 @@ async def test_a_user_sees_the_vhosts_that_the_broker_shows(
     finally:
         rabbit.delete_user("manager")
     assert {"/", vhost} <= await api.vhosts()
+
+
+# Read permissions, and queues of such names.
+READ = (".*", "", "^$", "orders", "^orders$", "^(?!itc\\.|orders$)", "^gr..?.e$", "(?i)^ORDERS")
+QUEUES = ("orders", "orders.dead", "itc.mine", "größe")
+
+
+async def test_a_read_permission_means_here_what_it_means_to_the_broker(
+    rabbit: Broker, api: ManagementApi, vhost: str
+) -> None:
+    rabbit.add_user("reader", "secret", ["management"])
+    try:
+        for queue in QUEUES:
+            rabbit.api("PUT", "queues", vhost, queue, json={})
+        for pattern in READ:
+            rabbit.permit("reader", vhost, "", "", pattern)
+            patterns = await api.read_patterns("reader")
+            assert patterns == {(vhost, pattern)}
+            judged = pattern_of(pattern)
+            readable = {queue for queue in QUEUES if judged.reads(queue)}
+            assert readable == await handed_over(rabbit, vhost)
+            assert not judged.reads_all or readable == set(QUEUES)
+    finally:
+        rabbit.delete_user("reader")
+    with pytest.raises(NotFoundError):
+        await api.read_patterns("reader")
+
+
+async def handed_over(rabbit: Broker, vhost: str) -> set[str]:
+    """The queues of which the broker would hand messages to the reader."""
+    found = set()
+    asked = {"count": 1, "ackmode": "ack_requeue_true", "encoding": "auto"}
+    async with httpx.AsyncClient(auth=("reader", "secret")) as client:
+        for queue in QUEUES:
+            url = f"{rabbit.management_url}/api/queues/{vhost}/{quote(queue)}/get"
+            answer = await client.post(url, json=asked)
+            if answer.is_success:
+                found.add(queue)
+            else:
+                assert "ACCESS_REFUSED" in answer.text or "access" in answer.text, answer.text
+    return found
 
 
 async def test_tracing_is_switched_without_blanking_the_vhost(

@@ -10,6 +10,7 @@ import pytest
 from sqlalchemy import text
 
 from app.api.described import encode_json
+from app.api.signin.permissions import EVERYTHING_READ
 from app.api.views import event_view
 from app.store import Store
 from app.store.engine import dialect_of
@@ -51,7 +52,7 @@ async def test_an_export_says_of_every_event_what_the_api_says(
         rows = await store.events.list(EventFilter(), after=0, limit=1_000)
     finally:
         await store.close()
-    shown = [json.loads(encode_json(event_view(row))) for row in rows]
+    shown = [json.loads(encode_json(event_view(row, EVERYTHING_READ))) for row in rows]
     assert len(shown) == 150
     assert list(shown[0]) == list(SHOWN)
     lines = exported(database_url)

@@ -42,6 +42,7 @@ SCRIPT = """
     import asyncio, json, sys
 
     from app.api.schemas.events import Event as EventModel
+    from app.api.signin.permissions import EVERYTHING_READ
     from app.api.views import event_view
     from app.cli.events import _FIELDS, _row
     from app.store import Store, migrate
@@ -70,7 +71,7 @@ SCRIPT = """
     database = Database.from_url(url)
     [batch] = database.query(f"{select(EVENT_COLUMNS, database.dialect)} ORDER BY e.id")
     fields = event_fields(restore(batch, EVENT_COLUMNS))
-    views = [event_view(row) for row in rows]
+    views = [event_view(row, EVERYTHING_READ) for row in rows]
     print(json.dumps({
         "rows": [row.entry for row in rows],
         "exchanges": [row.exchange for row in rows],

@@ -181,6 +181,26 @@ def test_an_id_that_came_by_another_way_leads_back_to_the_publish() -> None:
     assert compare(events[1].stamp, events[2].stamp) is Relation.concurrent
 
 
+def test_a_publisher_is_believed_and_takes_away_nothing_that_the_broker_saw() -> None:
+    # As docs/security.md says.
+    def told(names: str | None) -> list[StampedEvent]:
+        return stamped(
+            [
+                publish("shop", "orders", id="order"),
+                publish("bank", "vault", id="guessed"),
+                deliver("liar", "orders", "order"),
+                publish("liar", names=names),
+            ]
+        )
+
+    for names, of_the_bank in ((None, Relation.concurrent), ("guessed", Relation.before)):
+        shop, bank, delivery, lie = told(names)
+        assert compare(bank.stamp, lie.stamp) is of_the_bank
+        assert compare(shop.stamp, lie.stamp) is Relation.before
+        assert compare(delivery.stamp, lie.stamp) is Relation.before
+        assert [edge.rule for edge in lie.edges] == ([] if names is None else [NAMED])
+
+
 def test_or_to_a_delivery_where_the_publish_was_not_seen() -> None:
     events = stamped([deliver("b", "q", "1"), publish("c", names="1")])
     assert causes(events[1], events) == [0]

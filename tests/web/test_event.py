@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.web import history
 from tests.web.conftest import OpenPage
@@ -69,6 +69,22 @@ def test_a_binary_payload_shows_as_bytes_and_a_json_one_laid_out(
     expect(page.locator("pre.payload")).to_contain_text("{\n  ")
     page.get_by_role("button", name="Hex").click()
     expect(page.locator("pre.payload")).to_contain_text("000000  7b 22")
+
+
+def test_what_the_user_may_not_read_is_said_to_be_withheld(
+    demo: Server, open_page: OpenPage
+) -> None:
+    def withhold(route: Route) -> None:
+        answer = route.fetch()
+        withheld = {"payload": None, "payload_encoding": "withheld", "properties": None}
+        route.fulfill(response=answer, json=answer.json() | withheld)
+
+    page = open_page(demo)
+    page.route("**/itc_db/events/17", withhold)
+    page.goto(f"{demo.url}/#/events?event=17&live=off")
+    drawer = page.locator(".drawer")
+    expect(drawer).to_contain_text("Withheld: your permissions in this virtual host")
+    expect(drawer).to_contain_text("Withheld, as the payload is.")
 
 
 def test_it_copies_a_curl_command_without_the_password(demo: Server, open_page: OpenPage) -> None:

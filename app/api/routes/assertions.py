@@ -68,7 +68,7 @@ async def list_violations(
     found = await parts.store.violations.list(
         query.filter_for(user), before=query.before, limit=query.limit + 1
     )
-    return json_answer(violations_view(found, query.limit))
+    return json_answer(violations_view(found, query.limit, user.content))
 
 
 @router.get(PATH, response_model=list[AssertionInfo], responses=READING_ONE)

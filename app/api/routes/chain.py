@@ -66,7 +66,7 @@ async def get_chain(
         # By a link that was found later than its events were stamped.
         relation = Relation.before if a < b else Relation.after
     said = comparison(one, other, relation, path, *await spanned(trace_id, a, b, parts))
-    heavy = Heavy(found.heavy, query.chosen, query.large)
+    heavy = Heavy(found.heavy, user.content, query.chosen, query.large)
     view = {
         "from": said.pop("a"),
         "to": said.pop("b"),
@@ -132,7 +132,7 @@ async def get_touched(
             ids, verdict=verdict, limit=limit, large=query.large, after=query.after
         )
     gaps, soundness = await to_the_end(first, parts)
-    heavy = Heavy(found.heavy, query.chosen, query.large)
+    heavy = Heavy(found.heavy, user.content, query.chosen, query.large)
     view = {
         "events": ids,
         "vhost": first.vhost,

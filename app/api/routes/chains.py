@@ -100,6 +100,7 @@ async def make_export(
     the events are concurrent there is no chain to look for, and Spark is not started.
     """
     request = await _chain_request(from_, to, file, user, parts, Via[via])
+    user.must_read(request.vhost)
     known = await _known_at_once(from_, to, file, Via[via], parts)
     if known is not None:
         return await settled(request, known.to_json(), prefer, parts, _chain_answer)
@@ -192,6 +193,7 @@ async def download_export(
 ) -> Response:
     """Download an export."""
     export = await _visible_export(from_, to, file, user, parts)
+    user.must_read(export.vhost)
     return Download(export.path, media_type=export.format.media_type, filename=export.file)
 
 

@@ -85,9 +85,9 @@ class ConversationsQuery(WithHeaders):
     )
 
     def asked_by(self, user: User) -> EventFilter:
-        """Which events they begin with, or hold."""
+        """Which events they begin with, or hold; raises `NotAuthorisedError`."""
         return EventFilter(
-            vhosts=user.vhosts,
+            vhosts=user.searched(self.vhost),
             vhost=self.vhost,
             since=None if self.since is None else microseconds_of(self.since),
             until=None if self.until is None else microseconds_of(self.until),
@@ -135,7 +135,8 @@ async def get_conversation(
     parts: Parts,
 ) -> Response:
     """The conversation that an event belongs to: its messages, their fates, and the times."""
-    await visible_event(parts.store.events, event_id, user, NOTHING_LARGE)
+    event = await visible_event(parts.store.events, event_id, user, NOTHING_LARGE)
+    user.must_read(event.vhost)
     async with parts.searches.turn(user.name):
         found = await parts.store.conversations.of_event(
             event_id, Via[query.via], limit=query.limit, after=query.after

@@ -75,7 +75,7 @@ async def list_events(
             limit=size,
             large=query.large,
         )
-        heavy = await _heavy(found, query, parts)
+        heavy = await _heavy(found, query, user, parts)
         return _events_answer(heavy.views(found.items), heavy, parts)
     page = await parts.searches.page(
         user.name,
@@ -86,18 +86,18 @@ async def list_events(
         descending=query.sort is None or query.sort_reverse,
         large=query.large,
     )
-    heavy = await _heavy(page, query, parts)
+    heavy = await _heavy(page, query, user, parts)
     items = heavy.views(page.items)
     view = items if query.page is None else page_view(page, items)
     return _events_answer(view, heavy, parts)
 
 
-async def _heavy(found: Found | EventPage, query: ListQuery, parts: Services) -> Heavy:
+async def _heavy(found: Found | EventPage, query: ListQuery, user: User, parts: Services) -> Heavy:
     """What is still to be read of a list, and its links where they are asked for."""
     links = None
     if query.links:
         links = await parts.store.causality.named_by([row.id for row in found.items])
-    return Heavy(found.heavy, query.chosen, query.large, links)
+    return Heavy(found.heavy, user.content, query.chosen, query.large, links)
 
 
 def _events_answer(view: Any, heavy: Heavy, parts: Services) -> Response:
@@ -114,6 +114,7 @@ async def _list_after(
     """What comes after a cursor; if there is nothing yet and the caller wants to wait, waits."""
     following = TailQuery(
         query.filter_for(user),
+        user.content,
         query.chosen,
         payload=query.payload == "full",
         limit=size,
@@ -144,7 +145,7 @@ async def get_event(event_id: EventId, user: Reader, parts: Parts) -> Response:
         handled = await parts.store.spans.handled(row)
         vector = await parts.store.participants.vector(row)
         links = await parts.store.causality.links_of(row.trace_id, event_id)
-        return event_detail(row, vector, handled, links)
+        return event_detail(row, user.content, vector, handled, links)
 
     return json_answer(await parts.store.at_once(answer))
 
@@ -167,7 +168,7 @@ async def get_causes(
         found = await parts.store.causality.causes(
             event_id, limit, walk.large, walk.along, before=walk.before, asked=asked
         )
-    return await _walk_answer(event, _FIRST, found, walk, parts)
+    return await _walk_answer(event, _FIRST, found, walk, user, parts)
 
 
 @router.get(
@@ -188,13 +189,13 @@ async def get_effects(
         found = await parts.store.causality.effects(
             event_id, limit, walk.large, walk.along, after=walk.after, asked=asked
         )
-    return await _walk_answer(event, _LAST, found, walk, parts)
+    return await _walk_answer(event, _LAST, found, walk, user, parts)
 
 
 async def _walk_answer(
-    event: Event, towards: int, found: Walk, walk: WalkQuery, parts: Services
+    event: Event, towards: int, found: Walk, walk: WalkQuery, user: User, parts: Services
 ) -> Response:
-    heavy = Heavy(found.heavy, walk.chosen, walk.large)
+    heavy = Heavy(found.heavy, user.content, walk.chosen, walk.large)
     items = heavy.views(found.items)
     view = {
         "event": event.id,
@@ -219,7 +220,7 @@ async def get_deliveries(
         return await parts.store.deliveries.fate_of(event_id, form.large)
 
     fate = await parts.store.at_once(found)
-    heavy = Heavy(fate.heavy, form.chosen, form.large)
+    heavy = Heavy(fate.heavy, user.content, form.chosen, form.large)
     return _events_answer(deliveries_view(fate, heavy), heavy, parts)
 
 

@@ -45,9 +45,10 @@ class FailuresQuery(BaseModel):
     )
 
     def filter_for(self, user: User) -> FailureFilter:
-        """What the store is asked: never more than the user may see."""
+        """What the store is asked: never more than the user may see, or search."""
+        asks_content = self.type is not None or self.exception is not None
         return FailureFilter(
-            vhosts=user.vhosts,
+            vhosts=user.searched(self.vhost) if asks_content else user.vhosts,
             vhost=self.vhost,
             kind=None if self.kind is None else FailureKind[self.kind],
             queue=self.queue,
@@ -69,9 +70,10 @@ async def list_failures(
     trace_id = None if query.vhost is None else await trace_id_of(query.vhost, user, parts)
     async with parts.searches.turn(user.name):
         found = await parts.store.failures.find(asked, before=query.before, limit=query.limit)
+    readable = found.without_content(user.content.cover)
     if trace_id is None:
-        return json_answer(found)
-    return json_answer(shown(found) | shown(await _certainty(trace_id, asked, parts)))
+        return json_answer(readable)
+    return json_answer(shown(readable) | shown(await _certainty(trace_id, asked, parts)))
 
 
 async def _certainty(trace_id: int, asked: FailureFilter, parts: Services) -> Certainty:

@@ -80,6 +80,7 @@ async def make_period(
 ) -> Response:
     """Write a period as a file for other tools, as a job; by default the last hour."""
     trace_id = await trace_id_of(vhost, user, parts)
+    user.must_read(vhost)
     checked_name(file)
     rules = merged(parts.link_rules, await parts.store.link_rules.own(trace_id))
     shown: list[Json] = [{**each.rule.to_json(), "origin": each.origin.value} for each in rules]
@@ -111,6 +112,7 @@ async def send_spans(
 ) -> Response:
     """Send a period's spans to the collector of `ITC_OTLP_EXPORT_URL`, as a job."""
     await trace_id_of(vhost, user, parts)
+    user.must_read(vhost)
     request = parts.periods.sending(vhost, _period(since, until), Via(via), user.name)
     return await submitted(request, prefer, parts, _answer)
 
@@ -145,6 +147,7 @@ async def download_period(vhost: Vhost, file: File, user: Reader, parts: Parts) 
         if await _is_being_made(vhost, file, parts):
             raise ConflictError(f"{file.removesuffix('.manifest.json')} is being made") from None
         raise
+    user.must_read(vhost)
     return Download(found.path, media_type=found.media_type, filename=found.path.name)
 
 

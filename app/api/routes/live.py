@@ -47,6 +47,7 @@ async def live(
     start = _start(last_event_id, query.after, parts)
     following = TailQuery(
         query.filter_for(user),
+        user.content,
         query.chosen,
         payload=query.payload == "full",
         limit=_AT_ONCE,

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Annotated, Any, Literal, Self
 
 from fastapi import Query
+from msgspec.structs import replace
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -167,8 +168,8 @@ class Filter(WithHeaders):
     )
 
     def filter_for(self, user: User) -> EventFilter:
-        """What the store is asked: never more than the user may see."""
-        return EventFilter(
+        """What the store is asked: never more than the user may see, or search."""
+        asked = EventFilter(
             vhosts=user.vhosts,
             vhost=self.vhost,
             type=None if self.type is None else EventType[self.type],
@@ -191,6 +192,7 @@ class Filter(WithHeaders):
             headers=self._headers,
             use_regex=self.use_regex,
         )
+        return replace(asked, vhosts=user.searched(self.vhost)) if asked.asks_content else asked
 
 
 class Form(BaseModel):

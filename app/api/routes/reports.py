@@ -90,10 +90,14 @@ async def period_of(
     *,
     usual: int = HOUR,
 ) -> tuple[int, int]:
-    """The period that is asked for (µs), by default the ``usual`` last; raises `NotFoundError`."""
+    """The period that is asked for (µs), by default the ``usual`` last.
+
+    Raises `NotFoundError`, and `NotAuthorisedError` unless the user may read all of its messages.
+    """
     user.must_see(vhost, "trace")
     if await parts.store.traces.find(vhost) is None:
         raise NotFoundError("no such trace")
+    user.must_read(vhost)
     end = time.time_ns() // 1_000 if until is None else microseconds_of(until)
     return max(0, end - usual if since is None else microseconds_of(since)), end
 
@@ -130,4 +134,5 @@ async def get_report(report_id: ReportId, user: Reader, parts: Parts) -> Respons
     """One report."""
     found = await asyncio.to_thread(parts.reports.get, report_id)
     user.must_see(found["vhost"], "report")
+    user.must_read(found["vhost"])
     return json_answer(found)

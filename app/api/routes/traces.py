@@ -201,7 +201,7 @@ async def list_quarantine(
     vhosts = user.vhosts if vhost is None else {vhost}
     return json_answer(
         [
-            quarantined_view(one)
+            quarantined_view(one, user.content)
             for one in await parts.store.quarantine.newest(vhosts, before=before, limit=limit)
         ]
     )

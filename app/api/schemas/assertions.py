@@ -46,10 +46,13 @@ class ViolationInfo(Model):
     kind: ViolationWord
     event: int
     root: int | None = Field(description="Where the event's conversation begins, if it is known.")
-    type: str = Field(description="The type of the event's message.")
+    type: str | None = Field(
+        description="The type of the event's message. `null`, as `sentence`, for whom the broker "
+        "would not hand every message of the virtual host."
+    )
     at: Time = Field(description="When the event was recorded.")
     found_at: Time
-    sentence: str
+    sentence: str | None
     complete: bool = Field(description="Whether no gap has turned up where it was looked for.")
     delivery: DeliveryWord = Field(description="Whether the webhook has taken it.")
     attempts: int = Field(description="How often the webhook was tried.")

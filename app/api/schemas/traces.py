@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
@@ -12,6 +12,7 @@ from app.tracker import Policy
 from app.tracker.quiet import MOST
 from app.tracker.taken import LONGEST
 from app.tracker.taken import MOST as MOST_TAKEN
+from model.payloads import Encoding
 
 TraceStateWord = Annotated[str, names_of(TraceState)]
 PolicyWord = Annotated[str, names_of(Policy)]
@@ -202,7 +203,10 @@ class Quarantined(Model):
     recorded_at: Time
     reason: str
     routing_key: str
-    headers: str = Field(description="What could be shown of its header table, as JSON, cut.")
-    body: str
-    body_encoding: Literal["string", "base64"]
+    headers: str | None = Field(
+        description="What could be shown of its header table, as JSON, cut. `null`, as `body`, for "
+        "whom the broker would not hand every message of the virtual host."
+    )
+    body: str | None
+    body_encoding: Encoding
     body_bytes: int

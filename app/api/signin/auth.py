@@ -25,8 +25,15 @@ from fastapi import Depends, Request
 from app.api.headers import was_forwarded
 from app.api.parameters import unescape
 from app.api.ports import BrokerUsers
+from app.api.signin.permissions import EVERYTHING_READ, ReadRights
 from app.api.signin.throttle import Attempt, SignInThrottle
-from app.errors import NotAuthenticatedError, NotAuthorisedError, NotFoundError, OutageError
+from app.errors import (
+    NotAuthenticatedError,
+    NotAuthorisedError,
+    NotFoundError,
+    OutageError,
+    RefusedError,
+)
 from app.settings import is_loopback
 
 logger = logging.getLogger(__name__)
@@ -46,11 +53,15 @@ _CONCURRENT_QUESTIONS = 16  # to the management API
 
 
 class User(msgspec.Struct, frozen=True):
-    """Somebody who is signed in. ``vhosts`` None means all of them."""
+    """Somebody who is signed in. ``vhosts`` None means all of them.
+
+    A tag gives names, numbers and metadata; what messages hold, only permissions do: ``content``.
+    """
 
     name: str
     tags: frozenset[str]
     vhosts: frozenset[str] | None
+    content: ReadRights
 
     @property
     def may_read(self) -> bool:
@@ -70,6 +81,26 @@ class User(msgspec.Struct, frozen=True):
         """Raise `NotFoundError` about ``what`` unless the user sees the virtual host."""
         if not self.sees(vhost):
             raise NotFoundError(f"no such {what}")
+
+    def must_read(self, vhost: str) -> None:
+        """Raise `NotAuthorisedError` unless the user may read all messages of the virtual host."""
+        if not self.content.cover(vhost):
+            raise self.content.refusal(self.name, vhost)
+
+    def searched(self, vhost: str | None) -> frozenset[str] | None:
+        """The virtual hosts in which the user may search what messages hold; None for all.
+
+        An answer tells what they hold, even if it shows nothing of them. Raises
+        `NotAuthorisedError` if ``vhost`` is none of them, or if there are none.
+        """
+        if vhost is not None and self.sees(vhost):
+            self.must_read(vhost)
+        if self.vhosts is None or vhost is not None:
+            return self.vhosts
+        found = frozenset(filter(self.content.cover, self.vhosts))
+        if self.vhosts and not found:
+            raise self.content.refusal(self.name, min(self.vhosts))
+        return found
 
 
 class Authenticator(Protocol):
@@ -92,7 +123,7 @@ class NobodyAsked:
         self, authorization: bytes | None, address: str, vhost: str | None = None
     ) -> User:
         """The same user for everybody."""
-        return User("anonymous", frozenset({WRITING_TAG}), None)
+        return User("anonymous", frozenset({WRITING_TAG}), None, EVERYTHING_READ)
 
 
 class BrokerAuthenticator:
@@ -193,6 +224,7 @@ class BrokerAuthenticator:
             async with self._slots:
                 broker_user = await self._broker.whoami(authorization)
                 vhosts = await self._broker.visible_vhosts(authorization)
+                content = await self._read_rights(authorization, broker_user.name)
         except NotAuthenticatedError:
             self._known.pop(digest, None)
             raise
@@ -213,9 +245,23 @@ class BrokerAuthenticator:
             raise
         if attempt:
             self._throttle.succeeded(attempt)
-        user = User(broker_user.name, broker_user.tags, vhosts)
+        user = User(broker_user.name, broker_user.tags, vhosts, content)
         self._remember(digest, user)
         return user
+
+    async def _read_rights(self, authorization: bytes, name: str) -> ReadRights:
+        """What the broker's own database says; it is not asked about tokens, which say themselves.
+
+        A user that is known to LDAP alone has no permissions there.
+        """
+        if authorization[:6].lower() == b"bearer":
+            return ReadRights(unknown=f"what the token of user {name} permits is not known here")
+        try:
+            return ReadRights(await self._broker.read_patterns(name))
+        except NotFoundError:
+            return ReadRights(unknown=f"the broker's own database knows no user {name}")
+        except RefusedError:
+            return ReadRights(unknown="the broker does not tell the service's account permissions")
 
     def _log_outage(self, error: OutageError) -> None:
         now = self._clock()

@@ -65,6 +65,7 @@ function queueText(event) {
 }
 
 function payloadText(event) {
+  if (event.payload_encoding === "withheld") return "(withheld)";
   if (event.payload == null) return "–";
   return event.payload_encoding === "base64" ? "(binary)" : visible(event.payload.slice(0, 300));
 }

@@ -71,7 +71,7 @@ function Compared({ id, event, body }) {
   if (error) return html`<p class="soft">${error.reason}</p>`;
   if (!data) return html`<p class="loading">Loading #${id} …</p>`;
   const theirs = read(data);
-  if (!theirs.bytes) return html`<p class="soft">Of #${id} no payload is kept.</p>`;
+  if (!theirs.bytes) return html`<p class="soft">${data.payload_encoding === "withheld" ? `The payload of #${id} is withheld.` : `Of #${id} no payload is kept.`}</p>`;
   const lines = diff(comparable(theirs), comparable(body));
   if (!lines) return html`<p class="soft">They differ in too many lines to be compared here.</p>`;
   const differ = lines.some(({ sign }) => sign !== " ");
@@ -92,6 +92,9 @@ function ordered(value) {
 }
 
 function Body({ body, view, event }) {
+  if (event.payload_encoding === "withheld") {
+    return html`<p class="soft">Withheld: your permissions in this virtual host let you read none of this message’s queues.</p>`;
+  }
   if (!body.bytes) {
     return html`<p class="soft">${event.payload_bytes
       ? `The payload was not kept. It had ${bytes(event.payload_bytes)}.`

@@ -14,7 +14,7 @@ export function Properties({ event: { vhost, properties } }) {
     <h3>Properties</h3>
     ${entries.length
       ? html`<div class="tree"><${Entries} entries=${entries} depth=${0} vhost=${vhost} /></div>`
-      : html`<p class="soft">None are set.</p>`}
+      : html`<p class="soft">${properties === null ? "Withheld, as the payload is." : "None are set."}</p>`}
   </section>`;
 }
 

@@ -1,0 +1,125 @@
+"""Whose messages the broker would hand to a user: by its read permissions, as RabbitMQ reads them.
+
+A permission is a regular expression over names, found anywhere in a name; an empty one matches the
+empty name alone, and the default exchange goes by ``amq.default``. RabbitMQ has PCRE for it, which
+takes exponential time for some: a publisher could then stop the service by the name of a queue. So
+RE2 does it here, which takes linear time, and what it does not know matches nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import msgspec
+import re2
+
+from app.errors import NotAuthorisedError
+from model.event import Event
+from model.words import EventType
+
+_DEFAULT_EXCHANGE = "amq.default"
+_ANY_NAME = frozenset({"", ".*", ".*$"})
+# (A line's end within a name apart, which `$` does not reach over.)
+# All but what is ours and the broker's own (docs/operations.md): no event is of these.
+_ALL_BUT_OURS = r"itc\.trace(\.connections)?$|amq\.rabbitmq\.(trace|event)$"
+# What may stand at the beginning and RE2 does not know: `(?!…)`, with groups, but none in a group.
+_LOOKAHEAD = re.compile(
+    r"\^\(\?!(?P<unlike>(?:[^\\()\[\]]|\\.|\((?:[^\\()\[\]]|\\.)*\))*)\)(?P<like>.*)", re.DOTALL
+)
+
+
+class ReadPattern(NamedTuple):
+    """A read permission: whether it lets a name be read, and whether every name."""
+
+    reads: Callable[[str], bool]
+    reads_all: bool
+
+
+class ReadRights(msgspec.Struct, frozen=True):
+    """A user's read permissions: virtual hosts and their patterns; ``patterns`` None: everything.
+
+    The same permissions are equal, so that readers who have them share answers. ``unknown`` says
+    why the broker does not tell them, if it does not.
+    """
+
+    patterns: frozenset[tuple[str, str]] | None = frozenset()
+    unknown: str | None = None
+
+    def allow(self, event: Event) -> bool:
+        """Whether the broker would hand the event's message to the user.
+
+        It is read from a queue: that of a delivery, any of those that a publish was routed to. One
+        that was routed nowhere would reach a queue that the user binds to its exchange.
+        """
+        if self.patterns is None:
+            return True
+        pattern = _by_vhost(self.patterns).get(event.vhost)
+        if pattern is None or pattern.reads_all:
+            return pattern is not None
+        if event.type is EventType.received:
+            return event.queue is not None and pattern.reads(event.queue)
+        names = event.routed_queues or (event.exchange or _DEFAULT_EXCHANGE,)
+        return any(map(pattern.reads, names))
+
+    def cover(self, vhost: str) -> bool:
+        """Whether the broker would hand over every message of a virtual host."""
+        if self.patterns is None:
+            return True
+        pattern = _by_vhost(self.patterns).get(vhost)
+        return pattern is not None and pattern.reads_all
+
+    def refusal(self, name: str, vhost: str) -> NotAuthorisedError:
+        """Why the user of this name does not get what all messages of a virtual host hold."""
+        present = dict(self.patterns or ()).get(vhost)
+        if self.unknown is not None:
+            has = self.unknown
+        elif present is None:
+            has = f"user {name} has no permission in virtual host {vhost}"
+        else:
+            has = f"user {name} has {present!r} in virtual host {vhost}"
+        return NotAuthorisedError(
+            f"what messages hold needs permission to read every queue, as '.*' gives it: {has}"
+        )
+
+
+EVERYTHING_READ = ReadRights(None)
+
+
+@functools.lru_cache(maxsize=1_024)
+def _by_vhost(patterns: frozenset[tuple[str, str]]) -> dict[str, ReadPattern]:
+    return {vhost: pattern_of(pattern) for vhost, pattern in patterns}
+
+
+@functools.lru_cache(maxsize=1_024)
+def pattern_of(pattern: str) -> ReadPattern:
+    """What a read permission matches."""
+    if pattern == "":
+        return ReadPattern(lambda name: name == "", reads_all=False)
+    lookahead = _LOOKAHEAD.fullmatch(pattern)
+    like = lookahead["like"] if lookahead else pattern
+    unlike = lookahead["unlike"] if lookahead else None
+    if like.removeprefix("^") in _ANY_NAME and unlike in (None, _ALL_BUT_OURS):
+        return ReadPattern(lambda name: True, reads_all=True)
+    try:
+        if unlike is None:
+            return ReadPattern(_found(pattern), reads_all=False)
+        is_like, is_unlike = _found(f"^(?:{like})"), _found(f"^(?:{unlike})")
+    except re2.error:
+        return ReadPattern(lambda name: False, reads_all=False)
+    # Of a name with a line's end PCRE's `$` also means the place before it.
+    return ReadPattern(
+        lambda name: "\n" not in name and is_like(name) and not is_unlike(name), reads_all=False
+    )
+
+
+def _found(pattern: str) -> Callable[[str], bool]:
+    """Whether a pattern is found in a name's bytes, which is what the broker looks at."""
+    options = re2.Options()
+    options.log_errors = False
+    options.encoding = re2.Options.Encoding.LATIN1
+    compile_it: Callable[..., Any] = re2.compile
+    search = compile_it(pattern.encode(), options).search
+    return lambda name: search(name.encode(errors="surrogatepass")) is not None
