@@ -551,30 +551,6 @@ fifo_take_in(Fifo *fifo, PyObject *const *args, Py_ssize_t count)
     return is_left_out < 0 ? NULL : PyLong_FromSsize_t(i);
 }
 
-PyDoc_STRVAR(rest_doc,
-             "rest(events, start, end): leave to rest the clocks of these that nobody waits for.");
-
-static PyObject *
-fifo_rest(Fifo *fifo, PyObject *const *args, Py_ssize_t count)
-{
-    Py_ssize_t i, end;
-    int failed = 0;
-    if (count != 3 || !PyList_CheckExact(args[0])) {
-        PyErr_SetString(PyExc_TypeError, "rest takes a list of events and two numbers");
-        return NULL;
-    }
-    i = PyLong_AsSsize_t(args[1]);
-    end = PyErr_Occurred() ? -1 : PyLong_AsSsize_t(args[2]);
-    if (PyErr_Occurred())
-        return NULL;
-    for (i = i < 0 ? 0 : i; !failed && i < end && i < PyList_GET_SIZE(args[0]); i++) {
-        PyObject *event = Py_NewRef(PyList_GET_ITEM(args[0], i));
-        failed = rest(words_of(fifo), event) < 0;
-        Py_DECREF(event);
-    }
-    return failed ? NULL : Py_NewRef(Py_None);
-}
-
 /* Whether an event is a participant's; -1 with an error. */
 static int
 is_of(Fifo *fifo, PyObject *event, PyObject *participant)
@@ -694,7 +670,6 @@ static PyMethodDef fifo_methods[] = {
     {"keys", (PyCFunction)fifo_keys, METH_NOARGS, NULL},
     {"values", (PyCFunction)fifo_values, METH_NOARGS, NULL},
     {"take_in", (PyCFunction)(void (*)(void))fifo_take_in, METH_FASTCALL, take_in_doc},
-    {"rest", (PyCFunction)(void (*)(void))fifo_rest, METH_FASTCALL, rest_doc},
     {"own", (PyCFunction)(void (*)(void))fifo_own, METH_FASTCALL, own_doc},
     {NULL, NULL, 0, NULL},
 };

@@ -177,10 +177,6 @@ def test_what_is_under_several_keys_is_taken_by_any_of_them(queue):
         lambda queue: queue.take_in([event(b"b")], 1, 2**63, 9, 1),
         lambda queue: queue.take_in([event(1)], 1, 9, 9, 1),
         lambda queue: queue.take_in([SimpleNamespace(keys=[b"b"])], 1, 9, 9, 1),
-        lambda queue: queue.rest([event(b"b")], 0),
-        lambda queue: queue.rest((event(b"b"),), 0, 1),
-        lambda queue: queue.rest([event(b"b")], "0", 1),
-        lambda queue: queue.rest([event(b"b")], 0, 2**63),
         lambda queue: queue.own(b"a", 1),
         lambda queue: queue.own(1, 1, 1),
         lambda queue: queue.own(b"a", "1", 1),
@@ -224,8 +220,6 @@ def test_references_are_given_up_with_the_value(queue):
         lambda queue: queue.take_in([event()], 1, 9, 9, 1),
         lambda queue: queue.take_in([event(b"b")], 1, -1, 9, 1),
         lambda queue: queue.take_in([event(b"b")], 1, 9, -1, 1),
-        lambda queue: queue.rest([Value()], 0, 1),
-        lambda queue: queue.rest([SimpleNamespace(reference=Value())], 0, 1),
         lambda queue: queue.own(b"a", 1, 1),
     ],
 )
@@ -249,19 +243,6 @@ def test_events_are_taken_in_up_to_one_of_a_key_that_many_have():
         events[1],
         [events[2], events[4]][:1] + events[4:],
     )
-
-
-@needs_it
-def test_clocks_between_two_places_are_left_to_rest_if_nobody_waits_for_them():
-    events = [event(b"a") for _ in range(6)]
-    events[3].reference.waiting = 1
-    queue = memories.KeyedFifo()
-    queue.rest(events, 2, 5)
-    assert [each.reference._stamp is None for each in events] == [
-        *(False, False, True, False, True, False)
-    ]
-    queue.rest(events, -3, 99)
-    assert [each.reference._stamp is None for each in events] == [*[True] * 3, False, True, True]
 
 
 @needs_it
@@ -340,7 +321,6 @@ def test_nothing_is_leaked():
             assert named.take_in(events[60:], 61, 50, 99, 10) == 40
             assert named.own(b"a", 1, 5) is events[-1]
             assert named.own(b"a", 2, 5) is None
-            named.rest(events, 0, 100)
             with suppress(AttributeError):
                 named.take_in([event(b"c"), Value()], 101, 50, 60, 10)
         del queue

@@ -173,9 +173,44 @@ def test_clocks_rest_that_are_old_and_not_waited_for(
 
 def test_who_names_what_it_was_just_handed_has_nothing_sorted() -> None:
     remembered = LinkMemory(5_000)
-    for number in range(3_000):
+    for number in range(memory.AT_ONCE - 1):
         key = number.to_bytes(16, "big")
         event = NamedEvent((key,), True, number % 100, number, Reference(None, b"", 1), None)
         remembered.note(event)
         assert remembered.find(key, number % 100, None, PLACES.get) == (event, True)
-    assert len(remembered._noted) == 3_000
+    assert len(remembered._noted) == memory.AT_ONCE - 1
+
+
+# Which keys an event has, and of which message it is: one of two that are at hand, of two that were
+# restored, each by its id and by an object of its own, or of one that was not seen.
+_told = st.tuples(st.sampled_from((KEYS[:1], KEYS[1:], KEYS)), st.integers(0, 6))
+
+
+@given(st.lists(_told, max_size=60), st.integers(1, MOST), st.integers(1, FEW))
+@settings(deadline=None)
+def test_a_key_is_ambiguous_as_long_as_events_of_several_messages_are_remembered(
+    steps: list[tuple[tuple[bytes, ...], int]], at_once: int, few: int
+) -> None:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(memory, "LOOK_BACK", few)
+        patched.setattr(memory, "AT_ONCE", at_once)
+        remembered, known = LinkMemory(MOST), list[tuple[tuple[bytes, ...], int]]()
+        at_hand = [Reference(None, b"", 1), Reference(None, b"", 1)]
+        for event_id, (keys, told) in enumerate(steps, 1):
+            message: Reference | int | None = None
+            if told < 2:
+                message, which = at_hand[told], told
+                message.id = message.id or (
+                    told + 1 if event_id > MOST else None
+                )  # as it is stored
+            elif told < 6:
+                which = told // 2 + 1
+                message = which + 1 if told % 2 else Reference(None, b"", 1, which + 1)
+            else:
+                which = 100 + event_id
+            reference = Reference(None, b"", event_id, 100 + event_id)
+            remembered.note(NamedEvent(keys, True, 1, event_id, reference, message))
+            known = [*known, (keys, which)][-MOST:]
+            for key in KEYS:
+                those = {which for keys, which in known if key in keys}
+                assert remembered.is_ambiguous(key) == (len(those) > 1)

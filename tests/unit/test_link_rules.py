@@ -9,7 +9,8 @@ import pytest
 
 from app.tracker.links import BUILT_IN, NO_NAMES, Rule, RuleError, Rules, search_key
 from app.tracker.links.bodies import MOST_BYTES, MOST_DEPTH, NOT_JSON, TOO_DEEP, TOO_LARGE
-from app.tracker.links.expressions import MOST_VALUES, TOO_LONG, TOO_MANY
+from app.tracker.links.expressions import TOO_LONG, TOO_MANY
+from app.tracker.links.probes import MOST_CAUSES
 from app.tracker.links.rules import MOST_INDEXED, MOST_RULES, NAMES_ITSELF, TOO_MANY_KEYS
 from app.tracker.records import Channel, Deliver, Publish
 
@@ -102,7 +103,9 @@ def test_ten_thousand_parents_are_refused_whole_and_counted() -> None:
 def test_many_values_over_several_rules_are_refused_too() -> None:
     other = {**ORDER, "name": "other"}
     rules = of(ORDER, other)
-    names = rules.read(publish({"caused_by": [str(n) for n in range(MOST_VALUES)]}))
+    names = rules.read(publish({"caused_by": [str(n) for n in range(MOST_CAUSES // 2)]}))
+    assert len(names.causes) == MOST_CAUSES
+    names = rules.read(publish({"caused_by": [str(n) for n in range(MOST_CAUSES // 2 + 1)]}))
     assert names.causes == ()
     assert rules.refused[TOO_MANY_KEYS] == 1
 

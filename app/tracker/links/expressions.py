@@ -25,7 +25,7 @@ LONGEST_EXPRESSION = 512
 MOST_TOKENS = 16
 LONGEST_VALUE = 2_048  # bytes: a `sw8` header may have two kilobytes
 SHORT = LONGEST_VALUE // 4  # characters, of at most four bytes each
-MOST_VALUES = 64  # that one expression may give: an aggregate names several parents
+MOST_VALUES = 64  # that one expression may give
 
 TOO_LONG, TOO_MANY = "value too long", "too many values"
 

@@ -22,15 +22,13 @@ from model.sound import share
 # How many events with equal keys are looked through for one of the same place, the newest: ids
 # repeat where messages are retried, and where they go to many queues.
 LOOK_BACK = 64
-# A key that more events than this have is not looked through: it may be several messages'.
-MOST_ALIKE = 5_000
 # What is named is named soon, as a rule; older clocks are held packed.
 RECENT = 1_000
-# As long as nobody names an event, what was noted is only looked through now and then, after this
-# many: most traffic names nothing, and to sort each event by its keys costs 2 % of capture.
-AT_ONCE = 1_000
+# Events are sorted by their keys this many at a time, which takes half as long for each, or as soon
+# as somebody names one. Whoever does waits for the sorting, so they are no more.
+AT_ONCE = 250
 # Who publishes names what it was just handed, as a rule: so many of its last events are looked at
-# before all are sorted for that.
+# before the rest are sorted for that.
 LATEST = 16
 
 
@@ -69,32 +67,44 @@ class LinkCount(msgspec.Struct):
 
 
 class _Crowd:
-    """Of a key that many events have: each participant's newest, and the newest publish."""
+    """Of a key that many events have: each participant's newest, and the newest publish.
 
-    __slots__ = ("own", "published")
+    And the newest one of another message than the event behind it. As the oldest are forgotten
+    first, the key is several messages' for as long as that one is remembered.
+    """
+
+    __slots__ = ("newest", "other", "own", "published")
 
     def __init__(self) -> None:
         self.own: dict[int, NamedEvent] = {}
         self.published: NamedEvent | None = None
+        self.newest: NamedEvent | None = None
+        self.other: NamedEvent | None = None
 
     def add(self, event: NamedEvent) -> None:
         self.own[event.participant] = event
         if not event.is_delivery:
             self.published = event
+        if self.newest is not None and not _are_of_one_message(self.newest, event):
+            self.other = self.newest
+        self.newest = event
 
     def remove(self, event: NamedEvent) -> None:
         if self.own[event.participant] is event:
             del self.own[event.participant]
         if self.published is event:
             self.published = None
+        if self.other is event:
+            self.other = None
 
 
 class LinkMemory:
     """The last events that others may name.
 
     Nearly every message can be named, and few are. So events are noted in a row, and sorted by
-    their keys, taken in, only once somebody names one. Few have the same key: these are looked
-    through, and only where they are many are they sorted, too.
+    their keys, taken in, some at a time. Few have the same key: these are looked through, and only
+    where they are many are they sorted, too. So what an answer takes does not grow with what is
+    remembered, whoever chose the keys.
 
     Most of those who name an event name one of their own last ones. These are found without sorting
     the rest: they are held by participant, in two generations of at most `AT_ONCE` events, so that
@@ -110,9 +120,6 @@ class LinkMemory:
         self._crowds: dict[Key, _Crowd] = {}
         self._has_forgotten = False
         self._noted: list[NamedEvent] = []  # not taken in yet, oldest first
-        self._resting = 0  # how many of these have been left to rest
-        self._look_at = AT_ONCE  # how many there have to be for them to be looked through
-        self._is_asked = False  # since then, for others than the latest
         self._holds_latest = most >= 2 * AT_ONCE
         self._latest: dict[int, list[NamedEvent]] = {}  # by participant, each oldest first
         self._before: dict[int, list[NamedEvent]] = {}
@@ -138,8 +145,8 @@ class LinkMemory:
                 self._latest[event.participant] = [event]
             else:
                 own.append(event)
-        if len(noted) >= self._look_at:
-            self._tend()
+        if len(noted) >= AT_ONCE:
+            self._take_in()
 
     def find(
         self, key: Key, number: int, place: str | None, place_of: Callable[[int], str | None]
@@ -162,7 +169,6 @@ class LinkMemory:
                     return event
             if len(those) > LATEST:
                 break
-        self._is_asked = True
         self._take_in()
         if self._compiled is not None and not self._crowds:
             found: NamedEvent | None = self._compiled.own(key, number, LOOK_BACK)
@@ -193,12 +199,11 @@ class LinkMemory:
     def is_ambiguous(self, key: Key) -> bool:
         """Whether several messages are named by a key."""
         self._take_in()
-        if self._events.count(key) > MOST_ALIKE:
-            return True
-        # Of a delivery whose publish was not seen nobody knows whether it is the same message.
-        events = self._events.newest(key, MOST_ALIKE)
-        messages = {_identity(event.message or event.reference) for event in events}
-        return len(messages) > 1
+        crowd = self._crowds.get(key)
+        if crowd is not None:
+            return crowd.other is not None
+        events = self._events.newest(key, LOOK_BACK)  # which are all
+        return any(not _are_of_one_message(events[0], event) for event in events[1:])
 
     def forget_before(self, event_id: int) -> None:
         """Drop what retention has removed: events with smaller ids."""
@@ -208,31 +213,6 @@ class LinkMemory:
             if event.reference.id is None or event.reference.id >= event_id:
                 return
             self._forget_oldest()
-
-    def _tend(self) -> None:
-        """Take in what was noted if somebody has asked; else the oldest make room, or rest."""
-        if self._is_asked:
-            self._is_asked = False
-            self._take_in()
-            return
-        self._latest, self._before = {}, self._latest
-        noted = self._noted
-        excess = len(self._events) + len(noted) - self._most
-        if excess > 0:
-            for _ in range(min(excess, len(self._events))):
-                self._forget_oldest()
-                excess -= 1
-            del noted[:excess]
-            self._resting = max(0, self._resting - excess)
-            self._has_forgotten = True
-        aged = max(self._resting, len(noted) - RECENT)
-        if self._compiled is not None:
-            self._compiled.rest(noted, self._resting, aged)
-        else:
-            for event in noted[self._resting : aged]:
-                if not event.reference.waiting:
-                    event.reference.rest()
-        self._resting, self._look_at = aged, len(noted) + AT_ONCE
 
     def _take_in(self) -> None:
         """Put what was noted where it is found."""
@@ -257,7 +237,6 @@ class LinkMemory:
                 aged.reference.rest()
             number += 1
         noted.clear()
-        self._resting, self._look_at = 0, AT_ONCE
         self._next = number
 
     def _published(self, key: Key, newest: list[NamedEvent]) -> NamedEvent | None:
@@ -297,6 +276,11 @@ class LinkMemory:
 _NONE: list[NamedEvent] = []
 
 
-def _identity(message: Reference | int) -> int:
-    """What tells a message from others: one that is restored has several references, and an id."""
-    return message if isinstance(message, int) else message.id or -id(message)
+def _are_of_one_message(one: NamedEvent, other: NamedEvent) -> bool:
+    # Of a delivery whose publish was not seen nobody knows whether it is the same message.
+    a, b = one.message or one.reference, other.message or other.reference
+    return a is b or (_id(a) is not None and _id(a) == _id(b))  # restored, it is not one object
+
+
+def _id(message: Reference | int) -> int | None:
+    return message if isinstance(message, int) else message.id

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 _compiled = compiled("app.tracker._digests")
 
 MOST_KEYS = 64  # of one message, in each field of its names
+MOST_CAUSES = 16  # that one publish can name; each is looked for, and its clock joined
 MOST_IDS = 8  # by which one message can be named; each takes memory for as long as it can
 
 _BODY_ENDS = 512  # bytes of a body's beginning and of its end that tell it from others

@@ -20,6 +20,7 @@ from app.tracker.links.probes import (
     CONVERSATIONS,
     FOUND_BY,
     IDS,
+    MOST_CAUSES,
     MOST_IDS,
     MOST_KEYS,
     Fields,
@@ -281,7 +282,7 @@ class Rules:
                 self.refused[NAMES_ITSELF] += 1
                 continue
             named.setdefault(key, number)
-        if len(named) > MOST_KEYS:
+        if len(named) > MOST_CAUSES:
             self._refused()
             return ()
         return tuple(
