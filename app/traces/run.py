@@ -33,7 +33,7 @@ from app.traces.standstill import Standstill
 from app.traces.status import Snapshot
 
 CANCEL_SECONDS = 0.5
-# How many messages are stamped at once: the event loop does nothing else for some 15 ms.
+# How many messages are taken at once: what they are of is to be known before the first is stamped.
 PORTION = 1_000
 # A batch of large bodies is stored early; memory holds several copies of it meanwhile.
 BATCH_BYTES = 16 * 1024 * 1024
@@ -170,7 +170,12 @@ class Run:
             if stamper.is_new:
                 self._links.take_up()
                 self._batch_began = time.monotonic()
-            stamper.stamp(messages, silent)
+            steps = stamper.steps(messages, silent)
+            is_through = stamper.stamp(steps)
+        while not is_through:
+            await asyncio.sleep(0)
+            async with self._pipeline.turn:
+                is_through = stamper.stamp(steps)
         return len(messages), is_empty
 
     def _may_grow(self) -> bool:

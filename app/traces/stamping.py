@@ -1,13 +1,13 @@
 """From trace messages to a batch: which of them are new, and the events they become.
 
-Where they come fast a batch has several portions: stamping one keeps the event loop for some
-milliseconds, and a transaction is the cheaper for each event the more it has (`Run`).
+Where they come fast a batch has several portions: a transaction is the cheaper for each event the
+more it has (`Run`).
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 from msgspec.structs import replace
@@ -22,6 +22,13 @@ from app.tracker import StampedEvent, Unreadable
 from app.tracker.digest import digest
 from app.tracker.suspicion import Suspect
 from model.times import now
+
+# How long a portion keeps the event loop, and one message more. Heartbeats of the broker, health
+# checks and other virtual hosts wait for it.
+MOST_SECONDS = 0.005
+
+
+_THROUGH = object()
 
 
 class Prepared(msgspec.Struct):
@@ -62,6 +69,7 @@ class Stamper:
         self._stream = stream
         self._resume: Resume[tuple[TraceMessage, bytes]] = Resume(recorder.window)
         self._portions = _Portions()
+        self._until = 0.0
         recorder.tracker.reorder(stream.is_cluster)
         recorder.tracker.trace_replies(stream.traces_replies)
 
@@ -90,17 +98,27 @@ class Stamper:
         """How many bytes their bodies have."""
         return self._portions.size
 
-    def stamp(self, messages: Sequence[TraceMessage], silent: bool) -> None:
-        """Stamp what is new among the messages, for the batch in the making.
+    def stamp(self, steps: Iterator[None]) -> bool:
+        """Go on with a portion, for `MOST_SECONDS` at most; whether all of it is stamped."""
+        began = time.perf_counter()
+        self._until = began + MOST_SECONDS
+        is_through = next(steps, _THROUGH) is _THROUGH
+        self._recorder.work.stamp_seconds += time.perf_counter() - began
+        return is_through
+
+    def steps(self, messages: Sequence[TraceMessage], silent: bool) -> Iterator[None]:
+        """Stamp what is new among the messages, for the batch in the making; stop when time is up.
 
         ``silent`` says that the queue holds no more for now.
         """
         recorder, tracker = self._recorder, self._recorder.tracker
-        about_of, stamped = self._stream.about, self._portions
-        events: list[StampedEvent] = []
+        about_of, stamped, events = self._stream.about, self._portions, self._portions.events
+        before = len(events)
         received = published = 0  # that the broker counts
-        began = time.perf_counter()
+        clock = time.perf_counter
         for arrival, mark, is_new in self._decided(messages, silent):
+            if clock() >= self._until:
+                yield
             message = arrival.message
             stamped.tag = arrival.tag
             stamped.messages += 1
@@ -123,14 +141,23 @@ class Stamper:
                     received += message.queue is not None
                     published += message.queue is None
                 if not about.is_own:
-                    events += tracker.apply(message, arrival.at)
+                    found = tracker.steps(message, arrival.at)
+                    if type(found) is tuple:  # nearly always
+                        events += found
+                        continue
+                    for event in found:
+                        events.append(event)
+                        if clock() >= self._until:
+                            yield
                 elif about.mark is not None:
                     stamped.marks.append(about.mark)
                     recorder.marks += 1
-        events += tracker.close_overdue(now())
-        recorder.work.count_stamped(len(events), time.perf_counter() - began)
+        for event in tracker.close_overdue(now()):
+            events.append(event)
+            if clock() >= self._until:
+                yield
+        recorder.work.stamped += len(events) - before
         recorder.seen += Tally(published, received)
-        stamped.events += events
 
     def prepared(self) -> Prepared | None:
         """The batch of all that was stamped since the last one; None if there is nothing to do."""
@@ -154,19 +181,18 @@ class Stamper:
 
     def _decided(
         self, messages: Sequence[TraceMessage], silent: bool
-    ) -> list[tuple[TraceMessage, bytes, bool]]:
+    ) -> Iterator[tuple[TraceMessage, bytes, bool]]:
         """(message, digest, is new) for those that are known to be stored or not."""
-        if self._resume.settled:
-            return [(arrival, digest(arrival.message), True) for arrival in messages]
-        decided: list[tuple[TraceMessage, bytes, bool]] = []
         for arrival in messages:
             mark = digest(arrival.message)
             # The sentinel is before everything, and was never stored: it says nothing of the rest.
-            if not self._resume.is_holding and self._stream.about(arrival.message).sentinel:
-                decided.append((arrival, mark, True))
+            if self._resume.settled or (
+                not self._resume.is_holding and self._stream.about(arrival.message).sentinel
+            ):
+                yield arrival, mark, True
                 continue
             for held, is_new in self._resume.push((arrival, mark), mark, arrival.redelivered):
-                decided.append((*held, is_new))
+                yield (*held, is_new)
         if silent and self._resume.is_holding:
-            decided += [(*held, is_new) for held, is_new in self._resume.settle()]
-        return decided
+            for held, is_new in self._resume.settle():
+                yield (*held, is_new)

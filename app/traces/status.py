@@ -31,11 +31,6 @@ class Work(msgspec.Struct):
     stamp_bytes: int = 0
     id_depth: int = 0
 
-    def count_stamped(self, events: int, seconds: float) -> None:
-        """Count events that were matched and stamped."""
-        self.stamped += events
-        self.stamp_seconds += seconds
-
     def count_stored(self, newest: Stamp | None, seconds: float) -> None:
         """Count a batch that was committed."""
         self.batches += 1

@@ -46,6 +46,8 @@ BYTES = 16  # of a half
 # How many of a delivery's deaths are followed, the newest. The broker writes one for each queue and
 # reason, and before 4.0 takes over what a client says.
 MOST_ORIGINS = 64
+# And of a delivery from a stream, which looks otherwise there: each takes the whole body twice.
+MOST_STREAMED = 4
 
 # A publish without one comes out of a stream with this one, on 4.0 and later.
 _ADDED_MODE = 1
@@ -148,7 +150,7 @@ def origins(deliver: Deliver) -> Iterator[Origin]:
     message = _message(deliver)
     streamed = is_from_stream(deliver)
     carried = list(_carried(deaths))[-2::-1]  # newest first: behind each death those before it
-    for death, before in zip(deaths, carried[:MOST_ORIGINS], strict=False):
+    for number, (death, before) in enumerate(zip(deaths, carried[:MOST_ORIGINS], strict=False)):
         queue, exchange, keys = death.get("queue"), death.get("exchange"), death.get("routing-keys")
         if not isinstance(queue, str) or not isinstance(exchange, str):
             continue
@@ -162,7 +164,11 @@ def origins(deliver: Deliver) -> Iterator[Origin]:
                 else _digest_of_undead(exchange, key, deliver)
             ),
             delivered_before=death.get("reason") in ("rejected", "delivery_limit"),
-            others=tuple(_others_of_stream(exchange, key, deliver)) if streamed else (),
+            others=(
+                tuple(_others_of_stream(exchange, key, deliver))
+                if streamed and number < MOST_STREAMED
+                else ()
+            ),
         )
 
 

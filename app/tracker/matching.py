@@ -41,6 +41,9 @@ LOOK_BACK = 64
 # Most of what comes back does so before this many others were handed over.
 RECENT_HANDOVERS = 1_000
 
+# How many copies that are too old make room for one publish, beside those that are too many.
+AGED_AT_ONCE = 100
+
 # This many queues are remembered by name of which copies were dropped.
 MOST_QUEUES = 10_000
 
@@ -118,7 +121,7 @@ class Matcher:
         if oldest is not None and (
             now - oldest.recorded_at > self._copy_age or len(copies) > self._most_copies
         ):
-            self._drop_excess(now)
+            self._drop_excess(now, len(queues) + AGED_AT_ONCE)
 
     def places(self, deliver: Deliver, mark: bytes) -> list[Place]:
         """Return where something may come that makes an early delivery early no more."""
@@ -282,8 +285,11 @@ class Matcher:
             self._removed.append(copy.number)
         return cause
 
-    def _drop_excess(self, now: int) -> None:
-        while copy := self._copies.oldest():
+    def _drop_excess(self, now: int, most: int) -> None:
+        for _ in range(most):
+            copy = self._copies.oldest()
+            if copy is None:
+                return
             if len(self._copies) <= self._most_copies and now - copy.recorded_at <= self._copy_age:
                 return
             self._copies.take_oldest()

@@ -179,6 +179,7 @@ class Participants:
         # The assumed ones' keys, and of those that names tell apart each user's at each place.
         self._keys_of: defaultdict[_Crowd, set[str]] = defaultdict(set)
         self._ended: set[str] = set()  # keys that belong to connections that have closed
+        self._others: dict[str, int] = {}  # of how many connections that had a key before
         self.next_participant = 1
         self.next_channel_key = 1
         self._new_channels: list[ChannelState] = []
@@ -357,6 +358,7 @@ class Participants:
             self._keys_of[crowd].discard(participant.identity.key)
             if not self._keys_of[crowd]:
                 del self._keys_of[crowd]
+            self._others.pop(participant.identity.key, None)
             self._pool.give_back(participant.interval, participant.height)
         if gone:
             self._ground = self._pool.ground()
@@ -434,9 +436,10 @@ class Participants:
 
     def _another(self, identity: Identity) -> Identity:
         """The identity of the next connection of that name."""
-        number = 2
+        number = self._others.get(identity.key, 2)
         while (key := f"{identity.key} ({number})") in self._ended:
             number += 1
+        self._others[identity.key] = number
         return msgspec.structs.replace(identity, key=key)
 
 

@@ -7,15 +7,17 @@ trace messages can be acknowledged with the rest of their batch.
 
 What has come, and is held itself, is not missing: a delivery whose publish waits behind another
 delivery waits as long as that one, whatever its own age. So the first to go is always one for which
-nothing has come. Only records that wait for each other in a circle are let go by age alone; a
-broker's history has no such circles, but equal messages can make them.
+nothing has come, unless more than `MOST_STEPS` wait for each other in a row. Only records that wait
+for each other in a circle are let go by age alone; a broker's history has no such circles, but
+equal messages can make them.
 """
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from heapq import heapify, heappop, heappush, heapreplace
+from itertools import islice
 from typing import TypeAlias
 
 import msgspec
@@ -23,6 +25,12 @@ import msgspec
 from app.tracker.fingerprint import halves
 from app.tracker.links.names import NO_NAMES, Key, Names
 from app.tracker.records import Deliver, Publish
+
+# How many heads are looked at when something has come that they all wait for, those first that
+# waited first. The others go when more comes, or when they have waited for long enough.
+WOKEN = 8
+# How many others are asked what they wait for before one that waits for another must go.
+MOST_STEPS = 32
 
 # A queue, a fingerprint there, and whether it is a handover that is wanted or brought, not a copy.
 # Or no queue, and a key by which a delivery can be named.
@@ -73,7 +81,7 @@ class ReorderWindow:
     """Waiting records by participant, bounded in time and in number.
 
     What an arrival takes does not grow with the number of those that wait: heads are found by what
-    they wait for, and by their age.
+    they wait for, and by their age, and a few of them are looked at.
     """
 
     def __init__(self, *, span: int, most: int) -> None:
@@ -82,6 +90,7 @@ class ReorderWindow:
         self._most = most
         self._queues: dict[str, deque[Held]] = {}
         self.count = 0  # of all that wait: asked for each record, it is no call
+        self.connections: Counter[str] = Counter()  # of how many records that wait
         self._entries = 0
         # Of each head: since when it waits, or what it waits for does; the how manieth head it is;
         # and its participant. Those of heads that are gone are dropped when they come up.
@@ -106,13 +115,16 @@ class ReorderWindow:
 
     def awaiting(self, places: Iterable[Place]) -> list[str]:
         """Return the participants whose heads may go on now that something came to these places."""
-        return [*dict.fromkeys(n for place in places for n in self._awaiting.get(place, ()))]
+        awaiting = self._awaiting
+        those = (islice(awaiting[place], WOKEN) for place in places if place in awaiting)
+        return [*dict.fromkeys(name for names in those for name in names)]
 
     def hold(self, name: str, held: Held) -> None:
         """Let a record wait behind what its participant has waiting."""
         queue = self._queues.setdefault(name, deque())
         queue.append(held)
         self.count += 1
+        self.connections[held.record.channel.connection] += 1
         for place in held.brings():
             names = self._bringing.setdefault(place, {})
             names[name] = names.get(name, 0) + 1
@@ -137,6 +149,10 @@ class ReorderWindow:
         queue = self._queues.pop(name)
         held = queue.popleft()
         self.count -= 1
+        connection = held.record.channel.connection
+        self.connections[connection] -= 1
+        if not self.connections[connection]:
+            del self.connections[connection]
         self._no_longer_brings(name, held)
         del self._heads[name]
         for place in self._awaited.pop(name, ()):
@@ -178,7 +194,7 @@ class ReorderWindow:
     def _first_of_those_that_hold(self, name: str) -> str:
         """Follow what a head waits for to a head for which nothing has come, perhaps itself."""
         path = {name: 0}
-        while (holder := self._holder(name)) is not None:
+        while len(path) <= MOST_STEPS and (holder := self._holder(name)) is not None:
             if holder in path:
                 circle = list(path)[path[holder] :]
                 return min(circle, key=lambda each: (self._queues[each][0].since, each))

@@ -38,6 +38,7 @@ class Replies:
         self._are_traced = True
         # Not a dict, which would walk over all that made room to find the oldest.
         self._waiting: OrderedDict[str, Channel] = OrderedDict()
+        self._names: dict[str, set[str]] = {}  # of those who wait, by connection
         self._new: list[tuple[int, str]] = []
 
     def trace(self, on: bool) -> None:
@@ -97,23 +98,33 @@ class Replies:
 
     def reach(self, connection: str) -> bool:
         """Whether a channel of this connection waits for replies."""
-        return any(channel.connection == connection for channel in self._waiting.values())
+        return connection in self._names
 
     def end(self, connection: str) -> None:
         """Note that nobody is there any more."""
-        self.keep(lambda channel: channel.connection != connection)
+        for name in [*self._names.get(connection, ())]:
+            self._forget(name)
+        self._look()
 
     def keep(self, waits: Callable[[Channel], bool]) -> None:
         """Forget the channels of which this is not true."""
-        kept = ((name, each) for name, each in self._waiting.items() if waits(each))
-        self._waiting = OrderedDict(kept)
+        for name in [name for name, each in self._waiting.items() if not waits(each)]:
+            self._forget(name)
         self._look()
 
     def _remember(self, name: str, channel: Channel) -> None:
         if len(self._waiting) >= MOST:
-            self._waiting.popitem(last=False)
+            self._forget(next(iter(self._waiting)))
         self._waiting[name] = channel
+        self._names.setdefault(channel.connection, set()).add(name)
         self._look()
+
+    def _forget(self, name: str) -> None:
+        connection = self._waiting.pop(name).connection
+        names = self._names[connection]
+        names.remove(name)
+        if not names:
+            del self._names[connection]
 
     def _look(self) -> None:
         self.are_awaited = bool(self._waiting) and not self._are_traced

@@ -7,8 +7,10 @@ that the events of an interrupted run are those of an uninterrupted one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from operator import attrgetter
 
 import msgspec
@@ -194,22 +196,32 @@ class Tracker:
         One event as a rule. With a reorder window none while a deliver waits for its publish, and
         several when the publish comes.
         """
+        return [*self.steps(record, now)]
+
+    def steps(self, record: Record, now: int) -> Iterable[StampedEvent]:
+        """Do what `apply` does, an event at a time, as many may have waited for this record.
+
+        The tracker is not to be asked for anything else before the last of them.
+        """
         # Nearly every record goes the first way, and a microsecond is a twentieth of it.
         replies = self._replies
         publish = replies.direct_reply(record) if replies.are_awaited else None
         mark = fingerprint(record)
         self._time.hear(now)
+        events: Iterable[StampedEvent]
         if not self._window.span and not self._window.count:
-            events = [self._stamp(publish or record, now, mark, None)]
+            events = (self._stamp(publish or record, now, mark, None),)
         else:
-            events = []
             names = self._linker.read(record)
             held = Held(publish or record, now, mark, self._time.now, names)
-            self._admit(held, events)
-            self._close_overdue(events)
+            events = chain(self._admit(held), self._close_overdue())
         if publish is not None and self._takes.deliveries(publish.routed_queues[0]):
-            events += self.apply(self._replies.delivery_of(publish), now)
+            return chain(events, self._reply(publish, now))
         return events
+
+    def _reply(self, publish: Publish, now: int) -> Iterator[StampedEvent]:
+        """The delivery of a direct reply, behind its publish."""
+        yield from self.steps(self._replies.delivery_of(publish), now)
 
     def strangers(self, channels: Iterable[Channel]) -> list[Channel]:
         """A channel for each connection and user whose client is shown and was not asked for yet.
@@ -252,8 +264,7 @@ class Tracker:
 
         False, and nothing is done, while something of it still waits for a publish.
         """
-        held = self._window.records() if len(self._window) else ()
-        if any(each.record.channel.connection == connection for each in held):
+        if connection in self._window.connections:
             return False
         self._participants.end(connection)
         self._replies.end(connection)
@@ -292,12 +303,10 @@ class Tracker:
         """Switch the reorder window on or off; off, it releases what it holds at the next look."""
         self._window.span = self._span if on else 0
 
-    def close_overdue(self, now: int) -> list[StampedEvent]:
-        """Stamp what has waited in the reorder window for longer than its span."""
-        events: list[StampedEvent] = []
+    def close_overdue(self, now: int) -> Iterator[StampedEvent]:
+        """Stamp what has waited in the reorder window for longer than its span, as `steps` does."""
         self._time.hear(now)
-        self._close_overdue(events)
-        return events
+        return self._close_overdue()
 
     def checkpoint(self) -> Checkpoint:
         """Return what changed since the last call, to be stored with the events since then."""
@@ -347,9 +356,7 @@ class Tracker:
                 are_bodies_read=self._linker.reads_bodies,
                 taken=self._takes.what,
                 taken_since=self._suspicion.since,
-                decided=self._participants.decided(
-                    {held.record.channel.connection for held in self._window.records()}
-                ),
+                decided=self._participants.decided(self._window.connections),
             )
         )
 
@@ -391,15 +398,14 @@ class Tracker:
         for name in self._window.waiting():
             self._await(name)
 
-    def _admit(self, arrival: Held, events: list[StampedEvent]) -> None:
+    def _admit(self, arrival: Held) -> Iterator[StampedEvent]:
         """Stamp an arrival and whatever it releases, unless its participant has to wait."""
         name = self._participants.key_of(arrival.record.channel)
         if self._window.blocks(name) or self._must_wait(arrival):
             self._window.hold(name, arrival)
             self._await(name)
         else:
-            events.append(self._stamp_held(arrival))
-            self._release_ready(events, len(events) - 1)
+            yield from self._with_released((self._stamp_held(arrival),))
 
     def _must_wait(self, arrival: Held) -> bool:
         record = arrival.record
@@ -421,25 +427,28 @@ class Tracker:
             return self._matcher.places(head.record, head.fingerprint)
         return [named_by(key) for key in self._linker.wanted(head.names)]
 
-    def _release_ready(self, events: list[StampedEvent], first: int) -> None:
-        """Stamp the held records that the events from ``first`` on release, one by the other."""
-        while first < len(events) and len(self._window):
-            for name in self._window.awaiting(_places_of(events[first])):
-                self._release(name, events)
-            first += 1
+    def _with_released(self, events: Iterable[StampedEvent]) -> Iterator[StampedEvent]:
+        """Give these events, and stamp the held records that they release, one by the other."""
+        stamped: deque[StampedEvent] = deque()
+        for event in events:
+            stamped.append(event)
+            yield event
+        while stamped and len(self._window):
+            for name in self._window.awaiting(_places_of(stamped.popleft())):
+                for event in self._release(name):
+                    stamped.append(event)
+                    yield event
 
-    def _release(self, name: str, events: list[StampedEvent]) -> None:
+    def _release(self, name: str) -> Iterator[StampedEvent]:
         """Stamp what a participant has waiting, up to what has to wait on."""
         while (head := self._window.head(name)) and not self._must_wait(head):
-            events.append(self._stamp_held(self._window.release(name)))
+            yield self._stamp_held(self._window.release(name))
         self._await(name)
 
-    def _close_overdue(self, events: list[StampedEvent]) -> None:
+    def _close_overdue(self) -> Iterator[StampedEvent]:
         while overdue := self._window.overdue(self._time.now):
-            first = len(events)
-            events.append(self._stamp_held(self._window.release(overdue)))
-            self._release(overdue, events)
-            self._release_ready(events, first)
+            event = self._stamp_held(self._window.release(overdue))
+            yield from self._with_released(chain((event,), self._release(overdue)))
 
     def _stamp_held(self, held: Held) -> StampedEvent:
         return self._stamp(held.record, held.at, held.fingerprint, held.names)

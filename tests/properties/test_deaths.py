@@ -6,8 +6,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from app.tracker import Bounds, Deliver, Policy, Publish, Tracker, fingerprint
+from app.tracker import Bounds, Deliver, Policy, Publish, Record, Tracker, fingerprint
 from app.tracker.fingerprint import MOST_ORIGINS, origins
 from model.words import Match
 from tests.unit.broker_model import channel
@@ -108,3 +109,21 @@ def test_an_arrival_looks_at_none_of_those_that_wait_for_something_else(
     (event,) = tracker.apply(publish, 1)
     assert (event.record, len(looked_at)) == (publish, 1)
     assert counted.bytes < 1_000
+
+
+def test_a_body_is_read_a_few_times_however_many_deaths_a_stream_shows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read, with_body = [], fingerprint._with_body
+
+    def counted(head: bytes, record: Record) -> bytes:
+        read.append(head)
+        return with_body(head, record)
+
+    monkeypatch.setattr(fingerprint, "_with_body", counted)
+    deliver = dead(MOST_ORIGINS)
+    headers = {**deliver.properties["headers"], "x-stream-offset": 7}
+    properties = {"headers": headers, "delivery_mode": 1}
+    (event,) = Tracker(Policy.channel, Bounds()).apply(replace(deliver, properties=properties), 0)
+    assert event.match is Match.unmatched
+    assert len(read) < 20

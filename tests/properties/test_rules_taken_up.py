@@ -53,7 +53,7 @@ def test_rules_taken_up_hold_the_same_with_crashes_and_without(
                 tracker.take_up(after)
                 rules = after
             now = position if record else position + 10
-            events = tracker.apply(record, now) if record else tracker.close_overdue(now)
+            events = tracker.apply(record, now) if record else [*tracker.close_overdue(now)]
             store.append(events, tracker.checkpoint())
             if position in crashes:
                 store.restored.named = store.restored.named[-10:]

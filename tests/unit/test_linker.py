@@ -11,6 +11,7 @@ from app.tracker import Bounds, Channel, Deliver, Policy, Publish, Record, Stamp
 from app.tracker.links import BUILT_IN, Rule, Rules, search_key
 from app.tracker.links.memory import LinkCount
 from app.tracker.quiet import Quiet
+from app.tracker.reorder import WOKEN
 from itc import Relation, compare
 from model.words import LinkKind, Way
 from tests.unit.test_tracker import Store
@@ -266,7 +267,7 @@ def test_on_a_cluster_a_publish_waits_for_the_delivery_that_it_names() -> None:
 def test_on_a_cluster_a_publish_waits_no_longer_than_the_window() -> None:
     tracker = tracker_of(bounds=Bounds(reorder_window=1_000))
     assert tracker.apply(publish("b", names="from elsewhere"), 1) == []
-    assert tracker.close_overdue(500) == []
+    assert [*tracker.close_overdue(500)] == []
     (event,) = tracker.close_overdue(1_001)
     assert event.edges == ()
 
@@ -346,7 +347,8 @@ def test_nothing_that_others_bring_under_a_name_keeps_a_publish_waiting() -> Non
     left: list[int] = []
     for step in range(1, 21):
         now = step * second // 4
-        for event in tracker.apply(deliver("b", f"q{step}", "1"), now) + tracker.close_overdue(now):
+        events = tracker.apply(deliver("b", f"q{step}", "1"), now)
+        for event in [*events, *tracker.close_overdue(now)]:
             if isinstance(event.record, Publish):
                 left.append(now)
     assert left
@@ -359,6 +361,16 @@ def test_a_publish_wakes_who_waits_for_its_name_at_its_place() -> None:
     events = tracker.apply(publish("a/2", id="1"), 2)
     assert len(events) == 2
     assert causes(events[1], events) == [0]
+
+
+def test_of_many_that_wait_for_one_name_a_few_go_at_once_and_the_rest_in_time() -> None:
+    tracker = tracker_of(bounds=Bounds(reorder_window=1_000))
+    for number in range(WOKEN + 2):
+        assert tracker.apply(publish(f"a/{number}", names="1"), 1) == []
+    cause, *soon = tracker.apply(publish("a/100", id="1"), 2)
+    late = [*tracker.close_overdue(1_001)]
+    assert (len(soon), len(late)) == (WOKEN, 2)
+    assert {each.edges[0].cause for each in [*soon, *late]} == {cause.reference}
 
 
 def test_a_trace_without_rules_is_found_by_its_indexed_headers() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.tracker import Bounds, Deliver, Policy, Publish, Record, StampedEvent, Tracker
+from app.tracker.reorder import WOKEN
 from itc import Relation, compare
 from model.words import Match
 from tests.unit.broker_model import channel
@@ -66,7 +67,7 @@ def test_it_is_waited_for_after_a_restart_too() -> None:
     store.append(events_of(tracker, BEHIND_UNEXPLAINED), tracker.checkpoint())
     again = Tracker(Policy.channel, WINDOW, store.restored)
     assert again.held == 5
-    again.close_overdue(400)
+    assert [*again.close_overdue(400)] == []
     events: list[StampedEvent] = []
     for now in range(400, 400 + 2 * SPAN, 10):
         events += again.close_overdue(now)
@@ -77,13 +78,13 @@ def test_one_late_look_releases_what_holds_before_what_is_held() -> None:
     """As after a slow transaction: everything is overdue at once, whoever came first."""
     tracker = Tracker(Policy.channel, WINDOW)
     events_of(tracker, BEHIND_UNEXPLAINED)
-    assert found(tracker.close_overdue(5_000), "gus", "p2").match is Match.routed
+    assert found([*tracker.close_overdue(5_000)], "gus", "p2").match is Match.routed
 
 
 def test_records_that_came_at_one_moment_are_told_apart_by_what_they_wait_for() -> None:
     tracker = Tracker(Policy.channel, WINDOW)
     assert events_of(tracker, [(100, record) for _, record in BEHIND_UNEXPLAINED]) == []
-    assert found(tracker.close_overdue(5_000), "gus", "p2").match is Match.routed
+    assert found([*tracker.close_overdue(5_000)], "gus", "p2").match is Match.routed
 
 
 def test_a_wait_for_what_is_held_is_not_longer_than_that_one_s() -> None:
@@ -93,7 +94,7 @@ def test_a_wait_for_what_is_held_is_not_longer_than_that_one_s() -> None:
         "u1",
         "p1",
     ]
-    assert len(tracker.close_overdue(1_300)) == 3
+    assert len([*tracker.close_overdue(1_300)]) == 3
 
 
 def test_equal_messages_that_wait_for_each_other_are_let_go() -> None:
@@ -106,8 +107,8 @@ def test_equal_messages_that_wait_for_each_other_are_let_go() -> None:
         (103, publish("bob", "red", "same")),
     ]
     assert events_of(tracker, arrivals) == []
-    assert tracker.close_overdue(1_099) == []
-    events = tracker.close_overdue(1_100)
+    assert [*tracker.close_overdue(1_099)] == []
+    events = [*tracker.close_overdue(1_100)]
     assert [event.match for event in events] == [
         Match.unmatched,
         Match.none,
@@ -127,7 +128,7 @@ def test_the_oldest_record_that_waits_is_known() -> None:
     assert tracker.held_since is None
     events_of(tracker, BEHIND_UNEXPLAINED)
     assert tracker.held_since == 100
-    tracker.close_overdue(5_000)
+    assert [*tracker.close_overdue(5_000)]
     assert tracker.held_since is None
 
 
@@ -135,7 +136,7 @@ def test_a_clock_that_is_set_forward_releases_nothing_early() -> None:
     tracker = Tracker(Policy.channel, Bounds(reorder_window=1_000_000))
     day = 24 * 3600 * 1_000_000
     tracker.apply(deliver("bob", "red", "m"), 5)
-    assert tracker.close_overdue(day) == []
+    assert [*tracker.close_overdue(day)] == []
     events = tracker.apply(publish("ann", "red", "m"), day + 1)
     assert [event.match for event in events] == [Match.none, Match.routed]
 
@@ -144,5 +145,34 @@ def test_a_clock_that_is_set_back_keeps_nothing_for_ever() -> None:
     tracker = Tracker(Policy.channel, Bounds(reorder_window=1_000_000))
     day = 24 * 3600 * 1_000_000
     tracker.apply(deliver("bob", "red", "m"), day)
-    released = [tracker.close_overdue(now) for now in range(0, 1_300_000, 100_000)]
+    released = [[*tracker.close_overdue(now)] for now in range(0, 1_300_000, 100_000)]
     assert [event.match for events in released for event in events] == [Match.unmatched]
+
+
+def test_all_that_wait_for_one_delivery_go_when_it_comes() -> None:
+    tracker = Tracker(Policy.channel, WINDOW)
+    for number in range(3 * WOKEN):
+        again = deliver(f"gus{number}", "q", "1", redelivered=True)
+        assert tracker.apply(again, 0) == []
+    events = events_of(tracker, [(1, publish("ann", "q", "1")), (1, deliver("bob", "q", "1"))])
+    assert [each.match for each in events[2:]] == [Match.redelivered] * 3 * WOKEN
+
+
+def test_what_was_held_is_stamped_one_by_one() -> None:
+    tracker = Tracker(Policy.channel, WINDOW)
+    tracker.apply(deliver("gus", "q", "1"), 0)
+    for number in range(3):
+        tracker.apply(publish("gus", "r", str(number)), 0)
+    steps, held = tracker.steps(publish("ann", "q", "1"), 1), []
+    for _ in steps:
+        held.append(tracker.held)
+    assert held == [4, 3, 2, 1, 0]
+
+
+def test_a_connection_ends_once_nothing_of_it_waits() -> None:
+    tracker = Tracker(Policy.channel, WINDOW)
+    waiting = deliver("gus", "q", "1")
+    tracker.apply(waiting, 0)
+    assert not tracker.end(waiting.channel.connection)
+    assert [*tracker.close_overdue(SPAN)]
+    assert tracker.end(waiting.channel.connection)

@@ -16,7 +16,7 @@ from app.broker.own import OTHERS, About
 from app.errors import OutageError
 from app.stored.batches import Batch
 from app.stored.traces import Trace
-from app.traces import linkwatch, run
+from app.traces import linkwatch, run, stamping
 from app.traces.attempt import Attempt
 from app.traces.feed import Feed
 from app.traces.gapwatch import GapWatch
@@ -51,6 +51,8 @@ class Queue(QuietStream):
         self.asked: list[int] = []
         self.acknowledged: list[int] = []
         self.is_through: Callable[[], None] = lambda: None
+        self.turns = 0
+        self.turns_before: list[int] = []  # each message was stamped
         self._tag = 0
 
     async def batch(self, most: int, linger: float) -> Sequence[TraceMessage]:
@@ -71,7 +73,14 @@ class Queue(QuietStream):
         self.acknowledged.append(tag)
 
     def about(self, message: object) -> About:
+        self.turns_before.append(self.turns)
         return OTHERS
+
+    async def take_turns(self) -> None:
+        """Count how often somebody else has the event loop."""
+        while True:
+            await asyncio.sleep(0)
+            self.turns += 1
 
 
 class Store:
@@ -240,3 +249,14 @@ async def test_other_rules_of_links_are_taken_up_between_two_batches(
     assert (len(first.events), first.link_rules) == (21, None)
     assert second.link_rules is not None
     assert "own" in {each.rule.name for each in second.link_rules}
+
+
+@pytest.mark.parametrize(("seconds", "turns"), [(0.0, 10), (60.0, 1)])
+async def test_others_get_the_event_loop_before_a_portion_is_stamped(
+    world: World, monkeypatch: pytest.MonkeyPatch, seconds: float, turns: int
+) -> None:
+    monkeypatch.setattr(stamping, "MOST_SECONDS", seconds)
+    others = asyncio.create_task(world.queue.take_turns())
+    assert await world.run(Portion(10)) == [10]
+    others.cancel()
+    assert len(set(world.queue.turns_before)) == turns

@@ -296,7 +296,7 @@ def test_a_deliver_that_overtook_its_publish_waits_for_it() -> None:
 def test_a_deliver_whose_publish_never_comes_is_set_free_when_the_window_closes() -> None:
     tracker = Tracker(Policy.channel, WINDOW)
     tracker.apply(deliver("bob", "red"), 0)
-    assert tracker.close_overdue(999) == []
+    assert [*tracker.close_overdue(999)] == []
     assert [e.match for e in tracker.close_overdue(1_000)] == [Match.unmatched]
 
 
