@@ -1,11 +1,11 @@
 """Publish floods: is what the broker has not handed over yet ever taken for lost?
 
-    python -m drills.flood [FLOODS] [--messages 240000] [--purge]
+    python -m drills.flood [FLOODS] [--messages 240000] [--lose]
 
 Publishers write as fast as the broker reads. It then counts publishes whose trace messages still
 wait inside it, where no queue shows them. All must be stored, and once the virtual host is quiet no
-gap may be left; what was suspected meanwhile is said. With ``--purge`` the trace queue is purged
-during each flood: then a gap that is not `suspected` must be left.
+gap may be left; what was suspected meanwhile is said. With ``--lose`` the trace queue is unbound
+for a moment of each flood, and nobody looks but the audit: then a gap that is certain must be left.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
+import aio_pika
 import pamqp.frame
 from pamqp import commands
 from pamqp.base import Frame
@@ -30,12 +31,16 @@ from pamqp.body import ContentBody
 from pamqp.header import ContentHeader, ProtocolHeader
 
 from app.broker.consumer import TRACE_QUEUE
+from app.broker.firehose import TRACE_EXCHANGE
 from drills.service import Service
 from tools.servers import Broker, RabbitNode
 
 PUBLISHERS = 4
 CHUNK = 100  # messages in one write
 BODY = b"x" * 20
+LOSE_AFTER_SECONDS = 5.0
+LOSE_SECONDS = 2.0
+AUDIT_ALONE = {"ITC_MARK_SECONDS": "0", "ITC_TRACING_CHECK_SECONDS": "3600"}
 LOOK_SECONDS = 0.5
 SURE_SECONDS = 15.0  # of rest: whatever the broker counts later than it should would show
 QUIET_SECONDS = 300.0  # for all to be stored, and for the audit to know it
@@ -115,20 +120,21 @@ async def _answer(reader: asyncio.StreamReader, seconds: float = 10.0) -> None:
         await reader.readexactly(struct.unpack(">I", head[3:])[0] + 1)
 
 
-async def flood(broker: Broker, messages: int, *, purge: bool) -> Flood:
+async def flood(broker: Broker, messages: int, *, lose: bool) -> Flood:
     """One flood of a virtual host of its own, until all that it led to is known."""
     with tempfile.TemporaryDirectory() as place, broker.fresh_vhost("flood") as vhost:
-        service = Service(broker, f"sqlite:///{Path(place) / 'itc.db'}", Path(place))
+        url, settings = f"sqlite:///{Path(place) / 'itc.db'}", AUDIT_ALONE if lose else {}
+        service = Service(broker, url, Path(place), settings=settings)
         async with service.tracing(vhost):
             await _quiet(service, time.time())
             began, suspicions = time.monotonic(), [0]
             looking = asyncio.create_task(_look(service, suspicions))
-            purging = asyncio.create_task(_purge(broker, vhost)) if purge else None
+            losing = asyncio.create_task(_lose(broker, vhost)) if lose else None
             await _publish(broker.amqp_url(vhost), messages)
             seconds, ended = time.monotonic() - began, time.time()
-            if purging is not None:
-                await purging
-            await _quiet(service, ended + SURE_SECONDS)
+            if losing is not None:
+                await losing
+            await _quiet(service, await _quiet(service, ended) + SURE_SECONDS)
             looking.cancel()
             await asyncio.gather(looking, return_exceptions=True)
             (trace,) = await service.get("traces")
@@ -149,16 +155,14 @@ async def _publish(url: str, messages: int) -> None:
         raise RuntimeError("a publisher failed")
 
 
-async def _purge(broker: Broker, vhost: str) -> None:
-    """Purge the trace queue until that has taken something out of it."""
-    while True:
-        waiting = (await asyncio.to_thread(broker.api, "GET", "queues", vhost, TRACE_QUEUE)).get(
-            "messages_ready", 0
-        )
-        if waiting > 1_000:
-            await asyncio.to_thread(broker.api, "DELETE", "queues", vhost, TRACE_QUEUE, "contents")
-            return
-        await asyncio.sleep(LOOK_SECONDS)
+async def _lose(broker: Broker, vhost: str) -> None:
+    """Unbind the trace queue for a moment."""
+    await asyncio.sleep(LOSE_AFTER_SECONDS)
+    async with await aio_pika.connect(broker.amqp_url(vhost)) as connection:
+        channel = await (await connection.channel()).get_underlay_channel()
+        await channel.queue_unbind(TRACE_QUEUE, TRACE_EXCHANGE, routing_key="#")
+        await asyncio.sleep(LOSE_SECONDS)
+        await channel.queue_bind(TRACE_QUEUE, TRACE_EXCHANGE, routing_key="#")
 
 
 async def _look(service: Service, suspicions: list[int]) -> None:
@@ -168,25 +172,25 @@ async def _look(service: Service, suspicions: list[int]) -> None:
         await asyncio.sleep(LOOK_SECONDS)
 
 
-async def _quiet(service: Service, since: float) -> None:
-    """Wait until counters were compared at rest, after this moment."""
+async def _quiet(service: Service, since: float) -> float:
+    """Wait until counters were compared at rest after this moment; returns when."""
     async with asyncio.timeout(QUIET_SECONDS):
         while True:
             (trace,) = await service.get("traces")
             as_of = (trace["audit"] or {}).get("as_of")
-            if as_of and datetime.fromisoformat(as_of).timestamp() > since:
-                return
+            if as_of and (at := datetime.fromisoformat(as_of).timestamp()) > since:
+                return at
             await asyncio.sleep(LOOK_SECONDS)
 
 
-async def main(floods: int, messages: int, *, purge: bool) -> int:
+async def main(floods: int, messages: int, *, lose: bool) -> int:
     """Run them on a private broker; returns how many went wrong."""
     wrong = 0
     given = Broker.from_environment(os.environ)
     with given or RabbitNode() as broker:
         for _ in range(floods):
-            found = await flood(broker, messages, purge=purge)
-            wrong += not (found.is_known if purge else found.is_whole)
+            found = await flood(broker, messages, lose=lose)
+            wrong += not (found.is_known if lose else found.is_whole)
             print(found, flush=True)
     print(f"{wrong} of {floods} went wrong")
     return wrong
@@ -196,9 +200,9 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m drills.flood")
     parser.add_argument("floods", type=int, nargs="?", default=5)
     parser.add_argument("--messages", type=int, default=240_000)
-    parser.add_argument("--purge", action="store_true", help="the trace queue, during each")
+    parser.add_argument("--lose", action="store_true", help="a moment of each flood")
     parser.add_argument("--publish", nargs=2, metavar=("URL", "COUNT"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.publish:
         sys.exit(asyncio.run(publish(options.publish[0], int(options.publish[1]))))
-    sys.exit(asyncio.run(main(options.floods, options.messages, purge=options.purge)) > 0)
+    sys.exit(asyncio.run(main(options.floods, options.messages, lose=options.lose)) > 0)
