@@ -1,8 +1,7 @@
 """What pyproject.toml cannot say: two folders inside ``app``, and what is in C.
 
 The dashboard and the migrations stand at the top of the checkout, where their tools look for them,
-and are no Python packages; an installed service finds them inside its own package. What is in C is
-left out where there is no compiler.
+and are no Python packages; an installed service finds them inside its own package.
 """
 
 import shutil
@@ -48,7 +47,6 @@ setup(
             module,
             [f"{module.replace('.', '/')}.c", *ALSO_COMPILED.get(module, [])],
             depends=INCLUDED.get(module, []),
-            optional=True,
         )
         for module in (
             "itc._core",

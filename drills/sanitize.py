@@ -96,10 +96,10 @@ def _load(folder: Path) -> None:
 def main(folder: Path, inputs: int) -> int:
     """Try the inputs, in the separate process."""
     _load(folder)
-    from app.broker import firehose
+    from app.broker import _wire
     from drills import fuzz
 
-    if not str(getattr(firehose._compiled, "__file__", "")).startswith(str(folder)):
+    if not str(_wire.__file__).startswith(str(folder)):
         raise SystemExit("the sanitized modules are not those that are used")
     return fuzz.main(inputs)
 

@@ -16,7 +16,7 @@ from typing import final
 
 import msgspec
 
-from itc.compiled import compiled
+from app.broker import _wire
 
 METHOD, HEADER, BODY, HEARTBEAT = _KINDS = 1, 2, 3, 8
 FRAME_END = 0xCE
@@ -27,9 +27,6 @@ FRAME = Struct(">BHI")  # kind, channel, size of the payload; after that an end 
 _TAG = Struct(">QB")  # delivery tag, flags
 _BODY_SIZE = Struct(">Q").unpack_from
 _BODY_SIZE_AT = 4  # in a header's payload, after class and weight
-
-# `_wire.c`, if it was built, takes all complete deliveries of a read at once.
-_compiled = compiled("app.broker._wire")
 
 
 @final
@@ -123,14 +120,16 @@ class DeliverySplitter:
         return b"".join(passed), len(data)
 
     def _take_whole(self, data: bytes, at: int) -> int | None:
-        """Pass on the complete deliveries at ``at``; returns where they end, None if none."""
-        if _compiled is None:
-            return None
-        deliveries, behind = _compiled.read_deliveries(data, at, self._channel, Delivery)
+        """Pass on the complete deliveries at ``at``; returns where they end, None if none.
+
+        That is compiled. A delivery of which a part is still to come, or that is odd, is put
+        together a frame at a time, in Python.
+        """
+        deliveries, behind = _wire.read_deliveries(data, at, self._channel, Delivery)
         if not deliveries:
             return None
         self._take(deliveries)
-        return int(behind)
+        return behind
 
     def _is_ours(self, kind: int, data: bytes, begin: int, end: int) -> bool:
         """Whether a frame of our channel belongs to a delivery; if so, add it to that delivery."""

@@ -13,9 +13,9 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from app.broker import _wire
 from app.broker.wire import decode_headers
 from app.tracker import Channel, Deliver, Publish, Record, Unreadable
-from itc.compiled import compiled
 from model.texts import storable
 
 TRACE_EXCHANGE = "amq.rabbitmq.trace"
@@ -31,9 +31,6 @@ Headers: TypeAlias = Mapping[str, Any]
 # Node, connection, channel's number, user; exchange, routing keys, properties; the queues that a
 # publish was routed to, or whether a deliver is a redelivery.
 Said: TypeAlias = tuple[str, str, int, str, str, tuple[str, ...], dict[str, Any], Any]
-
-# `_wire.c`, if it was built, reads regular messages in a tenth of the time.
-_compiled = compiled("app.broker._wire")
 
 # A channel is looked up again and again, which is quicker for the same object.
 _channels: dict[tuple[str, str, int, str], Channel] = {}
@@ -53,9 +50,9 @@ def parse(routing_key: str, header: bytes, body: bytes, now: int) -> Record | Un
     """
     kind, _, name = routing_key.partition(".")
     said: Said | None = None
-    if _compiled is not None and kind in KINDS:
-        said = _compiled.read_trace(header, kind == PUBLISH)
-    if said is None:
+    if kind in KINDS:
+        said = _wire.read_trace(header, kind == PUBLISH)
+    if said is None:  # it is odd: Python says what is wrong with it, or that nothing is
         table: Headers = {}
         try:
             table = decode_headers(header)

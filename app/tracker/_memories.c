@@ -1,6 +1,6 @@
 /* The tracker's memories of copies, handovers and names, compiled: a queue of numbered values that
- * can be taken by key or by age. `KeyedFifo` in app/tracker/fifo.py is the reference; what else it
- * does for links stands apart below.
+ * can be taken by key or by age. What it promises stands in `_memories.pyi`; what else it does for
+ * links stands apart below.
  *
  * No Python code runs while the queue is being changed: keys are bytes, or pairs of a text and
  * bytes, which are compared here, and references are given up last.
@@ -443,7 +443,7 @@ fifo_values(Fifo *fifo, PyObject *unused)
 }
 
 /* What links do with the queue, whose values are events then: `LinkMemory` in
- * app/tracker/links/memory.py is the reference, and does what is rare. */
+ * app/tracker/links/memory.py does what is rare. */
 
 /* What an event is asked for. */
 enum { KEYS, PARTICIPANT, REFERENCE, WAITING, STAMP, WORDS };
@@ -675,7 +675,7 @@ static PyMethodDef fifo_methods[] = {
 };
 
 static PyType_Slot fifo_slots[] = {
-    {Py_tp_doc, "What app.tracker.fifo.KeyedFifo is, for keys of bytes, or of a text and bytes."},
+    {Py_tp_doc, "A queue by key and by age; keys are bytes, or a text and bytes."},
     {Py_tp_methods, fifo_methods},
     {Py_tp_traverse, fifo_traverse},
     {Py_tp_clear, fifo_clear},

@@ -29,6 +29,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from app.tracker import _digests
 from app.tracker.records import Deliver, Publish, Record
 from app.tracker.streams import (
     BROKER_HEADERS,
@@ -40,7 +41,6 @@ from app.tracker.streams import (
     kept,
     kept_of,
 )
-from itc.compiled import compiled
 
 BYTES = 16  # of a half
 # How many of a delivery's deaths are followed, the newest. The broker writes one for each queue and
@@ -53,9 +53,6 @@ MOST_STREAMED = 4
 _ADDED_MODE = 1
 
 _SPECIAL_IN_PUBLISHES = BROKER_HEADERS | TELLING
-
-# `_digests.c`, if it was built, gives the fingerprints of ordinary messages.
-_compiled = compiled("app.tracker._digests")
 
 # Deterministic order: quorum queues and 4.x brokers hand a table back in another order.
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
@@ -90,20 +87,18 @@ def fingerprint(record: Record) -> bytes:
     such a publish has the second half of these.
     """
     key = record.routing_keys[0] if record.routing_keys else ""
-    if _compiled is not None:
-        is_publish = type(record) is Publish
-        ordinary: bytes | None = _compiled.mark(
-            record.exchange,
-            key,
-            record.properties,
-            record.body,
-            _SPECIAL_IN_PUBLISHES if is_publish else BROKER_HEADERS,
-            is_publish,
-            record.channel.number == MQTT_CHANNEL,
-        )
-        if ordinary is not None:
-            return ordinary
-    return _fingerprint(record, key)
+    is_publish = type(record) is Publish
+    ordinary = _digests.mark(
+        record.exchange,
+        key,
+        record.properties,
+        record.body,
+        _SPECIAL_IN_PUBLISHES if is_publish else BROKER_HEADERS,
+        is_publish,
+        record.channel.number == MQTT_CHANNEL,
+    )
+    # What has died or comes from a stream is rare, and takes more than C should be asked for.
+    return _fingerprint(record, key) if ordinary is None else ordinary
 
 
 def _fingerprint(record: Record, key: str) -> bytes:

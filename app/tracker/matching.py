@@ -22,8 +22,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TypeAlias
 
+from app.tracker._memories import KeyedFifo
 from app.tracker.events import Copy, Handover, Reference
-from app.tracker.fifo import KeyedFifo, keyed_fifo
 from app.tracker.fingerprint import BYTES, halves, of_stream, origins
 from app.tracker.records import Deliver
 from app.tracker.reorder import Place, handover_of
@@ -67,8 +67,8 @@ class Matcher:
         self._most_copies = copies
         self._copy_age = copy_age
         self._most_handovers = handovers
-        self._copies: KeyedFifo[Key, Copy] = keyed_fifo()  # each under its fingerprint's halves
-        self._handovers: KeyedFifo[Key, Reference] = keyed_fifo()
+        self._copies: KeyedFifo[Key, Copy] = KeyedFifo()  # each under its fingerprint's halves
+        self._handovers: KeyedFifo[Key, Reference] = KeyedFifo()
         self._next_copy = 1
         self._next_handover = 1
         self._stored = 1  # copies from this number on are not
@@ -216,7 +216,7 @@ class Matcher:
         while (copy := self._copies.oldest()) and _is_before(copy.cause, event_id):
             self._copies.take_oldest()
             self._left(copy)
-        before, self._handovers = self._handovers, keyed_fifo()
+        before, self._handovers = self._handovers, KeyedFifo()
         for (queue, mark), cause in zip(before.keys(), before.values(), strict=True):
             if not _is_before(cause, event_id):
                 self.handed_over(queue, mark, cause)

@@ -115,3 +115,18 @@ def test_the_image_is_made_of_what_the_package_is_made_of() -> None:
     lines = (CHECKOUT / ".dockerignore").read_text().splitlines()
     kept = {line[1:] for line in lines if line.startswith("!")}
     assert {*SOURCES, *FILES} - {"MANIFEST.in"} <= kept  # that one is only for source archives
+
+
+def test_without_a_compiler_no_package_is_built(tmp_path: Path) -> None:
+    """What is compiled has no second form: an installation would fail at its first message."""
+    folders = "--build-temp", tmp_path / "made", "--build-lib", tmp_path / "built"
+    done = subprocess.run(
+        [sys.executable, "setup.py", "-q", "build_ext", *folders],
+        cwd=CHECKOUT,
+        env=os.environ | {"CC": "false"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode != 0
+    assert "Command '['false'" in done.stderr

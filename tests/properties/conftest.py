@@ -7,9 +7,9 @@ import os
 
 from hypothesis import HealthCheck, settings
 
-from tests.readers import each_memory, each_reader
+from tests.readers import each_reader
 
-__all__ = ["each_memory", "each_reader"]
+__all__ = ["each_reader"]
 
 NEW = os.environ.get("HYPOTHESIS_EXAMPLES")
 

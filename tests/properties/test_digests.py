@@ -1,8 +1,6 @@
 """What is compiled of fingerprints and keys agrees with the Python that it replaces."""
 
 import gc
-import os
-import shutil
 import sys
 import tracemalloc
 import weakref
@@ -18,21 +16,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.tracker import Channel, Deliver, Publish
+from app.tracker import _digests as digests
 from app.tracker import fingerprint as fingerprints
 from app.tracker.links import BUILT_IN, Rule, Rules
-from app.tracker.links import rules as reading
 from app.tracker.links.names import NO_NAMES, Names
 from app.tracker.links.probes import Triggers
+from app.tracker.links.rules import search_key
 from app.tracker.streams import BROKER_HEADERS, TELLING
-from app.tracker.values import AMQP_1_0
-from itc.compiled import compiled
+from app.tracker.values import AMQP_1_0, readable
 
-digests = compiled("app.tracker._digests")
-has_compiler = bool(shutil.which("gcc") or shutil.which("cc"))
-pytestmark = pytest.mark.skipif(
-    digests is None and (bool(os.environ.get("PURE_PYTHON")) or not has_compiler),
-    reason="left out, or no compiler to build it with",
-)
 CHANNEL = Channel("rabbit@test", "127.0.0.1:1 -> 127.0.0.1:2", 1, "guest")
 RULES = Rules(BUILT_IN, indexed=["x-tenant"])
 # What the built-in rules do not ask of the reader: conditions on bodies and on several places,
@@ -163,19 +155,14 @@ def messages(draw, headers=HEADERS | VALUES, tables=TABLES):
 def read_in_python(rules, message):
     """What a message says, and what was refused, by the Python alone."""
     rules.refused.clear()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reading, "_compiled", None)
-        return rules.read(message), Counter(rules.refused)
+    triggers = rules._of_publishes if type(message) is Publish else rules._of_deliveries
+    return rules._read(triggers, readable(message)), Counter(rules.refused)
 
 
 def reads_the_same(rules, message):
     expected, refused = read_in_python(rules, message)
     rules.refused.clear()
     assert (rules.read(message), rules.refused) == (expected, refused)
-
-
-def test_it_was_built():
-    assert digests is not None, "there is a compiler: pip install --editable . builds it"
 
 
 @given(messages())
@@ -449,7 +436,7 @@ def test_readers_leak_nothing_either():
 def test_the_probes_of_a_space_agree_on_what_they_digest():
     message = Publish(CHANNEL, "", ("k",), (), {"message_id": "1"}, b"")
     found = Triggers(RULES._probes.values(), causes=True).read(message, RULES)
-    assert found.called == (reading.search_key("message_id", "1"),)
+    assert found.called == (search_key("message_id", "1"),)
 
 
 def test_what_others_wrote_is_as_they_wrote_it():

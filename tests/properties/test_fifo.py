@@ -1,8 +1,6 @@
 """The queue by key and by age, compiled and in Python, side by side."""
 
 import gc
-import os
-import shutil
 import sys
 import tracemalloc
 import weakref
@@ -14,14 +12,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from app.tracker import _memories as memories
 from app.tracker.events import NamedEvent, Reference
-from app.tracker.fifo import KeyedFifo
-from itc.compiled import compiled
-
-memories = compiled("app.tracker._memories")
-has_compiler = bool(shutil.which("gcc") or shutil.which("cc"))
-is_left_out = memories is None and (bool(os.environ.get("PURE_PYTHON")) or not has_compiler)
-needs_it = pytest.mark.skipif(is_left_out, reason="left out, or no compiler to build it with")
+from tests.oracles.fifo import KeyedFifo
 
 MARKS = [bytes([n]) * 16 for n in range(3)]
 KEYS = [*MARKS, *((queue, mark) for queue in ("q", "b\u00fcro", "\U0001f600") for mark in MARKS)]
@@ -36,11 +29,6 @@ def equal_key(key):
 
 class Value:
     pass
-
-
-@needs_it
-def test_it_was_built():
-    assert memories is not None, "there is a compiler: pip install --editable . builds it"
 
 
 class SideBySide(RuleBasedStateMachine):
@@ -104,7 +92,6 @@ class SideBySide(RuleBasedStateMachine):
             self.same(name)
 
 
-@needs_it
 class TestSideBySide(SideBySide.TestCase):
     settings = settings(stateful_step_count=40, deadline=None)
 
@@ -116,11 +103,7 @@ def event(*keys, participant=1):
 
 @pytest.fixture(params=["compiled", "Python"])
 def queue(request):
-    if request.param == "Python":
-        return KeyedFifo()
-    if memories is None:
-        pytest.skip("not built")
-    return memories.KeyedFifo()
+    return memories.KeyedFifo() if request.param == "compiled" else KeyedFifo()
 
 
 def test_values_are_taken_by_key_and_by_age(queue):
@@ -148,7 +131,6 @@ def test_what_is_under_several_keys_is_taken_by_any_of_them(queue):
         queue.add_under(4, (), "4")
 
 
-@needs_it
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -212,7 +194,6 @@ def test_references_are_given_up_with_the_value(queue):
     assert (sys.getrefcount(key), sys.getrefcount(value)) == before
 
 
-@needs_it
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -231,7 +212,6 @@ def test_what_is_no_event_is_refused_and_changes_nothing(wrong):
     assert (queue.keys(), queue.values()) == ([b"a"], [0])
 
 
-@needs_it
 def test_events_are_taken_in_up_to_one_of_a_key_that_many_have():
     queue = memories.KeyedFifo()
     events = [event(b"a", b"b"), event(b"c"), event(b"b", b"d"), event(b"b"), event(b"e")]
@@ -245,7 +225,6 @@ def test_events_are_taken_in_up_to_one_of_a_key_that_many_have():
     )
 
 
-@needs_it
 def test_a_participants_own_is_its_newest_among_the_newest():
     queue = memories.KeyedFifo()
     events = [event(b"a", participant=number) for number in (1, 2, 1, 10**30)]
@@ -257,7 +236,6 @@ def test_a_participants_own_is_its_newest_among_the_newest():
     assert queue.own(b"b", 1, 9) is None
 
 
-@needs_it
 def test_a_queue_that_an_event_changes_while_it_is_asked_is_no_crash():
     queue = memories.KeyedFifo()
 
@@ -274,7 +252,6 @@ def test_a_queue_that_an_event_changes_while_it_is_asked_is_no_crash():
     assert len(queue) == 2
 
 
-@needs_it
 def test_a_queue_in_a_circle_is_collected():
     queue, value = memories.KeyedFifo(), Value()
     value.queue = queue
@@ -286,7 +263,6 @@ def test_a_queue_in_a_circle_is_collected():
     assert gone() is None
 
 
-@needs_it
 def test_a_value_that_uses_the_queue_as_it_goes_does_no_harm():
     queue, said = memories.KeyedFifo(), []
 
@@ -304,7 +280,6 @@ def test_a_value_that_uses_the_queue_as_it_goes_does_no_harm():
     assert len(queue) == queue.count(b"again") == len(queue.values())
 
 
-@needs_it
 def test_nothing_is_leaked():
     def bytes_held_after(rounds):
         for _ in range(rounds):
@@ -335,7 +310,6 @@ def test_nothing_is_leaked():
         tracemalloc.stop()
 
 
-@needs_it
 def test_it_gives_memory_back():
     queue = memories.KeyedFifo()
     tracemalloc.start()

@@ -33,7 +33,7 @@ MAY_IMPORT = {
     "app.settings": ("app.errors", "app.secret_url"),
     "app.version": (),
     "app.tracker": ("itc", "model"),
-    "app.broker": ("app.errors", "app.tracker", "itc.compiled", "model.texts"),
+    "app.broker": ("app.errors", "app.tracker", "model.texts"),
     "app.stored": ("app.tracker", "itc", "model"),
     "app.store": ("app.errors", "app.stored", "app.tracker", "itc", "model"),
     # Archives are read by the code that wrote them, loaded when one is asked for.

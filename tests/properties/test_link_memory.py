@@ -15,8 +15,6 @@ from app.tracker.links import memory
 from app.tracker.links.memory import LinkMemory
 from itc import Stamp
 
-pytestmark = pytest.mark.usefixtures("each_memory")
-
 SEED = Stamp.of_interval("", 0)
 MOST = 12
 FEW = 3

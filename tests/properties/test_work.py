@@ -19,8 +19,6 @@ from app.tracker import Bounds, Channel, Deliver, Policy, Publish, Tracker
 from app.tracker.links import BUILT_IN, Rule, Rules
 from app.tracker.links.probes import MOST_CAUSES, MOST_IDS
 
-pytestmark = pytest.mark.usefixtures("each_memory")
-
 FEW, MANY = 1_000, 4_000
 # Some 25 of them take a microsecond on a machine of 2024, so this is less than 5 ms.
 MOST_OPERATIONS = 100_000

@@ -274,9 +274,19 @@ def test_debian_s_packages_come_with_their_size_and_start_nothing(without_java: 
     done = without_java.install()
     assert done.returncode == 0, done.stderr
     assert "installing with apt: openjdk-17-jre-headless (91.4 MB)\n" in done.stdout
-    assert "550 MB of Python packages and up to 95 MB of Debian's" in done.stdout
+    assert "550 MB of Python packages and up to 155 MB of Debian's" in done.stdout
     assert list(without_java.temporary.iterdir()) == []
     assert not (without_java.folder / "policy-rc.d").exists()
+
+
+def test_what_builds_the_compiled_parts_comes_with_the_service(machine: Machine) -> None:
+    machine.has_python(fits='case "$*" in *Python.h*) exit 1 ;; esac')
+    machine.has("id", "echo 0")
+    machine.has("apt-cache", "echo 'python3-dev:'; echo '  Candidate: 3.11.2'")
+    machine.has("apt-get", APT_GET.format(install=":"))
+    done = machine.install()
+    assert done.returncode == 0, done.stderr
+    assert "installing with apt: python3-dev (91.4 MB)\n" in done.stdout
 
 
 def test_an_apt_that_fails_leaves_no_policy_behind(without_java: Machine) -> None:

@@ -5,9 +5,9 @@ import sys
 
 import pytest
 
-from tests.readers import each_memory, each_reader
+from tests.readers import each_reader
 
-__all__ = ["each_memory", "each_reader"]
+__all__ = ["each_reader"]
 
 
 def pytest_collection_finish() -> None:

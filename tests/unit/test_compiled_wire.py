@@ -1,23 +1,14 @@
 """The compiled reader of trace messages agrees with the Python that it replaces."""
 
-import os
-import shutil
-
 import pytest
 from pamqp.commands import Basic
 from pamqp.header import ContentHeader
 
+from app.broker import _wire as wire
 from app.broker import firehose
 from app.broker.deliveries import Delivery
 from app.tracker import Unreadable
-from itc.compiled import compiled
 
-wire = compiled("app.broker._wire")
-has_compiler = bool(shutil.which("gcc") or shutil.which("cc"))
-pytestmark = pytest.mark.skipif(
-    wire is None and (bool(os.environ.get("PURE_PYTHON")) or not has_compiler),
-    reason="left out, or no compiler to build it with",
-)
 TABLE = {
     "exchange_name": "orders",
     "routing_keys": ["order.new"],
@@ -38,10 +29,6 @@ def header_of(table):
 
 def frame(kind, channel, payload):
     return bytes([kind, 0, channel, *len(payload).to_bytes(4, "big")]) + payload + b"\xce"
-
-
-def test_it_was_built():
-    assert wire is not None, "there is a compiler: pip install --editable . builds it"
 
 
 def test_a_regular_trace_message_is_read_without_the_python(monkeypatch):

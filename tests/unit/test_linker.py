@@ -16,8 +16,6 @@ from itc import Relation, compare
 from model.words import LinkKind, Way
 from tests.unit.test_tracker import Store
 
-pytestmark = pytest.mark.usefixtures("each_memory")
-
 RULES = Rules(BUILT_IN)
 NAMED = "causation_id"
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-
 from app.tracker import Bounds, Deliver, Policy, Publish, Record, StampedEvent, Tracker
 from app.tracker.reorder import WOKEN
 from itc import Relation, compare
 from model.words import Match
 from tests.unit.broker_model import channel
 from tests.unit.test_tracker import Store
-
-pytestmark = pytest.mark.usefixtures("each_memory")
 
 SPAN = 1_000
 WINDOW = Bounds(reorder_window=SPAN)

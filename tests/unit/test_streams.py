@@ -17,8 +17,6 @@ from app.tracker.streams import changes
 from model.words import Match
 from tests.unit.test_tracker import Store
 
-pytestmark = pytest.mark.usefixtures("each_memory")
-
 MQTT, AMQP = 0, 1  # the channels
 
 

@@ -26,8 +26,6 @@ from itc import Relation, compare
 from model.words import Match
 from tests.unit.broker_model import Broker, Message, channel
 
-pytestmark = pytest.mark.usefixtures("each_memory")
-
 
 def stamped(records: list[Record], bounds: Bounds | None = None) -> list[StampedEvent]:
     tracker = Tracker(Policy.channel, bounds or Bounds())

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 
-import pytest
-
 from app.tracker import Bounds, Policy, StampedEvent, Tracker
 from tests.unit.broker_model import Broker
-
-pytestmark = pytest.mark.usefixtures("each_memory")
 
 QUEUES = ("red", "green")
 STEPS_OF_A_GENERATION = 6  # then other channels come, and the earlier ones fall silent

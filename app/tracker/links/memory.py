@@ -10,12 +10,11 @@ to it, and a delivery stands for it only where the publish is not known.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import msgspec
 
+from app.tracker._memories import KeyedFifo
 from app.tracker.events import NamedEvent, Reference
-from app.tracker.fifo import KeyedFifo, keyed_fifo
 from app.tracker.links.names import Key
 from model.sound import share
 
@@ -114,9 +113,7 @@ class LinkMemory:
     def __init__(self, most: int) -> None:
         self._most = most
         self._next = 1
-        self._events: KeyedFifo[Key, NamedEvent] = keyed_fifo()
-        # What is not rare the compiled queue does by itself.
-        self._compiled: Any = None if isinstance(self._events, KeyedFifo) else self._events
+        self._events: KeyedFifo[Key, NamedEvent] = KeyedFifo()
         self._crowds: dict[Key, _Crowd] = {}
         self._has_forgotten = False
         self._noted: list[NamedEvent] = []  # not taken in yet, oldest first
@@ -170,9 +167,8 @@ class LinkMemory:
             if len(those) > LATEST:
                 break
         self._take_in()
-        if self._compiled is not None and not self._crowds:
-            found: NamedEvent | None = self._compiled.own(key, number, LOOK_BACK)
-            return found
+        if not self._crowds:
+            return self._events.own(key, number, LOOK_BACK)
         crowd = self._crowds.get(key)
         if crowd is not None:
             return crowd.own.get(number)
@@ -220,9 +216,9 @@ class LinkMemory:
             return
         self._latest, self._before = {}, self._latest
         noted, events, most = self._noted, self._events, self._most
-        if self._compiled is not None and not self._crowds:
+        if not self._crowds:  # nearly always: the queue does it by itself
             before = len(events)
-            taken = self._compiled.take_in(noted, self._next, most, LOOK_BACK, RECENT)
+            taken = events.take_in(noted, self._next, most, LOOK_BACK, RECENT)
             self._has_forgotten |= before + taken > most
             self._next += taken
             del noted[:taken]

@@ -13,8 +13,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from app.tracker import _digests
 from app.tracker.links import bodies
 from app.tracker.links.expressions import (
     ENVELOPE,
@@ -30,13 +31,9 @@ from app.tracker.links.rule import Condition, needs_bodies
 from app.tracker.links.takes import TAKES
 from app.tracker.records import Record
 from app.tracker.values import AMQP_1_0, readable
-from itc.compiled import compiled
 
 if TYPE_CHECKING:
     from app.tracker.links.rules import Rules
-
-# `_digests.c`, if it was built, reads what is said outside of bodies.
-_compiled = compiled("app.tracker._digests")
 
 MOST_KEYS = 64  # of one message, in each field of its names
 MOST_CAUSES = 16  # that one publish can name; each is looked for, and its clock joined
@@ -321,10 +318,6 @@ Fields: TypeAlias = tuple[
 Read: TypeAlias = "Callable[[Record, Rules], Names | Fields | None]"
 
 
-def _unread(record: Record, rules: Rules) -> None:
-    """Leave a message to Python."""
-
-
 class Triggers:
     """The probes of publishes, or of deliveries, by what triggers them."""
 
@@ -338,11 +331,11 @@ class Triggers:
             uses = tuple(use for use in probe.uses if causes or use[0] != CAUSES)
             if uses:
                 self._add(probe, uses)
-        self.read: Read = _unread if _compiled is None else self._compile()
+        self.read = self._compile()
 
     def _compile(self) -> Read:
         """What reads messages compiled."""
-        reader = _compiled.Reader(
+        reader = _digests.Reader(
             {name: each.compiled for name, each in self.by_header.items()},
             {name: each.compiled for name, each in self.by_property.items()},
             self.by_content_type if self.of_bodies else None,
@@ -355,7 +348,7 @@ class Triggers:
             MOST_IDS,
             MOST_KEYS,
         )
-        return cast("Read", reader.read)
+        return reader.read
 
     def _add(self, probe: Probe, uses: tuple[Use, ...]) -> None:
         """Have a probe triggered by what is rarest: a header that it needs or looks at.

@@ -36,7 +36,6 @@ from app.tracker.links.probes import (
 from app.tracker.links.rule import Condition, Rule, RuleError
 from app.tracker.records import Publish, Record
 from app.tracker.values import readable
-from itc.compiled import compiled
 from model.words import LinkKind
 
 MOST_RULES = 200  # of a trace, the built-in ones among them
@@ -51,9 +50,6 @@ MESSAGE_ID = "message_id"
 _FIELDS = (MESSAGE_ID, "correlation_id", CONVERSATION)
 HEADER = "header."
 _NO_HEADERS: dict[str, Any] = {}
-
-# `_digests.c`, if it was built, reads what is said outside of bodies (`Triggers.read`).
-_compiled = compiled("app.tracker._digests")
 
 
 def search_key(field: str, value: str) -> Key:
@@ -164,15 +160,13 @@ class Rules:
         The body is read as it is stored: that of an AMQP 1.0 value as its text.
         """
         triggers = self._of_publishes if type(record) is Publish else self._of_deliveries
-        if _compiled is not None:
-            found = triggers.read(record, self)
-            if isinstance(found, tuple):
-                return self._decided(found)
-            if found is not None:
-                return found
-        return self._read(triggers, readable(record))
+        found = triggers.read(record, self)
+        if isinstance(found, tuple):
+            return self._decided(found)
+        return self._read(triggers, readable(record)) if found is None else found
 
     def _read(self, triggers: Triggers, record: Record) -> Names:
+        """What a message says that the compiled reader leaves: with a body, or odd values."""
         message = self.look_into(record)
         properties, headers = message.properties, message.headers
         of_bodies: Sequence[Probe] = ()

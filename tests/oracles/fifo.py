@@ -1,11 +1,9 @@
-"""A queue of numbered values that can be taken by key or by age."""
+"""What the compiled queue of the tracker's memories does (`app/tracker/_memories.c`), in Python."""
 
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from typing import Generic, TypeVar, cast
-
-from itc.compiled import compiled
+from typing import Generic, TypeVar
 
 Key = TypeVar("Key", bound=bytes | tuple[str, bytes])
 Value = TypeVar("Value")
@@ -125,13 +123,3 @@ class KeyedFifo(Generic[Key, Value]):
             else:
                 held.remove(number)  # which looks at the oldest first
         return value
-
-
-# `_memories.c`, if it was built, has the same type.
-_compiled = compiled("app.tracker._memories")
-
-
-def keyed_fifo() -> KeyedFifo[Key, Value]:
-    """Return an empty queue, a compiled one if that was built."""
-    made = KeyedFifo() if _compiled is None else _compiled.KeyedFifo()
-    return cast("KeyedFifo[Key, Value]", made)
