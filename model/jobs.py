@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+from typing import Annotated
 
 
 class Problem(enum.StrEnum):
@@ -28,3 +29,11 @@ class Progress:
     percent: float
     rows_read: int = 0
     rows_written: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class OfJob:
+    """The job that an answer is of, and how long it took."""
+
+    job: int
+    seconds: Annotated[dict[str, float], "That it waited, and that its stages took."]

@@ -13,13 +13,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
+from model.archives import ArchiveSummary
 from model.jobs import Problem
 from spark_jobs.archived import Archive, Part
 from spark_jobs.columns import COLUMNS, arrow_schema
@@ -31,8 +31,6 @@ from spark_jobs.formats.chain import Chain, Renderer, write_chunks
 from spark_jobs.history import History
 from spark_jobs.progress import Meter, Report, silent
 from spark_jobs.slices import rows_per_slice, spans
-
-Json: TypeAlias = dict[str, Any]
 
 ALL = tuple(COLUMNS)
 DAY = 86_400_000_000  # µs
@@ -50,7 +48,7 @@ class ArchiveRequest:
     root: Path
 
 
-def run(spark: SparkSession, request: ArchiveRequest, report: Report = silent) -> Json:
+def run(spark: SparkSession, request: ArchiveRequest, report: Report = silent) -> ArchiveSummary:
     """Archive; returns what was added, and the id up to which everything is archived."""
     meter = Meter(report)
     meter.enter("planning", 0.0)
@@ -61,7 +59,7 @@ def run(spark: SparkSession, request: ArchiveRequest, report: Report = silent) -
         archive.check_of(history, trace)
         span = history.prefix_before(trace, request.before, archive.through)
         if span is None:
-            return _summary(request, archive, ())
+            return _summary(archive, ())
         first_id, last_id, events = span
         count = -(-events // rows_per_slice(history.row_bytes(trace, first_id, last_id), events, 1))
         slices = spans(trace, first_id, last_id, max(count, tasks_at_a_time(spark)))
@@ -98,17 +96,17 @@ def run(spark: SparkSession, request: ArchiveRequest, report: Report = silent) -
         missing=tuple(missing.values()),
     )
     whole.save()
-    return _summary(request, whole, parts)
+    return _summary(whole, parts)
 
 
-def _summary(request: ArchiveRequest, archive: Archive, added: tuple[Part, ...]) -> Json:
-    return {
-        "vhost": request.vhost,
-        "through": archive.through,
-        "events": sum(part.events for part in added),
-        "files": len(added),
-        "bytes": sum(part.bytes for part in added),
-    }
+def _summary(archive: Archive, added: tuple[Part, ...]) -> ArchiveSummary:
+    return ArchiveSummary(
+        vhost=archive.vhost,
+        through=archive.through,
+        events=sum(part.events for part in added),
+        files=len(added),
+        bytes=sum(part.bytes for part in added),
+    )
 
 
 def _render(batch: pa.RecordBatch, chain: Chain) -> bytes:

@@ -8,6 +8,8 @@ from typing import Any, TypeAlias
 
 from pyspark.sql import SparkSession
 
+from model.archives import ArchiveSummary
+from model.described import shown
 from model.exports import FORMATS, Quota
 from model.jobs import Problem
 from model.words import Via
@@ -19,14 +21,16 @@ from spark_jobs.progress import Report
 from spark_jobs.reports.request import ReportRequest
 
 Json: TypeAlias = dict[str, Any]
-Kind: TypeAlias = Callable[[SparkSession, Database, Json, Report], Json]
+# A result is described, or JSON already.
+Kind: TypeAlias = Callable[[SparkSession, Database, Json, Report], Any]
 
 
 def run_job(spark: SparkSession, database_url: str, kind: str, request: Json, told: Report) -> Json:
     """Run one job; raises JobError."""
     if kind not in KINDS:
         raise JobError(Problem.bad_request, f"There are no {kind} jobs.")
-    return KINDS[kind](spark, Database.from_url(database_url), request, told)
+    result: Json = shown(KINDS[kind](spark, Database.from_url(database_url), request, told))
+    return result
 
 
 def _chain(spark: SparkSession, database: Database, request: Json, report: Report) -> Json:
@@ -44,7 +48,9 @@ def _chain(spark: SparkSession, database: Database, request: Json, report: Repor
     return chain.run(spark, wanted, report).to_json()
 
 
-def _archive(spark: SparkSession, database: Database, request: Json, report: Report) -> Json:
+def _archive(
+    spark: SparkSession, database: Database, request: Json, report: Report
+) -> ArchiveSummary:
     wanted = archive.ArchiveRequest(
         database=database,
         vhost=request["vhost"],

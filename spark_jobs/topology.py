@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -21,8 +21,17 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from model.gaps import Gap
-from model.times import iso_time
+from model.described import shown
+from model.times import Microseconds
+from model.topology import (
+    DeathFlow,
+    DeliveryFlow,
+    ProgramFlow,
+    PublishFlow,
+    RouteFlow,
+    Topology,
+    Waits,
+)
 from model.words import EventType, Match
 from spark_jobs import period
 from spark_jobs.database import Database
@@ -55,6 +64,13 @@ SHARES = (0.5, 0.95, 0.99)
 # How far the broker's clock may be from when a publish was traced, for both to mean the same (µs):
 # further off, the clocks differ, or capture was behind.
 AGREEING = 1_000_000
+FLOWS_BY_KIND: dict[str, type[Any]] = {
+    "publishes": PublishFlow,
+    "routes": RouteFlow,
+    "deliveries": DeliveryFlow,
+    "deaths": DeathFlow,
+    "programs": ProgramFlow,
+}
 # The bound of each of the answer's lists: the busiest flows are kept.
 MOST_FLOWS = 5_000
 
@@ -76,31 +92,31 @@ def run(spark: SparkSession, request: TopologyRequest, report: Report = silent) 
     meter.enter("planning", 0.0)
     with period.opened(request.database, request.vhost, request.since, request.until) as opened:
         meter.enter("counting", 5.0)
-        lists = topology(spark, request, opened)
-    facts = _facts(request, opened.gaps)
+        found = shown(topology(spark, request, opened))
     meter.enter("finishing", 99.0)
-    write_file(request.output, json.dumps({**facts, **lists}).encode() + b"\n")
-    return {
-        **facts,
-        "file": request.output.name,
-        **{name: len(rows) for name, rows in lists.items()},
-    }
+    write_file(request.output, json.dumps(found).encode() + b"\n")
+    counts = {name: len(found[name]) for name in FLOWS_BY_KIND}
+    return {**found, **counts, "file": request.output.name}
 
 
-def topology(
-    spark: SparkSession, request: TopologyRequest, opened: Period
-) -> dict[str, list[Json]]:
-    """Publishes, routes, deliveries, deaths and times in programs, the busiest first."""
+def topology(spark: SparkSession, request: TopologyRequest, opened: Period) -> Topology:
+    """Who sent what where."""
     rows: list[Row] = []
     if opened.ids is not None:
         ids = opened.ids
         count = max(tasks_at_a_time(spark), -(-(ids[1] - ids[0] + 1) // MOST_ROWS))
         with explained():
             rows = _grouped(_flows(spark, request, spans(opened.trace, *ids, count))).collect()
-    kinds: dict[str, list[Json]] = {kind: [] for kind in SHOWN}
+    flows: dict[str, list[Any]] = {kind: [] for kind in FLOWS_BY_KIND}
     for row in rows:
-        kinds[row["kind"]].append(SHOWN[row["kind"]](row))
-    return {kind: _busiest(found) for kind, found in kinds.items()}
+        flows[row["kind"]].append(_flow(FLOWS_BY_KIND[row["kind"]], row))
+    return Topology(
+        vhost=request.vhost,
+        since=Microseconds(request.since),
+        until=Microseconds(request.until),
+        gaps=opened.gaps,
+        **{kind: _busiest(found) for kind, found in flows.items()},
+    )
 
 
 def _flows(spark: SparkSession, request: TopologyRequest, slices: list[Slice]) -> DataFrame:
@@ -205,82 +221,13 @@ def _grouped(flows: DataFrame) -> DataFrame:
     return flows.groupBy(*KEYS).agg(F.count("*").alias("messages"), *map(counted, kinds), waits)
 
 
-def _publish(row: Row) -> Json:
-    return {
-        "publisher": row["publisher"],
-        "exchange": row["exchange"],
-        "messages": row["messages"],
-        "unroutable": row["unroutable"],
-    }
+def _flow(kind: type[Any], row: Row) -> Any:
+    """A row as a described flow; of a death it says where it was, and where it went."""
+    values = {**row.asDict(), "seconds": Waits(*row["waits"]) if row["waits"] else None}
+    if kind is DeathFlow:
+        values |= {"queue": row["origin"], "to": row["queue"]}
+    return kind(**{each.name: values[each.name] for each in fields(kind)})
 
 
-def _route(row: Row) -> Json:
-    return {
-        "exchange": row["exchange"],
-        "queue": row["queue"],
-        "messages": row["messages"],
-        "dead_lettered": row["dead_lettered"],
-        "unmatched": row["unmatched"],
-    }
-
-
-def _seconds(row: Row) -> Json | None:
-    waits = [wait / 1e6 for wait in row["waits"] or []]
-    return dict(zip(("p50", "p95", "p99"), waits, strict=True)) if waits else None
-
-
-def _death(row: Row) -> Json:
-    return {
-        "queue": row["origin"],
-        "reason": row["reason"],
-        "exchange": row["exchange"],
-        "to": row["queue"],
-        "messages": row["messages"],
-    }
-
-
-def _program(row: Row) -> Json:
-    return {
-        "receiver": row["receiver"],
-        "queue": row["queue"],
-        "exchange": row["exchange"],
-        "messages": row["messages"],
-        "seconds": _seconds(row),
-    }
-
-
-def _delivery(row: Row) -> Json:
-    return {
-        "publisher": row["publisher"],
-        "exchange": row["exchange"],
-        "queue": row["queue"],
-        "receiver": row["receiver"],
-        "messages": row["messages"],
-        "redelivered": row["redelivered"],
-        "dead_lettered": row["dead_lettered"],
-        "unmatched": row["unmatched"],
-        "seconds": _seconds(row),
-    }
-
-
-SHOWN = {
-    "publishes": _publish,
-    "routes": _route,
-    "deliveries": _delivery,
-    "deaths": _death,
-    "programs": _program,
-}
-
-
-def _busiest(rows: list[Json]) -> list[Json]:
-    return sorted(rows, key=lambda row: -row["messages"])[:MOST_FLOWS]
-
-
-def _facts(request: TopologyRequest, gaps: list[Gap]) -> Json:
-    return {
-        "vhost": request.vhost,
-        "since": iso_time(request.since),
-        "until": iso_time(request.until),
-        "complete": not gaps,
-        "gaps": [gap.to_json() for gap in gaps],
-    }
+def _busiest(flows: list[Any]) -> list[Any]:
+    return sorted(flows, key=lambda flow: -flow.messages)[:MOST_FLOWS]

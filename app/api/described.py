@@ -46,11 +46,16 @@ def answering(
     """A route's arguments: the kind of its answer, and its errors.
 
     A tuple of kinds is an answer with the members of each, a list is one of several kinds.
-    ``more`` goes into what OpenAPI says of the answer, as its ``headers``.
+    ``more`` is as for `answer_of`.
     """
+    answers = {status: answer_of(kind, **more), **errors}
+    return {"response_model": None, "status_code": status, "responses": answers}
+
+
+def answer_of(kind: Any, **more: Any) -> dict[str, Any]:
+    """What OpenAPI says of an answer; ``more`` goes into it, as its ``headers``."""
     content = {"application/json": {"schema": schema_of(kind)}}
-    answer = {"description": describe(kind), "content": content, **more}
-    return {"response_model": None, "responses": {status: answer, **errors}}
+    return {"description": describe(kind), "content": content, **more}
 
 
 def describe(kind: Any) -> str:

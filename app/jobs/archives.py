@@ -13,17 +13,18 @@ import msgspec
 from app.errors import BadRequestError, ConflictError, NotFoundError
 from app.jobs.requests import JobRequest
 from app.stored.jobs import Json
+from model.times import Microseconds
 
 if TYPE_CHECKING:
     from spark_jobs.archived import Archive
 
 
 class Archived(msgspec.Struct, frozen=True):
-    """What is archived: everything up to the id ``through``, recorded at ``until`` (µs)."""
+    """What of a virtual host is archived: every event up to ``through``, recorded at ``until``."""
 
     vhost: str
     through: int
-    until: int
+    until: Microseconds
     events: int
     files: int
     bytes: int
@@ -57,7 +58,7 @@ class Archives:
         return Archived(
             vhost=vhost,
             through=archive.through,
-            until=archive.until,
+            until=Microseconds(archive.until),
             events=sum(part.events for part in archive.parts),
             files=len(archive.parts),
             bytes=sum(part.bytes for part in archive.parts),

@@ -8,10 +8,11 @@ from pathlib import Path
 import httpx
 import pytest
 
-from app.api.schemas.topology import Topology
 from app.errors import NotFoundError
 from app.jobs.topologies import KEPT, Topologies
+from model.topology import Topology
 from tests.api.conftest import World
+from tests.api.described import conforms
 
 URL = "/itc_db/topology"
 
@@ -23,12 +24,13 @@ async def test_a_topology_is_counted_and_kept(client: httpx.AsyncClient) -> None
     last = await client.get(URL, params={"vhost": "/"})
     same = await client.get(URL, params=period)
     other = await client.get(URL, params={**period, "until": "2026-01-02T05:00:00Z"})
-    topology = Topology.model_validate(counted.json())
+    topology = counted.json()
+    conforms(topology, Topology)
 
     assert (missing.status_code, counted.status_code, other.status_code) == (404, 201, 404)
     assert counted.json() == last.json() == same.json()
-    assert topology.since == "2026-01-02T03:00:00.000000Z"
-    assert [flow.publisher for flow in topology.deliveries] == ["shop", None]
+    assert topology["since"] == "2026-01-02T03:00:00.000000Z"
+    assert [flow["publisher"] for flow in topology["deliveries"]] == ["shop", None]
 
 
 async def test_the_last_hour_is_counted_by_default(world: World, client: httpx.AsyncClient) -> None:

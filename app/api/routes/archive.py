@@ -8,21 +8,24 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
-from app.api.described import json_answer
+from app.api.described import answer_of, answering, json_answer
 from app.api.openapi import READING_ONE, WRITING, answers, example
 from app.api.routes.queries import Moment, OfVhost
 from app.api.routes.submitting import ACCEPTED, Prefer, submitted
-from app.api.schemas.archive import Archive, ArchiveSummary
 from app.api.services import Parts, Services
 from app.api.signin.auth import Reader, Writer
 from app.errors import BadRequestError, NotFoundError
+from app.jobs.archives import Archived
 from app.stored.filters import EventFilter
 from app.stored.jobs import Json
+from model.archives import ArchiveSummary
 from model.event import NOTHING_LARGE
+from model.jobs import OfJob
 from model.times import microseconds_of
 
 router = APIRouter(tags=["archive"], prefix="/itc_db/archive")
 
+_SUMMARY = (ArchiveSummary, OfJob)
 _DAY = 86_400_000_000  # µs
 
 Before = Annotated[Moment | None, Query(description="What was recorded before this time.")]
@@ -39,14 +42,14 @@ KeepDays = Annotated[
 
 @router.put(
     "",
-    status_code=201,
-    response_model=ArchiveSummary,
-    responses={
-        **WRITING,
-        **answers(500),
-        **ACCEPTED,
-        200: {"model": ArchiveSummary, "description": "There was nothing more to archive."},
-    },
+    **answering(
+        _SUMMARY,
+        WRITING
+        | answers(500)
+        | ACCEPTED
+        | {200: answer_of(_SUMMARY, description="There was nothing more to archive.")},
+        status=201,
+    ),
 )
 async def archive_events(
     user: Writer,
@@ -76,12 +79,11 @@ async def _answer(result: Json) -> Response:
     return json_answer(result, 201 if result["events"] else 200)
 
 
-@router.get("", response_model=Archive, responses=READING_ONE)
-async def get_archive(user: Reader, parts: Parts, vhost: OfVhost) -> Archive:
+@router.get("", **answering(Archived, READING_ONE))
+async def get_archive(user: Reader, parts: Parts, vhost: OfVhost) -> Response:
     """What of a virtual host is archived."""
     user.must_see(vhost, "archive")
-    found = await asyncio.to_thread(parts.archives.get, vhost)
-    return Archive.model_validate(found)
+    return json_answer(await asyncio.to_thread(parts.archives.get, vhost))
 
 
 async def archived_through(vhost: str, parts: Services) -> int:

@@ -8,16 +8,16 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
-from app.api.described import json_answer
+from app.api.described import answering, json_answer
 from app.api.openapi import READING_ONE, WRITING, answers
 from app.api.routes.queries import Moment, OfVhost
 from app.api.routes.submitting import ACCEPTED, Prefer, submitted
-from app.api.schemas.topology import Topology
 from app.api.services import Parts
 from app.api.signin.auth import Reader, Writer
 from app.errors import NotFoundError
 from app.stored.jobs import Json
 from model.times import microseconds_of
+from model.topology import Topology
 
 router = APIRouter(tags=["topology"], prefix="/itc_db/topology")
 
@@ -27,12 +27,7 @@ Since = Annotated[Moment | None, Query(description="Counted from this time on.")
 Until = Annotated[Moment | None, Query(description="Counted before this time.")]
 
 
-@router.put(
-    "",
-    status_code=201,
-    response_model=Topology,
-    responses={**WRITING, **answers(500), **ACCEPTED},
-)
+@router.put("", **answering(Topology, WRITING | answers(500) | ACCEPTED, status=201))
 async def count_topology(
     user: Writer,
     parts: Parts,
@@ -57,7 +52,7 @@ async def count_topology(
     return await submitted(request, prefer, parts, answer)
 
 
-@router.get("", response_model=Topology, responses=READING_ONE)
+@router.get("", **answering(Topology, READING_ONE))
 async def get_topology(
     user: Reader, parts: Parts, vhost: OfVhost, since: Since = None, until: Until = None
 ) -> Response:

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from app.api.schemas.common import Gap, Model, Time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from model.gaps import Gap
+from model.times import Duration, Microseconds
 
 
-class Waits(Model):
+@dataclass(frozen=True, slots=True)
+class Waits:
     """Seconds between two trace messages; no finer than capture reads its socket."""
 
-    p50: float
-    p95: float
-    p99: float
+    p50: Duration
+    p95: Duration
+    p99: Duration
 
 
-class PublishFlow(Model):
+@dataclass(frozen=True, slots=True)
+class PublishFlow:
     """Who publishes to which exchange."""
 
     publisher: str
@@ -22,7 +28,8 @@ class PublishFlow(Model):
     unroutable: int
 
 
-class RouteFlow(Model):
+@dataclass(frozen=True, slots=True)
+class RouteFlow:
     """What an exchange sends to a queue."""
 
     exchange: str
@@ -32,7 +39,8 @@ class RouteFlow(Model):
     unmatched: int
 
 
-class DeliveryFlow(Model):
+@dataclass(frozen=True, slots=True)
+class DeliveryFlow:
     """What a queue hands to whom, and who published it."""
 
     publisher: str | None
@@ -46,7 +54,8 @@ class DeliveryFlow(Model):
     seconds: Waits | None
 
 
-class DeathFlow(Model):
+@dataclass(frozen=True, slots=True)
+class DeathFlow:
     """What died in a queue, and where it went; what is null the messages do not say."""
 
     queue: str | None
@@ -56,7 +65,8 @@ class DeathFlow(Model):
     messages: int
 
 
-class ProgramFlow(Model):
+@dataclass(frozen=True, slots=True)
+class ProgramFlow:
     """What a receiver published because of deliveries: the time from these to the publishes."""
 
     receiver: str
@@ -66,16 +76,21 @@ class ProgramFlow(Model):
     seconds: Waits | None
 
 
-class Topology(Model):
+@dataclass(frozen=True, slots=True)
+class Topology:
     """Who sent what where in a period, the busiest flows first."""
 
     vhost: str
-    since: Time
-    until: Time
-    complete: bool
-    gaps: list[Gap]
+    since: Microseconds
+    until: Microseconds
+    gaps: Sequence[Gap]
     publishes: list[PublishFlow]
     routes: list[RouteFlow]
     deliveries: list[DeliveryFlow]
     deaths: list[DeathFlow]
     programs: list[ProgramFlow]
+
+    @property
+    def complete(self) -> bool:
+        """Whether no message of its span may be missing."""
+        return not self.gaps
