@@ -440,7 +440,7 @@ def _permits(pattern: str, name: str) -> bool:
 
 async def _java(settings: Settings, management: ManagementApi) -> Finding:
     from spark_jobs.errors import JobError
-    from spark_jobs.session import check_java
+    from spark_jobs.java import check_java
 
     if settings.spark_remote:
         return Finding("java", True, "not needed: Spark is remote")

@@ -55,7 +55,7 @@ from app.traces.pipeline import PipelineSettings
 from app.traces.processes import TraceProcesses
 from app.traces.registry import TraceRegistry
 from app.traces.restamping import Restamping
-from app.traces.retention import Retention
+from app.traces.retention import RetentionRule
 from app.traces.running import RunningTrace
 from app.traces.spanwatch import SpanBounds, SpanWatch
 from app.tracker import Bounds
@@ -449,7 +449,7 @@ def _pipeline(settings: Settings, rules: tuple[Rule, ...] | None = None) -> Pipe
         mark_seconds=settings.mark_seconds,
         audit_seconds=settings.audit_seconds,
         shared_places=settings.shared_places,
-        retention=Retention(
+        retention=RetentionRule(
             keep_events=settings.retention_events,
             keep_seconds=None if days is None else days * _DAY_SECONDS,
             check_seconds=settings.retention_check_seconds,

@@ -16,37 +16,18 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from hashlib import sha256
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from model.jobs import Problem
 from spark_jobs.errors import JobError
+from spark_jobs.java import FOLDER, SUFFIX, archive_of, check_java
+from spark_jobs.session import SparkSettings, open_session
 
-FOLDER = Path(sys.prefix) / "share" / "rabbitmq-itc"
-SUFFIX = ".jsa"
 PART = "making-"
 # How long the JVM may take to write the archive when it ends: 4 s on an idle machine.
 WRITE_SECONDS = 120.0
 LOWEST_PRIORITY = 19
-
-
-def archive_of(java: str, folder: Path = FOLDER) -> Path:
-    """Where the archive is, or will be, for the Java that says this of itself."""
-    try:
-        spark = version("pyspark")
-    except PackageNotFoundError:  # one that was unpacked, not installed
-        spark = "unknown"
-    return folder / f"spark-{spark}-{sha256(java.encode()).hexdigest()[:16]}{SUFFIX}"
-
-
-def java_options(archive: Path, made: Path | None = None) -> str:
-    """What Java is told: to use an archive, if there is one, or to make one when it ends."""
-    quiet = "-Xlog:disable -Xlog:all=error:stderr"  # an archive that does not fit is no error
-    if made is not None:
-        return f'{quiet} "-XX:ArchiveClassesAtExit={made}"'
-    return f'{quiet} "-XX:SharedArchiveFile={archive}"' if archive.is_file() else ""
 
 
 def make(folder: Path = FOLDER) -> Path | None:
@@ -55,8 +36,6 @@ def make(folder: Path = FOLDER) -> Path | None:
     Raises `JobError` if Spark does not start, `OSError` if the folder cannot be written to,
     `subprocess.TimeoutExpired` if Java is not done in time.
     """
-    from spark_jobs.session import check_java
-
     archive = archive_of(check_java(), folder)
     if archive.exists():
         return archive
@@ -78,8 +57,6 @@ def make(folder: Path = FOLDER) -> Path | None:
 
 def make_in_background(folder: Path = FOLDER) -> subprocess.Popen[bytes] | None:
     """Start making the archive when nothing else needs the machine; None if there is no need."""
-    from spark_jobs.session import check_java
-
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if archive_of(check_java(), folder).exists() or not os.access(folder, os.W_OK):
@@ -109,8 +86,6 @@ def _run_spark(made: Path) -> None:
     """Use what jobs use, and have the JVM write down which classes that took."""
     from pyspark import SparkContext
     from pyspark.sql import functions as F
-
-    from spark_jobs.session import SparkSettings, open_session
 
     spark = open_session(SparkSettings(master="local[2]"), classes_to=made)
     gateway: Any = SparkContext._gateway

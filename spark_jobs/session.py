@@ -12,10 +12,8 @@ from __future__ import annotations
 
 import atexit
 import os
-import re
 import shutil
 import socket
-import subprocess
 import sys
 import tempfile
 import zipfile
@@ -25,16 +23,14 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from model.jobs import Problem
-from spark_jobs.classes import archive_of, java_options
 from spark_jobs.errors import JobError
 from spark_jobs.failures import in_short
+from spark_jobs.java import archive_of, check_java, java_options
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 APPLICATION = "rabbitmq-itc"
-JAVA_NEEDED = 17
-JAVA_SECONDS = 20
 REACH_SECONDS = 5
 CONNECT_PORT, MASTER_PORT = 15002, 7077
 PACKAGES = ("itc", "model", "spark_jobs")
@@ -133,48 +129,6 @@ def _reach(url: str, port: int, what: str, setting: str) -> None:
         f"No {what} answers at {urlsplit(url).netloc.rpartition('@')[2]}; start it, or correct"
         f" {setting}.",
     )
-
-
-def check_java() -> str:
-    """What Java says of its version; raises JobError (outage) unless Spark can run on it."""
-    java = java_program()
-    if java is None:
-        raise JobError(
-            Problem.outage,
-            f"Java is missing: Spark needs Java {JAVA_NEEDED} or newer. Install a runtime"
-            " (Debian: openjdk-17-jre-headless) or point JAVA_HOME at one.",
-        )
-    text = _version_text(java)
-    version = java_version(text)
-    if version is None or version < JAVA_NEEDED:
-        raise JobError(
-            Problem.outage,
-            f"Java at {java} is {version or 'of an unknown version'}; Spark needs"
-            f" {JAVA_NEEDED} or newer. Install one or point JAVA_HOME at it.",
-        )
-    return text
-
-
-def _version_text(java: str) -> str:
-    """What Java prints about itself on stderr; empty if it does not run."""
-    try:
-        return subprocess.run(
-            [java, "-version"], capture_output=True, text=True, timeout=JAVA_SECONDS, check=False
-        ).stderr
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-
-
-def java_version(text: str) -> int | None:
-    """The feature number in what ``java -version`` says: 17 of "17.0.15", 8 of "1.8.0_392"."""
-    found = re.search(r'version "(?:1\.)?(\d+)', text)
-    return int(found[1]) if found else None
-
-
-def java_program() -> str | None:
-    """Path of the Java that Spark runs on; None if there is none."""
-    home = os.environ.get("JAVA_HOME")
-    return shutil.which("java", path=str(Path(home) / "bin")) if home else shutil.which("java")
 
 
 def _start(settings: SparkSettings, sharing: str) -> SparkSession:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from starlette.responses import Response
@@ -18,12 +18,14 @@ from starlette.types import Receive, Scope, Send
 
 from app.api.budget import GROWTH, ByteBudget
 from app.api.described import encode_json
-from app.api.ports import Events
 from app.api.signin.permissions import ReadRights
 from app.api.streams import send_while_connected
 from app.api.views import event_view, event_views, named_views
 from app.stored.causality import Link
 from model.event import Event, Large
+
+if TYPE_CHECKING:
+    from app.store.queries import Events
 
 # Stored bytes of large fields that are read and sent at once. A slow client leaves in memory what
 # these become in an answer.

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import TYPE_CHECKING
 
-from app.api.ports import Events
 from app.api.slots import Slots
 from app.stored.filters import EventFilter
 from app.stored.pages import EventPage, Found, Sort, is_quick
 from app.stored.periods import Histogram
 from model.event import Large
 from model.words import Via
+
+if TYPE_CHECKING:
+    from app.store.queries import Events
 
 # A walk beyond this many events is as much work as a search.
 SHORT_WALK = 100

@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from fastapi import Depends, Request
 
 from app.api.budget import ByteBudget
 from app.api.otlp.intake import Intake
-from app.api.ports import BrokerUsers, Store
 from app.api.readiness import Readiness
 from app.api.searching import Searches
 from app.api.signin.auth import Authenticator
@@ -30,6 +29,10 @@ from app.traces.registry import TraceRegistry
 from app.traces.spanwatch import SpanWatch
 from app.tracker.links import BUILT_IN, TraceRule, of_all
 
+if TYPE_CHECKING:
+    from app.broker.management import ManagementApi
+    from app.store.store import Store
+
 
 @dataclass(frozen=True)
 class Services:
@@ -45,7 +48,7 @@ class Services:
 
     settings: Settings
     authenticator: Authenticator
-    broker: BrokerUsers
+    broker: ManagementApi
     traces: TraceRegistry
     connections: Callable[[], WatchState]
     store: Store

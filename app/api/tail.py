@@ -9,14 +9,13 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
 from app.api.answers import PIECE, Heavy, shares
 from app.api.budget import GROWTH, ByteBudget
 from app.api.described import encode_json
-from app.api.ports import Causality, Events
 from app.api.searching import Searches
 from app.api.signin.permissions import ReadRights
 from app.api.views import large_of
@@ -24,6 +23,10 @@ from app.stored.filters import EventFilter
 from app.stored.pages import Found, is_quick
 from app.traces.feed import Feed
 from model.event import Event
+
+if TYPE_CHECKING:
+    from app.store.causality import Causality
+    from app.store.queries import Events
 
 _SHARED = 16  # batches kept for readers who ask a moment later, whatever their size
 # The shortest time between two checks of a reader's rights, so that believing the broker for less

@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal, NoReturn, TypeAlias
 
 import msgspec
 
@@ -22,6 +22,9 @@ from app.broker.trace_queue import QueueState, bound, fault, guarding, is_others
 from app.broker.undeliverable import Waiting, waiting
 from app.errors import ForeignQueueError, NotFoundError, OutageError, QueueTakenError
 from app.tracker.taken import ALL, Taken, covers
+
+Stream: TypeAlias = TraceStream | PassingStream
+"""One virtual host's trace messages."""
 
 # How long the broker may take to show some messages, and to show those that it removes: one that
 # is nested deeply enough takes it seconds.

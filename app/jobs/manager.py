@@ -12,15 +12,19 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable, Collection
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from app.errors import ConflictError, ItcError, NotFoundError, OutageError, TooManyRequestsError
-from app.jobs.ports import JobStore, Runner
+from app.jobs.ports import Runner
 from app.jobs.requests import JobRequest
 from app.round_robin import RoundRobin
 from app.stored.jobs import ENDED, Job, JobState, Json
 from model.jobs import Progress
+
+if TYPE_CHECKING:
+    from app.store.jobs import Jobs
 
 log = logging.getLogger(__name__)
 
@@ -80,7 +84,7 @@ class JobManager:
 
     def __init__(
         self,
-        store: JobStore,
+        store: Jobs,
         runner: Runner,
         *,
         queue_limit: int = 100,

@@ -2,35 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable
 from typing import Protocol, TypeAlias
 
-from app.stored.jobs import Job, JobState, Json
+from app.stored.jobs import Json
 from model.jobs import Progress
 
 Report: TypeAlias = Callable[[Progress], None]
-
-
-class JobStore(Protocol):
-    """The stored jobs (`app.store.jobs`)."""
-
-    async def create(self, kind: str, vhost: str, request: Json) -> Job: ...
-    async def get(self, job_id: int) -> Job: ...
-    async def list(
-        self,
-        vhosts: Collection[str] | None = None,
-        *,
-        states: Collection[JobState] | None = None,
-        limit: int = 100,
-    ) -> Sequence[Job]: ...
-    async def move(
-        self, job_id: int, state: JobState, *, result: Json | None = None, error: str | None = None
-    ) -> Job: ...
-    async def note_progress(self, job_id: int, progress: Progress) -> bool: ...
-    async def interrupt(self) -> int: ...
-    async def give_up(self, job_id: int) -> None: ...
-    async def unwanted(self) -> Sequence[int]: ...
-    async def forget(self, keep: int) -> int: ...
 
 
 class Runner(Protocol):

@@ -15,13 +15,18 @@ import asyncio
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from app.errors import OutageError
 from app.stored.connections import BrokerConnection
-from app.traces.ports import Introducer, Stream, TraceMessage
 from app.tracker import Tracker, Unreadable
+
+if TYPE_CHECKING:
+    from app.broker.arrivals import TraceMessage
+    from app.broker.source import Stream
+    from app.traces.introductions import Introducer
 
 # Announcements of connections that closed at about the same time may be stored in any order (µs).
 OVERLAP = 10_000_000

@@ -6,13 +6,17 @@ not acknowledged comes back from the broker.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from app.errors import ForeignQueueError, QueueInUseError, QueueLostError, QueueTakenError
 from app.traces.life import Standing
 from app.traces.pipeline import Ending, Pipeline
-from app.traces.ports import Stream
 from app.traces.recorder import Recorder
 from app.traces.run import Run
 from app.traces.status import Snapshot
+
+if TYPE_CHECKING:
+    from app.broker.source import Stream
 
 
 class Attempt:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from typing import TYPE_CHECKING
 
 from app.errors import OutageError
 from app.traces.audit import Counted, Found, Look, Tally, Verdict
 from app.traces.marks import Point
 from app.traces.pipeline import Ending, Pipeline
-from app.traces.ports import Stream
 from app.traces.recorder import Recorder
+
+if TYPE_CHECKING:
+    from app.broker.source import Stream
 
 # One for each time between two rests: it is taken back by name.
 SUSPICION = (

@@ -15,11 +15,15 @@ import contextlib
 import logging
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from app.errors import ItcError, OutageError
 from app.stored.services import Held, Service
 from app.traces.elsewhere import encoded
-from app.traces.ports import HeldTraces, ServiceStore
+
+if TYPE_CHECKING:
+    from app.store.services import Services
+    from app.traces.registry import TraceRegistry
 
 log = logging.getLogger(__name__)
 
@@ -43,8 +47,8 @@ class Claims:
 
     def __init__(
         self,
-        store: ServiceStore,
-        traces: HeldTraces,
+        store: Services,
+        traces: TraceRegistry,
         service: str,
         name: str,
         *,

@@ -15,13 +15,18 @@ import contextlib
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from app.errors import OutageError
 from app.stored.connections import ClosedConnection, NewConnection
-from app.traces.ports import AnnouncementStream, Announcer, ConnectionStore, Opened
 from app.tracker.clients import client_name, shown_name
+
+if TYPE_CHECKING:
+    from app.broker.announced import Opened
+    from app.broker.announcements import Announcements, AnnouncementStream
+    from app.store.connections import Connections
 
 log = logging.getLogger(__name__)
 
@@ -70,8 +75,8 @@ class ConnectionWatch:
 
     def __init__(
         self,
-        store: ConnectionStore,
-        broker: Announcer,
+        store: Connections,
+        broker: Announcements,
         *,
         keep: int = 100_000,
         pace: Pace = Pace(),  # noqa: B008 - frozen

@@ -6,13 +6,16 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from app.stored.services import Held, Service
 from app.traces.life import Standing, TraceState
-from app.traces.ports import ServiceStore
 from app.traces.status import Snapshot
+
+if TYPE_CHECKING:
+    from app.store.services import Services
 
 log = logging.getLogger(__name__)
 
@@ -25,7 +28,7 @@ _snapshots = msgspec.json.Decoder(dict[int, Snapshot])
 class Elsewhere:
     """The services beside this one."""
 
-    def __init__(self, store: ServiceStore, service: str) -> None:
+    def __init__(self, store: Services, service: str) -> None:
         self._store = store
         self._service = service
 

@@ -13,13 +13,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from app.traces.marks import Point
-from app.traces.ports import Gaps
 from model.gaps import Gap
 from model.times import now
+
+if TYPE_CHECKING:
+    from app.store.gaps import Gaps
 
 # A suspected gap that begins within this many events of the last one's end makes that longer.
 NEAR = 5_000

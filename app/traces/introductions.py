@@ -13,11 +13,15 @@ import contextlib
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
 from app.errors import OutageError
 from app.stored.connections import BrokerConnection
 from app.traces.connectionwatch import new_connections
-from app.traces.ports import KnownConnections, Lists
+
+if TYPE_CHECKING:
+    from app.broker.announcements import Announcements
+    from app.store.connections import Connections
 
 POLL_SECONDS = 0.02
 # How often the management API is asked, and how often where nothing is announced.
@@ -62,8 +66,8 @@ class Introductions:
 
     def __init__(
         self,
-        connections: KnownConnections,
-        broker: Lists,
+        connections: Connections,
+        broker: Announcements,
         *,
         seconds: float = 6.0,
         clock: Callable[[], float] = time.monotonic,
@@ -168,3 +172,7 @@ class Introductions:
             return
         if wanted := [each for each in present if each.name in names]:
             await self._connections.add(new_connections(wanted))
+
+
+Introducer: TypeAlias = Introductions | NoIntroductions
+"""Who is behind connections."""

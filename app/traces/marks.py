@@ -13,13 +13,15 @@ import secrets
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
 from app.errors import OutageError
-from app.traces.ports import MarkPublisher
 from model.times import now
+
+if TYPE_CHECKING:
+    from app.broker.marks import MarkPublisher
 
 Mark: TypeAlias = tuple[str, int]  # series, and number from 1
 

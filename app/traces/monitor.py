@@ -12,14 +12,18 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from app.errors import OutageError
 from app.traces.audit import Tally
 from app.traces.marks import Point
 from app.traces.pipeline import Ending, Pipeline
-from app.traces.ports import MarkPublisher, Stream
 from app.traces.recorder import Recorder
 from model.times import now
+
+if TYPE_CHECKING:
+    from app.broker.marks import MarkPublisher
+    from app.broker.source import Stream
 
 LAG_SECONDS = 1.0
 # The broker took a mark this long ago, and since then the queue was empty and nothing came: it will

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -13,11 +14,15 @@ from app.stored.traces import Trace
 from app.traces.feed import Feed
 from app.traces.gapwatch import GapWatch
 from app.traces.marks import Marks
-from app.traces.ports import Introducer, Source, TraceStore
-from app.traces.retention import Retention
+from app.traces.retention import RetentionRule
 from app.traces.supervisor import Supervisor
 from app.tracker import Bounds, Places, Policy, Quiet, Restored, Tracker
 from app.tracker.links import BUILT_IN, Rule, Rules, TraceRule, of_all
+
+if TYPE_CHECKING:
+    from app.broker.source import TraceSource
+    from app.store.store import Store
+    from app.traces.introductions import Introducer
 
 
 class PipelineSettings(msgspec.Struct, frozen=True):
@@ -30,7 +35,7 @@ class PipelineSettings(msgspec.Struct, frozen=True):
     check_seconds: float = 15.0
     mark_seconds: float = 1.0  # 0: no marks
     audit_seconds: float = 5.0
-    retention: Retention = Retention()
+    retention: RetentionRule = RetentionRule()
     shared_places: tuple[str, ...] = ()
     link_rules: tuple[Rule, ...] = BUILT_IN
     indexed_headers: tuple[str, ...] = ()
@@ -53,7 +58,7 @@ class PipelineSettings(msgspec.Struct, frozen=True):
         rules = Rules((each.rule for each in held), found_by=self.found_by)
         return rules if trace.bodies else rules.for_cut_bodies()
 
-    async def restored(self, store: TraceStore, trace: Trace) -> Restored:
+    async def restored(self, store: Store, trace: Trace) -> Restored:
         """A trace's last checkpoint; raises `OutageError`."""
         bounds = self.bounds
         return await store.checkpoints.restore(trace.id, bounds.handovers, bounds.named)
@@ -95,8 +100,8 @@ class Pipeline:
     """
 
     trace: Trace
-    store: TraceStore
-    source: Source
+    store: Store
+    source: TraceSource
     feed: Feed
     supervisor: Supervisor
     settings: PipelineSettings

@@ -17,7 +17,7 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import msgspec
 
@@ -26,6 +26,7 @@ from app.environment import needed
 from app.stored.traces import Trace
 from app.traces.feed import Feed
 from app.traces.life import Life
+from app.traces.running import RunningTrace
 from app.traces.status import Snapshot
 
 log = logging.getLogger(__name__)
@@ -105,6 +106,10 @@ class RemoteTrace:
         """Note that its process died; it will be run again."""
         life = Life.run_again(self._snapshot.standing, "its process, which ended")
         self._snapshot = msgspec.structs.replace(self._snapshot, standing=life.standing)
+
+
+Running: TypeAlias = RunningTrace | RemoteTrace
+"""A trace that runs here, or in another process."""
 
 
 class TraceProcess:

@@ -8,6 +8,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -27,9 +28,8 @@ from app.traces.feed import Feed
 from app.traces.life import NOT_RUN, Standing, TraceState
 from app.traces.patience import patiently
 from app.traces.pipeline import PipelineSettings
-from app.traces.ports import Introducer, Running, Source, TraceStore
 from app.traces.recorder import unreadable_checkpoint
-from app.traces.retention import Pruned, Retention, preview, retain
+from app.traces.retention import Pruned, RetentionRule, preview, retain
 from app.traces.running import RunningTrace
 from app.traces.status import Snapshot, TraceStatus, audit_remarks
 from app.traces.wish import Wish, wish
@@ -46,6 +46,12 @@ from app.tracker import (
 )
 from app.tracker.links import merged
 from app.tracker.quiet import DEFAULT as QUIET
+
+if TYPE_CHECKING:
+    from app.broker.source import TraceSource
+    from app.store.store import Store
+    from app.traces.introductions import Introducer
+    from app.traces.processes import Running
 
 log = logging.getLogger(__name__)
 
@@ -64,8 +70,8 @@ class TraceRegistry:
 
     def __init__(
         self,
-        store: TraceStore,
-        source: Source,
+        store: Store,
+        source: TraceSource,
         settings: PipelineSettings,
         run: Callable[[Trace, Feed], Running] | None = None,
         introductions: Introducer | None = None,
@@ -381,7 +387,7 @@ class TraceRegistry:
         Raises `BadRequestError` if there is no bound at all, `NotFoundError` if there never was
         such a trace.
         """
-        retention = Retention(keep_events, keep_seconds, through=through)
+        retention = RetentionRule(keep_events, keep_seconds, through=through)
         retention = retention if retention.is_on else self._settings.retention
         if not retention.is_on:
             raise BadRequestError("say how many events to keep, or for how long")
@@ -462,7 +468,9 @@ class TraceRegistry:
                                 await self._retain(trace, retention, epoch)
             await asyncio.sleep(retention.check_seconds)
 
-    async def _retain(self, trace: Trace, retention: Retention, epoch: int | None = None) -> Pruned:
+    async def _retain(
+        self, trace: Trace, retention: RetentionRule, epoch: int | None = None
+    ) -> Pruned:
         settings = self._settings
         restored = await settings.restored(self._store, trace)
         try:
@@ -597,8 +605,8 @@ def _failed(trace: Trace, standing: Standing) -> Standing:
 
 
 def _run_here(
-    store: TraceStore,
-    source: Source,
+    store: Store,
+    source: TraceSource,
     settings: PipelineSettings,
     introductions: Introducer | None,
     trace: Trace,

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from app.errors import CheckpointError
 from app.stored.restamps import Rules, Standing
-from app.traces.ports import RestampStore
 from app.tracker import Bounds, Places, Policy, Quiet, UnreadableCheckpointError
 from app.tracker.links import Rules as LinkRules
 from app.tracker.restamp import Restamper, StoredEvent
 from model.jobs import Progress
+
+if TYPE_CHECKING:
+    from app.store.restamps import Restamps
 
 CHUNK = 2_000
 CHUNK_WITH_MESSAGES = 200  # each with as much of its body as is stored
@@ -41,7 +44,7 @@ class Restamping:
 
     def __init__(
         self,
-        store: RestampStore,
+        store: Restamps,
         trace_id: int,
         rules: Rules,
         report: Callable[[Progress], None],

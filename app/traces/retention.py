@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import msgspec
 
-from app.traces.ports import Pruning
 from app.tracker import Tracker
 from model.times import now
+
+if TYPE_CHECKING:
+    from app.store.retention import Retention
 
 # How many events one transaction removes: few enough to let other traces' batches in between.
 AT_MOST = 20_000
 
 
-class Retention(msgspec.Struct, frozen=True):
+class RetentionRule(msgspec.Struct, frozen=True):
     """What is kept: the newest events by number, by age (seconds), or all (None).
 
     Nothing with an id above ``through``, where the archive ends, is removed, whatever the others
@@ -47,23 +51,23 @@ class Pruned(msgspec.Struct, frozen=True):
         return Pruned(self.events + other.events, self.participants + other.participants)
 
 
-async def preview(pruning: Pruning, trace_id: int, retention: Retention) -> Pruned:
+async def preview(store: Retention, trace_id: int, rule: RetentionRule) -> Pruned:
     """What `retain` would remove."""
-    plan = await pruning.plan(
+    plan = await store.plan(
         trace_id,
-        keep_events=retention.keep_events,
-        older_than=retention.older_than(),
-        through=retention.through,
+        keep_events=rule.keep_events,
+        older_than=rule.older_than(),
+        through=rule.through,
         at_most=None,
     )
     return Pruned(plan.events, len(plan.participants)) if plan else Pruned()
 
 
 async def retain(
-    pruning: Pruning,
+    store: Retention,
     trace_id: int,
     tracker: Tracker,
-    retention: Retention,
+    rule: RetentionRule,
     epoch: int | None = None,
 ) -> Pruned:
     """Remove what the retention does not keep; returns what was removed.
@@ -72,14 +76,14 @@ async def retain(
     taken by another since ``epoch``.
     """
     removed = Pruned()
-    while plan := await pruning.plan(
+    while plan := await store.plan(
         trace_id,
-        keep_events=retention.keep_events,
-        older_than=retention.older_than(),
-        through=retention.through,
+        keep_events=rule.keep_events,
+        older_than=rule.older_than(),
+        through=rule.through,
         at_most=AT_MOST,
     ):
         tracker.forget_before(plan.before_id)
-        await pruning.prune(plan, tracker.checkpoint(), epoch)
+        await store.prune(plan, tracker.checkpoint(), epoch)
         removed += Pruned(plan.events, len(plan.participants))
     return removed

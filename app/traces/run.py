@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from typing import TYPE_CHECKING
 
 from app.errors import OutageError
 from app.traces.acquaintance import Acquaintance
@@ -25,12 +26,14 @@ from app.traces.life import Standing
 from app.traces.linkwatch import LinkWatch
 from app.traces.monitor import MARKS_MISSING, Monitor
 from app.traces.pipeline import Ending, Pipeline
-from app.traces.ports import Stream
 from app.traces.recorder import Recorder
 from app.traces.retention import retain
 from app.traces.stamping import Prepared, Stamper
 from app.traces.standstill import Standstill
 from app.traces.status import Snapshot
+
+if TYPE_CHECKING:
+    from app.broker.source import Stream
 
 CANCEL_SECONDS = 0.5
 # How many messages are taken at once: what they are of is to be known before the first is stamped.

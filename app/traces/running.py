@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from typing import TYPE_CHECKING
 
 from app.errors import UndeliverableError
 from app.stored.traces import Trace
@@ -15,9 +16,13 @@ from app.traces.introductions import NoIntroductions
 from app.traces.life import Life, TraceState
 from app.traces.marks import Marks
 from app.traces.pipeline import Pipeline, PipelineSettings
-from app.traces.ports import Introducer, Source, TraceStore
 from app.traces.status import Snapshot
 from app.traces.supervisor import Supervisor
+
+if TYPE_CHECKING:
+    from app.broker.source import TraceSource
+    from app.store.store import Store
+    from app.traces.introductions import Introducer
 
 
 class RunningTrace:
@@ -26,8 +31,8 @@ class RunningTrace:
     def __init__(
         self,
         trace: Trace,
-        store: TraceStore,
-        source: Source,
+        store: Store,
+        source: TraceSource,
         feed: Feed,
         settings: PipelineSettings,
         turn: asyncio.Lock | None = None,

@@ -12,13 +12,16 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from app.errors import ItcError
 from app.stored.spans import Outcome
-from app.traces.ports import SpanStore
 from model.times import now
+
+if TYPE_CHECKING:
+    from app.store.spans import Spans
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +57,7 @@ class SpanWatch:
 
     def __init__(
         self,
-        store: SpanStore,
+        store: Spans,
         bounds: SpanBounds,
         *,
         clock: Callable[[], int] = now,

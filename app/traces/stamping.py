@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec.structs import replace
@@ -15,13 +16,16 @@ from msgspec.structs import replace
 from app.stored.batches import Batch
 from app.traces.audit import Tally
 from app.traces.marks import Mark
-from app.traces.ports import Stream, TraceMessage
 from app.traces.recorder import Recorder
 from app.traces.resume import Resume
 from app.tracker import StampedEvent, Unreadable
 from app.tracker.digest import digest
 from app.tracker.suspicion import Suspect
 from model.times import now
+
+if TYPE_CHECKING:
+    from app.broker.arrivals import TraceMessage
+    from app.broker.source import Stream
 
 # How long a portion keeps the event loop, and one message more. Heartbeats of the broker, health
 # checks and other virtual hosts wait for it.

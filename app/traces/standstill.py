@@ -11,11 +11,14 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from app.errors import OutageError
 from app.traces.gapwatch import GapWatch
-from app.traces.ports import Stream
 from app.traces.recorder import Recorder
+
+if TYPE_CHECKING:
+    from app.broker.source import Stream
 
 TICK_SECONDS = 0.5
 # A loop under load may be late by less.

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from app.errors import BadRequestError
 from app.stored.traces import Trace
-from app.traces.ports import Source
 from app.tracker.taken import ALL, Taken, taken
+
+if TYPE_CHECKING:
+    from app.broker.source import TraceSource
 
 # Of what is not there, an error names this many.
 MOST_NAMED = 5
@@ -33,7 +36,7 @@ class Wish(msgspec.Struct, frozen=True):
             present if self.taken is None else self.taken,
         )
 
-    async def check(self, source: Source, vhost: str, known: Trace | None) -> None:
+    async def check(self, source: TraceSource, vhost: str, known: Trace | None) -> None:
         """See that what is newly to be taken covers something that the broker has.
 
         Raises `BadRequestError`, and `OutageError` if the broker cannot be asked.

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import msgspec
 
-from app.tracker.links.names import NO_NAMES, Edge, Key, Names
+from app.tracker.links.names import NO_NAMES, Key, Names
 from app.tracker.links.origins import TraceRule
 from app.tracker.links.rule import Rule
 from app.tracker.records import Channel, Record
 from itc import Stamp, unpack
-from model.words import Match
+from model.words import LinkKind, Match, Way
 
 
 class Reference(msgspec.Struct, eq=False, gc=False):
@@ -52,6 +52,18 @@ class Reference(msgspec.Struct, eq=False, gc=False):
     def rest(self) -> None:
         """Hold the clock packed alone from now on."""
         self._stamp = None
+
+
+class Edge(msgspec.Struct, frozen=True, gc=False):
+    """A link from a publish to the delivery (or the publish) that it names as its cause.
+
+    ``way``: how the publisher knew of it.
+    """
+
+    cause: Reference
+    rule: str
+    kind: LinkKind
+    way: Way = Way.known
 
 
 class StampedEvent(msgspec.Struct, frozen=True, gc=False):

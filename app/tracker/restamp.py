@@ -14,10 +14,10 @@ from typing import Any
 
 import msgspec
 
-from app.tracker.events import NamedEvent, ParticipantState, Reference
+from app.tracker.events import Edge, NamedEvent, ParticipantState, Reference
 from app.tracker.identity import Places, Policy, way_between
 from app.tracker.links.linker import Linker
-from app.tracker.links.names import NO_NAMES, Edge, Names
+from app.tracker.links.names import NO_NAMES, Names
 from app.tracker.links.rule import SPANS_RULE
 from app.tracker.links.rules import Rules
 from app.tracker.participants import Participant, Participants

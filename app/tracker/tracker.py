@@ -16,12 +16,12 @@ from operator import attrgetter
 import msgspec
 from msgspec.structs import replace
 
-from app.tracker.events import Checkpoint, NamedEvent, Reference, Restored, StampedEvent
+from app.tracker.events import Checkpoint, Edge, NamedEvent, Reference, Restored, StampedEvent
 from app.tracker.fingerprint import fingerprint, has_broker_headers
 from app.tracker.identity import Identity, Places, Policy
 from app.tracker.links.linker import Linker
 from app.tracker.links.memory import LinkCount
-from app.tracker.links.names import NO_NAMES, Edge, Names
+from app.tracker.links.names import NO_NAMES, Names
 from app.tracker.links.rules import Rules
 from app.tracker.matching import Matcher
 from app.tracker.participants import Participant, Participants

@@ -12,11 +12,10 @@ import asyncio
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from app.errors import BadRequestError, NotFoundError
 from app.stored.assertions import NewViolation, Reach, Seen, ViolationKind
-from app.watch.ports import ClockStore, ConversationStore, DoubtStore, GapStore, ReachStore
 from app.watch.subjects import Subject
 from app.watch.waiting import Settled, Wait
 from itc import Relation, compare
@@ -24,6 +23,13 @@ from model.assertions import After, AtMost, LeadsTo, NeverConcurrent
 from model.event import Large
 from model.gaps import Gap
 from model.words import Via
+
+if TYPE_CHECKING:
+    from app.store.conversations import Conversations
+    from app.store.doubts import Doubts
+    from app.store.gaps import Gaps
+    from app.store.queries import Events
+    from app.store.watching import Watching
 
 # So many of the moments at which all was known to be stored are remembered of a trace.
 MOST_PROOFS = 2_000
@@ -110,11 +116,11 @@ class Judges:
 
     def __init__(
         self,
-        reach: ReachStore,
-        conversations: ConversationStore,
-        events: ClockStore,
-        gaps: GapStore,
-        doubts: DoubtStore,
+        reach: Watching,
+        conversations: Conversations,
+        events: Events,
+        gaps: Gaps,
+        doubts: Doubts,
     ) -> None:
         self._reach = reach
         self._conversations = conversations

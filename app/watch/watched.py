@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from app.stored.assertions import Delivery, HeldAssertion, Judged, NewViolation
 from app.watch.judging import Outcome, Proofs
-from app.watch.ports import AssertionStore, EventStore
 from app.watch.subjects import Subject, subject_of
 from app.watch.waiting import Line, Settled, Wait
+
+if TYPE_CHECKING:
+    from app.store.assertions import Assertions
+    from app.store.watching import Watching
 
 log = logging.getLogger(__name__)
 
@@ -41,8 +44,8 @@ class WatchedTrace:
     def __init__(
         self,
         trace_id: int,
-        assertions: AssertionStore,
-        events: EventStore,
+        assertions: Assertions,
+        events: Watching,
         judge: Judge,
         delivery: Delivery,
     ) -> None:

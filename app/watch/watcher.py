@@ -11,13 +11,18 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from app.errors import OutageError
 from app.stored.assertions import Delivery, HeldAssertion
-from app.watch.ports import AssertionStore, EventStore, WatchedTraces
 from app.watch.waiting import Settled
 from app.watch.watched import Judge, WatchedTrace
 from model.times import now
+
+if TYPE_CHECKING:
+    from app.store.assertions import Assertions
+    from app.store.watching import Watching
+    from app.traces.registry import TraceRegistry
 
 log = logging.getLogger(__name__)
 
@@ -35,9 +40,9 @@ class Watcher:
 
     def __init__(
         self,
-        assertions: AssertionStore,
-        events: EventStore,
-        traces: WatchedTraces,
+        assertions: Assertions,
+        events: Watching,
+        traces: TraceRegistry,
         judge: Judge,
         *,
         delivery: Delivery = Delivery.none,

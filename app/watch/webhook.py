@@ -14,14 +14,17 @@ import hashlib
 import hmac
 import logging
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from app.errors import ItcError, OutageError
 from app.stored.assertions import MINUTE, Telling, Violation
-from app.watch.ports import Post, ViolationStore
 from model.times import iso_time, now
+
+if TYPE_CHECKING:
+    from app.store.violations import Violations
+    from app.watch.post import WebhookPost
 
 log = logging.getLogger(__name__)
 
@@ -52,8 +55,8 @@ class Webhook:
 
     def __init__(
         self,
-        store: ViolationStore,
-        post: Post,
+        store: Violations,
+        post: WebhookPost,
         source: str,
         *,
         seconds: float,

@@ -31,7 +31,7 @@ from app.stored.jobs import Json
 from app.traces.audit import AuditState, Ledger, Tally
 from app.traces.feed import Feed
 from app.traces.life import TraceState
-from app.traces.retention import Pruned, Retention
+from app.traces.retention import Pruned, RetentionRule
 from app.traces.status import TraceStatus, Work
 from app.traces.wish import wish
 from app.tracker import Counters
@@ -209,9 +209,9 @@ class FakeTraces:
         await self.status(vhost)
         self.pruned.append((vhost, keep_events, keep_seconds, dry_run))
         self.through.append(through)
-        return await self.remove(vhost, Retention(keep_events, keep_seconds, through=through))
+        return await self.remove(vhost, RetentionRule(keep_events, keep_seconds, through=through))
 
-    async def remove(self, vhost: str, retention: Retention) -> Pruned:
+    async def remove(self, vhost: str, retention: RetentionRule) -> Pruned:
         """What pruning comes to."""
         return Pruned(3, 1)
 

@@ -13,8 +13,8 @@ import pytest
 from app.store import events as stored_events
 from app.stored.batches import Batch
 from app.tracker import Bounds, Deliver, Policy, Publish, Tracker
-from app.tracker.events import StampedEvent
-from app.tracker.links import Edge, Names, search_key
+from app.tracker.events import Edge, StampedEvent
+from app.tracker.links import Names, search_key
 from model.words import LinkKind
 from tests.api.conftest import World, connected
 from tests.api.story import BILLING, SHOP, START

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import msgspec
 
 from app.stored.batches import Batch
-from app.tracker.events import StampedEvent
-from app.tracker.links import NO_NAMES, Edge, Names, search_key
+from app.tracker.events import Edge, StampedEvent
+from app.tracker.links import NO_NAMES, Names, search_key
 from model.words import EventType, LinkKind
 from tests.contract.history import History
 

@@ -16,7 +16,7 @@ from app.stored.batches import Batch
 from app.traces.life import TraceState
 from app.traces.pipeline import PipelineSettings
 from app.traces.registry import TraceRegistry
-from app.traces.retention import Retention
+from app.traces.retention import RetentionRule
 from app.tracker import Bounds, Deliver, Policy, Publish, Tracker
 from itc import Relation, compare
 from tests.unit.broker_model import channel
@@ -138,14 +138,14 @@ async def test_retention_goes_on_for_the_others(store: Store, damaged: int) -> N
     traces = TraceRegistry(
         store,
         NoBroker(),  # type: ignore[arg-type]
-        PipelineSettings(bounds=REORDERING, retention=Retention(keep_events=1)),
+        PipelineSettings(bounds=REORDERING, retention=RetentionRule(keep_events=1)),
     )
     for trace in await store.traces.list():
         if trace.vhost == "other":
-            await traces._retain(trace, Retention(keep_events=1))
+            await traces._retain(trace, RetentionRule(keep_events=1))
         else:
             with pytest.raises(CheckpointError):
-                await traces._retain(trace, Retention(keep_events=1))
+                await traces._retain(trace, RetentionRule(keep_events=1))
 
 
 async def _last_id(store: Store, vhost: str) -> int:

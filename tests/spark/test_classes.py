@@ -13,8 +13,8 @@ import pytest
 from pyspark.find_spark_home import _find_spark_home
 
 from spark_jobs import worker
-from spark_jobs.classes import archive_of, java_options, main, make, make_in_background
-from spark_jobs.session import check_java, java_program
+from spark_jobs.classes import main, make, make_in_background
+from spark_jobs.java import archive_of, check_java, java_options, java_program
 
 MAKE = "import sys, pathlib, spark_jobs.classes as c; print(c.make(pathlib.Path(sys.argv[1])))"
 SEEN_WHERE_USED = "shared objects file (top)"

@@ -11,7 +11,8 @@ import pytest
 from model.jobs import Problem
 from spark_jobs.errors import JobError
 from spark_jobs.failures import in_short
-from spark_jobs.session import SparkSettings, check_java, java_version, open_session, ship
+from spark_jobs.java import check_java, java_version
+from spark_jobs.session import SparkSettings, open_session, ship
 
 
 @pytest.mark.parametrize(

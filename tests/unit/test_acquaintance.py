@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import msgspec
 import pytest
 
 from app.stored.connections import BrokerConnection
 from app.traces.acquaintance import SKEW, Acquaintance
-from app.traces.ports import Stream
 from app.tracker import Bounds, Channel, Policy, Record, Tracker, Unreadable
 from tests.unit.test_participants import channel, publish
+
+if TYPE_CHECKING:
+    from app.broker.source import Stream
 
 A_PORT, ANOTHER = (channel(f"127.0.0.1:{port}") for port in (5000, 5001))
 REMOTE = channel("10.0.0.7:5000")

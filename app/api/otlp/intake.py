@@ -6,15 +6,18 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from app.api.otlp.fields import Work
 from app.api.otlp.reading import PROTOBUF, form_of, spans_of, unpacked
-from app.api.ports import Spans
 from app.api.problems import SlowDownError
 from app.stored.spans import Refusal, Span
 from model.times import now
+
+if TYPE_CHECKING:
+    from app.store.spans import Spans
 
 # Clocks differ, and a message may wait for a while before it is handled.
 SLACK = 3_600_000_000  # µs

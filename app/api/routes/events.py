@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
@@ -18,7 +18,6 @@ from app.api.causality import (
 )
 from app.api.described import json_answer
 from app.api.openapi import READING, READING_ONE, example
-from app.api.ports import Events
 from app.api.rights import check_rights
 from app.api.routes.queries import HEADERS, CausesQuery, EffectsQuery, Form, ListQuery, WalkQuery
 from app.api.schemas.causality import Comparison, Deliveries, EventWalk
@@ -38,6 +37,9 @@ from model.answers import ORDERED
 from model.event import EVERYTHING, NOTHING_LARGE, Event, Large
 from model.gaps import Gap
 from model.sound import Soundness
+
+if TYPE_CHECKING:
+    from app.store.queries import Events
 
 router = APIRouter(tags=["events"])
 

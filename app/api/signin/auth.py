@@ -17,14 +17,13 @@ import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Annotated, Protocol
+from typing import TYPE_CHECKING, Annotated, Protocol
 
 import msgspec
 from fastapi import Depends, Request
 
 from app.api.headers import was_forwarded
 from app.api.parameters import unescape
-from app.api.ports import BrokerUsers
 from app.api.signin.permissions import EVERYTHING_READ, ReadRights
 from app.api.signin.throttle import Attempt, SignInThrottle
 from app.errors import (
@@ -35,6 +34,9 @@ from app.errors import (
     RefusedError,
 )
 from app.settings import is_loopback
+
+if TYPE_CHECKING:
+    from app.broker.management import ManagementApi
 
 logger = logging.getLogger(__name__)
 
@@ -131,7 +133,7 @@ class BrokerAuthenticator:
 
     def __init__(
         self,
-        broker: BrokerUsers,
+        broker: ManagementApi,
         *,
         cache_seconds: float,
         cache_users: int,

@@ -1,6 +1,6 @@
 """What messages say of their causes: rules, the keys they read, and who was meant by a key."""
 
-from app.tracker.links.names import NO_NAMES, Edge, Key, Names
+from app.tracker.links.names import NO_NAMES, Key, Names
 from app.tracker.links.origins import Origin, TraceRule, check_own, merged, of_all
 from app.tracker.links.profiles import BUILT_IN
 from app.tracker.links.rule import SPANS_RULE, Rule, RuleError
@@ -10,7 +10,6 @@ __all__ = [
     "BUILT_IN",
     "NO_NAMES",
     "SPANS_RULE",
-    "Edge",
     "Key",
     "Names",
     "Origin",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from app.tracker.events import NamedEvent, Reference
+from app.tracker.events import Edge, NamedEvent, Reference
 from app.tracker.fingerprint import has_broker_headers
 from app.tracker.identity import Places, way_between
 from app.tracker.links.memory import LinkCount, LinkMemory
-from app.tracker.links.names import Edge, Key, Names
+from app.tracker.links.names import Key, Names
 from app.tracker.links.rules import Rules
 from app.tracker.participants import Participant
 from app.tracker.records import Record

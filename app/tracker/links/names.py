@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import msgspec
-
-from model.words import LinkKind, Way
-
-if TYPE_CHECKING:
-    from app.tracker.events import Reference
 
 KEY_BYTES = 16
 Key: TypeAlias = bytes
@@ -34,15 +29,3 @@ class Names(msgspec.Struct, frozen=True, gc=False):
 
 
 NO_NAMES = Names()
-
-
-class Edge(msgspec.Struct, frozen=True, gc=False):
-    """A link from a publish to the delivery (or the publish) that it names as its cause.
-
-    ``way``: how the publisher knew of it.
-    """
-
-    cause: Reference
-    rule: str
-    kind: LinkKind
-    way: Way = Way.known

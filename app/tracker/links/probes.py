@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from app.tracker import _digests
 from app.tracker.links import bodies
@@ -31,9 +31,6 @@ from app.tracker.links.rule import Condition, needs_bodies
 from app.tracker.links.takes import TAKES
 from app.tracker.records import Record
 from app.tracker.values import AMQP_1_0, readable
-
-if TYPE_CHECKING:
-    from app.tracker.links.rules import Rules
 
 MOST_KEYS = 64  # of one message, in each field of its names
 MOST_CAUSES = 16  # that one publish can name; each is looked for, and its clock joined
@@ -315,7 +312,7 @@ Fields: TypeAlias = tuple[
     tuple[Key, ...],
     tuple[Key, ...],
 ]
-Read: TypeAlias = "Callable[[Record, Rules], Names | Fields | None]"
+Read: TypeAlias = Callable[[Record, Any], Names | Fields | None]
 
 
 class Triggers:
