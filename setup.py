@@ -12,11 +12,11 @@ from setuptools.command.build_py import build_py
 
 INSIDE = {"web": "app/web", "alembic": "app/store/migrations"}
 BLAKE2 = "app/tracker/blake2"
-ALSO_COMPILED = {"app.tracker._digests": [f"{BLAKE2}/blake2b-ref.c"]}
 INCLUDED = {
     "itc._core": ["itc/_trees.h"],
     "app.tracker._digests": [
         "app/tracker/_keys.h",
+        f"{BLAKE2}/blake2b-ref.c",
         f"{BLAKE2}/blake2.h",
         f"{BLAKE2}/blake2-impl.h",
     ],
@@ -45,7 +45,7 @@ setup(
     ext_modules=[
         Extension(
             module,
-            [f"{module.replace('.', '/')}.c", *ALSO_COMPILED.get(module, [])],
+            [f"{module.replace('.', '/')}.c"],
             depends=INCLUDED.get(module, []),
         )
         for module in (

@@ -1,6 +1,6 @@
 /* What a message says, read with probes that were taken apart once: the compiled part of
  * app/tracker/links/rules.py and probes.py, which are the reference. Included by `_digests.c`,
- * behind `blake2/blake2.h`.
+ * behind `blake2/blake2b-ref.c`.
  *
  * What is unusual is left to the Python code: None in place of a result.
  */
