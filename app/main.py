@@ -155,8 +155,6 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         if not await registry.others():  # what a killed one left
             await store.restamps.clear()
             await asyncio.to_thread(exports.sweep)
-            await asyncio.to_thread(touched.sweep)
-            await asyncio.to_thread(periods.sweep)
         await registry.resume()
         stack.push_async_callback(lambda: registry.shutdown(closing.left()))
         if not store.is_alone:

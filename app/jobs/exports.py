@@ -1,8 +1,6 @@
 """The folder of exports: one folder for each pair of events, with files and their manifests.
 
-A worker writes ``<folder>/<from>-<to>/<file>`` under a temporary name and renames it when it is
-complete, after its manifest. So a file that is here is complete, at any moment. Everything here
-blocks on the disk: call it in a thread.
+`app.jobs.folders` says how they get there.
 """
 
 from __future__ import annotations
@@ -16,24 +14,13 @@ from typing import Any
 
 import msgspec
 
-from app.errors import BadRequestError, NotFoundError, QuotaError
+from app.errors import BadRequestError, NotFoundError
+from app.jobs.folders import ManifestedFiles, files_in, invalid_name, is_plain
 from app.jobs.requests import JobRequest
 from app.stored.jobs import Json
-from model.exports import (
-    FORMATS,
-    LEFTOVER,
-    MANIFEST,
-    Format,
-    Manifest,
-    Quota,
-    Usage,
-    format_of,
-    manifest_of,
-    usage_of,
-)
+from model.exports import FORMATS, MANIFEST, Format, Quota, Usage, format_of
 from model.words import Via
 
-PLAIN_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
 MARKER = ".folder"  # says which folder it is, to services that may share it
 FOLDER = re.compile(r"([0-9]{1,19})-([0-9]{1,19})")
 
@@ -77,17 +64,12 @@ def location_of(from_id: int, to_id: int, file: str) -> str:
 def checked_name(file: str) -> Format:
     """The format of an export with this name.
 
-    Raises `BadRequestError` for a name that is not plain, and for an unknown extension.
+    Raises `BadRequestError` for a name that is not plain, and for an unknown extension. One without
+    a dot has the default format.
     """
-    if not PLAIN_NAME.fullmatch(file):
-        raise BadRequestError(
-            "a file's name has 1 to 200 letters, digits, dots, underscores and hyphens, and does"
-            " not begin with a dot"
-        )
-    found = None if file.endswith(MANIFEST) else format_of(file)
+    found = format_of(file) if is_plain(file) and not file.endswith(MANIFEST) else None
     if found is None:
-        known = " ".join(each.extension for each in FORMATS.values())
-        raise BadRequestError(f"no format has the extension of {file}; there are {known}")
+        raise invalid_name(FORMATS.values())
     return found
 
 
@@ -106,9 +88,8 @@ class Exports:
         ``apart`` are the names of services whose exports are in another folder.
         """
         self._apart = apart
-        self._folder = folder
+        self._files = ManifestedFiles(folder, quota)
         self._archives = archives
-        self._quota = quota
 
     def request(
         self,
@@ -138,8 +119,7 @@ class Exports:
             "output": str(self._path(from_id, to_id, file)),
             "format": found.name,
             "archives": str(self._archives),
-            # Looked at again by the job, when its turn has come.
-            "quota": {"files": self._quota.files, "bytes": self._quota.bytes},
+            "quota": self._files.quota,
         }
         return JobRequest(
             kind="chain",
@@ -157,13 +137,11 @@ class Exports:
 
     def usage(self) -> Usage:
         """What all exports take."""
-        return usage_of(self._folder)
+        return self._files.usage()
 
     def check_room(self, from_id: int, to_id: int, file: str) -> None:
         """Raise `QuotaError` where there is no room for another export, or for one anew."""
-        used = usage_of(self._folder, self._path(from_id, to_id, file))
-        if self._quota.left(used) <= 0:
-            raise QuotaError(self._quota.refusal(used))
+        self._files.make_room(self._path(from_id, to_id, file))
 
     def get(self, from_id: int, to_id: int, file: str) -> Export:
         """One export.
@@ -181,54 +159,40 @@ class Exports:
 
     def delete(self, from_id: int, to_id: int, file: str) -> None:
         """Remove an export and its manifest; raises as `get` does."""
-        export = self.get(from_id, to_id, file)
-        export.path.unlink(missing_ok=True)
-        manifest_of(export.path).unlink(missing_ok=True)
-        self._remove_empty(export.path.parent)
+        self._files.remove(self.get(from_id, to_id, file).path)
 
     def list(self) -> list[Export]:
         """All exports, newest first."""
         found = [
             export
             for from_id, to_id, folder in self._folders()
-            for path in _files(folder)
-            if PLAIN_NAME.fullmatch(path.name)
+            for path in files_in(folder)
+            if is_plain(path.name)
             and not path.name.endswith(MANIFEST)
             and (export := self._export(from_id, to_id, path))
         ]
         return sorted(found, key=lambda each: each.created_at, reverse=True)
 
     def sweep(self) -> int:
-        """Remove what killed workers left half-written; returns how many files."""
-        leftovers = [
-            path
-            for _, _, folder in self._folders()
-            for path in _files(folder)
-            if path.name.startswith(".") and path.name.endswith(LEFTOVER)
-        ]
-        for path in leftovers:
-            path.unlink(missing_ok=True)
-        for _, _, folder in self._folders():
-            self._remove_empty(folder)
-        return len(leftovers)
+        """Remove what killed workers left half-written, of any kind; returns how many files."""
+        return self._files.sweep()
 
     def _path(self, from_id: int, to_id: int, file: str) -> Path:
-        return self._folder / f"{from_id}-{to_id}" / file
+        return self._files.folder / f"{from_id}-{to_id}" / file
 
     def _folders(self) -> Iterator[tuple[int, int, Path]]:
-        for folder in _files(self._folder):
+        for folder in files_in(self._files.folder):
             if (ends := FOLDER.fullmatch(folder.name)) and folder.is_dir():
                 yield int(ends[1]), int(ends[2]), folder
 
     def _export(self, from_id: int, to_id: int, path: Path) -> Export | None:
         """The export at a path; None if one of its two files is missing, perhaps just removed."""
-        found = format_of(path.name)
+        found, manifest = format_of(path.name), self._files.manifest(path)
+        if found is None or manifest is None:
+            return None
         try:
             status = path.stat()
-            manifest = msgspec.json.decode(manifest_of(path).read_bytes(), type=Manifest)
-        except (OSError, msgspec.DecodeError):
-            return None
-        if found is None:
+        except OSError:
             return None
         return Export(
             from_id=from_id,
@@ -241,20 +205,6 @@ class Exports:
             path=path,
             format=found,
         )
-
-    @staticmethod
-    def _remove_empty(folder: Path) -> None:
-        try:
-            folder.rmdir()
-        except OSError:  # not empty, or gone: both are fine
-            return
-
-
-def _files(folder: Path) -> list[Path]:
-    try:
-        return list(folder.iterdir())
-    except OSError:  # no export was ever made, or somebody else removed it just now
-        return []
 
 
 def format_rows() -> list[dict[str, Any]]:

@@ -1,14 +1,11 @@
 """Exports of periods for other tools, in the folder of exports, and spans that are sent.
 
 A file belongs to a virtual host and has a manifest beside it. They count in the bounds of exports.
-Everything here blocks on the disk: call it in a thread.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,7 +14,13 @@ from urllib.parse import quote
 import msgspec
 
 from app.errors import BadRequestError, ConflictError, NotFoundError
-from app.jobs.manifested import Manifested, ManifestedFile
+from app.jobs.folders import (
+    ManifestedFile,
+    ManifestedFiles,
+    folder_of,
+    invalid_name,
+    is_plain,
+)
 from app.jobs.requests import JobRequest
 from app.stored.jobs import Json
 from model.exports import MANIFEST, Format, Quota
@@ -25,7 +28,6 @@ from model.interchange import COLLECTOR, PERIOD_FORMATS, period_format_of
 from model.words import Via
 
 KIND = "period"
-NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
 
 
 class PeriodFile(msgspec.Struct, frozen=True):
@@ -50,13 +52,9 @@ def location_of(vhost: str, file: str) -> str:
 
 def checked_name(file: str) -> Format:
     """The format of a file with this name; raises `BadRequestError` if it cannot be one."""
-    found = period_format_of(file) if NAME.fullmatch(file) else None
+    found = period_format_of(file) if is_plain(file) else None
     if found is None:
-        known = ", ".join(each.extension for each in PERIOD_FORMATS.values())
-        raise BadRequestError(
-            "expected a name of 1 to 200 letters, digits, dots, underscores and hyphens that does"
-            f" not begin with a dot, and ends in one of {known}"
-        )
+        raise invalid_name(PERIOD_FORMATS.values())
     return found
 
 
@@ -65,7 +63,7 @@ class PeriodFiles:
 
     def __init__(self, folder: Path, quota: Quota, collector: Json | None = None) -> None:
         """``collector`` is where spans may be sent (`Settings.collector`)."""
-        self._files = Manifested(folder, quota)
+        self._files = ManifestedFiles(folder, quota)
         self._collector = collector
 
     def request(
@@ -118,7 +116,7 @@ class PeriodFiles:
 
     def check_room(self, vhost: str, file: str) -> None:
         """Raise `QuotaError` where there is no room for another file, or for one anew."""
-        self._files.check_room(self._path(vhost, file))
+        self._files.make_room(self._path(vhost, file))
 
     def get(self, vhost: str, file: str) -> ManifestedFile:
         """A file, or the manifest of one; raises `BadRequestError` and `NotFoundError`."""
@@ -148,14 +146,8 @@ class PeriodFiles:
         checked_name(file)
         self._files.remove(self.get(vhost, file).path)
 
-    def sweep(self) -> int:
-        """Remove what killed workers left half-written; returns how many files."""
-        return self._files.sweep(f"{KIND}-*")
-
     def _path(self, vhost: str, file: str) -> Path:
-        # A virtual host's name may be anything; its digest is a valid file name.
-        name = hashlib.sha256(vhost.encode()).hexdigest()[:32]
-        return self._files.folder / f"{KIND}-{name}" / file
+        return self._files.folder / f"{KIND}-{folder_of(vhost)}" / file
 
 
 def _asked(vhost: str, period: tuple[int, int], via: Via) -> Json:

@@ -1,25 +1,18 @@
-"""The folder of reports on periods, a file for each.
-
-Written as exports are, under a temporary name and then renamed, and a report's facts last: what is
-listed is complete. Everything here blocks on the disk: call it in a thread.
-"""
+"""Reports on periods, a document for each; facts are written last, so what is listed is whole."""
 
 from __future__ import annotations
 
-import contextlib
 import enum
 import hashlib
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 
 from app.errors import BadRequestError, NotFoundError
+from app.jobs.folders import Documents
 from app.jobs.requests import JobRequest
 from app.stored.jobs import Json
 
-# How many reports of a virtual host are kept, those made last.
-KEPT = 100
 NAMED = ("header.", "body.")
 KEYS = ("message_id", "correlation_id", "routing_key")
 """What messages may share that are compared; and a header, or a field of a JSON body, by name."""
@@ -48,7 +41,7 @@ class Reports:
     """The reports under one folder."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        self._documents = Documents(folder)
 
     def request(
         self, kind: ReportKind, vhost: str, since: int, until: int, owner: str, asked: Json
@@ -63,7 +56,7 @@ class Reports:
         period: Json = {"report": kind.value, "vhost": vhost, "since": since, "until": until}
         shown = {**period, **asked}
         report_id = hashlib.sha256(msgspec.json.encode(shown)).hexdigest()[:16]
-        output = str(self._of(vhost) / f"{report_id}.json")
+        output = str(self._documents.path(vhost, f"{report_id}.json"))
         return JobRequest(
             kind="report",
             vhost=vhost,
@@ -74,37 +67,14 @@ class Reports:
 
     def get(self, report_id: str) -> Json:
         """A report; raises `NotFoundError`."""
-        for path in self._folder.glob(f"*/{report_id}.json"):
-            with contextlib.suppress(FileNotFoundError):  # removed just now
-                return _read(path)
+        for found in self._documents.read(self._documents.newest_first(f"{report_id}.json")):
+            return found
         raise NotFoundError("no such report")
 
     def newest(self) -> list[Json]:
         """What there is to say of each report but its lists, the one made last first."""
-        found = []
-        for path in self._newest_first(self._folder.glob("*/*.facts")):
-            with contextlib.suppress(FileNotFoundError):
-                found.append(_read(path))
-        return found
+        return [*self._documents.read(self._documents.newest_first("*.facts"))]
 
     def forget_old(self, vhost: str) -> None:
-        """Remove all but the newest `KEPT` reports of a virtual host."""
-        for path in [*self._newest_first(self._of(vhost).glob("*.facts"))][KEPT:]:
-            path.unlink(missing_ok=True)
-            path.with_suffix(".json").unlink(missing_ok=True)
-
-    def _of(self, vhost: str) -> Path:
-        # A virtual host's name may be anything; its digest is a valid file name.
-        return self._folder / hashlib.sha256(vhost.encode()).hexdigest()[:32]
-
-    def _newest_first(self, paths: Iterator[Path]) -> Iterator[Path]:
-        found = []
-        for path in paths:
-            with contextlib.suppress(FileNotFoundError):
-                found.append((path.stat().st_mtime_ns, path))
-        return (path for _, path in sorted(found, reverse=True))
-
-
-def _read(path: Path) -> Json:
-    found: Json = msgspec.json.decode(path.read_bytes())
-    return found
+        """Remove the oldest reports of a virtual host where there are too many."""
+        self._documents.forget_old(vhost, "*.facts", ".json")

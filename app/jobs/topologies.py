@@ -1,33 +1,23 @@
-"""The folder of topologies: who sent what where, a file for each virtual host and period.
-
-Written as exports are, under a temporary name and then renamed, so what is here is complete.
-Everything here blocks on the disk: call it in a thread.
-"""
+"""Topologies: who sent what where, a document for each virtual host and period."""
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
-import msgspec
-
 from app.errors import BadRequestError, NotFoundError
+from app.jobs.folders import Documents
 from app.jobs.requests import JobRequest
 from app.stored.jobs import Json
 
 PERIOD = re.compile(r"([0-9]{1,19})-([0-9]{1,19})\.json")
-# How many periods of a virtual host are kept, those counted last.
-KEPT = 100
 
 
 class Topologies:
     """The topologies under one folder."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        self._documents = Documents(folder)
 
     def request(self, vhost: str, since: int, until: int, owner: str) -> JobRequest:
         """The job that counts the flows from ``since`` to before ``until`` (µs).
@@ -36,7 +26,7 @@ class Topologies:
         """
         if not 0 <= since < until:
             raise BadRequestError("a topology needs a time: since must be before until")
-        output = self._of(vhost) / f"{since}-{until}.json"
+        output = self._documents.path(vhost, f"{since}-{until}.json")
         shown: Json = {"vhost": vhost, "since": since, "until": until}
         return JobRequest(
             kind="topology",
@@ -48,28 +38,19 @@ class Topologies:
 
     def get(self, vhost: str, since: int | None = None, until: int | None = None) -> Json:
         """The topology of a period, or the one counted last; raises `NotFoundError`."""
-        for path in self._newest_first(vhost):
-            period = PERIOD.fullmatch(path.name)
-            if period is None or (since is not None and int(period[1]) != since):
-                continue
-            if until is None or int(period[2]) == until:
-                with contextlib.suppress(FileNotFoundError):  # removed just now
-                    found: Json = msgspec.json.decode(path.read_bytes())
-                    return found
+        paths = self._documents.newest_first("*.json", vhost)
+        fitting = (path for path in paths if _is_of(path.name, since, until))
+        for found in self._documents.read(fitting):
+            return found
         raise NotFoundError(f"no topology of {vhost} was counted for that time")
 
     def forget_old(self, vhost: str) -> None:
-        """Remove all but the newest `KEPT` topologies of a virtual host."""
-        for path in list(self._newest_first(vhost))[KEPT:]:
-            path.unlink(missing_ok=True)
+        """Remove the oldest topologies of a virtual host where there are too many."""
+        self._documents.forget_old(vhost, "*.json")
 
-    def _of(self, vhost: str) -> Path:
-        # A virtual host's name may be anything; its digest is a valid file name.
-        return self._folder / hashlib.sha256(vhost.encode()).hexdigest()[:32]
 
-    def _newest_first(self, vhost: str) -> Iterator[Path]:
-        found = []
-        for path in self._of(vhost).glob("*.json"):
-            with contextlib.suppress(FileNotFoundError):  # removed just now
-                found.append((path.stat().st_mtime_ns, path))
-        return (path for _, path in sorted(found, reverse=True))
+def _is_of(name: str, since: int | None, until: int | None) -> bool:
+    period = PERIOD.fullmatch(name)
+    return period is not None and (
+        (since is None or int(period[1]) == since) and (until is None or int(period[2]) == until)
+    )

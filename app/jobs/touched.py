@@ -1,25 +1,22 @@
 """Files that say what an event touched, in the folder of exports, each with its manifest.
 
-They count in the bounds of exports, and are written as those are. Everything here blocks on the
-disk: call it in a thread.
+They count in the bounds of exports.
 """
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import msgspec
 
-from app.errors import BadRequestError, NotFoundError
-from app.jobs.manifested import Manifested, ManifestedFile
+from app.errors import NotFoundError
+from app.jobs.folders import ManifestedFile, ManifestedFiles, invalid_name, is_plain
 from app.jobs.requests import JobRequest
 from app.stored.jobs import Json
 from model.exports import FORMATS, MANIFEST, Format, Quota
 
 KIND = "touched"
-EXTENSIONS = ("jsonl", "parquet")
-NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
+TOUCHED_FORMATS = (FORMATS["jsonl"], FORMATS["parquet"])
 
 
 def location_of(event_id: int, file: str) -> str:
@@ -29,13 +26,10 @@ def location_of(event_id: int, file: str) -> str:
 
 def checked_name(file: str) -> Format:
     """The format of a file with this name; raises `BadRequestError` if it cannot be one."""
-    for name in EXTENSIONS:
-        if NAME.fullmatch(file) and file.endswith(FORMATS[name].extension):
-            return FORMATS[name]
-    raise BadRequestError(
-        "expected a name of 1 to 200 letters, digits, dots, underscores and hyphens that does not"
-        " begin with a dot, and ends in .jsonl or .parquet"
-    )
+    for each in TOUCHED_FORMATS:
+        if is_plain(file) and file.endswith(each.extension):
+            return each
+    raise invalid_name(TOUCHED_FORMATS)
 
 
 class TouchedFiles:
@@ -43,7 +37,7 @@ class TouchedFiles:
 
     def __init__(self, folder: Path, quota: Quota, key_file: Path | None = None) -> None:
         """``key_file`` holds the key that manifests are signed with."""
-        self._files = Manifested(folder, quota)
+        self._files = ManifestedFiles(folder, quota)
         self._key_file = key_file
 
     def request(self, vhost: str, event_id: int, file: str, owner: str) -> JobRequest:
@@ -67,7 +61,7 @@ class TouchedFiles:
 
     def check_room(self, event_id: int, file: str) -> None:
         """Raise `QuotaError` where there is no room for another file, or for one anew."""
-        self._files.check_room(self._path(event_id, file))
+        self._files.make_room(self._path(event_id, file))
 
     def get(self, event_id: int, file: str) -> ManifestedFile:
         """A file, or the manifest of one; raises `BadRequestError` and `NotFoundError`."""
@@ -83,10 +77,6 @@ class TouchedFiles:
         """Remove a file and its manifest; raises as `get`."""
         checked_name(file)
         self._files.remove(self.get(event_id, file).path)
-
-    def sweep(self) -> int:
-        """Remove what killed workers left half-written; returns how many files."""
-        return self._files.sweep(f"{KIND}-*")
 
     def manifest(self, event_id: int, file: str) -> Json:
         """What a file's manifest says; raises as `get`."""

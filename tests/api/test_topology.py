@@ -9,7 +9,8 @@ import httpx
 import pytest
 
 from app.errors import NotFoundError
-from app.jobs.topologies import KEPT, Topologies
+from app.jobs.folders import KEPT
+from app.jobs.topologies import Topologies
 from model.topology import Topology
 from tests.api.conftest import World
 from tests.api.described import conforms

@@ -18,7 +18,7 @@ from app.api.schemas.touched import TouchedSummary
 from app.api.services import Parts, Services
 from app.api.signin.auth import Reader, User, Writer
 from app.errors import ConflictError, NotFoundError
-from app.jobs.manifested import ManifestedFile
+from app.jobs.folders import ManifestedFile
 from app.stored.jobs import Json
 from model.event import NOTHING_LARGE
 
