@@ -5,7 +5,7 @@ python := .venv/bin/python
 .DEFAULT_GOAL := help
 # Demo, tests and drills start programs of ours by the hundred: none of them compiles it all anew.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help demo test test-long check format bench soak faults examine test-rabbitmq4
+.PHONY: help demo test test-all test-long check format bench soak faults examine test-rabbitmq4
 .PHONY: screenshots lock clean
 
 help: ## say what there is
@@ -21,11 +21,13 @@ AT_ONCE ?= $(if $(AMQP_URL),0,2)
 
 at_once = $(python) -m pytest -n $(AT_ONCE) --dist loadfile --no-loadscope-reorder
 
-# Which of the long tests are in the sample, the commit decides: SEED=… for another.
-test: ## check, then the tests from quick to slow, and a sample of the long ones
+test: ## check, and the tests that take minutes: all but what a server, a browser or Spark is for
 	@tools/install test
-	@$(MAKE) --no-print-directory check
-	$(at_once) --long sample $(if $(SEED),--sample-seed $(SEED)) $(PYTEST_FLAGS)
+	$(at_once) --part quick $(PYTEST_FLAGS)
+
+# Which of the long tests are in the sample, the commit decides: SEED=… for another.
+test-all: test ## that, and the rest: other servers, clients, documents, and a sample of the long ones
+	$(at_once) --part rest --long sample $(if $(SEED),--sample-seed $(SEED)) $(PYTEST_FLAGS)
 
 test-long: ## all of the long tests, and five times the random examples
 	@tools/install test

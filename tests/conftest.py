@@ -20,55 +20,14 @@ from tests.disks import in_memory
 if TYPE_CHECKING:  # where they are needed below: the unit tests are done before they are imported
     from tools.servers import Broker, PostgresServer
 
-# From quick to slow, so that what is wrong shows as early as it can. The browser's come last also
-# because Playwright keeps an event loop in its process, in which no other test could run one.
-ORDER = (
-    "unit",
-    "properties",
-    "contract",
-    "tools",
-    "api",
-    "spark",
-    "integration",
-    "clients",
-    "docs",
-    "web",
-)
-
-# Of the last folder, the files that take longest come first, or one process would still be at them
-# when the other has done everything else.
-LONGEST = (
-    "conversations",
-    "space_time",
-    "product",
-    "trust",
-    "accessibility",
-    "learn",
-    "chain",
-    "filters",
-    "find",
-)
-
 Server = TypeVar("Server", "Broker", "PostgresServer")
 
-pytest_plugins = ("tests.sampling",)
+pytest_plugins = ("tests.sampling", "tests.parts")
 
 # Before anybody asks where temporary files go: hundreds of databases are made and removed here, and
 # where each commit waits for a disk, and each file's end too, that takes longer than the tests.
 if "TMPDIR" not in os.environ and (disk := in_memory()):
     os.environ["TMPDIR"] = tempfile.tempdir = str(disk)
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    here = Path(__file__).parent
-
-    def place(item: pytest.Item) -> tuple[int, int]:
-        folder = item.path.relative_to(here).parts[0]
-        name = item.path.stem.removeprefix("test_")
-        early = LONGEST.index(name) if folder == ORDER[-1] and name in LONGEST else len(LONGEST)
-        return ORDER.index(folder) if folder in ORDER else len(ORDER), early
-
-    items.sort(key=place)  # stable: within a folder the order of the files stays
 
 
 def _running(server: Server) -> Iterator[Server]:

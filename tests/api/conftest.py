@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx
 import msgspec
 import pytest
+import pytest_asyncio
 from fastapi import FastAPI
 
 from app.api.application import build
@@ -41,6 +42,8 @@ from app.tracker.links import BUILT_IN
 from model.exports import Quota
 from tests.api.fakes import Clock, FakeBroker, FakeSpark, FakeTraces
 from tests.api.story import Teller, open_store, tell_story
+
+ADMINISTRATOR = ("admin", "secret")
 
 
 @dataclass
@@ -206,6 +209,49 @@ async def connected(app: FastAPI, **options: object) -> AsyncIterator[httpx.Asyn
             yield client
 
 
+class Lent:
+    """A world that tests which only read have in common: most of their time is in making one."""
+
+    READING = frozenset({"GET", "HEAD", "OPTIONS"})
+    REFUSED = frozenset({401, 429})  # which is counted
+
+    def __init__(self, folders: pytest.TempPathFactory) -> None:
+        self._folders = folders
+        self._open: AsyncExitStack | None = None
+        self._client: httpx.AsyncClient
+        self.is_used = False  # it is no longer as it was made
+
+    async def client(self) -> httpx.AsyncClient:
+        if self._open is None:
+            self.is_used = False
+            self._open = AsyncExitStack()
+            app = make_world(self._folders.mktemp("lent")).app()
+            hooks = {"response": [self._note]}
+            self._client = await self._open.enter_async_context(
+                connected(app, auth=ADMINISTRATOR, event_hooks=hooks)
+            )
+        return self._client
+
+    async def _note(self, answer: httpx.Response) -> None:
+        read = answer.request.method in self.READING and answer.status_code not in self.REFUSED
+        self.is_used = self.is_used or not read
+
+    async def close(self) -> None:
+        if self._open is not None:
+            await self._open.aclose()
+            self._open = None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Have the tests that borrow a world run in one loop, in which it stays open."""
+    here = Path(__file__).parent
+    for item in items:
+        if item.path.parent == here and pytest_asyncio.is_async_test(item):
+            names = item.fixturenames  # type: ignore[attr-defined]
+            if "client" in names and "world" not in names:
+                item.add_marker(pytest.mark.asyncio(loop_scope="module"), append=False)
+
+
 @pytest.fixture
 def clock() -> Clock:
     return Clock()
@@ -216,8 +262,30 @@ def world(tmp_path: Path) -> World:
     return make_world(tmp_path)
 
 
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def lent(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Lent]:
+    """For the tests of a file."""
+    lent = Lent(tmp_path_factory)
+    yield lent
+    await lent.close()
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def lent_client(lent: Lent) -> AsyncIterator[httpx.AsyncClient]:
+    yield await lent.client()
+    if lent.is_used:
+        await lent.close()
+
+
 @pytest.fixture
-async def client(world: World) -> AsyncIterator[httpx.AsyncClient]:
-    """Signed in as administrator of ``/`` and ``shop``."""
-    async with connected(world.app(), auth=("admin", "secret")) as client:
+async def own_client(world: World) -> AsyncIterator[httpx.AsyncClient]:
+    async with connected(world.app(), auth=ADMINISTRATOR) as client:
         yield client
+
+
+@pytest.fixture
+def client(request: pytest.FixtureRequest) -> httpx.AsyncClient:
+    """Signed in as administrator of ``/`` and ``shop``; of a test's own world, if it takes one."""
+    name = "own_client" if "world" in request.fixturenames else "lent_client"
+    client: httpx.AsyncClient = request.getfixturevalue(name)
+    return client

@@ -26,6 +26,7 @@ from app.errors import OutageError
 from app.traces.life import TraceState
 from app.traces.status import TraceStatus
 from model.event import SHOWN
+from tests.api import commands
 from tests.api.conftest import World, make_world, served
 from tests.api.fakes import trace_status
 from tests.api.story import ALONE, AUDITED, INVOICED, ORDERED, SHOP, UNSOUND, publish
@@ -89,11 +90,9 @@ def run(url: str, tmp_path: Path) -> Command:
     """Runs a command against that service."""
 
     async def run(*words: object, **variables: str) -> Ended:
-        env = environment(url, **variables)
-        process = await start(*words, env=env, cwd=tmp_path)
-        out, err = await asyncio.wait_for(process.communicate(), PATIENCE)
-        assert process.returncode is not None
-        return Ended(process.returncode, out.decode(), err.decode())
+        return Ended(
+            *await commands.completed(words, environment(url, **variables), tmp_path, PATIENCE)
+        )
 
     return run
 
