@@ -20,7 +20,7 @@ from yarl import URL
 
 from app.broker.connection import TraceConnection
 from app.broker.consumer import passed_by
-from app.broker.deliveries import BODY, DELIVER, FRAME, FRAME_END, HEADER, METHOD, Delivery
+from app.broker.deliveries import BODY, DELIVER, FRAME, FRAME_END, HEADER, METHOD, Arrival
 from app.broker.firehose import TRACE_EXCHANGE
 from tools.servers import Broker
 
@@ -32,12 +32,12 @@ _TAG = Struct(">4xQ").unpack_from
 Look: TypeAlias = Callable[[int, bytes], bool]  # channel, payload of a method; whether it goes on
 
 
-async def recorded(broker: Broker, vhost: str, queue: str, count: int) -> list[Delivery]:
+async def recorded(broker: Broker, vhost: str, queue: str, count: int) -> list[Arrival]:
     """Record this many deliveries of a queue, which keeps them."""
-    taken: list[Delivery] = []
+    taken: list[Arrival] = []
     done = asyncio.Event()
 
-    def take(deliveries: list[Delivery]) -> None:
+    def take(deliveries: list[Arrival]) -> None:
         taken.extend(deliveries)
         if len(taken) >= count:
             done.set()
@@ -54,7 +54,7 @@ async def recorded(broker: Broker, vhost: str, queue: str, count: int) -> list[D
 
 
 @asynccontextmanager
-async def playing(broker: Broker, consumer: str, what: Sequence[Delivery]) -> AsyncIterator[str]:
+async def playing(broker: Broker, consumer: str, what: Sequence[Arrival]) -> AsyncIterator[str]:
     """Play deliveries to each connection that consumes; yields the address to connect to.
 
     ``consumer`` is its consumer tag.
@@ -127,7 +127,7 @@ async def _pass_on(reader: StreamReader, writer: StreamWriter, look: Look) -> No
     writer.close()
 
 
-def _as_sent(channel: int, consumer: bytes, tag: int, delivery: Delivery) -> bytes:
+def _as_sent(channel: int, consumer: bytes, tag: int, delivery: Arrival) -> bytes:
     method = b"".join(
         (
             DELIVER,

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from aio_pika.abc import AbstractIncomingMessage, HeadersType
 
-from app.broker.deliveries import Delivery
+from app.broker.deliveries import Arrival
 from bench.backlog import Headers, fill
 from bench.player import playing, recorded
 from tools.servers import RabbitNode
@@ -87,7 +87,7 @@ async def drained(
 
 
 async def compared(
-    broker: RabbitNode, what: list[Delivery], rounds: int
+    broker: RabbitNode, what: list[Arrival], rounds: int
 ) -> list[tuple[float, float]]:
     """Processor time with links and without, in every round."""
     seen = []
@@ -103,7 +103,7 @@ async def compared(
     return seen
 
 
-async def _recorded(broker: RabbitNode, headers: Headers, count: int) -> list[Delivery]:
+async def _recorded(broker: RabbitNode, headers: Headers, count: int) -> list[Arrival]:
     with broker.fresh_vhost() as vhost:
         await fill(broker, vhost, [RECORDED], PARTICIPANTS, count, headers)
         return await recorded(broker, vhost, RECORDED, count)

@@ -36,7 +36,7 @@ from app.broker.deliveries import (
     FRAME_END,
     HEADER,
     METHOD,
-    Delivery,
+    Arrival,
     DeliverySplitter,
 )
 from app.broker.firehose import parse
@@ -172,7 +172,7 @@ def frames(message: Message, tag: int) -> bytes:
 
 def survives_frames(data: bytes, chance: random.Random) -> str:
     """Give the frame reader bytes in two pieces; its deliveries go the whole way."""
-    splitter, deliveries = DeliverySplitter(), list[Delivery]()
+    splitter, deliveries = DeliverySplitter(), list[Arrival]()
     splitter.divert(CHANNEL, deliveries.extend)
     cut = chance.randrange(len(data) + 1)
     splitter.feed(data[:cut])

@@ -461,7 +461,7 @@ static PyMethodDef methods[] = {
     {"read_trace", (PyCFunction)(void (*)(void))wire_read_trace, METH_FASTCALL,
      "read_trace(header, is_publish): what app.broker.firehose reads in it; None if unusual."},
     {"read_deliveries", (PyCFunction)(void (*)(void))wire_read_deliveries, METH_FASTCALL,
-     "read_deliveries(data, at, channel, Delivery): the complete ones there, and where they end."},
+     "read_deliveries(data, at, channel, class): the complete ones there, and where they end."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -1,9 +1,9 @@
 """`_wire.c`: finds deliveries among the frames, and reads the headers of regular trace messages."""
 
-from app.broker.deliveries import Delivery
+from app.broker.deliveries import Arrival
 from app.broker.firehose import Said
 
 def read_deliveries(
-    data: bytes, at: int, channel: int, kind: type[Delivery], /
-) -> tuple[list[Delivery], int]: ...
+    data: bytes, at: int, channel: int, kind: type[Arrival], /
+) -> tuple[list[Arrival], int]: ...
 def read_trace(header: bytes, is_publish: bool, /) -> Said | None: ...

@@ -25,7 +25,7 @@ from yarl import URL
 from app.broker.announced import CLOSED, CREATED, Closed, Opened, announcement
 from app.broker.connection import CONNECT_SECONDS, TraceConnection
 from app.broker.consumer import TRACE_QUEUE, passed_by
-from app.broker.deliveries import Delivery
+from app.broker.deliveries import Arrival
 from app.broker.management import Binding, ManagementApi
 from app.broker.outages import CONNECTION_ERRORS, Place, outage, shown
 from app.broker.trace_queue import announcements_queue
@@ -63,7 +63,7 @@ class AnnouncementStream:
         self._channel = channel
         self._queue = queue
         self._place = place
-        self._waiting: deque[Delivery] = deque()
+        self._waiting: deque[Arrival] = deque()
         self._arrived = asyncio.Event()
         self._lost: OutageError | None = None
 
@@ -114,7 +114,7 @@ class AnnouncementStream:
             self._lost = reason
         self._arrived.set()
 
-    def take_in(self, deliveries: list[Delivery]) -> None:
+    def take_in(self, deliveries: list[Arrival]) -> None:
         """Take in what has arrived."""
         self._waiting.extend(deliveries)
         self._arrived.set()
@@ -199,7 +199,7 @@ class Announcements:
         return True
 
 
-def _said(delivery: Delivery) -> Opened | Closed | None:
+def _said(delivery: Arrival) -> Opened | Closed | None:
     try:
         return announcement(delivery.routing_key, decode_headers(delivery.header))
     except UnreadableTableError:

@@ -24,7 +24,7 @@ from aiormq.abc import AbstractConnection
 from aiormq.connection import TCPTransportFactory, TLSTransportFactory, TransportFactory
 from yarl import URL
 
-from app.broker.deliveries import HEARTBEAT_FRAME, Delivery, DeliverySplitter
+from app.broker.deliveries import HEARTBEAT_FRAME, Arrival, DeliverySplitter
 from app.broker.outages import CONNECTION_ERRORS
 
 CONNECT_SECONDS = 10.0
@@ -227,6 +227,6 @@ class TraceConnection(VhostConnection):
         said = str(self.transport.connection.server_properties.get("version", ""))
         return tuple(map(int, re.findall(r"\d+", said)[:3]))
 
-    def divert(self, channel: int, take: Callable[[list[Delivery]], None]) -> None:
+    def divert(self, channel: int, take: Callable[[list[Arrival]], None]) -> None:
         """Pass the deliveries on a channel to ``take``, in order, instead of to the library."""
         self._splitter.divert(channel, take)

@@ -24,9 +24,8 @@ from aiormq.abc import DeliveredMessage
 from yarl import URL
 
 from app.broker import sentinel
-from app.broker.arrivals import TraceMessage, read
 from app.broker.connection import CONNECT_SECONDS, TraceConnection
-from app.broker.deliveries import Delivery
+from app.broker.deliveries import Arrival
 from app.broker.firehose import TRACE_EXCHANGE
 from app.broker.management import SERVICE_PROPERTY
 from app.broker.marks import MarkPublisher
@@ -96,7 +95,7 @@ class TraceStream:
         self._arrived_tag = self._acknowledged = 0
         self._gate = connection.gate
         self._place = place
-        self._waiting: deque[tuple[int, Delivery]] = deque()
+        self._waiting: deque[Arrival] = deque()
         self._bytes = 0
         self._largest = 0
         self._is_exclusive = not reading.quorum
@@ -116,7 +115,7 @@ class TraceStream:
         self.remark: str | None = None
         self.waits = self.is_over = False
 
-    async def batch(self, most: int, linger: float) -> list[TraceMessage]:
+    async def batch(self, most: int, linger: float) -> list[Arrival]:
         """Wait for messages and return up to ``most`` of them.
 
         After ``linger`` seconds it returns what there is, which may be nothing at all.
@@ -230,18 +229,20 @@ class TraceStream:
             self._lost = reason
         self._arrived.set()
 
-    def take_in(self, deliveries: list[Delivery]) -> None:
+    def take_in(self, messages: list[Arrival]) -> None:
         """Take in what has arrived; called in the queue's order.
 
         Messages of one read get times a microsecond apart, so that times show the order too.
         """
         now = time.time_ns() // 1000
         first = max(now, min(self._next_at, now + MOST_AHEAD))
-        self._next_at = first + len(deliveries)
-        self._waiting.extend(enumerate(deliveries, first))
-        self._arrived_tag = deliveries[-1].tag
+        self._next_at = first + len(messages)
+        for at, message in enumerate(messages, first):
+            message.at = at
+        self._waiting.extend(messages)
+        self._arrived_tag = messages[-1].tag
         self._arrived.set()
-        sizes = [len(delivery.body) for delivery in deliveries]
+        sizes = [len(message.body) for message in messages]
         self._bytes += sum(sizes)
         self._largest = max(self._largest, *sizes)
         if self._bytes > BUFFER_BYTES:
@@ -262,13 +263,14 @@ class TraceStream:
             except TimeoutError:
                 return
 
-    def _take(self, most: int) -> list[TraceMessage]:
-        batch: list[TraceMessage] = []
+    def _take(self, most: int) -> list[Arrival]:
+        batch: list[Arrival] = []
         size = 0
         while self._waiting and len(batch) < most and size < PORTION_BYTES:
-            at, delivery = self._waiting.popleft()
-            size += len(delivery.body)
-            batch.append(read(delivery, at))
+            message = self._waiting.popleft()
+            message.read()
+            size += len(message.body)
+            batch.append(message)
         self._bytes -= size
         if self._bytes <= BUFFER_BYTES:
             self._gate.set_open(True)

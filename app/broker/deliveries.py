@@ -17,6 +17,8 @@ from typing import final
 import msgspec
 
 from app.broker import _wire
+from app.broker.firehose import parse
+from app.tracker import Record, Unreadable
 
 METHOD, HEADER, BODY, HEARTBEAT = _KINDS = 1, 2, 3, 8
 FRAME_END = 0xCE
@@ -29,12 +31,17 @@ _BODY_SIZE = Struct(">Q").unpack_from
 _BODY_SIZE_AT = 4  # in a header's payload, after class and weight
 
 
-@final
-class Delivery(msgspec.Struct, frozen=True, gc=False):
-    """One message as it came off the socket; ``header`` is the payload of its header frame.
+UNREAD = Unreadable("not read yet", "", "", b"", 0, 0)
 
-    A routing key that is not UTF-8 keeps its odd bytes as ``\\xhh``: a queue's name may be any
-    bytes, and is part of the routing key of its trace messages.
+
+@final
+class Arrival(msgspec.Struct, gc=False):
+    """One message as it arrived, from the socket until it is stamped.
+
+    ``header`` is the payload of its header frame. A routing key that is not UTF-8 keeps its odd
+    bytes as ``\\xhh``: a queue's name may be any bytes, and is part of the routing key of its trace
+    messages. ``at`` is when it arrived (µs), ``message`` what it says once it is read, and
+    ``digest`` what it is recognised by when it comes again.
     """
 
     tag: int
@@ -42,6 +49,13 @@ class Delivery(msgspec.Struct, frozen=True, gc=False):
     routing_key: str
     header: bytes
     body: bytes
+    at: int = 0
+    message: Record | Unreadable = UNREAD
+    digest: bytes = b""
+
+    def read(self) -> None:
+        """Find out what it says."""
+        self.message = parse(self.routing_key, self.header, self.body, self.at)
 
 
 class DeliverySplitter:
@@ -53,7 +67,7 @@ class DeliverySplitter:
 
     def __init__(self) -> None:
         self._channel = 0  # until one is chosen: the connection itself, which has no deliveries
-        self._take: Callable[[list[Delivery]], None] = _nobody
+        self._take: Callable[[list[Arrival]], None] = _nobody
         self._parts: list[bytes] = []  # of an incomplete frame
         self._have = 0
         self._need = 0
@@ -68,7 +82,7 @@ class DeliverySplitter:
         """Whether deliveries are diverted."""
         return self._channel != 0
 
-    def divert(self, channel: int, take: Callable[[list[Delivery]], None]) -> None:
+    def divert(self, channel: int, take: Callable[[list[Arrival]], None]) -> None:
         """Call ``take`` with the deliveries on that channel from now on, in order."""
         self._channel, self._take = channel, take
 
@@ -125,7 +139,7 @@ class DeliverySplitter:
         That is compiled. A delivery of which a part is still to come, or that is odd, is put
         together a frame at a time, in Python.
         """
-        deliveries, behind = _wire.read_deliveries(data, at, self._channel, Delivery)
+        deliveries, behind = _wire.read_deliveries(data, at, self._channel, Arrival)
         if not deliveries:
             return None
         self._take(deliveries)
@@ -153,7 +167,7 @@ class DeliverySplitter:
     def _complete(self, tag: int, redelivered: bool, routing_key: str) -> None:
         body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
         self._method, self._body = None, []
-        self._take([Delivery(tag, redelivered, routing_key, self._header, body)])
+        self._take([Arrival(tag, redelivered, routing_key, self._header, body)])
 
 
 def _arguments(data: bytes, at: int) -> tuple[int, bool, str]:
@@ -166,5 +180,5 @@ def _arguments(data: bytes, at: int) -> tuple[int, bool, str]:
     return tag, bool(flags & 1), key.decode("utf-8", "backslashreplace")
 
 
-def _nobody(_: list[Delivery]) -> None:
+def _nobody(_: list[Arrival]) -> None:
     pass

@@ -24,8 +24,8 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from app.broker.arrivals import TraceMessage
 from app.broker.consumer import TraceStream
+from app.broker.deliveries import Arrival
 from app.broker.undeliverable import Waiting, unseen
 from app.errors import OutageError, QueueLostError, UndeliverableError
 
@@ -125,7 +125,7 @@ class PassingStream:
         """How many messages the queue still holds for us."""
         return await self._stream.ready_messages() + self._portion
 
-    async def batch(self, most: int, linger: float) -> list[TraceMessage]:
+    async def batch(self, most: int, linger: float) -> list[Arrival]:
         """As `TraceStream.batch`. Sets ``is_over`` once the usual way will do again."""
         if not self._is_consuming and not self._portion:
             if self._given:
@@ -160,7 +160,7 @@ class PassingStream:
         self._is_consuming = True
         await self._stream.begin_portion(self._portion)
 
-    async def _take_portion(self, most: int, linger: float) -> list[TraceMessage]:
+    async def _take_portion(self, most: int, linger: float) -> list[Arrival]:
         try:
             messages = await self._stream.batch(min(most, self._portion), linger)
         except UndeliverableError:
@@ -295,19 +295,22 @@ class PassingStream:
             return None
         return shown.messages[0] if shown.messages else None
 
-    def _give_bad(self) -> list[TraceMessage]:
+    def _give_bad(self) -> list[Arrival]:
         now = time.time_ns() // 1000
         self._given = [self._bad.popleft() for _ in range(min(TOGETHER, len(self._bad)))]
         self._outstanding = len(self._given)
         self._acknowledged.clear()
         return [
-            TraceMessage(
+            Arrival(
                 tag,
-                now,
-                message is None or message.redelivered,
-                unseen(now) if message is None else message.told(now),
+                redelivered=bad is None or bad.redelivered,
+                routing_key="" if bad is None else bad.routing_key,
+                header=b"",
+                body=b"" if bad is None else bad.body,
+                at=now,
+                message=unseen(now) if bad is None else bad.told(now),
             )
-            for tag, message in enumerate(self._given, 1)
+            for tag, bad in enumerate(self._given, 1)
         ]
 
     async def _take_out(self) -> None:

@@ -24,7 +24,7 @@ from app.stored.connections import BrokerConnection
 from app.tracker import Tracker, Unreadable
 
 if TYPE_CHECKING:
-    from app.broker.arrivals import TraceMessage
+    from app.broker.deliveries import Arrival
     from app.broker.source import Stream
     from app.traces.introductions import Introducer
 
@@ -74,7 +74,7 @@ class Acquaintance:
         # When connections closed under whose names the tracker still knows somebody (µs).
         self._closed: dict[str, int] = {}
 
-    async def meet(self, messages: Sequence[TraceMessage], *, held_back: bool = False) -> None:
+    async def meet(self, messages: Sequence[Arrival], *, held_back: bool = False) -> None:
         """Say who is behind the messages that are stamped next.
 
         ``held_back`` says that some before them are not stamped yet. Raises `OutageError` if the
@@ -168,7 +168,7 @@ class Acquaintance:
             owners[each.name].append(each)
         return owners
 
-    async def _introduce(self, messages: Sequence[TraceMessage]) -> None:
+    async def _introduce(self, messages: Sequence[Arrival]) -> None:
         tracker = self._tracker
         strangers = tracker.strangers(
             [each.message.channel for each in messages if not isinstance(each.message, Unreadable)]

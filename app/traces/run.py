@@ -28,7 +28,7 @@ from app.traces.monitor import MARKS_MISSING, Monitor
 from app.traces.pipeline import Ending, Pipeline
 from app.traces.recorder import Recorder
 from app.traces.retention import retain
-from app.traces.stamping import Prepared, Stamper
+from app.traces.stamping import Stamper, Stretch
 from app.traces.standstill import Standstill
 from app.traces.status import Snapshot
 
@@ -138,12 +138,12 @@ class Run:
                 await asyncio.sleep(0)  # for whatever else waits for the event loop
                 if messages == PORTION and self._may_grow():
                     continue
-                prepared = self._stamper.prepared()
+                stretch = self._stamper.complete()
                 if storing is not None:
                     await storing
                     storing = None
-                if prepared is not None:
-                    storing = asyncio.create_task(self._commit(prepared))
+                if stretch is not None:
+                    storing = asyncio.create_task(self._commit(stretch))
                 elif is_empty and self._ending.when_empty:
                     return
                 elif stream.is_over and not self._ending.when_empty:
@@ -163,7 +163,7 @@ class Run:
         :returns: how many messages came, and whether the queue is known to be empty.
         """
         settings, stream, stamper = self._pipeline.settings, self._stream, self._stamper
-        most = min(PORTION, settings.batch_events - stamper.messages)
+        most = min(PORTION, settings.batch_events - stamper.stretch.messages)
         messages = await stream.batch(most, settings.batch_seconds)
         silent = not messages and await self._is_silent()
         # Asked before the batch on its way is acknowledged, which may end the waiting.
@@ -186,8 +186,8 @@ class Run:
         settings, stamper = self._pipeline.settings, self._stamper
         return (
             not self._ending.at_once
-            and stamper.messages < settings.batch_events
-            and stamper.size < BATCH_BYTES
+            and stamper.stretch.messages < settings.batch_events
+            and stamper.stretch.size < BATCH_BYTES
             and time.monotonic() - self._batch_began < PATIENCE * settings.batch_seconds
         )
 
@@ -233,53 +233,53 @@ class Run:
         epoch = self._recorder.epoch
         await retain(pipeline.store.retention, pipeline.trace.id, tracker, retention, epoch)
 
-    def _settle(self, prepared: Prepared) -> None:
+    def _settle(self, stretch: Stretch) -> None:
         """Note until when all that was traced is stored, if a mark came that says it."""
         at = self._pipeline.marks.settled
-        if prepared.marks and at is not None:
+        if stretch.marks and at is not None:
             at -= SETTLING
-            held = prepared.held_since
+            held = stretch.held_since
             self._recorder.settle(at if held is None else min(at, held))
 
-    def _note_suspicions(self, prepared: Prepared) -> None:
+    def _note_suspicions(self, stretch: Stretch) -> None:
         """Note suspected gaps. Those that end in this batch are closed once it is stored."""
         gaps, here = self._pipeline.gaps, self._recorder.last_event_id
         # While bad messages are passed they are removed one by one: no whole batches come again.
         is_passing = self._stream.remark is not None
         if self._stamper.doubt is not None and not self._is_doubt_noted and not is_passing:
             self._is_doubt_noted = True
-            gaps.suspect(self._stamper.doubt, prepared.messages, here)
-        lost = [each.after for each in prepared.suspects if each.after is not None]
+            gaps.suspect(self._stamper.doubt, stretch.messages, here)
+        lost = [each.after for each in stretch.suspects if each.after is not None]
         if lost:
             # Ids are dealt out as events are stored: those of this batch come after all others.
             begins = min([each.id for each in lost if each.id is not None], default=here)
-            gaps.suspect(PUBLISH_MISSING, prepared.messages, begins)
-        if len(lost) < len(prepared.suspects):
-            gaps.suspect(CAUSE_FORGOTTEN, prepared.messages, here)
+            gaps.suspect(PUBLISH_MISSING, stretch.messages, begins)
+        if len(lost) < len(stretch.suspects):
+            gaps.suspect(CAUSE_FORGOTTEN, stretch.messages, here)
 
-    async def _commit(self, prepared: Prepared) -> None:
+    async def _commit(self, stretch: Stretch) -> None:
         """Store a batch, then acknowledge it.
 
         What it proves missing is written down first: a crash after it must not forget that.
         """
         recorder, gaps, marks = self._recorder, self._pipeline.gaps, self._pipeline.marks
-        begins = marks.missing(prepared.marks)
-        if begins and not gaps.covers(begins, prepared.messages):
-            gaps.note(MARKS_MISSING, prepared.messages, begins=begins)
+        begins = marks.missing(stretch.marks)
+        if begins and not gaps.covers(begins, stretch.messages):
+            gaps.note(MARKS_MISSING, stretch.messages, begins=begins)
         if not gaps.is_open:
-            self._note_suspicions(prepared)
+            self._note_suspicions(stretch)
         if gaps.is_pending:
             await recorder.patiently(gaps.write)
-        if prepared.batch is not None:
-            await recorder.append(prepared.batch)
-        if prepared.messages:
-            await self._stream.acknowledge(prepared.tag)
+        if stretch.batch is not None:
+            await recorder.append(stretch.batch)
+        if stretch.messages:
+            await self._stream.acknowledge(stretch.tag)
         if self._stream.remark is not None:
             self._say()
-        gaps.stored(prepared.messages, recorder.last_event_id, prepared.held_since)
+        gaps.stored(stretch.messages, recorder.last_event_id, stretch.held_since)
         self._monitor.take_since()
-        marks.stored(prepared.marks, gaps.here)
-        self._settle(prepared)
+        marks.stored(stretch.marks, gaps.here)
+        self._settle(stretch)
         if gaps.is_pending:
             with contextlib.suppress(OutageError):  # the next batch's turn
-                await (gaps.ended(MARKS_MISSING, 0) if prepared.marks else gaps.write())
+                await (gaps.ended(MARKS_MISSING, 0) if stretch.marks else gaps.write())

@@ -24,7 +24,7 @@ from app.tracker.suspicion import Suspect
 from model.times import now
 
 if TYPE_CHECKING:
-    from app.broker.arrivals import TraceMessage
+    from app.broker.deliveries import Arrival
     from app.broker.source import Stream
 
 # How long a portion keeps the event loop, and one message more. Heartbeats of the broker, health
@@ -35,25 +35,13 @@ MOST_SECONDS = 0.005
 _THROUGH = object()
 
 
-class Prepared(msgspec.Struct):
-    """A batch to be stored, and the delivery tag that acknowledges all of it.
+class Stretch(msgspec.Struct):
+    """The messages that make one batch; ``tag`` is the last delivery tag, 0 for none.
 
-    ``marks`` are those among its messages, ``suspects`` tell of missing publishes, ``held_since``
-    is when the oldest record came that is held back (µs).
-    """
-
-    batch: Batch | None  # None if every message was stored before
-    tag: int
-    messages: int
-    marks: list[Mark]
-    suspects: list[Suspect]
-    held_since: int | None
-
-
-class _Portions(msgspec.Struct):
-    """What was stamped of the batch in the making; ``tag`` is the last delivery tag, 0 for none.
-
-    ``size`` is that of the messages' bodies, in bytes.
+    ``size`` is that of the messages' bodies, in bytes. ``marks`` are those among the messages. Once
+    it is complete: ``batch`` is what is to be stored, None if every message was stored before,
+    ``suspects`` tell of missing publishes, and ``held_since`` is when the oldest record came that
+    is held back (µs).
     """
 
     events: list[StampedEvent] = []
@@ -63,6 +51,9 @@ class _Portions(msgspec.Struct):
     tag: int = 0
     messages: int = 0
     size: int = 0
+    batch: Batch | None = None
+    suspects: list[Suspect] = []
+    held_since: int | None = None
 
 
 class Stamper:
@@ -71,8 +62,8 @@ class Stamper:
     def __init__(self, recorder: Recorder, stream: Stream) -> None:
         self._recorder = recorder
         self._stream = stream
-        self._resume: Resume[tuple[TraceMessage, bytes]] = Resume(recorder.window)
-        self._portions = _Portions()
+        self._resume: Resume[Arrival] = Resume(recorder.window)
+        self.stretch = Stretch()  # in the making
         self._until = 0.0
         recorder.tracker.reorder(stream.is_cluster)
         recorder.tracker.trace_replies(stream.traces_replies)
@@ -90,17 +81,7 @@ class Stamper:
     @property
     def is_new(self) -> bool:
         """Whether nothing was stamped yet for the batch in the making."""
-        return not self._portions.messages and not self._portions.events
-
-    @property
-    def messages(self) -> int:
-        """How many messages are in the batch in the making."""
-        return self._portions.messages
-
-    @property
-    def size(self) -> int:
-        """How many bytes their bodies have."""
-        return self._portions.size
+        return not self.stretch.messages and not self.stretch.events
 
     def stamp(self, steps: Iterator[None]) -> bool:
         """Go on with a portion, for `MOST_SECONDS` at most; whether all of it is stamped."""
@@ -110,17 +91,17 @@ class Stamper:
         self._recorder.work.stamp_seconds += time.perf_counter() - began
         return is_through
 
-    def steps(self, messages: Sequence[TraceMessage], silent: bool) -> Iterator[None]:
+    def steps(self, messages: Sequence[Arrival], silent: bool) -> Iterator[None]:
         """Stamp what is new among the messages, for the batch in the making; stop when time is up.
 
         ``silent`` says that the queue holds no more for now.
         """
         recorder, tracker = self._recorder, self._recorder.tracker
-        about_of, stamped, events = self._stream.about, self._portions, self._portions.events
+        about_of, stamped, events = self._stream.about, self.stretch, self.stretch.events
         before = len(events)
         received = published = 0  # that the broker counts
         clock = time.perf_counter
-        for arrival, mark, is_new in self._decided(messages, silent):
+        for arrival, is_new in self._decided(messages, silent):
             if clock() >= self._until:
                 yield
             message = arrival.message
@@ -129,7 +110,7 @@ class Stamper:
             stamped.size += len(message.body)
             if not is_new:
                 continue
-            stamped.digests.append(mark)
+            stamped.digests.append(arrival.digest)
             about = about_of(message)
             if about.sentinel is not None:
                 recorder.lose_sentinel(about.sentinel)
@@ -163,40 +144,30 @@ class Stamper:
         recorder.work.stamped += len(events) - before
         recorder.seen += Tally(published, received)
 
-    def prepared(self) -> Prepared | None:
-        """The batch of all that was stamped since the last one; None if there is nothing to do."""
-        recorder, tracker, stamped = self._recorder, self._recorder.tracker, self._portions
-        self._portions = _Portions()
-        batch = None
+    def complete(self) -> Stretch | None:
+        """All that was stamped since the last call, as a batch; None if there is nothing to do."""
+        recorder, stamped = self._recorder, self.stretch
+        self.stretch = Stretch()
         if stamped.digests or stamped.events or recorder.is_ledger_new or recorder.are_rules_new:
             recorder.window.confirm(self._stream.taken)
             recorder.window.add(stamped.digests, stamped.tag)
-            batch = recorder.batch(stamped.events, stamped.unreadable)
-        if batch is None and not stamped.messages:
+            stamped.batch = recorder.batch(stamped.events, stamped.unreadable)
+        elif not stamped.messages:
             return None
-        return Prepared(
-            batch,
-            stamped.tag,
-            stamped.messages,
-            stamped.marks,
-            tracker.suspects(),
-            tracker.held_since,
-        )
+        stamped.suspects = recorder.tracker.suspects()
+        stamped.held_since = recorder.tracker.held_since
+        return stamped
 
-    def _decided(
-        self, messages: Sequence[TraceMessage], silent: bool
-    ) -> Iterator[tuple[TraceMessage, bytes, bool]]:
-        """(message, digest, is new) for those that are known to be stored or not."""
+    def _decided(self, messages: Sequence[Arrival], silent: bool) -> Iterator[tuple[Arrival, bool]]:
+        """(message, is new) for those that are known to be stored or not."""
         for arrival in messages:
-            mark = digest(arrival.message)
+            arrival.digest = digest(arrival.message)
             # The sentinel is before everything, and was never stored: it says nothing of the rest.
             if self._resume.settled or (
                 not self._resume.is_holding and self._stream.about(arrival.message).sentinel
             ):
-                yield arrival, mark, True
+                yield arrival, True
                 continue
-            for held, is_new in self._resume.push((arrival, mark), mark, arrival.redelivered):
-                yield (*held, is_new)
+            yield from self._resume.push(arrival, arrival.digest, arrival.redelivered)
         if silent and self._resume.is_holding:
-            for held, is_new in self._resume.settle():
-                yield (*held, is_new)
+            yield from self._resume.settle()

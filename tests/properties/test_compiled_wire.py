@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from app.broker import _wire as wire
 from app.broker import firehose
-from app.broker.deliveries import Delivery
+from app.broker.deliveries import Arrival
 from drills.fuzz import damaged, messages
 from tests.unit.test_compiled_wire import HEADER, METHOD, TABLE, delivery_bytes, header_of
 
@@ -35,7 +35,7 @@ def test_nothing_is_leaked():
         for _ in range(rounds):
             for each in broken:
                 wire.read_trace(each, True)
-            wire.read_deliveries(data + odd_key + data[:-1], 0, 1, Delivery)
+            wire.read_deliveries(data + odd_key + data[:-1], 0, 1, Arrival)
         gc.collect()
         return tracemalloc.get_traced_memory()[0]
 

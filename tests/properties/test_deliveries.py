@@ -14,18 +14,18 @@ from hypothesis import strategies as st
 from pamqp import commands, frame
 from pamqp.heartbeat import Heartbeat
 
-from app.broker.deliveries import Delivery, DeliverySplitter
+from app.broker.deliveries import Arrival, DeliverySplitter
 from tests.unit.test_deliveries import OTHER, OURS, delivery_frames, header_of
 
 pytestmark = pytest.mark.usefixtures("each_reader")
 # Bytes, and the delivery that they hold, if it is ours.
-Sent: TypeAlias = tuple[bytes, Delivery | None]
+Sent: TypeAlias = tuple[bytes, Arrival | None]
 
 
 @st.composite
-def deliveries(draw: st.DrawFn) -> tuple[bytes, Delivery]:
+def deliveries(draw: st.DrawFn) -> tuple[bytes, Arrival]:
     body = draw(st.binary(max_size=40))
-    delivery = Delivery(
+    delivery = Arrival(
         tag=draw(st.integers(1, 2**63 - 1)),
         redelivered=draw(st.booleans()),
         routing_key=draw(st.text(max_size=20)),
@@ -61,7 +61,7 @@ def in_chunks(data: bytes, cuts: list[int]) -> list[bytes]:
 def test_however_the_bytes_come_deliveries_are_complete_and_the_rest_is_passed_on(
     sent: list[Sent], cuts: list[int]
 ) -> None:
-    taken: list[Delivery] = []
+    taken: list[Arrival] = []
     splitter = DeliverySplitter()
     splitter.divert(OURS, taken.extend)
     passed = [splitter.feed(c) for c in in_chunks(b"".join(data for data, _ in sent), cuts)]

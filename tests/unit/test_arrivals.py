@@ -10,10 +10,8 @@ import pytest
 from app.broker import consumer
 from app.broker.connection import Gate
 from app.broker.consumer import MOST_AHEAD, Reading, TraceStream
-from app.broker.deliveries import Delivery
+from app.broker.deliveries import Arrival
 from app.broker.outages import Place
-
-DELIVERY = Delivery(1, False, "publish.", b"", b"")
 
 
 async def arrivals(monkeypatch: pytest.MonkeyPatch, reads: list[tuple[int, int]]) -> list[int]:
@@ -24,7 +22,7 @@ async def arrivals(monkeypatch: pytest.MonkeyPatch, reads: list[tuple[int, int]]
     stream = TraceStream(nothing, "itc.trace", connection, place, Reading(100), queue_is_new=False)
     for now, count in reads:
         monkeypatch.setattr(consumer.time, "time_ns", lambda now=now: now * 1000)
-        stream.take_in([DELIVERY] * count)
+        stream.take_in([Arrival(1, False, "publish.", b"", b"") for _ in range(count)])
     return [each.at for each in await stream.batch(1_000_000, 0)]
 
 

@@ -6,7 +6,7 @@ from pamqp.header import ContentHeader
 
 from app.broker import _wire as wire
 from app.broker import firehose
-from app.broker.deliveries import Delivery
+from app.broker.deliveries import Arrival
 from app.tracker import Unreadable
 
 TABLE = {
@@ -79,12 +79,12 @@ def test_what_is_twice_in_a_table_is_left_to_the_python():
         lambda: wire.read_trace(b"", 1),
         lambda: wire.read_trace(b""),
         lambda: wire.read_deliveries(b"", 0, 1),
-        lambda: wire.read_deliveries("", 0, 1, Delivery),
-        lambda: wire.read_deliveries(b"", "0", 1, Delivery),
-        lambda: wire.read_deliveries(b"", 1, 1, Delivery),
-        lambda: wire.read_deliveries(b"", -1, 1, Delivery),
-        lambda: wire.read_deliveries(b"", 0, -1, Delivery),
-        lambda: wire.read_deliveries(b"", 0, 2**80, Delivery),
+        lambda: wire.read_deliveries("", 0, 1, Arrival),
+        lambda: wire.read_deliveries(b"", "0", 1, Arrival),
+        lambda: wire.read_deliveries(b"", 1, 1, Arrival),
+        lambda: wire.read_deliveries(b"", -1, 1, Arrival),
+        lambda: wire.read_deliveries(b"", 0, -1, Arrival),
+        lambda: wire.read_deliveries(b"", 0, 2**80, Arrival),
     ],
 )
 def test_invalid_arguments_are_refused(wrong):
@@ -103,15 +103,15 @@ HEADER = bytes(4) + (3).to_bytes(8, "big") + bytes(2)
 @pytest.mark.parametrize("cut", range(len(METHOD)))
 def test_a_delivery_whose_arguments_run_over_is_left_to_the_python(cut):
     data = delivery_bytes(METHOD[:cut], HEADER, b"abc")
-    assert wire.read_deliveries(data, 0, 1, Delivery) == ([], 0)
+    assert wire.read_deliveries(data, 0, 1, Arrival) == ([], 0)
 
 
 @pytest.mark.parametrize("size", [0, 2, 4, 2**64 - 1])
 def test_a_body_of_another_size_than_announced_is_left_to_the_python(size):
     whole = delivery_bytes(METHOD, HEADER, b"abc")
-    assert wire.read_deliveries(whole, 0, 1, Delivery)[1] == len(whole)
+    assert wire.read_deliveries(whole, 0, 1, Arrival)[1] == len(whole)
     other = bytes(4) + size.to_bytes(8, "big") + bytes(2)
-    taken, behind = wire.read_deliveries(delivery_bytes(METHOD, other, b"abc"), 0, 1, Delivery)
+    taken, behind = wire.read_deliveries(delivery_bytes(METHOD, other, b"abc"), 0, 1, Arrival)
     assert (len(taken), behind) == ((1, len(whole) - 11) if size == 0 else (0, 0))
 
 

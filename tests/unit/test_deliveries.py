@@ -13,7 +13,7 @@ from pamqp.body import ContentBody
 from pamqp.header import ContentHeader
 
 from app.broker.connection import DivertingReader, Gate
-from app.broker.deliveries import HEARTBEAT_FRAME, Delivery, DeliverySplitter
+from app.broker.deliveries import HEARTBEAT_FRAME, Arrival, DeliverySplitter
 from app.broker.wire import decode_headers
 
 OURS, OTHER = 1, 2
@@ -22,7 +22,7 @@ OURS, OTHER = 1, 2
 pytestmark = pytest.mark.usefixtures("each_reader")
 
 
-def delivery_frames(channel: int, delivery: Delivery, pieces: int) -> bytes:
+def delivery_frames(channel: int, delivery: Arrival, pieces: int) -> bytes:
     """What the broker sends for a delivery, its body in `pieces` frames."""
     arguments = commands.Basic.Deliver(
         "itc.trace", delivery.tag, delivery.redelivered, "amq.rabbitmq.trace", delivery.routing_key
@@ -53,31 +53,31 @@ def header_of(body: bytes, number: int) -> bytes:
     ],
 )
 def test_what_is_not_a_frame_is_left_to_the_library_with_all_after_it(odd: bytes) -> None:
-    taken: list[Delivery] = []
+    taken: list[Arrival] = []
     splitter = DeliverySplitter()
     splitter.divert(OURS, taken.extend)
-    delivery = Delivery(1, False, "publish.", header_of(b"x", 1), b"x")
+    delivery = Arrival(1, False, "publish.", header_of(b"x", 1), b"x")
     behind = delivery_frames(OURS, delivery, 1)
     assert splitter.feed(behind + odd + behind) + splitter.feed(behind) == odd + behind + behind
     assert taken == [delivery]
 
 
 def test_a_large_body_in_many_frames_and_chunks() -> None:
-    taken: list[Delivery] = []
+    taken: list[Arrival] = []
     splitter = DeliverySplitter()
     splitter.divert(OURS, taken.extend)
     body = bytes(range(256)) * 8000
-    delivery = Delivery(7, True, "deliver.q", header_of(body, 1), body)
+    delivery = Arrival(7, True, "deliver.q", header_of(body, 1), body)
     data = delivery_frames(OURS, delivery, 16)
     assert not any(splitter.feed(data[at : at + 4096]) for at in range(0, len(data), 4096))
     assert taken == [delivery]
 
 
 def test_a_routing_key_that_is_not_utf8_keeps_its_odd_bytes_as_escapes() -> None:
-    taken: list[Delivery] = []
+    taken: list[Arrival] = []
     splitter = DeliverySplitter()
     splitter.divert(OURS, taken.extend)
-    delivery = Delivery(1, False, "deliver.ab", header_of(b"", 1), b"")
+    delivery = Arrival(1, False, "deliver.ab", header_of(b"", 1), b"")
     splitter.feed(delivery_frames(OURS, delivery, 1).replace(b"deliver.ab", b"deliver.\xff\xfe"))
     assert taken[0].routing_key == "deliver.\\xff\\xfe"
     assert decode_headers(taken[0].header) == {"n": 1}
@@ -90,19 +90,19 @@ class Wire:
         self.stream = asyncio.StreamReader()
         self.gate = Gate()
         self.splitter = DeliverySplitter()
-        self.taken: list[Delivery] = []
+        self.taken: list[Arrival] = []
         self.came = asyncio.Event()
         self.reader = DivertingReader(self.stream, self.gate, self.splitter)
 
     def divert(self) -> None:
         self.splitter.divert(OURS, self.take)
 
-    def take(self, deliveries: list[Delivery]) -> None:
+    def take(self, deliveries: list[Arrival]) -> None:
         self.taken.extend(deliveries)
         self.came.set()
 
 
-DELIVERY = Delivery(1, False, "publish.", header_of(b"body", 1), b"body")
+DELIVERY = Arrival(1, False, "publish.", header_of(b"body", 1), b"body")
 FRAMES = delivery_frames(OURS, DELIVERY, 1)
 ANSWER = frame.marshal(commands.Basic.ConsumeOk("itc.trace"), OURS)
 

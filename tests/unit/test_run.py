@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from app.broker.arrivals import TraceMessage
+from app.broker.deliveries import Arrival
 from app.broker.own import OTHERS, About
 from app.errors import OutageError
 from app.stored.batches import Batch
@@ -55,7 +55,7 @@ class Queue(QuietStream):
         self.turns_before: list[int] = []  # each message was stamped
         self._tag = 0
 
-    async def batch(self, most: int, linger: float) -> Sequence[TraceMessage]:
+    async def batch(self, most: int, linger: float) -> Sequence[Arrival]:
         await asyncio.sleep(0)
         if not self.portions:
             self.is_through()
@@ -67,7 +67,7 @@ class Queue(QuietStream):
         assert count <= most
         tags = range(self._tag + 1, self._tag + 1 + count)
         self._tag += count
-        return [TraceMessage(tag, tag, False, _publish(size)) for tag in tags]
+        return [Arrival(tag, False, "", b"", b"", tag, _publish(size)) for tag in tags]
 
     async def acknowledge(self, tag: int) -> None:
         self.acknowledged.append(tag)
