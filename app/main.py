@@ -141,7 +141,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         folder = await asyncio.to_thread(folder_id, settings.exports)
         claims = Claims(
             store.services,
-            registry,
+            registry.here,
             service,
             settings.service,
             seconds=ALWAYS if store.is_alone else settings.lease_seconds,
@@ -178,7 +178,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
                 store.events,
                 store.causality,
                 searches,
-                registry.subscribe(),
+                registry.feed,
                 budget,
                 settings.tail_max_bytes,
             ),
@@ -255,7 +255,7 @@ def _watch_assertions(
     watcher = Watcher(
         store.assertions,
         store.watching,
-        registry,
+        registry.here,
         Judges(store.watching, store.conversations, store.events, store.gaps, store.doubts).judge,
         delivery=Delivery.none if webhook is None else Delivery.due,
         found=None if webhook is None else webhook.arrived,
@@ -496,7 +496,7 @@ def _jobs(
     )
     restamps = RestampProcess(
         msgspec.json.encode(settings.portable()),
-        registry.paused,
+        registry.here.paused,
         archives,
         link_rules=[rule.to_json() for rule in rules],
     )

@@ -95,7 +95,7 @@ async def capture(
     settings = PipelineSettings(link_rules=BUILT_IN if links == "on" else ())
     registry = TraceRegistry(store, source, settings, introductions=introductions)
     await registry.start(vhost, Policy.channel, bodies=bodies == "on")
-    took = await _paced(registry.subscribe(), 0, count)
+    took = await _paced(registry.feed, 0, count)
     await registry.shutdown(deadline=10)
     await management.close()
     await store.close()
@@ -107,7 +107,7 @@ async def spread(settings: Settings, vhosts: Sequence[str], count: int) -> float
     async with open_services(settings) as services:
         await asyncio.gather(*(services.traces.start(vhost, Policy.channel) for vhost in vhosts))
         total = count * len(vhosts)
-        return (await _paced(services.traces.subscribe(), total // 10, total))[0]
+        return (await _paced(services.traces.feed, total // 10, total))[0]
 
 
 def cpu_of(pid: int) -> float:

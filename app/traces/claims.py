@@ -23,7 +23,7 @@ from app.traces.elsewhere import encoded
 
 if TYPE_CHECKING:
     from app.store.services import Services
-    from app.traces.registry import TraceRegistry
+    from app.traces.here import TracesHere
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ class Claims:
     def __init__(
         self,
         store: Services,
-        traces: TraceRegistry,
+        traces: TracesHere,
         service: str,
         name: str,
         *,
@@ -156,7 +156,7 @@ class Claims:
                 self._do(held.vhost, self._traces.run_here)
 
     async def _follow(self) -> None:
-        feed = self._traces.subscribe()
+        feed = self._traces.feed
         while True:
             await asyncio.sleep(FOLLOW_SECONDS if feed.is_awaited else LOOK_SECONDS)
             if self._others:

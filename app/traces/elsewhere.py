@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from app.errors import ConflictError
 from app.stored.services import Held, Service
+from app.stored.traces import Trace
 from app.traces.life import Standing, TraceState
 from app.traces.status import Snapshot
 
@@ -30,7 +32,7 @@ class Elsewhere:
 
     def __init__(self, store: Services, service: str) -> None:
         self._store = store
-        self._service = service
+        self.service = service  # this one
 
     async def living(self) -> list[Service]:
         """The others that live."""
@@ -38,11 +40,19 @@ class Elsewhere:
 
     async def known(self) -> list[Service]:
         """The others, those too that died not long ago."""
-        return [each for each in await self._store.all() if each.id != self._service]
+        return [each for each in await self._store.all() if each.id != self.service]
 
     async def standing(self) -> Others:
         """What is known of the others' traces now."""
-        return Others(self._service, await self._store.all())
+        return Others(self.service, await self._store.all())
+
+    async def check(self, trace: Trace) -> None:
+        """Raise `ConflictError` if a trace runs in another service."""
+        others = await self.standing()
+        if trace.holder != self.service and (name := others.name_of(trace.holder)):
+            raise ConflictError(
+                f"the trace of {trace.vhost!r} runs in the service {name}: ask that one"
+            )
 
     async def wait(self, vhost: str, seconds: float, done: Callable[[Held], bool]) -> bool:
         """Wait until a trace is held as it should be; False if it is not, after some seconds."""

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from app.errors import CheckpointError
 from app.stored.traces import Trace
 from app.traces.feed import Feed
 from app.traces.gapwatch import GapWatch
 from app.traces.marks import Marks
 from app.traces.retention import RetentionRule
 from app.traces.supervisor import Supervisor
-from app.tracker import Bounds, Places, Policy, Quiet, Restored, Tracker
+from app.tracker import Bounds, Places, Policy, Quiet, Restored, Tracker, UnreadableCheckpointError
 from app.tracker.links import BUILT_IN, Rule, Rules, TraceRule, of_all
 
 if TYPE_CHECKING:
@@ -66,17 +67,28 @@ class PipelineSettings(msgspec.Struct, frozen=True):
     def tracker(self, trace: Trace, restored: Restored) -> Tracker:
         """The trace's tracker, as of its checkpoint, by the rules of links that held then.
 
-        Raises `UnreadableCheckpointError`.
+        Raises `CheckpointError` if that cannot be read.
         """
-        return Tracker(
-            Policy(trace.policy),
-            self.bounds,
-            restored,
-            quiet=Quiet(trace.quiet),
-            places=Places(self.shared_places),
-            rules=self.rules(trace, restored.link_rules),
-            taken=trace.taken,
-        )
+        try:
+            return Tracker(
+                Policy(trace.policy),
+                self.bounds,
+                restored,
+                quiet=Quiet(trace.quiet),
+                places=Places(self.shared_places),
+                rules=self.rules(trace, restored.link_rules),
+                taken=trace.taken,
+            )
+        except UnreadableCheckpointError as error:
+            raise CheckpointError(unreadable_checkpoint(trace.vhost)) from error
+
+
+def unreadable_checkpoint(vhost: str) -> str:
+    """What is said about a trace whose checkpoint cannot be read."""
+    return (
+        f"the checkpoint of the trace of {vhost!r} cannot be read. Its events can; "
+        "rabbitmq-itc trace reset makes it anew from them and says what is lost"
+    )
 
 
 @lru_cache(maxsize=4)

@@ -8,24 +8,22 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
-from app.errors import CheckpointError
 from app.stored.batches import Batch
 from app.traces.audit import Audit, Ledger, Tally, comparing
 from app.traces.life import Standing
 from app.traces.marks import Point
-from app.traces.patience import patiently
 from app.traces.pipeline import Pipeline
-from app.traces.rate import Rate
 from app.traces.resume import Window
 from app.traces.status import Snapshot, Work
+from app.traces.supervisor import patiently
 from app.tracker import (
     Restored,
     StampedEvent,
     Unreadable,
-    UnreadableCheckpointError,
 )
 from app.tracker.links import Rule, merged
 from model.times import now
@@ -34,13 +32,33 @@ T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
+SPAN_SECONDS = 10.0
 
-def unreadable_checkpoint(vhost: str) -> str:
-    """What is said about a trace whose checkpoint cannot be read."""
-    return (
-        f"the checkpoint of the trace of {vhost!r} cannot be read. Its events can; "
-        "rabbitmq-itc trace reset makes it anew from them and says what is lost"
-    )
+
+class Rate:
+    """Events per second over the last ones, by the given clock."""
+
+    def __init__(self, clock: Callable[[], float], span: float = SPAN_SECONDS) -> None:
+        self._clock = clock
+        self._span = span
+        self._counts: deque[tuple[float, int]] = deque()
+        self._sum = 0
+
+    def add(self, count: int) -> None:
+        """Count things that happened now."""
+        self._counts.append((self._clock(), count))
+        self._sum += count
+        self._forget()
+
+    def per_second(self) -> float:
+        """The mean rate over the span."""
+        self._forget()
+        return self._sum / self._span
+
+    def _forget(self) -> None:
+        horizon = self._clock() - self._span
+        while self._counts and self._counts[0][0] < horizon:
+            self._sum -= self._counts.popleft()[1]
 
 
 class Recorder:
@@ -92,10 +110,7 @@ class Recorder:
         trace = pipeline.trace
         pipeline.gaps.epoch = epoch = await pipeline.store.leases.take(trace.id, trace.holder)
         restored = await pipeline.settings.restored(pipeline.store, trace)
-        try:
-            return cls(pipeline, restored, epoch)
-        except UnreadableCheckpointError as error:
-            raise CheckpointError(unreadable_checkpoint(pipeline.trace.vhost)) from error
+        return cls(pipeline, restored, epoch)
 
     @property
     def ledger(self) -> Ledger:

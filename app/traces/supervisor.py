@@ -17,9 +17,12 @@ import traceback
 from collections import deque
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
+from typing import TypeVar
 
 from app.errors import ItcError, LeaseLostError, OutageError, QueueInUseError
 from app.traces.life import Life, TraceState
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -140,6 +143,26 @@ class Supervisor:
         self.life.failed(_told(failure), f"the next try, at {at:%H:%M:%S} UTC")
         log.error("trace of %r failed too often; next try in %.0f s", self._name, seconds)
         await self._pause(seconds)
+
+
+async def patiently(
+    work: Callable[[], Awaitable[T]], waiting: Callable[[str], None] | None = None
+) -> T:
+    """The result of ``work``, which is tried again while the store is away.
+
+    ``waiting`` is told why, before each pause. Raises `LeaseLostError`, which no waiting mends.
+    """
+    pause = FIRST_PAUSE_SECONDS
+    while True:
+        try:
+            return await work()
+        except LeaseLostError:
+            raise
+        except OutageError as outage:
+            if waiting is not None:
+                waiting(str(outage))
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
 
 
 def _told(failure: Exception) -> str:

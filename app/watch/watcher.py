@@ -22,7 +22,7 @@ from model.times import now
 if TYPE_CHECKING:
     from app.store.assertions import Assertions
     from app.store.watching import Watching
-    from app.traces.registry import TraceRegistry
+    from app.traces.here import TracesHere
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ class Watcher:
         self,
         assertions: Assertions,
         events: Watching,
-        traces: TraceRegistry,
+        traces: TracesHere,
         judge: Judge,
         *,
         delivery: Delivery = Delivery.none,

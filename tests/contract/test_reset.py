@@ -98,14 +98,14 @@ async def test_it_is_failed_with_a_sentence_and_the_others_are_not(
 
 async def test_retention_says_so_too(store: Store, damaged: int) -> None:
     with pytest.raises(CheckpointError, match="cannot be read"):
-        await registry(store).prune("shop", keep_events=1)
+        await registry(store).upkeep.prune("shop", keep_events=1)
 
 
 async def test_after_a_reset_it_goes_on_with_the_same_participants_and_a_gap(
     store: Store, damaged: int
 ) -> None:
     traces = registry(store)
-    lost = await traces.reset("shop")
+    lost = await traces.upkeep.reset("shop")
     assert "deliveries that waited" in lost
     status = await traces.status("shop")
     assert (status.state, status.events) == (TraceState.stopped, 2)
@@ -131,7 +131,7 @@ async def test_after_a_reset_it_goes_on_with_the_same_participants_and_a_gap(
 
 async def test_one_that_can_be_read_is_left_alone(store: Store, damaged: int) -> None:
     with pytest.raises(ConflictError, match="can be read"):
-        await registry(store).reset("other")
+        await registry(store).upkeep.reset("other")
 
 
 async def test_retention_goes_on_for_the_others(store: Store, damaged: int) -> None:
@@ -142,10 +142,10 @@ async def test_retention_goes_on_for_the_others(store: Store, damaged: int) -> N
     )
     for trace in await store.traces.list():
         if trace.vhost == "other":
-            await traces._retain(trace, RetentionRule(keep_events=1))
+            await traces.upkeep._retain(trace, RetentionRule(keep_events=1))
         else:
             with pytest.raises(CheckpointError):
-                await traces._retain(trace, RetentionRule(keep_events=1))
+                await traces.upkeep._retain(trace, RetentionRule(keep_events=1))
 
 
 async def _last_id(store: Store, vhost: str) -> int:

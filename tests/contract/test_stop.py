@@ -10,7 +10,7 @@ import pytest
 
 from app.errors import OutageError
 from app.store import Store
-from app.traces import registry
+from app.traces import here
 from app.traces.life import TraceState
 from app.traces.pipeline import PipelineSettings
 from app.traces.registry import TraceRegistry
@@ -47,7 +47,7 @@ class Away:
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "TIDY_SECONDS", 0.01)
+    monkeypatch.setattr(here, "TIDY_SECONDS", 0.01)
 
 
 async def test_a_trace_stops_while_the_broker_is_away_and_leaves_nothing_when_it_is_back(
@@ -58,7 +58,7 @@ async def test_a_trace_stops_while_the_broker_is_away_and_leaves_nothing_when_it
     await traces.start(VHOST, None)
     await traces.stop(VHOST)
     status = await traces.status(VHOST)
-    tidying = traces._tidying[VHOST]
+    tidying = traces.here._tidying[VHOST]
     broker.is_back = True
     await tidying
     trace = await store.traces.find(VHOST)
@@ -80,7 +80,7 @@ async def test_what_a_stopped_trace_left_is_tidied_up_by_the_next_service(store:
     broker.is_back = True
     second = TraceRegistry(store, broker, PipelineSettings(), service="another")  # type: ignore[arg-type]
     await second.resume()
-    await second._tidying[VHOST]
+    await second.here._tidying[VHOST]
     trace = await store.traces.find(VHOST)
     await second.shutdown(1)
 
@@ -94,7 +94,7 @@ async def test_a_trace_that_is_started_again_is_left_alone(store: Store) -> None
     traces = TraceRegistry(store, broker, PipelineSettings())  # type: ignore[arg-type]
     await traces.start(VHOST, None)
     await traces.stop(VHOST)
-    tidying = traces._tidying[VHOST]
+    tidying = traces.here._tidying[VHOST]
     await traces.start(VHOST, None)
     broker.is_back = True
     await tidying

@@ -125,7 +125,7 @@ async def test_a_trace_queue_that_reached_its_limit_is_a_gap(
     lock = sqlite3.connect(tmp_path / "itc.db", isolation_level=None)
     lock.execute("BEGIN IMMEDIATE")  # so that the queue is not emptied
     await send_and_receive(rabbit, vhost, 600, "many")
-    running = service.registry._running[vhost]
+    running = service.registry.here._running[vhost]
     assert isinstance(running, RunningTrace)
 
     async def noticed() -> bool:
@@ -215,9 +215,9 @@ async def test_pruning_keeps_the_newest_and_the_trace_goes_on(
     await service.running(vhost)
     await send_and_receive(rabbit, vhost, 10, "old")
     await service.stored(vhost, 20)
-    would = await service.registry.prune(vhost, keep_events=4, dry_run=True)
+    would = await service.registry.upkeep.prune(vhost, keep_events=4, dry_run=True)
     assert (would.events, len(await service.events(vhost))) == (16, 20)
-    assert await service.registry.prune(vhost, keep_events=4) == would
+    assert await service.registry.upkeep.prune(vhost, keep_events=4) == would
     assert len(await service.events(vhost)) == 4
     await service.running(vhost)
     await send_and_receive(rabbit, vhost, 3, "new")

@@ -111,7 +111,7 @@ async def test_only_what_is_asked_for_arrives_and_marks_do_too(
     assert (received.match, received.cause) == (Match.routed, events[0].id)
 
     async def settled() -> bool:
-        snapshots = service.registry.snapshots().values()
+        snapshots = service.registry.here.snapshots().values()
         return any(each.settled_id >= events[-1].id for each in snapshots)
 
     await until(settled, "a mark has come")

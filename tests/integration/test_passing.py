@@ -93,7 +93,7 @@ async def stop_tracing_but_keep(service: Service, vhost: str) -> None:
     """Let messages gather: the trace ends, its queue and tracing stay."""
     await service.running(vhost)
     await service.registry.shutdown(deadline=10)
-    service.registry._running.clear()
+    service.registry.here._running.clear()
 
 
 @pytest.mark.parametrize(

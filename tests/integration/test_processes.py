@@ -61,7 +61,7 @@ async def test_virtual_hosts_are_spread_and_told_of(
         await send_and_receive(rabbit, other, 7, "there")
         last = (await service.stored(other, 14))[-1].id
         assert len(await service.stored(vhost, 10)) == 10
-        assert await service.registry.subscribe().beyond(last - 1) >= last
+        assert await service.registry.feed.beyond(last - 1) >= last
 
         async def counted() -> bool:
             counters = (await service.registry.status(other)).counters

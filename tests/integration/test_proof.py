@@ -68,7 +68,7 @@ async def more_than(count: Callable[[], int], number: int) -> None:
 
 
 async def marked(service: Service) -> bool:
-    [snapshot] = service.registry.snapshots().values()
+    [snapshot] = service.registry.here.snapshots().values()
     return snapshot.settled_id > 20
 
 

@@ -10,7 +10,7 @@ import pytest
 from app.errors import LeaseLostError, NotFoundError, OutageError
 from app.traces.feed import Feed
 from app.traces.life import Life, Standing, TraceState
-from app.traces.rate import Rate
+from app.traces.recorder import Rate
 from app.traces.supervisor import (
     FIRST_RETRY_SECONDS,
     LONGEST_PAUSE_SECONDS,

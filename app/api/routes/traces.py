@@ -54,7 +54,7 @@ async def start_trace(vhost: Vhost, user: Writer, parts: Parts, request: Request
     wish = await json_body(request, TraceRequest)
     user.must_see(vhost, "virtual host")
     if wish is not None and wish.reset:
-        await parts.traces.reset(vhost)
+        await parts.traces.upkeep.reset(vhost)
         return Response(status_code=204)
     wish = wish or TraceRequest()
     created = await parts.traces.start(
@@ -117,7 +117,7 @@ async def prune_events(
     """Remove the oldest events of a trace; without a bound, as its own retention would."""
     user.must_see(vhost, "trace")
     through = await archived_through(vhost, parts) if archived else None
-    pruned = await parts.traces.prune(
+    pruned = await parts.traces.upkeep.prune(
         vhost,
         keep_events=keep_events,
         keep_seconds=None if keep_days is None else keep_days * 86_400,

@@ -1,0 +1,127 @@
+"""Upkeep of stored traces: retention, and a checkpoint made anew where it cannot be read."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING
+
+from app.errors import BadRequestError, CheckpointError, ConflictError, OutageError
+from app.stored.batches import Batch
+from app.stored.traces import Trace
+from app.traces.elsewhere import Elsewhere
+from app.traces.here import TracesHere
+from app.traces.pipeline import PipelineSettings
+from app.traces.retention import Pruned, RetentionRule, preview, retain
+from app.tracker import Checkpoint, rebuilt
+
+if TYPE_CHECKING:
+    from app.store.store import Store
+
+
+class Upkeep:
+    """What is done to a trace while it does not run, or pauses."""
+
+    def __init__(
+        self, store: Store, here: TracesHere, elsewhere: Elsewhere, settings: PipelineSettings
+    ) -> None:
+        self._store = store
+        self._here = here
+        self._elsewhere = elsewhere
+        self._settings = settings
+        self._keeping: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin to carry out retention, if there is any."""
+        if self._settings.retention.is_on:
+            self._keeping = asyncio.create_task(self._keep(), name="retention of stopped traces")
+
+    async def stop(self) -> None:
+        """Carry out no more."""
+        if self._keeping is not None:
+            self._keeping.cancel()
+            await asyncio.gather(self._keeping, return_exceptions=True)
+
+    async def reset(self, vhost: str) -> str:
+        """Replace a checkpoint that cannot be read; returns what is lost, in words.
+
+        Events, participants and their clocks stay. A gap is recorded. The trace runs again if it
+        was wanted.
+
+        Raises `NotFoundError` if there never was such a trace, `ConflictError` if its checkpoint
+        can be read.
+        """
+        trace = await self._here.known(vhost)
+        await self._elsewhere.check(trace)
+        restored = await self._settings.restored(self._store, trace)
+        try:
+            self._settings.tracker(trace, restored)
+        except CheckpointError:
+            pass
+        else:
+            raise ConflictError(f"the checkpoint of the trace of {vhost!r} can be read")
+        async with self._here.resting(vhost) as (trace, epoch):
+            restored = await self._settings.restored(self._store, trace)
+            state, lost = rebuilt(restored)
+            reason = f"the trace was reset, as its checkpoint could not be read; lost are {lost}"
+            await self._store.gaps.open(
+                trace.id,
+                after_event_id=restored.last_event_id,
+                since=restored.recorded_at,
+                reason=reason,
+                epoch=epoch,
+            )
+            checkpoint = Checkpoint(state, [], [], [], [], [])
+            batch = Batch([], checkpoint, restored.window)
+            await self._store.batches.append(trace.id, batch, epoch)
+        async with self._here.lock(vhost):  # it had failed, and may run again
+            trace = await self._here.known(vhost)
+            if trace.wanted and self._here.alive(vhost) is None:
+                await self._here.begin(trace)
+        return lost
+
+    async def prune(
+        self,
+        vhost: str,
+        *,
+        keep_events: int | None = None,
+        keep_seconds: float | None = None,
+        through: int | None = None,
+        dry_run: bool = False,
+    ) -> Pruned:
+        """Remove all but the newest events of a trace now; or only say how many that would be.
+
+        Nothing with an id above ``through`` is removed. Without any bound the service's own
+        retention applies. A running trace pauses meanwhile; its queue keeps collecting.
+
+        Raises `BadRequestError` if there is no bound at all, `NotFoundError` if there never was
+        such a trace.
+        """
+        retention = RetentionRule(keep_events, keep_seconds, through=through)
+        retention = retention if retention.is_on else self._settings.retention
+        if not retention.is_on:
+            raise BadRequestError("say how many events to keep, or for how long")
+        trace = await self._here.known(vhost)
+        if dry_run:
+            return await preview(self._store.retention, trace.id, retention)
+        async with self._here.resting(vhost) as (trace, epoch):
+            return await self._retain(trace, retention, epoch)
+
+    async def _keep(self) -> None:
+        """Carry out retention for traces that are not running; running ones do it themselves."""
+        retention = self._settings.retention
+        while True:
+            with contextlib.suppress(OutageError):
+                for vhost in [trace.vhost for trace in await self._store.traces.list()]:
+                    if self._here.alive(vhost) is None:
+                        with contextlib.suppress(CheckpointError):  # the trace's state says so
+                            async with self._here.resting(vhost) as (trace, epoch):
+                                await self._retain(trace, retention, epoch)
+            await asyncio.sleep(retention.check_seconds)
+
+    async def _retain(
+        self, trace: Trace, retention: RetentionRule, epoch: int | None = None
+    ) -> Pruned:
+        restored = await self._settings.restored(self._store, trace)
+        tracker = self._settings.tracker(trace, restored)
+        return await retain(self._store.retention, trace.id, tracker, retention, epoch)
