@@ -70,22 +70,21 @@ class Participant:
         """Level the clock wherever no owner is left whose events it could tell apart."""
         self.stamp, self.ground = self.stamp.join(ground), ground
 
-    def advance(self, cause: Reference | None, named: Sequence[Reference] = ()) -> Reference:
-        """Stamp the participant's next event, and return the reference to it.
-
-        It comes after its cause and after what it names.
-        """
-        # One of both at most, as a rule. Packed here, while the tree is in the processor's cache.
+    def advance(self, joined: Sequence[Reference] = ()) -> Reference:
+        """Stamp the participant's next event, after all that it joins; return its reference."""
         lamport = self.lamport
-        if named:
-            heard = [*named] if cause is None else [cause, *named]
-            stamp, self.height, packed = receive(self.stamp, *[each.stamp for each in heard])
-            lamport = max(lamport, *[each.lamport for each in heard])
-        elif cause is not None:
-            stamp, self.height, packed = receive(self.stamp, cause.stamp)
-            lamport = max(lamport, cause.lamport)
-        else:
+        # One as a rule, which costs less alone. Packed here, while the tree is in the processor's
+        # cache.
+        if not joined:
             stamp, self.height, packed = receive(self.stamp)
+        elif len(joined) == 1:
+            only = joined[0]
+            stamp, self.height, packed = receive(self.stamp, only.stamp)
+            if only.lamport > lamport:
+                lamport = only.lamport
+        else:
+            stamp, self.height, packed = receive(self.stamp, *[each.stamp for each in joined])
+            lamport = max(lamport, *[each.lamport for each in joined])
         self.stamp = stamp
         self.seq += 1
         self.lamport = lamport = lamport + 1
@@ -184,8 +183,9 @@ class Participants:
         self.next_channel_key = 1
         self._new_channels: list[ChannelState] = []
         self._touched: dict[int, Participant] = {}
-        self._shares = policy is not Policy.channel
         self._lasts = LastEvents()
+        # Of a channel's last event, where that need not be its participant's.
+        self.note_last = None if policy is Policy.channel else self._lasts.note
 
     def __len__(self) -> int:
         return len(self._by_key)
@@ -326,19 +326,6 @@ class Participants:
             participant.stand_on(self._ground)
         self._touched[participant.number] = participant
         return known
-
-    def advance(
-        self,
-        channel_key: int,
-        participant: Participant,
-        cause: Reference | None,
-        named: Sequence[Reference] = (),
-    ) -> Reference:
-        """Stamp a participant's next event, on one of its channels; return the reference to it."""
-        reference = participant.advance(cause, named)
-        if self._shares:
-            self._lasts.note(channel_key, reference)
-        return reference
 
     def retire_before(self, event_id: int) -> list[int]:
         """Give back the ids of participants whose every event has a smaller id.

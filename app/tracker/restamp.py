@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from app.tracker.events import Edge, NamedEvent, ParticipantState, Reference
+from app.tracker.events import Edge, ParticipantState, Reference
 from app.tracker.identity import Places, Policy, way_between
 from app.tracker.links.linker import Linker
 from app.tracker.links.names import NO_NAMES, Names
@@ -23,8 +23,9 @@ from app.tracker.links.rules import Rules
 from app.tracker.participants import Participant, Participants
 from app.tracker.quiet import Quiet
 from app.tracker.records import Channel, Deliver, Publish, Record
-from app.tracker.tracker import encode_state, found_alone, read_state
-from model.words import EventType, Way
+from app.tracker.step import Steps
+from app.tracker.tracker import encode_state, read_state
+from model.words import Way
 
 # The broker's clock and ours differ, and ours says when a trace message arrived.
 CLOCKS_DIFFER = 1_000_000  # µs
@@ -163,10 +164,11 @@ class Restamper:
         self._recent: dict[int, Reference] = {}
         self._before: dict[int, Reference] = {}
         self._quiet_before = self._quiet_now = 0
-        self._read = self._read_cut = self._linker = None
-        if rules is not None:
-            self._read, self._read_cut = rules.read, rules.for_cut_bodies().read
-            self._linker = Linker(rules, named, self._participants.numbered, _none, places)
+        self._reads_again = rules is not None
+        rules = rules or Rules(())
+        self._read_cut = rules.for_cut_bodies().read
+        self._linker = Linker(rules, named, self._participants.numbered, _none, places)
+        self._steps = Steps(self._participants, self._linker)
         self.cut = 0  # messages read again of whose bodies only a part is stored
         # By rule: how many more causes are known, and came by hidden ways, than it was stored.
         self._more_known: Counter[str] = Counter()
@@ -232,7 +234,7 @@ class Restamper:
         for held in old.held:
             self._introduce(held.record.channel, held.at)
         old.totals.counters.quiet += self._quiet_now - self._quiet_before
-        if self._linker is not None:
+        if self._reads_again:
             old = msgspec.structs.replace(
                 old,
                 totals=msgspec.structs.replace(old.totals, links=self._linker.counts),
@@ -278,32 +280,20 @@ class Restamper:
         quiet = self._quiet.covers(record)
         self._quiet_before += event.quiet
         self._quiet_now += quiet
-        names = self._names_of(event, record, quiet=quiet)
-        edges: tuple[Edge, ...] = ()
-        if self._linker is not None and names.causes:
-            edges = self._linker.edges(names, participant)
-        joined = [] if quiet else [self._reference(each, known) for each in event.joins]
-        joined += [edge.cause for edge in edges]
+        joined = [self._reference(each, known) for each in event.joins]
         links = () if quiet else self._links(event, participant, known)
-        heard = [each for each in joined if each is not None]
-        reference = self._participants.advance(key, participant, None, heard)
-        reference.id = event.id
-        if self._linker is not None and names.ids:
-            is_delivery = type(record) is Deliver
-            number, height = participant.number, participant.height
-            message = event.cause if is_delivery else reference
-            self._linker.note(
-                NamedEvent(names.ids, is_delivery, number, height, reference, message)
-            )
-        if event.type == EventType.published:
-            participant.published += 1
+        reference, names, edges = self._steps.take(
+            key,
+            participant,
+            record,
+            self._names_of(event, record),
+            [each for each in joined if each is not None],
+            event.cause,
+            quiet,
             # What spans tell of is no evidence of what messages name, here as in capture.
-            ways = [Way(link.way) for link in links if link.rule != SPANS_RULE]
-            ways += [edge.way for edge in edges]
-            if ways:
-                participant.explain(ways)
-            elif participant.reacts and not quiet:
-                participant.reactions += 1
+            [Way(link.way) for link in links if link.rule != SPANS_RULE],
+        )
+        reference.id = event.id
         self._recent[event.id] = reference
         self._last[event.channel_key] = event.id
         self._first.setdefault(participant.number, event.id)
@@ -320,13 +310,12 @@ class Restamper:
             self._changed(event.named, links),
         )
 
-    def _names_of(self, event: StoredEvent, record: Record, *, quiet: bool) -> Names:
+    def _names_of(self, event: StoredEvent, record: Record) -> Names:
         """What an event's message says by the new rules; nothing where it is not read again."""
-        if self._read is None or self._read_cut is None or event.message is None:
+        if not self._reads_again or event.message is None:
             return NO_NAMES
         self.cut += event.message.is_cut
-        names = (self._read_cut if event.message.is_cut else self._read)(record)
-        return found_alone(names) if quiet else names
+        return (self._read_cut if event.message.is_cut else self._linker.read)(record)
 
     def _links(
         self, event: StoredEvent, publisher: Participant, known: Mapping[int, Reference]

@@ -8,20 +8,19 @@ that the events of an interrupted run are those of an uninterrupted one.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from itertools import chain
-from operator import attrgetter
 
 import msgspec
 from msgspec.structs import replace
 
-from app.tracker.events import Checkpoint, Edge, NamedEvent, Reference, Restored, StampedEvent
+from app.tracker.events import Checkpoint, Restored, StampedEvent
 from app.tracker.fingerprint import fingerprint, has_broker_headers
 from app.tracker.identity import Identity, Places, Policy
 from app.tracker.links.linker import Linker
 from app.tracker.links.memory import LinkCount
-from app.tracker.links.names import NO_NAMES, Names
+from app.tracker.links.names import Names
 from app.tracker.links.rules import Rules
 from app.tracker.matching import Matcher
 from app.tracker.participants import Participant, Participants
@@ -30,10 +29,11 @@ from app.tracker.quiet import Quiet
 from app.tracker.records import Channel, Deliver, Publish, Record
 from app.tracker.reorder import Held, Place, ReorderWindow, named_by, places_of
 from app.tracker.replies import Replies, is_reply
+from app.tracker.step import Steps
 from app.tracker.suspicion import Suspect, Suspicion
 from app.tracker.taken import ALL, Taken, Takes
 from itc import IdPool, MalformedError
-from model.words import Match, Way
+from model.words import Match
 
 
 class Bounds(msgspec.Struct, frozen=True):
@@ -109,8 +109,7 @@ def read_state(state: bytes) -> State:
 
 
 # An enum's member by its name takes three times as long as a global.
-_NONE, _ROUTED, _KNOWN = Match.none, Match.routed, Way.known
-_way_of = attrgetter("way")
+_NONE, _ROUTED = Match.none, Match.routed
 _COUNTED = {
     Match.unmatched: "unmatched",
     Match.redelivered: "redelivered",
@@ -164,6 +163,7 @@ class Tracker:
         )
         if restored is not None and restored.state:
             self._restore(restored)
+        self._steps = Steps(self._participants, self._linker)
 
     @property
     def participants(self) -> int:
@@ -468,31 +468,11 @@ class Tracker:
         said = names
         if quiet:
             self.counters.quiet += 1
-            names = found_alone(names)
-        edges: tuple[Edge, ...] = ()
-        joined: Sequence[Reference] = ()
-        if names.causes:
-            edges = self._linker.edges(names, participant)
-            for edge in edges:
-                if edge.way is not _KNOWN:
-                    joined = (*joined, edge.cause)
-        reference = self._participants.advance(
-            channel_key, participant, None if quiet else cause, joined
+        reference, names, edges = self._steps.take(
+            channel_key, participant, record, names, () if cause is None else (cause,), cause, quiet
         )
-        if names.ids:
-            is_delivery = type(record) is Deliver
-            number, height = participant.number, participant.height
-            message = cause if is_delivery else reference
-            self._linker.note(
-                NamedEvent(names.ids, is_delivery, number, height, reference, message)
-            )
         if type(record) is Publish:
             self.counters.published += 1
-            participant.published += 1
-            if edges:
-                participant.explain(map(_way_of, edges))
-            elif participant.reacts and not quiet:
-                participant.reactions += 1
             if not has_broker_headers(record):
                 reference.names = _without_causes(said) if said.causes else said
             self._matcher.published(record.routed_queues, mark, reference, self._time.now)
@@ -540,13 +520,6 @@ class Tracker:
     def _count(self, match: Match) -> None:
         if name := _COUNTED.get(match):
             setattr(self.counters, name, getattr(self.counters, name) + 1)
-
-
-def found_alone(names: Names) -> Names:
-    """What quiet traffic says: it can be found, and neither names nor is named."""
-    if names.found_by or names.called:
-        return Names(found_by=names.found_by, called=names.called)
-    return NO_NAMES
 
 
 def _without_causes(names: Names) -> Names:

@@ -1,0 +1,80 @@
+"""One step of causality: an event's stamp, the edges that end in it, and what they are evidence of.
+
+Taken for each record that comes, and again for each stored event that is stamped anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from app.tracker.events import Edge, NamedEvent, Reference
+from app.tracker.links.linker import Linker
+from app.tracker.links.names import NO_NAMES, Names
+from app.tracker.participants import Participant, Participants
+from app.tracker.records import Deliver, Publish, Record
+from model.words import Way
+
+# An enum's member by its name takes three times as long as a global.
+_KNOWN = Way.known
+
+
+class Steps:
+    """The steps of a trace's participants, with links by its rules."""
+
+    __slots__ = ("_linker", "_note_last")
+
+    def __init__(self, participants: Participants, linker: Linker) -> None:
+        self._linker = linker
+        self._note_last = participants.note_last
+
+    def take(
+        self,
+        channel_key: int,
+        participant: Participant,
+        record: Record,
+        names: Names,
+        joins: Sequence[Reference],
+        message: Reference | int | None,
+        quiet: bool,
+        ways: Sequence[Way] = (),
+    ) -> tuple[Reference, Names, tuple[Edge, ...]]:
+        """Stamp a participant's next event; return its reference, what it says, and its edges.
+
+        The clock joins all that may have led to it: each of ``joins``, and whatever its ``names``
+        are found to name. An edge is only what is certain, and so is the ``message``, the publish
+        that was received. Edges that are known already are evidence by their ``ways``. A ``quiet``
+        event joins nothing, and neither names nor is named.
+        """
+        edges: tuple[Edge, ...] = ()
+        if quiet:
+            names, joins = _found_alone(names), ()
+        elif names.causes:
+            edges = self._linker.edges(names, participant)
+            for edge in edges:
+                if edge.way is not _KNOWN:
+                    joins = (*joins, edge.cause)
+        reference = participant.advance(joins)
+        if self._note_last is not None:
+            self._note_last(channel_key, reference)
+        if names.ids:
+            is_delivery = type(record) is Deliver
+            number, height = participant.number, participant.height
+            if not is_delivery:
+                message = reference
+            self._linker.note(
+                NamedEvent(names.ids, is_delivery, number, height, reference, message)
+            )
+        if type(record) is Publish:
+            participant.published += 1
+            if edges or ways:
+                participant.explain([*ways, *[edge.way for edge in edges]])
+            elif participant.reacts and not quiet:
+                participant.reactions += 1
+        return reference, names, edges
+
+
+def _found_alone(names: Names) -> Names:
+    """What quiet traffic says: it can be found, and neither names nor is named."""
+    if names.found_by or names.called:
+        return Names(found_by=names.found_by, called=names.called)
+    return NO_NAMES

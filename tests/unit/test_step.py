@@ -1,0 +1,132 @@
+"""One step of causality alone: what the clock joins, which edges there are, and evidence."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec import structs
+
+from app.tracker.events import Edge, Reference
+from app.tracker.identity import Places, Policy
+from app.tracker.links import BUILT_IN, Rules
+from app.tracker.links.linker import Linker
+from app.tracker.links.names import NO_NAMES, Names
+from app.tracker.participants import Participant, Participants
+from app.tracker.records import Channel, Deliver, Publish, Record
+from app.tracker.step import Steps
+from itc import Relation, compare
+from model.words import Way
+
+RULES = Rules(
+    structs.replace(each, alone=True) if each.name == "causation_id" else each for each in BUILT_IN
+)
+
+
+class World:
+    """Participants by name, and the steps that they take."""
+
+    def __init__(self, policy: Policy = Policy.connection) -> None:
+        self.participants = Participants(policy, Places(), assumed=64)
+        linker = Linker(RULES, 100, self.participants.numbered, lambda: 0, Places())
+        self.steps = Steps(self.participants, linker)
+
+    def channel(self, who: str, number: int = 1) -> Channel:
+        return Channel("rabbit@test", f"{who}:1 -> 10.0.0.1:5672", number, "guest")
+
+    def who(self, name: str) -> Participant:
+        return self.participants.acting(self.channel(name))[1]
+
+    def take(
+        self,
+        record: Record,
+        *joins: Reference,
+        message: Reference | int | None = None,
+        quiet: bool = False,
+        ways: tuple[Way, ...] = (),
+    ) -> tuple[Reference, Names, tuple[Edge, ...]]:
+        key, participant = self.participants.acting(record.channel)
+        names = RULES.read(record)
+        return self.steps.take(key, participant, record, names, joins, message, quiet, ways)
+
+    def publish(self, who: str, id: str = "", names: str = "") -> Publish:
+        headers = {"causation_id": names} if names else {}
+        properties = {"message_id": id, "headers": headers} if id else {}
+        return Publish(self.channel(who), "", ("q",), ("q",), properties, b"")
+
+    def delivery(self, publish: Publish, who: str) -> Deliver:
+        return Deliver(self.channel(who), "", ("q",), "q", False, publish.properties, b"")
+
+
+def is_before(a: Reference, b: Reference) -> bool:
+    return compare(a.clock, b.clock) is Relation.before
+
+
+def test_a_clock_joins_every_candidate_and_none_of_them_is_an_edge() -> None:
+    world = World()
+    one, other, third = (world.publish(who) for who in ("a", "b", "c"))
+    candidates = [world.take(each)[0] for each in (one, other)]
+    beside, _, _ = world.take(third)
+    received, _, edges = world.take(world.delivery(one, "d"), *candidates)
+    assert all(is_before(each, received) for each in candidates)
+    assert received.lamport == 1 + max(each.lamport for each in candidates)
+    assert not is_before(beside, received)
+    assert edges == ()
+
+
+def test_what_is_named_is_joined_and_is_an_edge() -> None:
+    world = World()
+    cause, _, _ = world.take(world.publish("a", "first"))
+    effect, names, [edge] = world.take(world.publish("b", "second", names="first"))
+    assert edge.cause is cause
+    assert names.causes
+    assert is_before(cause, effect)
+    who = world.who("b")
+    assert (who.reactions, who.explained, who.known) == (1, 1, 0)
+
+
+@pytest.mark.parametrize(("message", "edges"), [(True, 1), (False, 0)])
+def test_only_a_certain_message_tells_a_delivery_s_id_from_another_one_s(
+    message: bool, edges: int
+) -> None:
+    world = World()
+    sent = world.publish("a", "same")
+    publish, _, _ = world.take(sent)
+    delivery = world.delivery(sent, "b")
+    world.take(delivery, publish, message=publish if message else None)
+    _, _, found = world.take(world.publish("b", "next", names="same"))
+    assert len(found) == edges
+
+
+def test_a_quiet_event_joins_nothing_and_neither_names_nor_is_named() -> None:
+    world = World()
+    sent = world.publish("a", "first")
+    cause, _, _ = world.take(sent)
+    quiet, names, edges = world.take(world.publish("b", "second", names="first"), cause, quiet=True)
+    assert not is_before(cause, quiet)
+    assert (names.ids, names.causes, edges) == ((), (), ())
+    assert names.called
+    _, _, found = world.take(world.publish("c", "third", names="second"))
+    assert found == ()
+    assert world.who("b").reactions == 0
+
+
+def test_a_publish_after_a_delivery_may_have_a_cause_and_known_edges_explain_it() -> None:
+    world = World()
+    sent = world.publish("a")
+    publish, _, _ = world.take(sent)
+    world.take(world.delivery(sent, "b"), publish, message=publish)
+    world.take(world.publish("b"))
+    world.take(world.publish("b"), publish, ways=(Way.known, Way.hidden))
+    who = world.who("b")
+    assert (who.reactions, who.explained) == (2, 1)
+    assert (who.known, who.missed, who.hidden) == (1, 0, 1)
+    assert world.who("a").reactions == 0
+
+
+@pytest.mark.parametrize(("policy", "noted"), [(Policy.channel, []), (Policy.connection, [1])])
+def test_a_channel_s_last_event_is_noted_where_channels_share_a_participant(
+    policy: Policy, noted: list[int]
+) -> None:
+    world = World(policy)
+    _, names, _ = world.take(world.publish("a"))
+    assert names is NO_NAMES
+    assert world.participants.changes()[1] == noted
