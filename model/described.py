@@ -95,10 +95,11 @@ def shown(value: Any) -> Any:
 
 
 def _shown(value: Any) -> dict[str, Any]:
-    return {
-        name: take(value) if convert is None else convert(take(value))
-        for name, take, convert in _steps(value.__class__)
-    }
+    # By a loop: comprehensions would be frames, and what is described may lie deep.
+    found = {}
+    for name, take, convert in _steps(value.__class__):
+        found[name] = take(value) if convert is None else convert(take(value))
+    return found
 
 
 @cache
@@ -122,7 +123,7 @@ def _converter(kind: Any) -> Convert | None:
         if convert is None:
             return None
         if origin in LISTS:
-            return lambda value: [convert(each) for each in value]
+            return lambda value: [*map(convert, value)]
         return lambda value: {name: convert(each) for name, each in value.items()}
     if kind in _CONVERTED:
         return _CONVERTED[kind]

@@ -12,7 +12,7 @@ import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 from model.conversations import Conversation, Message
 
@@ -62,15 +62,42 @@ class Variant:
         """How many messages there are."""
         return sum(step.size * count for step, count in self.roots)
 
-    def to_json(self) -> Json:
-        """A tree that a page can draw.
-
-        ``steps`` are ``{"type", "count", "failures", "waits", "also_after", "steps"}``, and
-        ``truncated`` says whether some are left out.
-        """
+    def flow(self) -> Flow:
+        """A tree that a page can draw; ``truncated`` says whether some steps are left out."""
         left = [MOST_SHOWN]
         steps = _described(self.roots, left)
-        return {"messages": self.messages, "steps": steps, "truncated": left[0] < 0}
+        return Flow(self.messages, steps, left[0] < 0)
+
+
+@dataclass(frozen=True, slots=True)
+class FlowStep:
+    """Messages of a type, and what each led to."""
+
+    type: str
+    count: int
+    failures: list[str]
+    waits: Annotated[bool, "A copy was not handed over."]
+    also_after: Annotated[list[str], "Types of its further causes."]
+    steps: list[FlowStep]
+
+    @classmethod
+    def of(cls, value: Json) -> FlowStep:
+        """The step that was shown so."""
+        return cls(**value | {"steps": list(map(cls.of, value["steps"]))})
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """What describes a variant: a tree of what led to what."""
+
+    messages: int
+    steps: list[FlowStep]
+    truncated: bool
+
+    @classmethod
+    def of(cls, value: Json) -> Flow:
+        """The flow that was shown so."""
+        return cls(**value | {"steps": list(map(FlowStep.of, value["steps"]))})
 
 
 def variant_of(conversation: Conversation) -> Variant:
@@ -163,18 +190,18 @@ def _digest(text: str) -> str:
     return hashlib.blake2b(text.encode()).hexdigest()[:_DIGEST]
 
 
-def _described(roots: tuple[tuple[Step, int], ...], left: list[int]) -> list[Json]:
-    """The steps as JSON, level by level, so that a bound leaves out the last ones."""
-    found: list[Json] = []
-    waiting: list[tuple[list[Json], tuple[tuple[Step, int], ...]]] = [(found, roots)]
+def _described(roots: tuple[tuple[Step, int], ...], left: list[int]) -> list[FlowStep]:
+    """The steps, level by level, so that a bound leaves out the last ones."""
+    found: list[FlowStep] = []
+    waiting: list[tuple[list[FlowStep], tuple[tuple[Step, int], ...]]] = [(found, roots)]
     for into, steps in _drained(waiting):
         for step, count in steps:
             left[0] -= 1
             if left[0] < 0:
                 return found
-            shown = _shown(step.label, count)
-            into.append(shown)
-            waiting.append((shown["steps"], step.leads_to))
+            described = _flow_step(step.label, count)
+            into.append(described)
+            waiting.append((described.steps, step.leads_to))
     return found
 
 
@@ -186,12 +213,5 @@ def _drained(waiting: list[Any]) -> Iterator[Any]:
         at += 1
 
 
-def _shown(label: Label, count: int) -> Json:
-    return {
-        "type": label.type,
-        "count": count,
-        "failures": list(label.failures),
-        "waits": label.waits,
-        "also_after": list(label.also_after),
-        "steps": [],
-    }
+def _flow_step(label: Label, count: int) -> FlowStep:
+    return FlowStep(label.type, count, [*label.failures], label.waits, [*label.also_after], [])

@@ -130,15 +130,15 @@ def _flows(spark: SparkSession, request: TopologyRequest, slices: list[Slice]) -
                 if since <= event["recorded_at"] < until
                 for row in flows_of(event)
             ]
-            columns = list(zip(*rows, strict=True)) or [()] * len(Flow._fields)
+            columns = list(zip(*rows, strict=True)) or [()] * len(FlowRow._fields)
             types = [pa.string()] * (len(KEYS) + 1) + [pa.int64()]
             arrays = [pa.array(c, t) for c, t in zip(columns, types, strict=True)]
-            yield pa.RecordBatch.from_arrays(arrays, names=list(Flow._fields))
+            yield pa.RecordBatch.from_arrays(arrays, names=list(FlowRow._fields))
 
     return map_slices(spark, request.database, COLUMNS, slices, flows, FLOWS)
 
 
-class Flow(NamedTuple):
+class FlowRow(NamedTuple):
     """A row: the columns `KEYS`, how it was matched, and a time in µs."""
 
     kind: str
@@ -152,42 +152,42 @@ class Flow(NamedTuple):
     wait: int | None = None
 
 
-def flows_of(event: Json) -> Iterator[Flow]:
+def flows_of(event: Json) -> Iterator[FlowRow]:
     """The rows that one event adds."""
     return _published(event) if event["type"] == EventType.published else _received(event)
 
 
-def _published(event: Json) -> Iterator[Flow]:
+def _published(event: Json) -> Iterator[FlowRow]:
     exchange = event["exchange"]
     queues = json.loads(event["routed_queues"] or "[]")
     routed = "routed" if queues else "unroutable"
-    yield Flow("publishes", event["user"], exchange, match=routed)
+    yield FlowRow("publishes", event["user"], exchange, match=routed)
     for queue in queues:
-        yield Flow("routes", exchange=exchange, queue=queue)
+        yield FlowRow("routes", exchange=exchange, queue=queue)
     # A cause that several rules name is one cause.
     for _, at, queue, user in {
         row[0]: row for row in json.loads(event["answered"] or "[]")
     }.values():
         wait = max(0, event["recorded_at"] - at)
-        yield Flow("programs", exchange=exchange, queue=queue, receiver=user, wait=wait)
+        yield FlowRow("programs", exchange=exchange, queue=queue, receiver=user, wait=wait)
 
 
-def _received(event: Json) -> Iterator[Flow]:
+def _received(event: Json) -> Iterator[FlowRow]:
     exchange, queue, match = event["exchange"], event["queue"], Match(event["match"])
     said = json.loads(event["by_broker"] or "{}")
     headers = said.get("headers")
     headers = headers if isinstance(headers, dict) else {}
-    yield Flow(
+    yield FlowRow(
         *("deliveries", event["cause_user"], exchange, queue, event["user"]),
         match=match.name,
         wait=_waited(event, headers) if match is Match.routed else None,
     )
     if match in (Match.dead_lettered, Match.unmatched):
         # No publish covers these: the delivery itself says which exchange it came through.
-        yield Flow("routes", exchange=exchange, queue=queue, match=match.name)
+        yield FlowRow("routes", exchange=exchange, queue=queue, match=match.name)
     if match is Match.dead_lettered:
         origin, reason = _last_death(headers)
-        yield Flow("deaths", exchange=exchange, queue=queue, origin=origin, reason=reason)
+        yield FlowRow("deaths", exchange=exchange, queue=queue, origin=origin, reason=reason)
 
 
 def _waited(event: Json, headers: Json) -> int | None:

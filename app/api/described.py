@@ -103,7 +103,7 @@ def schema_of(kind: Any) -> Schema:
     if origin in UNIONS:
         return {"anyOf": [schema_of(each) for each in inner]}
     if origin is Literal:
-        return {"type": "string", "enum": [*inner]}
+        return {"type": "string", **({"enum": [*inner]} if inner[1:] else {"const": inner[0]})}
     if origin in LISTS:
         return {"type": "array", "items": schema_of(inner[0])}
     if origin in TABLES:

@@ -23,9 +23,9 @@ from app.store.subject import Subject, reads
 from app.store.times import ids_between
 from app.stored.failures import Failure, FailureFilter, FailureKind, FailurePage, found
 from app.stored.lanes import Lane
-from app.stored.participants import Who
 from model.deaths import forward_of
 from model.times import Microseconds
+from model.who import Who
 from model.words import EventType, LinkKind
 
 # How many failures are counted, and how long (s) they are looked for.

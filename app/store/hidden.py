@@ -12,7 +12,7 @@ from app.store.chunks import chunks
 from app.store.events import MAX_ID
 from app.store.subject import Subject, reads
 from app.stored.hidden import HiddenLink, HiddenWay, HiddenWays
-from app.stored.participants import Who
+from model.who import Who
 from model.words import EventType, LinkKind, Way
 
 # How many messages the ways of a trace are counted over, the newest.

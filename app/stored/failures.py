@@ -9,9 +9,9 @@ from typing import Annotated, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from app.stored.participants import Who
 from model.deaths import exception_type
 from model.times import Microseconds
+from model.who import Who
 
 T = TypeVar("T", "Failure", "FailureGroup")
 

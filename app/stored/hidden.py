@@ -6,8 +6,8 @@ from typing import Annotated
 
 import msgspec
 
-from app.stored.participants import Who
 from model.times import Microseconds
+from model.who import Who
 from model.words import EventType, LinkKind
 
 

@@ -23,13 +23,6 @@ def check_alias(alias: str) -> str:
     return alias
 
 
-class Who(msgspec.Struct, frozen=True):
-    """A participant."""
-
-    number: int
-    name: str
-
-
 class ParticipantChannel(msgspec.Struct, frozen=True):
     """A channel that a participant acted through."""
 

@@ -12,15 +12,16 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from dataclasses import fields
+from typing import NamedTuple
 
-from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import DataFrame, Row, SparkSession, Window
 from pyspark.sql import functions as F
 
 from model.assertions import After, Assertion, LeadsTo, Verdict, from_json, to_json
 from model.assertions.missing import may_lack
 from model.gaps import Gap
-from model.times import iso_time
+from model.reports.assertions import AssertionReport, AssertionResult, ShownCase
 from model.words import Via
 from spark_jobs.failures import explained
 from spark_jobs.history import MAX_ID
@@ -28,7 +29,7 @@ from spark_jobs.period import Period
 from spark_jobs.progress import Meter
 from spark_jobs.reports.asserting.by_clocks import by_clocks
 from spark_jobs.reports.asserting.by_links import by_links
-from spark_jobs.reports.request import Json, Made, ReportRequest
+from spark_jobs.reports.request import ReportRequest
 
 # Of each assertion, this many of what does not hold, or is not known, are shown: the newest.
 MOST_SHOWN = 100
@@ -42,10 +43,12 @@ class Tally(NamedTuple):
     """What an assertion came to: how often, and the newest of what does not hold or is unknown."""
 
     counts: Counter[str]
-    shown: list[Json]
+    cases: list[ShownCase]
 
 
-def make(spark: SparkSession, request: ReportRequest, period: Period, meter: Meter) -> Made:
+def make(
+    spark: SparkSession, request: ReportRequest, period: Period, meter: Meter
+) -> AssertionReport:
     """The verdict of each assertion of ``asked["assertions"]``, along ``asked["via"]``."""
     assertions = [from_json(value) for value in request.asked["assertions"]]
     via = Via(request.asked["via"])
@@ -66,19 +69,21 @@ def make(spark: SparkSession, request: ReportRequest, period: Period, meter: Met
         result_of(assertion, tally, missing)
         for assertion, tally in zip(assertions, tallies, strict=True)
     ]
-    verdicts = Counter(result["verdict"] for result in results)
-    facts = {
-        "verdict": _of_all(verdicts),
-        **{str(each): verdicts[str(each)] for each in Verdict},
-    }
-    return Made(facts, {"results": results})
+    verdicts = Counter(result.verdict.value for result in results)
+    return AssertionReport(
+        **request.facts(period) | _counts(verdicts), verdict=_of_all(verdicts), results=results
+    )
 
 
-def _of_all(verdicts: Counter[str]) -> str:
+def _of_all(verdicts: Counter[str]) -> Verdict:
     for verdict in (Verdict.violated, Verdict.unknown):
-        if verdicts[str(verdict)]:
-            return str(verdict)
-    return str(Verdict.holds)
+        if verdicts[verdict]:
+            return verdict
+    return Verdict.holds
+
+
+def _counts(verdicts: Counter[str]) -> dict[str, int]:
+    return {verdict.name: verdicts[verdict] for verdict in Verdict}
 
 
 def missing_of(period: Period, gaps: Sequence[Gap]) -> str | None:
@@ -93,26 +98,26 @@ def missing_of(period: Period, gaps: Sequence[Gap]) -> str | None:
     return None
 
 
-def result_of(assertion: Assertion, tally: Tally, missing: str | None) -> Json:
+def result_of(assertion: Assertion, tally: Tally, missing: str | None) -> AssertionResult:
     """What an assertion comes to; ``missing`` says why there may have been more."""
-    counts = {str(verdict): tally.counts[str(verdict)] for verdict in Verdict}
-    verdict = _of_all(Counter({name: count for name, count in counts.items() if count}))
+    counts = _counts(tally.counts)
+    verdict = _of_all(tally.counts)
     why = None
-    if verdict == Verdict.holds:
+    if verdict is Verdict.holds:
         is_about_each = isinstance(assertion.what, LeadsTo | After)
         if missing is None and is_about_each and not any(counts.values()):
             missing = NEVER_SEEN
         if missing is not None:
-            verdict, why = str(Verdict.unknown), missing
-    shown = sorted(tally.shown, key=lambda one: (one["verdict"] != Verdict.violated, -one["event"]))
-    return {
-        "assertion": to_json(assertion),
-        "verdict": verdict,
-        "why": why,
+            verdict, why = Verdict.unknown, missing
+    cases = sorted(tally.cases, key=lambda one: (one.verdict is not Verdict.violated, -one.event))
+    return AssertionResult(
+        assertion=to_json(assertion),
+        verdict=verdict,
+        why=why,
         **counts,
-        "items": shown[:MOST_SHOWN],
-        "truncated": counts["violated"] + counts["unknown"] > len(shown[:MOST_SHOWN]),
-    }
+        items=cases[:MOST_SHOWN],
+        truncated=counts["violated"] + counts["unknown"] > len(cases[:MOST_SHOWN]),
+    )
 
 
 def _add(tallies: Sequence[Tally], frame: DataFrame) -> None:
@@ -129,17 +134,12 @@ def _add(tallies: Sequence[Tally], frame: DataFrame) -> None:
         shown = found.where(F.col("event").isNotNull())
         numbered = shown.withColumn("place", F.row_number().over(newest))
         for row in numbered.where(F.col("place") <= MOST_SHOWN).collect():
-            tallies[row["assertion"]].shown.append(_item(row))
+            tallies[row["assertion"]].cases.append(_case(row))
     finally:
         found.unpersist()
 
 
-def _item(row: Any) -> Json:
-    return {
-        "verdict": row["verdict"],
-        "event": row["event"],
-        "root": row["root"],
-        "at": iso_time(row["at"]),
-        "sentence": row["sentence"],
-        "others": json.loads(row["others"]),
-    }
+def _case(row: Row) -> ShownCase:
+    found = {each.name: row[each.name] for each in fields(ShownCase)}
+    others = json.loads(row["others"])
+    return ShownCase(**found | {"verdict": Verdict(row["verdict"]), "others": others})

@@ -10,11 +10,13 @@ import json
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 from model.conversations import Conversation, Message
 from model.deaths import headers_of
+from model.described import shown
 from model.gaps import Gap
+from model.reports.learning import FeatureKind
 from model.variants import failures_of, messages_of_events, variant_of, waits
 from model.words import EventType
 
@@ -120,7 +122,7 @@ def brief_of(told: Told, described: set[str]) -> Brief:
         conversation.began_at,
         conversation.ended_at,
         variant.digest,
-        variant.to_json() if is_new else None,
+        shown(variant.flow()) if is_new else None,
         not any(message.unseen for message in conversation.messages),
         told.is_cut,
         cases,
@@ -197,15 +199,15 @@ def features_of(conversation: Conversation, rows: Mapping[int, Row]) -> list[str
     return [each for each, _ in zip(short, range(MOST_FEATURES), strict=False)]
 
 
-def feature(kind: str, name: str, value: str) -> str:
+def feature(kind: FeatureKind, name: str, value: str) -> str:
     """A feature of a kind; of a message of a type, or of none."""
     return f"{kind}{_BETWEEN}{name}{_BETWEEN}{value}"
 
 
-def parts_of(feature: str) -> tuple[str, str | None, str]:
+def parts_of(feature: str) -> tuple[FeatureKind, str | None, str]:
     """A feature's kind, the type of the message that has it, if it is of one, and its value."""
     kind, name, value = feature.split(_BETWEEN, 2)
-    return kind, name or None, value
+    return cast(FeatureKind, kind), name or None, value
 
 
 def size_of(count: int) -> str:

@@ -11,11 +11,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Literal, NamedTuple, TypeAlias
+from typing import NamedTuple
 
+from model.reports.learning import State
 from model.sketch import Sketch
-
-State: TypeAlias = Literal["appeared", "vanished", "changed", "same", "unclear"]
 
 SIGMAS = 5.0
 LEAST_ODDS = 1.25

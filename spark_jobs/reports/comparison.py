@@ -14,8 +14,20 @@ from typing import NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 
+from model.reports.learning import (
+    ComparedEffect,
+    ComparedExamples,
+    ComparedShare,
+    ComparedSide,
+    ComparedTime,
+    ComparedType,
+    ComparedVariant,
+    ComparisonReport,
+    SideShare,
+    State,
+)
 from model.sketch import Sketch
-from model.times import iso_time
+from model.variants import Flow
 from model.words import Via
 from spark_jobs import period
 from spark_jobs.failures import explained
@@ -23,14 +35,15 @@ from spark_jobs.period import Period
 from spark_jobs.progress import Meter
 from spark_jobs.reports.brief import Brief
 from spark_jobs.reports.briefing import Briefs, briefs, collected
-from spark_jobs.reports.comparing import Part, State, share_state, time_state, total
+from spark_jobs.reports.comparing import Part, share_state, time_state, total
 from spark_jobs.reports.expectations import (
     EXAMPLES,
     MOST_VARIANTS,
+    duration,
     state_of,
 )
 from spark_jobs.reports.expecting import Asked, Judge, Pair, Tally, Times, learn
-from spark_jobs.reports.request import Json, Made, ReportRequest
+from spark_jobs.reports.request import Json, ReportRequest
 
 SPANS = 12
 MOST_SHOWN = 500
@@ -75,7 +88,9 @@ class Counts:
         return sum(sum(spans) for spans in self.variants.values())
 
 
-def make(spark: SparkSession, request: ReportRequest, opened: Period, meter: Meter) -> Made:
+def make(
+    spark: SparkSession, request: ReportRequest, opened: Period, meter: Meter
+) -> ComparisonReport:
     """What differs between a period and the one before it.
 
     ``asked``: ``before_since`` and ``before_until`` (µs); ``via``, ``wait`` and ``cases`` as of
@@ -91,7 +106,7 @@ def make(spark: SparkSession, request: ReportRequest, opened: Period, meter: Met
         try:
             sides = [_side(spark, request, each, frames) for each in (earlier, opened)]
             meter.enter("counting", 60.0)
-            return _compared(sides, asked, meter)
+            return _compared(request.facts(opened), sides, asked, meter)
         finally:
             for frame in frames:
                 frame.unpersist()
@@ -179,7 +194,7 @@ def _counts(got: Briefs | None, bounds: _Bounds, judge: Judge) -> Counts:
     return counts
 
 
-def _compared(sides: Sequence[Side], asked: Asked, meter: Meter) -> Made:
+def _compared(facts: Json, sides: Sequence[Side], asked: Asked, meter: Meter) -> ComparisonReport:
     whole = Tally()
     for side in sides:
         for tally in side.tallies:
@@ -187,53 +202,41 @@ def _compared(sides: Sequence[Side], asked: Asked, meter: Meter) -> Made:
     judge = Judge(learn(whole, asked), asked)
     counts = [_counts(side.got, _bounds(side.period), judge) for side in sides]
     meter.enter("counting", 95.0)
-    lists = {
-        "types": _types(sides, whole, asked),
-        "effects": _effects(sides, whole, asked),
-        "variants": _variants(counts, asked),
-    }
-    changes = sum(
-        "changed" in states or "appeared" in states or "vanished" in states
-        for items in lists.values()
-        for states in ({each["state"] for each in _parts(item)} for item in items)
+    types = _types(sides, whole, asked)
+    effects = _effects(sides, whole, asked)
+    variants = _variants(counts, asked)
+    ranks = [*map(_rank, types), *map(_rank, effects), *map(_rank, variants)]
+    before, after = (_side_of(side.period, each) for side, each in zip(sides, counts, strict=True))
+    return ComparisonReport(
+        **facts,
+        changes=sum(rank < _ORDER.index("same") for rank in ranks),
+        before=before,
+        after=after,
+        counted_all=whole.is_all and all(each.is_all for each in counts),
+        types=types[:MOST_SHOWN],
+        effects=effects[:MOST_SHOWN],
+        variants=variants[:MOST_SHOWN],
     )
-    before, after = (_facts(side.period, each) for side, each in zip(sides, counts, strict=True))
-    earlier = sides[0].period
-    facts = {
-        "before_since": iso_time(earlier.since),
-        "before_until": iso_time(earlier.until),
-        "changes": changes,
-        "before": before,
-        "after": after,
-        "counted_all": whole.is_all and all(each.is_all for each in counts),
-    }
-    return Made(facts, {name: items[:MOST_SHOWN] for name, items in lists.items()})
 
 
-def _parts(item: Json) -> Iterator[Json]:
-    """What an item compares: itself, or its share and times."""
-    if "state" in item:
-        yield item
-    else:
-        yield from (item["share"], item["p50"], item["p99"])
+def _side_of(within: Period, counts: Counts) -> ComparedSide:
+    return ComparedSide(
+        gaps=within.gaps,
+        soundness=within.sound,
+        conversations=counts.judged,
+        young=counts.left_out["young"],
+        unknown=counts.left_out["unknown"],
+        cut=counts.left_out["cut"],
+    )
 
 
-def _facts(within: Period, counts: Counts) -> Json:
-    return {
-        "conversations": counts.judged,
-        **{name: counts.left_out[name] for name in ("young", "unknown", "cut")},
-        "complete": not within.gaps,
-        "gaps": [gap.to_json() for gap in within.gaps],
-        **within.sound.to_json(),
-    }
+def _rank(item: ComparedShare | ComparedEffect) -> int:
+    """What appeared is first, then what vanished and what changed: itself, or a part of it."""
+    parts = (item.share, item.p50, item.p99) if isinstance(item, ComparedEffect) else (item,)
+    return min(_ORDER.index(each.state) for each in parts)
 
 
-def _ranked(items: list[Json]) -> list[Json]:
-    """What appeared first, then what vanished and what changed."""
-    return sorted(items, key=lambda item: min(_ORDER.index(each["state"]) for each in _parts(item)))
-
-
-def _types(sides: Sequence[Side], whole: Tally, asked: Asked) -> list[Json]:
+def _types(sides: Sequence[Side], whole: Tally, asked: Asked) -> list[ComparedType]:
     """Of all messages, how many are of each type."""
     totals = [
         [sum(ages.count for ages in tally.messages.values()) for tally in side.tallies]
@@ -249,47 +252,37 @@ def _types(sides: Sequence[Side], whole: Tally, asked: Asked) -> list[Json]:
             for counts, side in zip(totals, sides, strict=True)
         ]
 
-    return _ranked(
-        [{"type": name, **_share(parts(name), asked)} for name in sorted(whole.messages)]
-    )
+    found = [ComparedType(type=name, **_share(parts(name), asked)) for name in whole.messages]
+    return sorted(found, key=lambda one: (_rank(one), one.type))
 
 
 def _share(parts: Sequence[Sequence[Part]], asked: Asked) -> Json:
+    """What a `ComparedShare` has."""
     before, after = parts
-    shown = [
-        {
-            "cases": whole.cases,
-            "count": whole.hits,
-            "share": round(whole.hits / whole.cases, 6) if whole.cases else None,
-        }
-        for whole in (total(before), total(after))
-    ]
     return {
         "state": share_state(before, after, asked.cases),
-        "before": shown[0],
-        "after": shown[1],
+        "before": SideShare(*total(before)),
+        "after": SideShare(*total(after)),
     }
 
 
-def _effects(sides: Sequence[Side], whole: Tally, asked: Asked) -> list[Json]:
+def _effects(sides: Sequence[Side], whole: Tally, asked: Asked) -> list[ComparedEffect]:
     """What types lead to: in how many cases, and how soon."""
     found = []
-    for pair in sorted(whole.effects):
+    for pair in whole.effects:
         patience = Times.of(whole.effects[pair].delays).patience
         parts = [[_led(tally, pair, patience) for tally in side.tallies] for side in sides]
         delays = [[_delays_of(tally, pair) for tally in side.tallies] for side in sides]
         found.append(
-            {
-                "type": pair[0],
-                "effect": pair[1],
-                "share": _share(parts, asked),
-                **{
-                    name: _quantile(delays, quantile, asked)
-                    for name, quantile in (("p50", 0.5), ("p99", 0.99))
-                },
-            }
+            ComparedEffect(
+                type=pair[0],
+                effect=pair[1],
+                share=ComparedShare(**_share(parts, asked)),
+                p50=_quantile(delays, 0.5, asked),
+                p99=_quantile(delays, 0.99, asked),
+            )
         )
-    return _ranked(found)
+    return sorted(found, key=lambda one: (_rank(one), one.type, one.effect))
 
 
 def _led(tally: Tally, pair: Pair, patience: float) -> Part:
@@ -302,20 +295,19 @@ def _delays_of(tally: Tally, pair: Pair) -> Sketch:
     return effect.delays if effect else Sketch()
 
 
-def _quantile(delays: Sequence[Sequence[Sketch]], quantile: float, asked: Asked) -> Json:
-    """In seconds."""
+def _quantile(delays: Sequence[Sequence[Sketch]], quantile: float, asked: Asked) -> ComparedTime:
     wholes = []
     for spans in delays:
         whole = Sketch()
         for each in spans:
             whole.merge(each)
         wholes.append(whole.quantile(quantile))
-    before, after = (None if each is None else round(each / 1_000_000, 6) for each in wholes)
+    before, after = (None if each is None else duration(each) for each in wholes)
     state = time_state(delays[0], delays[1], quantile, asked.cases)
-    return {"state": state, "before": before, "after": after}
+    return ComparedTime(state, before, after)
 
 
-def _variants(counts: Sequence[Counts], asked: Asked) -> list[Json]:
+def _variants(counts: Sequence[Counts], asked: Asked) -> list[ComparedVariant]:
     """Of the conversations that began with a type, how many are of each variant."""
     pairs = {pair for each in counts for pair in each.variants}
     totals = {name: [each.of_type(name) for each in counts] for name in {name for name, _ in pairs}}
@@ -326,20 +318,17 @@ def _variants(counts: Sequence[Counts], asked: Asked) -> list[Json]:
             for of_type, each in zip(totals[pair[0]], counts, strict=True)
         ]
 
+    shapes = {digest: shape for each in counts for digest, shape in each.shapes.items()}
     found = [
-        {
-            "variant": pair[1],
-            "type": pair[0],
-            **_share(parts(pair), asked),
-            "examples": {
-                name: each.examples.get(pair, [])
-                for name, each in zip(("before", "after"), counts, strict=True)
-            },
-            "flow": next((each.shapes[pair[1]] for each in counts if pair[1] in each.shapes), None),
-        }
-        for pair in pairs
+        ComparedVariant(
+            variant=digest,
+            type=name,
+            **_share(parts((name, digest)), asked),
+            examples=ComparedExamples(*(each.examples.get((name, digest), []) for each in counts)),
+            flow=Flow.of(shapes[digest]) if digest in shapes else None,
+        )
+        for name, digest in pairs
     ]
-    found.sort(
-        key=lambda item: (-item["before"]["count"] - item["after"]["count"], item["variant"])
+    return sorted(
+        found, key=lambda one: (_rank(one), -one.before.count - one.after.count, one.variant)
     )
-    return _ranked(found)

@@ -8,11 +8,10 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any
 
+from model.reports.learning import InCommon
 from spark_jobs.reports.brief import parts_of
-
-Json: TypeAlias = dict[str, Any]
 
 LEAST = 5
 """Of fewer conversations nothing is said."""
@@ -21,31 +20,9 @@ _LEAST_DIFFERENCE = 0.5
 _CHANCE = 0.01
 
 
-class Contrast(NamedTuple):
-    """A feature that some have and others have not: how many of each do, and of how many.
-
-    ``score`` is the difference of the shares, from 0.5 to 1; ``chance`` is at most how likely so
-    many of the former would have any of the features that were tried if it made no difference.
-    """
-
-    kind: str
-    type: str | None
-    value: str
-    having: int
-    of: int
-    others_having: int
-    of_others: int
-    score: float
-    chance: float
-
-    def to_json(self) -> Json:
-        """For a report."""
-        return {**self._asdict(), "score": round(self.score, 4)}
-
-
 def contrasts(
     some: Mapping[str, int], of: int, others: Mapping[str, int], of_others: int
-) -> list[Contrast]:
+) -> list[InCommon]:
     """What most of some have, and fewer of the others; the clearest first.
 
     Counts are by feature, see `brief.parts_of`. A difference of shares of at least half counts from
@@ -62,8 +39,20 @@ def contrasts(
             continue
         chance = tried * tail(having, of, having + theirs, of + of_others)
         if chance < _CHANCE:
-            parts = parts_of(feature)
-            found.append(Contrast(*parts, having, of, theirs, of_others, score, chance))
+            kind, name, value = parts_of(feature)
+            found.append(
+                InCommon(
+                    kind=kind,
+                    type=name,
+                    value=value,
+                    having=having,
+                    of=of,
+                    others_having=theirs,
+                    of_others=of_others,
+                    score=round(score, 4),
+                    chance=chance,
+                )
+            )
     # Where only some have a message at all, its headers and size say nothing more.
     telling = {one.type for one in found if one.kind == "message"}
     found = [one for one in found if one.kind == "message" or one.type not in telling]

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from model.reports.correlations import RuleKind
 from spark_jobs.ranges import Longs
 from spark_jobs.reports.flattening import PROPERTY
 from spark_jobs.reports.matching import Hits, Pairs
@@ -92,7 +93,7 @@ class Pair(NamedTuple):
 class Proposal:
     """Pairs that make a rule, or several that mean the same: the best first."""
 
-    kind: str
+    kind: RuleKind
     pairs: list[Pair]
     agreement: float | None
     linked: int
@@ -228,7 +229,7 @@ class Judge:
             return Refused(pair, Refusal.counter, min(known, default=None))
         return None
 
-    def _kind(self, pair: Pair) -> str:
+    def _kind(self, pair: Pair) -> RuleKind:
         """Reply or parent where one message is meant, and conversation where a value goes on."""
         if pair.replies >= LEAST_REPLIES * pair.hits:
             return "reply"

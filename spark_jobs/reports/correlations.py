@@ -19,6 +19,16 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from model.reports.correlations import (
+    CorrelationReport,
+    Example,
+    InTurn,
+    Places,
+    ProposedRule,
+    RefusedPair,
+    RefusedPlace,
+)
+from model.who import Who
 from model.words import EventType, LinkKind
 from spark_jobs.executors import tasks_at_a_time
 from spark_jobs.failures import explained
@@ -48,7 +58,7 @@ from spark_jobs.reports.matching import (
     members_of,
 )
 from spark_jobs.reports.one_program import Program, joined, merged, programs_of
-from spark_jobs.reports.request import Json, Made, ReportRequest
+from spark_jobs.reports.request import Json, ReportRequest
 from spark_jobs.reports.surveying import MOST_ALIKE, Place, Seen, surveyed
 from spark_jobs.slices import MOST_ROWS, Slice, spans
 from spark_jobs.source import map_slices, read
@@ -96,10 +106,20 @@ class Looked(NamedTuple):
     events: int  # in the period
 
 
-def make(spark: SparkSession, request: ReportRequest, period: Period, meter: Meter) -> Made:
+def make(
+    spark: SparkSession, request: ReportRequest, period: Period, meter: Meter
+) -> CorrelationReport:
     """Rules that a period's messages speak for."""
     if period.ids is None:
-        return Made(_facts(0, 0, 0, Counter()), {"proposals": [], "refused": [], **_NO_LISTS})
+        return CorrelationReport(
+            **request.facts(period),
+            **_counts(0, 0, 0, Counter()),
+            proposals=[],
+            refused=[],
+            places=[],
+            programs=[],
+            in_turn=[],
+        )
     looked = _looked(period)
     left: Counter[str] = Counter()
     places = _survey(request, period, looked, left)
@@ -112,18 +132,36 @@ def make(spark: SparkSession, request: ReportRequest, period: Period, meter: Met
         as_one = looked._replace(roll=merged(looked.roll, programs))
         found, members = _compared(spark, request, period, as_one, usable, programs)
     meter.enter("judging", 90.0)
-    judged, linked = _judged(period, looked, usable, found)
+    judged, turns = _judged(period, looked, usable, found)
     reactions = _reactions(looked.roll if not programs else as_one.roll, members)
-    facts = _facts(looked.events, len(looked.roll["id"]), reactions, left)
-    return Made(
-        facts, _lists(period, places, judged, linked, reactions, found, usable, programs, looked)
+    names = period.history.names(period.trace, {turn.participant for turn in turns})
+    return CorrelationReport(
+        **request.facts(period),
+        **_counts(looked.events, len(looked.roll["id"]), reactions, left),
+        proposals=[
+            _proposal(number, each, reactions, _examples(period, each, found, usable))
+            for number, each in enumerate(judged.proposals, 1)
+        ],
+        refused=[
+            RefusedPair(
+                **_figures(each.pair, reactions), why=each.refusal.value, agreement=each.share
+            )
+            for each in judged.refused[:MOST_REFUSED]
+        ],
+        places=[
+            RefusedPlace(each.text, each.refusal.value)
+            for each in places
+            if each.refusal is not None
+        ][:MOST_REFUSED],
+        programs=[each.described() for each in programs],
+        in_turn=[
+            InTurn(Who(who, names[who][0]), publishes, linked, agreement)
+            for who, publishes, linked, agreement in turns
+        ],
     )
 
 
-_NO_LISTS: Json = {"programs": [], "in_turn": [], "places": []}
-
-
-def _facts(events: int, looked_at: int, reactions: int, left: Counter[str]) -> Json:
+def _counts(events: int, looked_at: int, reactions: int, left: Counter[str]) -> Json:
     return {
         "events": events,
         "looked_at": looked_at,
@@ -399,56 +437,19 @@ def _judged(
     return judge.judged(), turns
 
 
-def _lists(
-    period: Period,
-    places: Sequence[Place],
-    judged: Judged,
-    turns: Sequence[Turns],
-    reactions: int,
-    found: Found,
-    usable: Sequence[Place],
-    programs: Sequence[Program],
-    looked: Looked,
-) -> Json:
-    names = period.history.names(period.trace, {turn.participant for turn in turns})
-    return {
-        "proposals": [
-            _proposal(number, each, reactions, _examples(period, each, found, usable))
-            for number, each in enumerate(judged.proposals, 1)
-        ],
-        "refused": [
-            {**_figures(each.pair, reactions), "why": each.refusal.value, "agreement": each.share}
-            for each in judged.refused[:MOST_REFUSED]
-        ],
-        "places": [
-            {"place": each.text, "why": each.refusal.value}
-            for each in places
-            if each.refusal is not None
-        ][:MOST_REFUSED],
-        "programs": [each.to_json() for each in programs],
-        "in_turn": [
-            {
-                **turn._asdict(),
-                "participant": {"number": turn.participant, "name": names[turn.participant][0]},
-            }
-            for turn in turns
-        ],
-    }
-
-
-def _proposal(number: int, proposal: Proposal, reactions: int, examples: list[Json]) -> Json:
-    return {
-        "number": number,
-        "kind": proposal.kind,
-        "rules": proposal.rules(),
+def _proposal(
+    number: int, proposal: Proposal, reactions: int, examples: list[Example]
+) -> ProposedRule:
+    return ProposedRule(
+        number=number,
+        kind=proposal.kind,
+        rules=proposal.rules(),
         **_figures(proposal.best, reactions),
-        "agreement": proposal.agreement,
-        "linked": proposal.linked,
-        "also": [
-            {"parent": each.parent.text, "child": each.child.text} for each in proposal.also[:10]
-        ],
-        "examples": examples,
-    }
+        agreement=proposal.agreement,
+        linked=proposal.linked,
+        also=[Places(each.parent.text, each.child.text) for each in proposal.also[:10]],
+        examples=examples,
+    )
 
 
 def _figures(pair: Pair, reactions: int) -> Json:
@@ -466,7 +467,7 @@ def _figures(pair: Pair, reactions: int) -> Json:
 
 def _examples(
     period: Period, proposal: Proposal, found: Found, places: Sequence[Place]
-) -> list[Json]:
+) -> list[Example]:
     """Publishes with the deliveries that they mean, and the value that both have."""
     texts = [place.text for place in places]
     parent, child = proposal.best.parent.text, proposal.best.child.text
@@ -485,8 +486,7 @@ def _examples(
         return []
     said = _said(period, [event for event, _ in chosen])
     return [
-        {"publish": event, "delivery": delivery, "value": _shown(said.get(event, []), child)}
-        for event, delivery in chosen
+        Example(event, delivery, _shown(said.get(event, []), child)) for event, delivery in chosen
     ]
 
 

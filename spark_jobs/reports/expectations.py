@@ -17,8 +17,23 @@ from typing import Any, NamedTuple, TypeAlias
 
 from pyspark.sql import DataFrame, SparkSession
 
+from model.reports.learning import (
+    ExpectationsReport,
+    Lasted,
+    LearntEffect,
+    LearntOrder,
+    LearntType,
+    LearntVariant,
+    Multiplicity,
+    Outlier,
+    OutlierGroup,
+    OutlierReason,
+    Strangeness,
+    TimesTaken,
+)
 from model.sketch import Sketch
-from model.times import iso_time
+from model.times import Duration, Microseconds, iso_time
+from model.variants import Flow
 from model.words import Via
 from spark_jobs.failures import explained
 from spark_jobs.period import Period
@@ -42,9 +57,9 @@ from spark_jobs.reports.expecting import (
     rare_among,
 )
 from spark_jobs.reports.proposing import proposals
-from spark_jobs.reports.request import Json, Made, ReportRequest
+from spark_jobs.reports.request import Json, ReportRequest
 
-Group: TypeAlias = tuple[str, str, str | None]
+Group: TypeAlias = tuple[Strangeness, str, str | None]
 
 MOST_VARIANTS = 20_000
 """So many variants are counted in each task; of further ones only how many conversations."""
@@ -58,7 +73,9 @@ _TOGETHER, _LEAST_TOGETHER = 10, 20
 _SPANS = 12  # of the period, for what happened at one time
 
 
-def make(spark: SparkSession, request: ReportRequest, period: Period, meter: Meter) -> Made:
+def make(
+    spark: SparkSession, request: ReportRequest, period: Period, meter: Meter
+) -> ExpectationsReport:
     """What a period's conversations were like.
 
     ``asked``: ``via``, ``wait`` (seconds after the period in which effects are looked for),
@@ -66,18 +83,23 @@ def make(spark: SparkSession, request: ReportRequest, period: Period, meter: Met
     """
     asked = Asked(*(request.asked[name] for name in Asked._fields))
     wait = round(request.asked["wait"] * 1_000_000)
+    facts = request.facts(period)
     with explained():
         got = briefs(spark, request.database, period, Via(request.asked["via"]), wait)
         if got is None:
-            return _made(Learnt((), (), {}, {}, {}, {}, True), Sums(), [], Strange(), asked)
+            nothing = Learnt((), (), {}, {}, {}, {}, True)
+            return _report(facts, nothing, Sums(), [], Strange(), asked)
         frame = got.frame.persist()
         try:
-            return _learnt(Briefs(frame, got.observed), period, asked, meter)
+            found = _learnt(Briefs(frame, got.observed), period, asked, meter)
+            return _report(facts, *found, asked)
         finally:
             frame.unpersist()
 
 
-def _learnt(got: Briefs, period: Period, asked: Asked, meter: Meter) -> Made:
+def _learnt(
+    got: Briefs, period: Period, asked: Asked, meter: Meter
+) -> tuple[Learnt, Sums, list[Counted], Strange]:
     tally = tallied(got.frame, got.observed)
     learnt = learn(tally, asked)
     judge = Judge(learnt, asked)
@@ -91,7 +113,7 @@ def _learnt(got: Briefs, period: Period, asked: Asked, meter: Meter) -> Made:
     strange = _strange(got, judge, rare, period)
     meter.enter("counting", 90.0)
     strange.compare(got, judge, rare, period)
-    return _made(learnt, sums, counted, strange, asked)
+    return learnt, sums, counted, strange
 
 
 def tallied(frame: DataFrame, observed: Observed) -> Tally:
@@ -338,27 +360,32 @@ def _strange(got: Briefs, judge: Judge, rare: frozenset[Any], period: Period) ->
     return strange
 
 
-def _made(
-    learnt: Learnt, sums: Sums, counted: Sequence[Counted], strange: Strange, asked: Asked
-) -> Made:
-    facts = {
-        "conversations": sums.judged,
-        **{name: sums.left_out[name] for name in ("young", "unknown", "cut")},
-        "variants_count": len(counted),
-        "outliers_count": strange.count,
-        "counted_all": learnt.is_all and not sums.uncounted and strange.count <= MOST_STRANGE,
-    }
-    lists: Json = {
-        "types": _types(learnt),
-        "variants": [_variant(one, sums) for one in _shown(counted)],
-        "outliers": [_odd(one) for one in strange.odd[:STRANGE_SHOWN]],
-        "groups": _groups(strange),
-        "proposals": proposals(learnt, asked),
-    }
-    return Made(facts, lists)
+def _report(
+    facts: Json,
+    learnt: Learnt,
+    sums: Sums,
+    counted: Sequence[Counted],
+    strange: Strange,
+    asked: Asked,
+) -> ExpectationsReport:
+    return ExpectationsReport(
+        **facts,
+        conversations=sums.judged,
+        young=sums.left_out["young"],
+        unknown=sums.left_out["unknown"],
+        cut=sums.left_out["cut"],
+        variants_count=len(counted),
+        outliers_count=strange.count,
+        counted_all=learnt.is_all and not sums.uncounted and strange.count <= MOST_STRANGE,
+        types=_types(learnt),
+        variants=[_variant(one, sums) for one in _shown(counted)],
+        outliers=[_outlier(one) for one in strange.odd[:STRANGE_SHOWN]],
+        groups=_groups(strange),
+        proposals=proposals(learnt, asked),
+    )
 
 
-def _types(learnt: Learnt) -> list[Json]:
+def _types(learnt: Learnt) -> list[LearntType]:
     effects: defaultdict[str, list[Expectation]] = defaultdict(list)
     orders: defaultdict[str, list[Order]] = defaultdict(list)
     for one in learnt.expectations:
@@ -366,42 +393,37 @@ def _types(learnt: Learnt) -> list[Json]:
     for order in learnt.orders:
         orders[order.type].append(order)
     return [
-        {
-            "type": name,
-            "messages": count,
-            "waited": _times(learnt.waits.get(name)),
-            "leads_to": [_effect(one) for one in effects[name]],
-            "after": [
-                {"type": each.after, "cases": each.cases, "held": each.held}
-                for each in orders[name]
-            ],
-        }
+        LearntType(
+            type=name,
+            messages=count,
+            waited=_times(learnt.waits[name]) if name in learnt.waits else None,
+            leads_to=[_effect(one) for one in effects[name]],
+            after=[LearntOrder(each.after, each.cases, each.held) for each in orders[name]],
+        )
         for name, count in sorted(learnt.messages.items(), key=lambda one: (-one[1], one[0]))
     ]
 
 
-def _effect(one: Expectation) -> Json:
-    return {
-        "type": one.effect,
-        "cases": one.cases,
-        "led": one.led,
-        "share": round(one.share, 6),
-        "young": one.left_out,
-        "many": [{"count": each, "times": times} for each, times in one.many.items()],
-        "within": _times(one.times),
-    }
+def _effect(one: Expectation) -> LearntEffect:
+    return LearntEffect(
+        type=one.effect,
+        cases=one.cases,
+        led=one.led,
+        share=round(one.share, 6),
+        young=one.left_out,
+        many=[Multiplicity(each, times) for each, times in one.many.items()],
+        within=_times(one.times),
+    )
 
 
-def _times(times: Times | None) -> Json | None:
-    """In seconds."""
-    if times is None:
-        return None
-    found = {name: getattr(times, name) for name in ("p50", "p99", "p999", "slow_from")}
-    return {name: None if each is None else _seconds(each) for name, each in found.items()}
+def _times(times: Times) -> TimesTaken:
+    slow_from = None if times.slow_from is None else duration(times.slow_from)
+    return TimesTaken(duration(times.p50), duration(times.p99), duration(times.p999), slow_from)
 
 
-def _seconds(microseconds: float) -> float:
-    return round(microseconds / 1_000_000, 6)
+def duration(microseconds: float | None) -> Duration:
+    """A time as counted, in whole microseconds; none as well."""
+    return Duration(round(microseconds or 0))
 
 
 def _shown(counted: Sequence[Counted]) -> list[Counted]:
@@ -413,58 +435,52 @@ def _shown(counted: Sequence[Counted]) -> list[Counted]:
     return [*counted[:half], *rare[-half:]]
 
 
-def _variant(one: Counted, sums: Sums) -> Json:
+def _variant(one: Counted, sums: Sums) -> LearntVariant:
     seen = sums.variants[one.type, one.digest]
-    lasted = {name: seen.lasted.quantile(share) for name, share in (("p50", 0.5), ("p99", 0.99))}
-    return {
-        "variant": one.digest,
-        "type": one.type,
-        "count": one.size,
-        "share": round(one.share, 6),
-        "rare": one.rare,
-        "examples": seen.examples,
-        "lasted": {name: _seconds(each or 0.0) for name, each in lasted.items()},
-        "flow": seen.shape,
-    }
+    return LearntVariant(
+        variant=one.digest,
+        type=one.type,
+        count=one.size,
+        share=round(one.share, 6),
+        rare=one.rare,
+        examples=seen.examples,
+        lasted=Lasted(*(duration(seen.lasted.quantile(share)) for share in (0.5, 0.99))),
+        flow=None if seen.shape is None else Flow.of(seen.shape),
+    )
 
 
-def _odd(odd: Odd) -> Json:
-    return {
-        "event": odd.root,
-        "at": iso_time(odd.at),
-        "type": odd.type,
-        "variant": odd.variant,
-        "reasons": [_reason(each) for each in odd.reasons],
-    }
+def _outlier(odd: Odd) -> Outlier:
+    return Outlier(
+        event=odd.root,
+        at=Microseconds(odd.at),
+        type=odd.type,
+        variant=odd.variant,
+        reasons=[_reason(each) for each in odd.reasons],
+    )
 
 
-def _reason(reason: Reason) -> Json:
+def _reason(reason: Reason) -> OutlierReason:
     is_time = reason.kind in ("slow", "waited")
-    return {
-        "kind": reason.kind,
-        "type": reason.type,
-        "other": reason.other,
-        "event": reason.event,
-        "seconds": _seconds(reason.value or 0.0) if is_time else None,
-        "count": int(reason.value or 0) if reason.kind == "many" else None,
-    }
+    return OutlierReason(
+        kind=reason.kind,
+        type=reason.type,
+        other=reason.other,
+        event=reason.event,
+        seconds=duration(reason.value) if is_time else None,
+        count=int(reason.value or 0) if reason.kind == "many" else None,
+    )
 
 
-def _groups(strange: Strange) -> list[Json]:
+def _groups(strange: Strange) -> list[OutlierGroup]:
     """Reasons, with what their conversations have in common; those of most first."""
     return [
-        {
-            "kind": group[0],
-            "type": group[1],
-            "other": group[2],
-            "count": count,
-            "examples": sorted(strange.examples[group]),
-            "in_common": [
-                each.to_json()
-                for each in contrasts(
-                    strange.features[group], count, strange.others, strange.of_others
-                )
-            ],
-        }
+        OutlierGroup(
+            kind=group[0],
+            type=group[1],
+            other=group[2],
+            count=count,
+            examples=sorted(strange.examples[group]),
+            in_common=contrasts(strange.features[group], count, strange.others, strange.of_others),
+        )
         for group, count in strange.groups.most_common(GROUPS_SHOWN)
     ]

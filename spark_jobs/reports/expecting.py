@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
+from model.reports.learning import Strangeness
 from model.sketch import Sketch
 from spark_jobs.reports.brief import Brief, Case
 
@@ -296,14 +297,14 @@ class Reason(NamedTuple):
     many, or µs; ``event`` the message.
     """
 
-    kind: str
+    kind: Strangeness
     type: str
     other: str | None
     event: int
     value: float | None = None
 
     @property
-    def group(self) -> tuple[str, str, str | None]:
+    def group(self) -> tuple[Strangeness, str, str | None]:
         """What conversations that are so for the same reason have in common."""
         return self.kind, self.type, self.other
 

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from model.reports.correlations import OneProgram
+from model.who import Who
 from spark_jobs.database import Connection
 from spark_jobs.ranges import Longs
 from spark_jobs.reports.matching import Programs
@@ -22,7 +24,7 @@ LEAST_SHARE = 0.9
 MOST_ASKED = 1_000
 
 
-class Who(NamedTuple):
+class Acting(NamedTuple):
     """What is known of a participant."""
 
     number: int
@@ -35,23 +37,20 @@ class Who(NamedTuple):
 class Program(NamedTuple):
     """Two participants that are one program, and what to set."""
 
-    receiver: Who
-    publisher: Who
+    receiver: Acting
+    publisher: Acting
     publishes: int
     share: float
     policy: str | None
     advice: str
 
-    def to_json(self) -> dict[str, Any]:
+    def described(self) -> OneProgram:
         """As reports show it."""
-        return {
-            "receiver": {"number": self.receiver.number, "name": self.receiver.name},
-            "publisher": {"number": self.publisher.number, "name": self.publisher.name},
-            "publishes": self.publishes,
-            "share": round(self.share, 4),
-            "policy": self.policy,
-            "advice": self.advice,
-        }
+        receiver, publisher = (
+            Who(each.number, each.name) for each in (self.receiver, self.publisher)
+        )
+        share = round(self.share, 4)
+        return OneProgram(receiver, publisher, self.publishes, share, self.policy, self.advice)
 
 
 def programs_of(found: Programs, connection: Connection, trace: int) -> list[Program]:
@@ -94,7 +93,7 @@ def _summed(found: Programs) -> dict[tuple[int, int], tuple[int, int]]:
 
 def _one_to_one(
     ranked: Sequence[tuple[Any, ...]],
-    who: Mapping[int, Who],
+    who: Mapping[int, Acting],
     most: Mapping[int, int],
     policy: str,
 ) -> Any:
@@ -107,7 +106,7 @@ def _one_to_one(
             yield Program(one, other, known, share, *_advice(one, other, policy))
 
 
-def _advice(one: Who, other: Who, policy: str) -> tuple[str | None, str]:
+def _advice(one: Acting, other: Acting, policy: str) -> tuple[str | None, str]:
     """The policy that sees them as one, and a sentence."""
     if one.place != other.place:
         return "user", "they act from two places: participants by user are one"
@@ -121,7 +120,7 @@ def _advice(one: Who, other: Who, policy: str) -> tuple[str | None, str]:
     return "host", "they have two names at one place: a user at a place is one"
 
 
-def _who(connection: Connection, trace: int, numbers: Sequence[int]) -> dict[int, Who]:
+def _who(connection: Connection, trace: int, numbers: Sequence[int]) -> dict[int, Acting]:
     if not numbers:
         return {}
     rows = connection.rows(
@@ -130,7 +129,7 @@ def _who(connection: Connection, trace: int, numbers: Sequence[int]) -> dict[int
         f" WHERE trace_id = {trace} AND number IN ({', '.join(map(str, numbers))})"
     )
     return {
-        row["number"]: Who(
+        row["number"]: Acting(
             row["number"], row["name"], row["user"], row["place"] or None, row["client"] or None
         )
         for row in rows

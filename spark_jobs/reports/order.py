@@ -12,15 +12,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import DataFrame, Row, SparkSession, Window
 from pyspark.sql import functions as F
 
+from model.reports.order import OrderedGroup, OrderedPair, OrderReport
 from model.texts import storable
-from model.times import iso_time
+from model.who import Who
 from model.words import EventType, Match
 from spark_jobs.executors import tasks_at_a_time
 from spark_jobs.failures import explained
@@ -28,7 +30,7 @@ from spark_jobs.period import Period
 from spark_jobs.progress import Meter
 from spark_jobs.reports.flattening import bytes_in
 from spark_jobs.reports.ordering import Messages, Pairs, inversions, races
-from spark_jobs.reports.request import Json, Made, ReportRequest
+from spark_jobs.reports.request import Json, ReportRequest
 from spark_jobs.slices import MOST_ROWS, spans
 from spark_jobs.source import map_slices
 
@@ -51,6 +53,7 @@ _FOUND = (
     " a_by bigint, b_by bigint, handed_a bigint, handed_b bigint, handed_a_by bigint,"
     " handed_b_by bigint, at bigint"
 )
+_WHO = ("a_by", "b_by", "handed_a_by", "handed_b_by")
 _OF_EVENTS = (
     "id",
     "type",
@@ -67,28 +70,40 @@ _OF_EVENTS = (
 )
 
 
-def make(spark: SparkSession, request: ReportRequest, period: Period, meter: Meter) -> Made:
+def make(spark: SparkSession, request: ReportRequest, period: Period, meter: Meter) -> OrderReport:
     """The pairs of a period.
 
     ``asked["key"]`` says what messages share that are compared: ``message_id``,
     ``correlation_id``, ``routing_key``, ``header.NAME`` or ``body.NAME``, a field of a JSON body;
     None: the queue.
     """
-    lists = _lists(spark, request, period)
-    numbers = {number for item in lists["items"] for number in _numbers(item)}
-    names = {
-        number: name for number, (name, _) in period.history.names(period.trace, numbers).items()
+    pairs, groups = _pairs_and_groups(spark, request, period)
+    numbers = {pair[name] for pair in pairs for name in _WHO if pair[name] is not None}
+    who = {
+        number: Who(number, name)
+        for number, (name, _) in period.history.names(period.trace, numbers).items()
     }
-    for item in lists["items"]:
-        _name(item, names)
-    facts = {"count": lists.pop("count"), "counted_all": lists.pop("counted_all")}
-    return Made(facts, lists)
+    count = sum(group["pairs"] for group in groups)
+    return OrderReport(
+        **request.facts(period),
+        count=count,
+        counted_all=all(group["all"] for group in groups),
+        items=[_ordered(pair, who) for pair in pairs],
+        groups=[
+            OrderedGroup(group["queue"], group["pairs"], group["all"])
+            for group in groups[:MOST_GROUPS]
+            if group["pairs"] or not group["all"]
+        ],
+        truncated=count > len(pairs),
+    )
 
 
-def _lists(spark: SparkSession, request: ReportRequest, period: Period) -> Json:
+def _pairs_and_groups(
+    spark: SparkSession, request: ReportRequest, period: Period
+) -> tuple[list[Row], list[Row]]:
     """The pairs, newest first, and the queues, those with the most first."""
     if period.ids is None:
-        return {"items": [], "groups": [], "truncated": False, "counted_all": True, "count": 0}
+        return [], []
     ids, key = period.ids, request.asked["key"]
     count = max(tasks_at_a_time(spark), -(-(ids[1] - ids[0] + 1) // MOST_ROWS))
     columns = (*_OF_EVENTS, *columns_of(key))
@@ -98,7 +113,7 @@ def _lists(spark: SparkSession, request: ReportRequest, period: Period) -> Json:
         frame = map_slices(spark, request.database, columns, slices, rows, _ROWS)
         found = _found(frame, request.report).persist()
         try:
-            items = (
+            pairs = (
                 found.where(F.col("a").isNotNull())
                 .orderBy(F.desc("b"), F.desc("a"), "queue")
                 .limit(MOST_ITEMS)
@@ -113,18 +128,7 @@ def _lists(spark: SparkSession, request: ReportRequest, period: Period) -> Json:
             )
         finally:
             found.unpersist()
-    total = sum(row["pairs"] for row in groups)
-    return {
-        "items": [row.asDict() for row in items],
-        "groups": [
-            {"queue": row["queue"], "count": row["pairs"], "counted_all": row["all"]}
-            for row in groups[:MOST_GROUPS]
-            if row["pairs"] or not row["all"]
-        ],
-        "truncated": total > len(items),
-        "counted_all": all(row["all"] for row in groups),
-        "count": total,
-    }
+    return pairs, groups
 
 
 def _found(rows: DataFrame, report: str) -> DataFrame:
@@ -306,19 +310,11 @@ def _table_of(text: str | bytes | None) -> Json:
     return value if isinstance(value, dict) else {}
 
 
-def _numbers(item: Json) -> Iterator[int]:
-    for name in ("a_by", "b_by", "handed_a_by", "handed_b_by"):
-        if item[name] is not None:
-            yield item[name]
-
-
-def _name(item: Json, names: Mapping[int, str]) -> None:
-    """Put names to an item, and take out what is of other reports, or of the row alone."""
-    for name in ("count", "counted_all"):
-        del item[name]
-    for name in ("a_by", "b_by", "handed_a_by", "handed_b_by"):
-        number = item[name]
-        item[name] = None if number is None else {"number": number, "name": names.get(number, "")}
-    who = (item["handed_a_by"], item["handed_b_by"])
-    item["participants"] = list(dict.fromkeys(each["name"] for each in who if each is not None))
-    item["at"] = iso_time(item["at"])
+def _ordered(pair: Row, who: Mapping[int, Who]) -> OrderedPair:
+    """A row as the report shows it, without what is of counts."""
+    found = {each.name: pair[each.name] for each in fields(OrderedPair)}
+    acting = {
+        name: None if pair[name] is None else who.get(pair[name], Who(pair[name], ""))
+        for name in _WHO
+    }
+    return OrderedPair(**found | acting)

@@ -10,14 +10,14 @@ from typing import NamedTuple
 
 from model.assertions import After, Assertion, LeadsTo, TypePattern, to_json, yaml_item
 from model.assertions.language import LONGEST
+from model.reports.learning import ProposedAssertion
 from spark_jobs.reports.expecting import Asked, Expectation, Learnt, Order
-from spark_jobs.reports.request import Json
 
 MOST = 500
 _LONGEST_NAME = 60
 
 
-def proposals(learnt: Learnt, asked: Asked) -> list[Json]:
+def proposals(learnt: Learnt, asked: Asked) -> list[ProposedAssertion]:
     """Effects and orders that held in the share asked for, as assertions; the surest first.
 
     Each with the share and the cases in which it held, as JSON and as an item of YAML.
@@ -37,15 +37,15 @@ class _Proposal(NamedTuple):
     held: int
 
 
-def _shown(one: _Proposal, name: str) -> Json:
+def _shown(one: _Proposal, name: str) -> ProposedAssertion:
     assertion = replace(one.assertion, name=name)
-    return {
-        "assertion": to_json(assertion),
-        "share": one.share,
-        "cases": one.cases,
-        "held": one.held,
-        "yaml": yaml_item(assertion),
-    }
+    return ProposedAssertion(
+        assertion=to_json(assertion),
+        share=one.share,
+        cases=one.cases,
+        held=one.held,
+        yaml=yaml_item(assertion),
+    )
 
 
 def _effects(learnt: Learnt, asked: Asked) -> Iterator[_Proposal]:

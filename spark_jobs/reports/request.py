@@ -1,12 +1,14 @@
-"""What is asked of a report, and what a kind of report gives."""
+"""What is asked of a report."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
+from model.times import now
 from spark_jobs.database import Database
+from spark_jobs.period import Period
 
 Json: TypeAlias = dict[str, Any]
 
@@ -27,9 +29,16 @@ class ReportRequest:
     output: Path
     asked: Json = field(default_factory=dict)
 
-
-class Made(NamedTuple):
-    """What a report found: what a list of reports shows too, and what only the report has."""
-
-    facts: Json
-    lists: Json
+    def facts(self, period: Period) -> Json:
+        """What every report on the period has (`model.reports.facts`), and what was asked for."""
+        return {
+            "id": self.id,
+            "report": self.report,
+            "vhost": self.vhost,
+            "since": self.since,
+            "until": self.until,
+            **self.asked,
+            "made_at": now(),
+            "gaps": period.gaps,
+            "soundness": period.sound,
+        }

@@ -8,8 +8,9 @@ from xml.etree import ElementTree
 
 import httpx
 
-from app.api.schemas.assertion_reports import AssertionFacts, AssertionReport
 from app.cli.assertions import junit_of
+from model.reports.assertions import AssertionFacts, AssertionReport
+from tests.api.described import conforms
 from tests.api.test_cli import Command, run, url
 
 __all__ = ["run", "url"]  # fixtures
@@ -27,14 +28,14 @@ async def test_a_file_of_assertions_is_judged(client: httpx.AsyncClient) -> None
     made = await client.put(ROUTE, params=asked, content=FILE)
     assert made.status_code == 201
     report = made.json()
-    AssertionReport.model_validate(report)
+    conforms(report, AssertionReport)
     assert [each["assertion"]["name"] for each in report["results"]] == [
         "in-time",
         "approved",
         "calm",
     ]
     [facts] = (await client.get("/itc_db/reports")).json()
-    AssertionFacts.model_validate(facts)
+    conforms(facts, AssertionFacts)
     assert (await client.get(f"/itc_db/reports/{facts['id']}")).json() == report
 
 

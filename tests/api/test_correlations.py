@@ -6,8 +6,9 @@ import json
 
 import httpx
 
-from app.api.schemas.correlations import CorrelationFacts, CorrelationReport
+from model.reports.correlations import CorrelationFacts, CorrelationReport
 from tests.api.conftest import World
+from tests.api.described import conforms
 from tests.api.fake_reports import CORRELATIONS
 from tests.api.test_cli import Command, run, url
 
@@ -19,9 +20,9 @@ async def test_correlations_are_a_report(client: httpx.AsyncClient) -> None:
     made = await client.put("/itc_db/correlations", params=asked)
     assert made.status_code == 201
     report = made.json()
-    CorrelationReport.model_validate(report)
+    conforms(report, CorrelationReport)
     [facts] = (await client.get("/itc_db/reports")).json()
-    CorrelationFacts.model_validate(facts)
+    conforms(facts, CorrelationFacts)
     assert (await client.get(f"/itc_db/reports/{facts['id']}")).json() == report
     later = await client.put(
         "/itc_db/correlations", params=asked, headers={"prefer": "respond-async"}

@@ -8,12 +8,13 @@ from typing import Any
 import httpx
 import pytest
 
-from app.api.schemas.learning import (
+from model.reports.learning import (
     ComparisonFacts,
     ComparisonReport,
     ExpectationsFacts,
     ExpectationsReport,
 )
+from tests.api.described import conforms
 from tests.api.test_cli import Command, run, url  # noqa: F401  fixtures
 
 DAY = {"vhost": "/", "since": "2026-01-01", "until": "2026-01-02"}
@@ -32,10 +33,10 @@ async def test_a_report_is_made_listed_and_read(
     made = await client.put(f"/itc_db/reports/{kind}", params={**DAY, **asked})
     assert made.status_code == 201
     found = made.json()
-    report.model_validate(found)
+    conforms(found, report)
     assert {name: found[name] for name in asked} == asked
     [listed] = (await client.get("/itc_db/reports")).json()
-    facts.model_validate(listed)
+    conforms(listed, facts)
     assert (listed["id"], listed["report"]) == (found["id"], kind)
     assert (await client.get(f"/itc_db/reports/{found['id']}")).json() == found
 

@@ -296,7 +296,7 @@ def _check_verdicts(
     missing = missing_of(period, period.history.gaps_in_time(period.trace, 0, MAX_ID))
     for number, one in enumerate(asserted):
         counts = Counter(str(each.verdict) for its, each in found if its == number)
-        if result_of(one, Tally(counts, []), missing)["verdict"] != "holds":
+        if result_of(one, Tally(counts, []), missing).verdict is not Verdict.holds:
             continue
         what = one.what
         wanted = what.no if isinstance(what, AtMost) else what.every  # type: ignore[union-attr]

@@ -10,15 +10,16 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from app.api.schemas.learning import ComparisonReport, ExpectationsReport
 from app.jobs.reports import ReportKind, Reports
 from app.store import Store
 from app.stored.filters import EventFilter
 from app.tracker.links import BUILT_IN, Rules
 from bench.orders import BEGIN, SECOND, Fault, Orders
 from bench.stores import VHOST, fill_timed
+from model.reports.learning import ComparisonReport, ExpectationsReport
 from spark_jobs.kinds import run_job
 from spark_jobs.progress import silent
+from tests.api.described import conforms
 
 ASKED: dict[str, Any] = {"via": "links", "wait": 3_600.0, "share": 0.95, "cases": 100, "rare": 0.01}
 HOUR = 3_600 * SECOND
@@ -73,7 +74,7 @@ def test_all_that_were_broken_are_found_and_no_other(
     assert Counter(truth.values()) == dict.fromkeys(Fault, 9)
     asked = {**ASKED, "via": via}
     found = report(spark, url, tmp_path, ReportKind.expectations, (BEGIN, BEGIN + HOUR), asked)
-    ExpectationsReport.model_validate(found)
+    conforms(found, ExpectationsReport)
     assert {one["event"] for one in found["outliers"]} == {*truth}
     assert (found["outliers_count"], found["counted_all"]) == (36, True)
     assert found["conversations"] + found["young"] == 1_000
@@ -178,7 +179,7 @@ def test_what_a_release_changed_is_found_and_noise_is_not(
     assert noise["changes"] == 0
     assert min(noise[side]["conversations"] for side in ("before", "after")) > 500
     changed = compared(2)
-    ComparisonReport.model_validate(changed)
+    conforms(changed, ComparisonReport)
     states = {(one["type"], one["effect"]): one for one in changed["effects"]}
     assert states["approve", "invoice"]["share"]["state"] == "vanished"
     assert states["ship", "parcel"]["share"]["state"] == "same"

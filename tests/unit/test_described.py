@@ -99,6 +99,7 @@ def test_a_schema_says_what_each_member_means() -> None:
         "type": "boolean",
         "description": "Whether no leaf is left.",
     }
+    assert schema_of(Literal["oak"]) == {"type": "string", "const": "oak"}
     assert leaf["description"] == "A leaf."
     assert leaf["properties"]["shade"] == {"type": "string", "enum": ["light", "dark"]}
     assert leaf["properties"]["fell_at"] == {

@@ -199,9 +199,9 @@ def test_a_tail_is_that_of_drawing_without_putting_back() -> None:
 
 def test_proposals_are_assertions_as_files_have_them() -> None:
     found = proposals(learnt([*NORMAL, order(0)]), Asked())
-    read = parse("assertions:\n" + "".join(one["yaml"] for one in found))
-    assert [to_json(each) for each in read] == [one["assertion"] for one in found]
-    assert [(one["assertion"], one["held"], one["cases"]) for one in found] == [
+    read = parse("assertions:\n" + "".join(one.yaml for one in found))
+    assert [to_json(each) for each in read] == [one.assertion for one in found]
+    assert [(one.assertion, one.held, one.cases) for one in found] == [
         ({"name": "order-after-approve", "every": "order", "after": "approve"}, 1_000, 1_001),
         (
             {

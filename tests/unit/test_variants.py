@@ -12,8 +12,9 @@ import pytest
 from model import variants
 from model.conversations import Conversation, conversation_of
 from model.deaths import Death
+from model.described import shown
 from model.happened import Cause, Happened
-from model.variants import Variant, variant_of
+from model.variants import Flow, Variant, variant_of
 from model.words import EventType, Match
 
 
@@ -137,7 +138,7 @@ def test_a_variant_is_described_as_a_tree_with_counts() -> None:
         said = {"failures": [*failures], "waits": False, "also_after": []}
         return {"type": name, "count": count, **said, "steps": [*steps]}
 
-    assert found.to_json() == {
+    assert shown(found.flow()) == {
         "messages": 6,
         "steps": [
             step(
@@ -155,9 +156,10 @@ def test_a_long_description_is_cut_and_says_so(monkeypatch: pytest.MonkeyPatch) 
     line = [ORDER, *(Sent(f"step {n}", (n,)) for n in range(2_000))]
     found = variant(*line)
     assert found.messages == 2_001
-    shown = found.to_json()
-    assert shown["truncated"]
-    assert str(shown).count("'type'") == variants.MOST_SHOWN
+    flow = shown(found.flow())
+    assert flow["truncated"]
+    assert str(flow).count("'type'") == variants.MOST_SHOWN
+    assert Flow.of(flow) == found.flow()
     assert variant(*line[:-1]) != found
 
 

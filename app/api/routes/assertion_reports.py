@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
 from app.api.asserted import assertions_in
-from app.api.openapi import WITH_BODY, WRITING, answers
+from app.api.described import answering
+from app.api.openapi import WITH_BODY
 from app.api.routes.assertions import FILE
 from app.api.routes.queries import Moment, OfVhost
-from app.api.routes.reports import DAY, period_of, reported
-from app.api.routes.submitting import ACCEPTED, Prefer
-from app.api.schemas.assertion_reports import AssertionReport
+from app.api.routes.reports import DAY, MAKING, period_of, reported
+from app.api.routes.submitting import Prefer
 from app.api.services import Parts
 from app.api.signin.auth import Writer
 from app.jobs.reports import ReportKind
 from model.assertions import to_json
+from model.reports.assertions import AssertionReport
+from model.reports.facts import Along
 
 router = APIRouter(tags=["reports"], prefix="/itc_db/reports")
 
 
 @router.put(
     "/assertions",
-    status_code=201,
-    response_model=AssertionReport,
-    responses={**WRITING, **WITH_BODY, **answers(500), **ACCEPTED},
+    **answering(AssertionReport, MAKING | WITH_BODY, status=201),
     openapi_extra=FILE,
 )
 async def check_assertions(
@@ -37,7 +37,7 @@ async def check_assertions(
     since: Annotated[Moment | None, Query(description="Of what was recorded from then on.")] = None,
     until: Annotated[Moment | None, Query(description="Of what was recorded before.")] = None,
     via: Annotated[
-        Literal["links", "conversation"],
+        Along,
         Query(description="What holds conversations together: links, or shared keys too."),
     ] = "links",
 ) -> Response:

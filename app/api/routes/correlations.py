@@ -6,24 +6,19 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
-from app.api.openapi import WRITING, answers
+from app.api.described import answering
 from app.api.routes.queries import Moment, OfVhost
-from app.api.routes.reports import DAY, period_of, reported
-from app.api.routes.submitting import ACCEPTED, Prefer
-from app.api.schemas.correlations import CorrelationReport
+from app.api.routes.reports import DAY, MAKING, period_of, reported
+from app.api.routes.submitting import Prefer
 from app.api.services import Parts
 from app.api.signin.auth import Writer
 from app.jobs.reports import ReportKind
+from model.reports.correlations import CorrelationReport
 
 router = APIRouter(tags=["reports"], prefix="/itc_db/correlations")
 
 
-@router.put(
-    "",
-    status_code=201,
-    response_model=CorrelationReport,
-    responses={**WRITING, **answers(500), **ACCEPTED},
-)
+@router.put("", **answering(CorrelationReport, MAKING, status=201))
 async def correlate(
     user: Writer,
     parts: Parts,

@@ -6,15 +6,16 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
-from app.api.openapi import WRITING, answers
+from app.api.described import answering
 from app.api.routes.queries import Moment, OfVhost
-from app.api.routes.reports import period_of, reported
-from app.api.routes.submitting import ACCEPTED, Prefer
-from app.api.schemas.learning import AlongWord, ComparisonReport, ExpectationsReport
+from app.api.routes.reports import MAKING, period_of, reported
+from app.api.routes.submitting import Prefer
 from app.api.services import Parts
 from app.api.signin.auth import Writer
 from app.errors import BadRequestError
 from app.jobs.reports import ReportKind
+from model.reports.facts import Along
+from model.reports.learning import ComparisonReport, ExpectationsReport
 from model.times import microseconds_of
 
 router = APIRouter(tags=["reports"], prefix="/itc_db/reports")
@@ -23,8 +24,8 @@ _LONGEST_WAIT = 30 * 86_400  # s
 
 Since = Annotated[Moment | None, Query(description="Of what began from then on.")]
 Until = Annotated[Moment | None, Query(description="Of what began before.")]
-Along = Annotated[
-    AlongWord,
+Via = Annotated[
+    Along,
     Query(description="What belongs together: what messages and links join, or shared keys too."),
 ]
 Wait = Annotated[
@@ -38,12 +39,7 @@ Wait = Annotated[
 Cases = Annotated[int, Query(ge=10, le=1_000_000, description="Of fewer nothing is claimed.")]
 
 
-@router.put(
-    "/expectations",
-    status_code=201,
-    response_model=ExpectationsReport,
-    responses={**WRITING, **answers(500), **ACCEPTED},
-)
+@router.put("/expectations", **answering(ExpectationsReport, MAKING, status=201))
 async def make_expectations(
     user: Writer,
     parts: Parts,
@@ -51,7 +47,7 @@ async def make_expectations(
     vhost: OfVhost,
     since: Since = None,
     until: Until = None,
-    via: Along = "links",
+    via: Via = "links",
     wait: Wait = 3_600.0,
     share: Annotated[
         float, Query(ge=0.5, le=1, description="In what share of cases an effect is expected.")
@@ -67,12 +63,7 @@ async def make_expectations(
     return await reported(ReportKind.expectations, vhost, period, asked, user, parts, prefer)
 
 
-@router.put(
-    "/comparison",
-    status_code=201,
-    response_model=ComparisonReport,
-    responses={**WRITING, **answers(500), **ACCEPTED},
-)
+@router.put("/comparison", **answering(ComparisonReport, MAKING, status=201))
 async def make_comparison(
     user: Writer,
     parts: Parts,
@@ -86,7 +77,7 @@ async def make_comparison(
     before_until: Annotated[
         Moment | None, Query(description="Compared with what began before; by default `since`.")
     ] = None,
-    via: Along = "links",
+    via: Via = "links",
     wait: Wait = 3_600.0,
     cases: Cases = 100,
 ) -> Response:

@@ -7,26 +7,42 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 from fastapi import APIRouter, Path, Query, Response
 from pydantic import WithJsonSchema
 
-from app.api.described import json_answer
+from app.api.described import answering, json_answer
 from app.api.openapi import READING, READING_ONE, WRITING, answers, example
 from app.api.parameters import LONGEST_TEXT, Text
 from app.api.routes.queries import Moment, OfVhost
 from app.api.routes.submitting import ACCEPTED, Patience, Prefer, submitted
-from app.api.schemas.anyreport import AnyFacts, AnyReport
-from app.api.schemas.reports import OrderReport, OrderWord
 from app.api.services import Parts, Services
 from app.api.signin.auth import Reader, User, Writer
 from app.errors import NotFoundError
 from app.jobs.reports import KEYS, ReportKind, check_key
 from app.stored.jobs import Json
+from model.reports.assertions import AssertionFacts, AssertionReport
+from model.reports.correlations import CorrelationFacts, CorrelationReport
+from model.reports.learning import (
+    ComparisonFacts,
+    ComparisonReport,
+    ExpectationsFacts,
+    ExpectationsReport,
+)
+from model.reports.order import OrderFacts, OrderReport, OrderWord
 from model.times import microseconds_of
 
 router = APIRouter(tags=["reports"], prefix="/itc_db/reports")
+
+AnyFacts: TypeAlias = (
+    OrderFacts | ExpectationsFacts | ComparisonFacts | CorrelationFacts | AssertionFacts
+)
+AnyReport: TypeAlias = (
+    OrderReport | ExpectationsReport | ComparisonReport | CorrelationReport | AssertionReport
+)
+
+MAKING = WRITING | answers(500) | ACCEPTED
 
 HOUR, DAY = 3_600_000_000, 86_400_000_000  # µs
 
@@ -51,12 +67,7 @@ ReportId = Annotated[
 ]
 
 
-@router.put(
-    "/{report}",
-    status_code=201,
-    response_model=OrderReport,
-    responses={**WRITING, **answers(500), **ACCEPTED},
-)
+@router.put("/{report}", **answering(OrderReport, MAKING, status=201))
 async def make_report(
     report: Annotated[
         OrderWord, Path(description="What about.", openapi_examples=example("races"))
@@ -122,14 +133,14 @@ async def reported(
     return await submitted(request, prefer, parts, answer)
 
 
-@router.get("", response_model=list[AnyFacts], responses=READING)
+@router.get("", **answering(list[AnyFacts], READING, description="Each: the facts of a report."))
 async def list_reports(user: Reader, parts: Parts) -> Response:
     """Every report that there is, the one made last first, without its lists."""
     found = await asyncio.to_thread(parts.reports.newest)
     return json_answer([facts for facts in found if user.sees(facts["vhost"])])
 
 
-@router.get("/{report_id}", response_model=AnyReport, responses=READING_ONE)
+@router.get("/{report_id}", **answering(AnyReport, READING_ONE, description="A report."))
 async def get_report(report_id: ReportId, user: Reader, parts: Parts) -> Response:
     """One report."""
     found = await asyncio.to_thread(parts.reports.get, report_id)

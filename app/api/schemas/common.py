@@ -39,13 +39,6 @@ class Model(BaseModel):
     model_config = ConfigDict(from_attributes=True, frozen=True)
 
 
-class WhoActed(Model):
-    """A participant."""
-
-    number: int
-    name: str
-
-
 class Problem(Model):
     """An error."""
 

@@ -1,0 +1,23 @@
+"""What all reports say of their period."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from model.sound import Certainty
+from model.times import Microseconds
+
+Along: TypeAlias = Literal["links", "conversation"]
+"""What holds conversations together: messages and links, or shared keys too."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportFacts(Certainty):
+    """What is said of each report."""
+
+    id: str
+    vhost: str
+    since: Microseconds
+    until: Microseconds
+    made_at: Microseconds

@@ -1,0 +1,13 @@
+"""Who acted, as answers name a participant."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Who:
+    """A participant."""
+
+    number: int
+    name: str
