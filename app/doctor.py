@@ -23,6 +23,7 @@ from app.broker.announcements import EVENT_EXCHANGE
 from app.broker.login import sign_in
 from app.broker.management import ManagementApi, Permissions
 from app.broker.marks import keys, queue_prefix, takes_default
+from app.broker.opening import management_api
 from app.broker.outages import VirtualHostError
 from app.broker.trace_queue import QueueBounds, announcements_queue, bound, state
 from app.errors import (
@@ -33,7 +34,6 @@ from app.errors import (
     RefusedError,
     SettingsError,
 )
-from app.main import management_api
 from app.settings import Settings
 from app.store import Store, schema_state
 from app.store.engine import parse_url

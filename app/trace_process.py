@@ -15,11 +15,11 @@ import uvloop
 
 from app.children import leave_signals_to_the_service
 from app.garbage import tune_garbage_collection
-from app.main import SERVICE, open_capture
+from app.main import open_capture
 from app.settings import Settings
 from app.stored.traces import Trace
 from app.traces.feed import Feed
-from app.traces.processes import LINE_BYTES, Notice, Order
+from app.traces.processes import LINE_BYTES, SERVICE, Notice, Order
 from app.traces.running import RunningTrace
 
 NOTICE_SECONDS = 1.0

@@ -32,6 +32,8 @@ from app.traces.status import Snapshot
 log = logging.getLogger(__name__)
 
 MODULE = "app.trace_process"
+# Beside the settings of such a process: the id of the service that it belongs to.
+SERVICE = "of_service"
 RESTART_SECONDS = 1.0
 LINE_BYTES = 16 << 20
 

@@ -14,7 +14,7 @@ import pytest
 
 from app.errors import LeaseLostError, SettingsError
 from app.store import Store
-from app.store.alone import only_service
+from app.store.opening import only_service
 from app.stored.jobs import JobState
 
 LONG = 1_000.0
@@ -124,7 +124,7 @@ async def test_a_job_is_cancelled_by_the_service_that_has_it(one: Store, two: St
 # Takes the lock, starts a child that outlives it, and says so.
 HOLDER = """
 import subprocess, sys, time
-from app.store.alone import only_service
+from app.store.opening import only_service
 with only_service(sys.argv[1]):
     child = subprocess.Popen(["sleep", "60"], close_fds=False)
     print(child.pid, flush=True)

@@ -1,4 +1,4 @@
-"""Keeps a second service off a SQLite file.
+"""Opens the store, and keeps a second service off a SQLite file.
 
 The lock is the system's, on a file beside the database. It belongs to the process that took it: it
 ends with that process however it ends, and no child of it has it.
@@ -9,12 +9,47 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from app.errors import SettingsError
 from app.store import sqlite
 from app.store.engine import parse_url
+from app.store.migrate import migrate
+from app.store.store import Store
+
+if TYPE_CHECKING:
+    from app.settings import Settings
+
+
+async def open_store(
+    stack: contextlib.AsyncExitStack,
+    settings: Settings,
+    service: str | None = None,
+    indexed_headers: Mapping[str, bool] | None = None,
+) -> Store:
+    """Open the store of a service, which has a SQLite file for itself, or of one of its children.
+
+    It is closed with the ``stack``.
+    """
+    url = settings.database.reveal()
+    if service is not None:
+        stack.enter_context(only_service(url))
+    if settings.database_migrate:
+        await migrate(url)
+    store = await Store.open(
+        url,
+        payload_max_bytes=settings.payload_max_bytes,
+        quarantine_max=settings.quarantine_max,
+        query_seconds=settings.query_seconds,
+        searches=settings.searches,
+        service=service,
+        indexed_headers=indexed_headers,
+        traceparents=settings.otlp,
+    )
+    stack.push_async_callback(store.close)
+    return store
 
 
 @contextlib.contextmanager

@@ -1,0 +1,84 @@
+"""Opens the jobs of a service, and the folders that they write to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from app.jobs.archives import Archives
+from app.jobs.exports import Exports
+from app.jobs.manager import JobManager
+from app.jobs.periods import PeriodFiles
+from app.jobs.process import SparkProcess
+from app.jobs.reports import Reports
+from app.jobs.restamps import KIND as RESTAMP
+from app.jobs.restamps import RestampProcess
+from app.jobs.runners import Runners
+from app.jobs.topologies import Topologies
+from app.jobs.touched import TouchedFiles
+from app.stored.jobs import Json
+from model.exports import Quota
+
+if TYPE_CHECKING:
+    from app.settings import Settings
+    from app.store.jobs import Jobs
+
+
+class Folders(NamedTuple):
+    """What jobs have written."""
+
+    exports: Exports
+    touched: TouchedFiles
+    periods: PeriodFiles
+    topologies: Topologies
+    reports: Reports
+    archives: Archives
+
+
+def open_folders(settings: Settings, apart: Callable[[], Sequence[str]]) -> Folders:
+    """The folders; ``apart`` names the services that keep their exports in another."""
+    quota = Quota(files=settings.exports_max_files, bytes=settings.exports_max_bytes)
+    data = settings.data_dir.absolute()
+    return Folders(
+        Exports(settings.exports, settings.archives, quota, apart),
+        TouchedFiles(settings.exports, quota, settings.signing_key_file),
+        PeriodFiles(settings.exports, quota, settings.collector),
+        Topologies(data / "topologies"),
+        Reports(data / "reports"),
+        Archives(settings.archives),
+    )
+
+
+def open_jobs(
+    settings: Settings,
+    store: Jobs,
+    paused: Callable[[str], AbstractAsyncContextManager[int]],
+    archives: Archives,
+    link_rules: Sequence[Json],
+) -> JobManager:
+    """The queue of jobs, and what runs them; ``paused`` has a trace pause for a restamp."""
+    remote, secret = settings.spark_remote, settings.spark_secret
+    spark = SparkProcess(
+        settings.database.reveal(),
+        master=settings.spark_master,
+        remote=remote.reveal() if remote else None,
+        memory=settings.spark_memory,
+        secret=secret.get_secret_value() if secret else None,
+    )
+    restamps = RestampProcess(
+        msgspec.json.encode(settings.portable()),
+        paused,
+        archives,
+        link_rules=link_rules,
+    )
+    return JobManager(
+        store,
+        Runners(spark, {RESTAMP: restamps}),
+        queue_limit=settings.job_queue,
+        idle_seconds=settings.spark_idle_seconds,
+        history=settings.job_history,
+        start_runner=settings.spark_at_boot,
+    )

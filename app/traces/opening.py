@@ -1,0 +1,120 @@
+"""Opens the traces of a service, or of one of its processes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from app.stored.traces import Trace
+from app.traces.connectionwatch import ConnectionWatch
+from app.traces.feed import Feed
+from app.traces.introductions import Introductions
+from app.traces.pipeline import PipelineSettings
+from app.traces.processes import SERVICE, TraceProcesses
+from app.traces.registry import TraceRegistry
+from app.traces.retention import RetentionRule
+from app.traces.running import RunningTrace
+from app.traces.spanwatch import SpanBounds, SpanWatch
+from app.tracker import Bounds
+from app.tracker.links import Rule
+
+if TYPE_CHECKING:
+    from app.broker.opening import BrokerParts
+    from app.settings import Settings
+    from app.store.store import Store
+
+_DAY_SECONDS = 86_400
+
+
+def open_traces(
+    stack: AsyncExitStack,
+    settings: Settings,
+    store: Store,
+    broker: BrokerParts,
+    pipeline: PipelineSettings,
+    service: str,
+) -> TraceRegistry:
+    """The traces, in processes of their own if so set; none of them runs yet."""
+    elsewhere = None
+    if settings.trace_processes:
+        line = msgspec.json.encode({**settings.portable(), SERVICE: service})
+        processes = TraceProcesses(settings.trace_processes, line)
+        stack.push_async_callback(processes.close)
+        elsewhere = processes.run
+    introductions = _introductions(settings, store, broker)
+    return TraceRegistry(store, broker.source, pipeline, elsewhere, introductions, service)
+
+
+def capture(
+    settings: Settings, store: Store, broker: BrokerParts, pipeline: PipelineSettings
+) -> Callable[[Trace, Feed], RunningTrace]:
+    """What runs a trace in a process that only runs traces."""
+    introductions, turn = _introductions(settings, store, broker), asyncio.Lock()
+    return lambda trace, feed: RunningTrace(
+        trace, store, broker.source, feed, pipeline, turn, introductions
+    )
+
+
+def _introductions(settings: Settings, store: Store, broker: BrokerParts) -> Introductions:
+    return Introductions(store.connections, broker.announcements(), seconds=settings.client_seconds)
+
+
+def watch_connections(
+    stack: AsyncExitStack, settings: Settings, store: Store, broker: BrokerParts
+) -> ConnectionWatch:
+    """The one task of the service that notes who connects to the broker; it is running."""
+    watch = ConnectionWatch(
+        store.connections, broker.announcements(), keep=settings.connections_kept
+    )
+    watch.start()
+    stack.push_async_callback(watch.stop)
+    return watch
+
+
+def watch_spans(stack: AsyncExitStack, settings: Settings, store: Store) -> SpanWatch | None:
+    """The running task that finds what spans tell of; None where they are off."""
+    if not settings.otlp:
+        return None
+    days, seconds = settings.retention_days, settings.retention_check_seconds
+    watch = SpanWatch(store.spans, SpanBounds(settings.otlp_spans, days, seconds))
+    watch.start()
+    stack.push_async_callback(watch.stop)
+    return watch
+
+
+def pipeline_settings(settings: Settings, rules: tuple[Rule, ...]) -> PipelineSettings:
+    """How traces run, by these rules of links."""
+    days = settings.retention_days
+    return PipelineSettings(
+        bounds=Bounds(
+            copies=settings.pending_copies,
+            copy_age=_microseconds(settings.pending_copy_seconds),
+            handovers=settings.remembered_deliveries,
+            reorder_window=_microseconds(settings.reorder_seconds),
+            reorder_held=settings.reorder_held,
+            assumed=settings.assumed_participants,
+            named=settings.named_events,
+        ),
+        link_rules=rules,
+        indexed_headers=settings.indexed_headers,
+        batch_events=settings.batch_events,
+        batch_seconds=settings.batch_seconds,
+        prefetch=settings.prefetch,
+        check_seconds=settings.tracing_check_seconds,
+        mark_seconds=settings.mark_seconds,
+        audit_seconds=settings.audit_seconds,
+        shared_places=settings.shared_places,
+        retention=RetentionRule(
+            keep_events=settings.retention_events,
+            keep_seconds=None if days is None else days * _DAY_SECONDS,
+            check_seconds=settings.retention_check_seconds,
+        ),
+    )
+
+
+def _microseconds(seconds: float) -> int:
+    return int(seconds * 1_000_000)

@@ -1,0 +1,60 @@
+"""Opens what holds assertions against the traces of a service."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING
+
+from app.errors import SettingsError
+from app.stored.assertions import Delivery
+from app.watch.judging import Judges
+from app.watch.post import WebhookPost
+from app.watch.watcher import Watcher
+from app.watch.webhook import Webhook, secret_in
+
+if TYPE_CHECKING:
+    from app.settings import Settings
+    from app.store.store import Store
+    from app.traces.here import TracesHere
+
+
+def watch_assertions(
+    stack: AsyncExitStack, settings: Settings, store: Store, traces: TracesHere
+) -> None:
+    """Hold assertions against the traces that run here, and tell the webhook if there is one."""
+    webhook = _webhook(settings, store)
+    if webhook is not None:
+        webhook.start()
+        stack.push_async_callback(webhook.stop)
+    watcher = Watcher(
+        store.assertions,
+        store.watching,
+        traces,
+        Judges(store.watching, store.conversations, store.events, store.gaps, store.doubts).judge,
+        delivery=Delivery.none if webhook is None else Delivery.due,
+        found=None if webhook is None else webhook.arrived,
+    )
+    watcher.start()
+    stack.push_async_callback(watcher.stop)
+
+
+def _webhook(settings: Settings, store: Store) -> Webhook | None:
+    """Whoever is told of what did not hold; None for nobody. Raises `SettingsError`."""
+    if settings.webhook_url is None:
+        return None
+    secret, file = None, settings.webhook_secret_file
+    if file is not None:
+        try:
+            secret = secret_in(file.read_bytes())
+        except OSError as error:
+            raise SettingsError(f"ITC_WEBHOOK_SECRET_FILE: {file}: {error.strerror}") from error
+        except ValueError as error:
+            raise SettingsError(f"ITC_WEBHOOK_SECRET_FILE: {file}: {error}") from error
+    return Webhook(
+        store.violations,
+        WebhookPost(settings.webhook_url, settings.webhook_seconds),
+        f"urn:rabbitmq-itc:{store.name}",
+        seconds=settings.webhook_seconds,
+        give_up_seconds=settings.webhook_give_up_seconds,
+        secret=secret,
+    )
