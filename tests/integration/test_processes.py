@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 
 import msgspec
@@ -82,7 +82,7 @@ async def test_in_a_process_of_traces_nothing_is_stamped_while_one_of_them_store
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     storing = stamped_meanwhile = 0
-    append, apply = store.batches.append, Tracker.apply
+    append, steps = store.batches.append, Tracker.steps
 
     async def slow_append(trace_id: int, batch: Batch, epoch: int | None = None) -> range:
         nonlocal storing
@@ -93,13 +93,13 @@ async def test_in_a_process_of_traces_nothing_is_stamped_while_one_of_them_store
         finally:
             storing -= 1
 
-    def seen_apply(self: Tracker, record: Record, now: int) -> list[StampedEvent]:
+    def seen_steps(self: Tracker, record: Record, now: int) -> Iterable[StampedEvent]:
         nonlocal stamped_meanwhile
         stamped_meanwhile += storing
-        return apply(self, record, now)
+        return steps(self, record, now)
 
     monkeypatch.setattr(store.batches, "append", slow_append)
-    monkeypatch.setattr(Tracker, "apply", seen_apply)
+    monkeypatch.setattr(Tracker, "steps", seen_steps)
     settings = PipelineSettings(batch_events=20, batch_seconds=0.02)
     turn = asyncio.Lock() if shared else None
     service.registry = TraceRegistry(
