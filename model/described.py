@@ -4,7 +4,8 @@ An answer is an instance of a class, a dataclass or a struct, whose docstring sa
 paragraph what it is. It shows its fields and its public properties. What a field means stands
 beside its type, ``Annotated[int, "Its publish."]``; a property's docstring says it. The type says
 how it is shown: `Microseconds` as ISO 8601, `Duration` in seconds, an enum's member by its name.
-What a class keeps for the program alone is ``Annotated[…, INNER]``.
+What a class keeps for the program alone is ``Annotated[…, INNER]``. A dataclass's field that is
+shown by another name says so in its metadata, as ``shown_as``.
 
 `app.api.described` makes schemas of the same.
 """
@@ -67,7 +68,10 @@ def members(kind: Any) -> tuple[Member, ...]:
 def _fields(kind: type) -> Iterator[Member]:
     hints = get_type_hints(kind, include_extras=True)
     if dataclasses.is_dataclass(kind):
-        names = [(each.name, each.name) for each in dataclasses.fields(kind)]
+        names = [
+            (each.name, each.metadata.get("shown_as", each.name))
+            for each in dataclasses.fields(kind)
+        ]
     else:  # a struct of msgspec's
         names = [*zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True)]  # type: ignore[attr-defined]
     for name, shown_as in names:
@@ -94,10 +98,15 @@ def shown(value: Any) -> Any:
     return _shown(value) if is_described(type(value)) else value
 
 
-def _shown(value: Any) -> dict[str, Any]:
+def shown_as(kind: type, value: Any) -> dict[str, Any]:
+    """A described value as one of its base classes shows it: without the members of its own."""
+    return _shown(value, kind)
+
+
+def _shown(value: Any, kind: Any = None) -> dict[str, Any]:
     # By a loop: comprehensions would be frames, and what is described may lie deep.
     found = {}
-    for name, take, convert in _steps(value.__class__):
+    for name, take, convert in _steps(kind or value.__class__):
         found[name] = take(value) if convert is None else convert(take(value))
     return found
 

@@ -6,14 +6,16 @@ How each format is written is in ``spark_jobs/formats``.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
+from itc import Relation
 from model.answers import Answer
-from model.gaps import Gap
-from model.sound import Soundness
+from model.described import INNER
+from model.sound import Certainty
+from model.words import Via
 
 DEFAULT = "jsonl"
 CONCURRENT = "Neither event happened before the other, so there is no chain between them."
@@ -25,9 +27,12 @@ LEFTOVER = ".part"
 
 @dataclass(frozen=True)
 class Format:
-    """A format of exports; ``name`` is its extension without the dot."""
+    """A form that an export can have.
 
-    name: str
+    ``name`` is its extension without the dot.
+    """
+
+    name: Annotated[str, INNER]
     media_type: str
     title: str
 
@@ -71,59 +76,44 @@ def manifest_of(output: Path) -> Path:
     return output.with_name(output.name + MANIFEST)
 
 
-@dataclass
-class ChainSummary:
-    """What a chain job found. ``file`` is None if there is no chain between the two events.
+@dataclass(frozen=True)
+class ChainPlan:
+    """How a chain was found."""
 
-    ``answer`` says whether the earlier had a part in the later, by messages and links whatever the
-    chain was asked for along (``via``).
+    form: str
+    reason: str
 
-    An export's manifest holds the same and what wrote it; the service adds the job and where the
-    file is served.
+
+@dataclass(frozen=True, kw_only=True)
+class ChainFacts(Certainty):
+    """What an export may say of its chain: what is known before the first event is read."""
+
+    from_id: int = field(metadata={"shown_as": "from"})
+    to_id: int = field(metadata={"shown_as": "to"})
+    vhost: str
+    via: Via
+    relation: Relation
+    answer: Annotated[
+        Answer, "Whether messages and links lead from the earlier of the two to the later."
+    ]
+    sentence: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChainSummary(ChainFacts):
+    """The answer of a chain job.
+
+    An export's manifest holds the same and what wrote it.
     """
 
-    vhost: str
-    from_id: int
-    to_id: int
-    via: str
-    relation: str
-    answer: Answer
-    sentence: str
     format: str
-    plan: dict[str, str]
-    gaps: Sequence[Gap]
-    soundness: Soundness
-    file: str | None = None
+    plan: ChainPlan
+    file: Annotated[str | None, "`null` if there is no chain between the two events."] = None
     events: int = 0
     participants: int = 0
     bytes: int = 0
     sha256: str | None = None
-    seconds: dict[str, float] = field(default_factory=dict)
-
-    def to_json(self) -> dict[str, Any]:
-        """The API's chain summary, except for what only the service knows."""
-        values = asdict(self)
-        ends = {"from": values.pop("from_id"), "to": values.pop("to_id")}
-        del values["soundness"]
-        gaps = [gap.to_json() for gap in self.gaps]
-        return {
-            **ends,
-            **values,
-            "gaps": gaps,
-            "complete": not gaps,
-            **self.soundness.to_json(),
-        }
-
-    def facts(self) -> dict[str, Any]:
-        """What an export may say of its chain: what is known before the first event is read."""
-        known = self.to_json()
-        return {name: known[name] for name in FACTS}
-
-
-FACTS = (
-    *("from", "to", "vhost", "via", "relation", "answer", "sentence"),
-    *("complete", "gaps", "sound", "doubts", "quiet"),
-)
+    seconds: dict[str, float]
 
 
 @dataclass(frozen=True)

@@ -37,3 +37,10 @@ class OfJob:
 
     job: int
     seconds: Annotated[dict[str, float], "That it waited, and that its stages took."]
+
+
+@dataclass(frozen=True, slots=True)
+class Served(OfJob):
+    """The job that a file is of, and where the file is served."""
+
+    location: Annotated[str | None, "`null` where there is no file."]

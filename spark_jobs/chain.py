@@ -15,7 +15,7 @@ import platform
 import sys
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from itertools import groupby, pairwise
 from pathlib import Path
@@ -29,7 +29,17 @@ if __name__ == "__main__":  # spark-submit puts this file's folder on the path, 
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
 from model.answers import ORDERED, Said, not_evident, said_of
-from model.exports import FORMATS, ChainSummary, Format, Quota, format_of, manifest_of
+from model.described import shown, shown_as
+from model.exports import (
+    FORMATS,
+    ChainFacts,
+    ChainPlan,
+    ChainSummary,
+    Format,
+    Quota,
+    format_of,
+    manifest_of,
+)
 from model.jobs import Problem
 from model.words import Via
 from spark_jobs.archived import Archive
@@ -98,14 +108,12 @@ class _Job:
         summary = self._summary(found)
         if not found.ranges:
             found.check()
-            summary.seconds = self._watch.lap("plan")
-            return summary
+            return replace(summary, seconds=self._watch.lap("plan"))
         chain = self._chain(found, summary)
         self._watch.lap("plan")
         self._meter.enter("reading", 5.0)
         self._meter.expect(found.events)
-        self._write(found, chain, summary)
-        return summary
+        return self._written(found, chain, summary)
 
     def _find(self, history: History) -> Found:
         request = self._request
@@ -123,21 +131,22 @@ class _Job:
             vhost=found.vhost,
             from_id=self._request.from_id,
             to_id=self._request.to_id,
-            via=self._request.via.value,
-            relation=found.relation.value,
+            via=self._request.via,
+            relation=found.relation,
             answer=said.answer,
             sentence=said.sentence,
             format=self._request.format.name,
-            plan={"form": found.form, "reason": found.reason},
+            plan=ChainPlan(found.form, found.reason),
             gaps=found.gaps,
             soundness=found.soundness,
             events=found.events,
             participants=len(found.participants),
+            seconds={},
         )
 
     def _chain(self, found: Found, summary: ChainSummary) -> Chain:
         """What the format needs to know beforehand."""
-        facts = summary.facts()
+        facts = shown_as(ChainFacts, summary)
         if not self._renderer.lanes:
             return Chain(facts)
         names = found.names()
@@ -158,17 +167,23 @@ class _Job:
             )
         return found.heights()
 
-    def _write(self, found: Found, chain: Chain, summary: ChainSummary) -> None:
+    def _written(self, found: Found, chain: Chain, summary: ChainSummary) -> ChainSummary:
         output, database, meter = self._request.output, self._request.database, self._meter
         with written_aside(output, self._request.quota) as file:
             chunks = rendered(self._spark, database, self._renderer, chain, found.slices, meter)
             self._renderer.write(file, chunks, chain)
             check_whole(found, meter.rows_written)
-            summary.file, summary.bytes, summary.sha256 = output.name, file.bytes, file.sha256
-            summary.seconds = self._watch.lap("spark")
-            manifest = {**summary.to_json(), "versions": versions()}
+            summary = replace(
+                summary,
+                file=output.name,
+                bytes=file.bytes,
+                sha256=file.sha256,
+                seconds=self._watch.lap("spark"),
+            )
+            manifest = {**shown(summary), "versions": versions()}
             write_file(manifest_of(output), json.dumps(manifest, indent=1).encode() + b"\n")
             meter.enter("finishing", 99.0)
+        return summary
 
 
 def said_of_chain(request: ChainRequest, found: Found) -> Said:
@@ -300,7 +315,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except JobError as error:
         print(error, file=sys.stderr)
         return EXIT_CODES[error.problem]
-    print(json.dumps(summary.to_json()))
+    print(json.dumps(shown(summary)))
     return 0 if summary.file else NO_CHAIN
 
 

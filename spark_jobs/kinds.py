@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from model.archives import ArchiveSummary
 from model.described import shown
-from model.exports import FORMATS, Quota
+from model.exports import FORMATS, ChainSummary, Quota
 from model.jobs import Problem
 from model.words import Via
 from spark_jobs import archive, chain, interchange, reports, topology, touched
@@ -33,7 +33,7 @@ def run_job(spark: SparkSession, database_url: str, kind: str, request: Json, to
     return result
 
 
-def _chain(spark: SparkSession, database: Database, request: Json, report: Report) -> Json:
+def _chain(spark: SparkSession, database: Database, request: Json, report: Report) -> ChainSummary:
     wanted = chain.ChainRequest(
         database=database,
         from_id=request["from"],
@@ -45,7 +45,7 @@ def _chain(spark: SparkSession, database: Database, request: Json, report: Repor
         quota=Quota(**request["quota"]) if request.get("quota") else None,
         via=Via(request.get("via", Via.any)),
     )
-    return chain.run(spark, wanted, report).to_json()
+    return chain.run(spark, wanted, report)
 
 
 def _archive(

@@ -10,7 +10,7 @@ import re
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
 import msgspec
 
@@ -18,25 +18,27 @@ from app.errors import BadRequestError, NotFoundError
 from app.jobs.folders import ManifestedFiles, files_in, invalid_name, is_plain
 from app.jobs.requests import JobRequest
 from app.stored.jobs import Json
+from model.described import INNER
 from model.exports import FORMATS, MANIFEST, Format, Quota, Usage, format_of
+from model.times import Microseconds
 from model.words import Via
 
 MARKER = ".folder"  # says which folder it is, to services that may share it
 FOLDER = re.compile(r"([0-9]{1,19})-([0-9]{1,19})")
 
 
-class Export(msgspec.Struct, frozen=True):
-    """A file that a chain job wrote. ``created_at`` in µs."""
+class Export(msgspec.Struct, frozen=True, kw_only=True):
+    """A file that a chain job wrote."""
 
-    from_id: int
-    to_id: int
+    from_id: int = msgspec.field(name="from")
+    to_id: int = msgspec.field(name="to")
     file: str
     vhost: str
     bytes: int
-    created_at: int
+    created_at: Microseconds
     events: int
-    path: Path
-    format: Format
+    path: Annotated[Path, INNER]
+    format: Annotated[Format, INNER]
 
     @property
     def location(self) -> str:
@@ -200,16 +202,8 @@ class Exports:
             file=path.name,
             vhost=manifest.vhost,
             bytes=status.st_size,
-            created_at=status.st_mtime_ns // 1000,
+            created_at=Microseconds(status.st_mtime_ns // 1000),
             events=manifest.events,
             path=path,
             format=found,
         )
-
-
-def format_rows() -> list[dict[str, Any]]:
-    """The formats as ``GET /itc_db/formats`` lists them."""
-    return [
-        {"extension": each.extension, "media_type": each.media_type, "title": each.title}
-        for each in FORMATS.values()
-    ]

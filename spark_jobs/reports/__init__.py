@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from pyspark.sql import SparkSession
 
-from model.described import members, shown
+from model.described import shown, shown_as
 from model.reports.facts import ReportFacts
 from spark_jobs import period
 from spark_jobs.export import write_file
@@ -36,11 +36,10 @@ def run(spark: SparkSession, request: ReportRequest, report: Report = silent) ->
     with period.opened(request.database, request.vhost, request.since, request.until) as opened:
         meter.enter("counting", 5.0)
         made = REPORTS[request.report](spark, request, opened, meter)
-    whole = shown(made)
     # A report's class is that of its facts, with lists.
-    facts = {each.shown_as: whole[each.shown_as] for each in members(type(made).__base__)}
+    facts = shown_as(type(made).__mro__[1], made)
     meter.enter("finishing", 99.0)
-    write_file(request.output, json.dumps(whole).encode() + b"\n")
+    write_file(request.output, json.dumps(shown(made)).encode() + b"\n")
     # Last, so what can be seen of a report is there.
     write_file(request.output.with_suffix(".facts"), json.dumps(facts).encode() + b"\n")
     return facts

@@ -150,8 +150,8 @@ def test_a_chain_over_archived_and_stored_events_is_whole(
     for _ in range(5):
         first, last = crossing(pruned, rng)
         summary = export(first, last)
-        assert summary.plan["form"] == "followed"
-        assert summary.relation == "before"
+        assert summary.plan.form == "followed"
+        assert summary.relation.name == "before"
         assert summary.events == len(pruned.history.chain(first, last))
 
 
@@ -254,14 +254,14 @@ def test_a_chain_within_the_archive(pruned: Pruned, export: Export) -> None:
     last = max(range(1, CUT + 1), key=lambda each: len(pruned.history.past[each]))
     first = min(pruned.history.past[last])
     assert export(first, last).events == len(pruned.history.chain(first, last))
-    assert export(last, first).relation == "after"
+    assert export(last, first).relation.name == "after"
 
 
 def test_concurrent_events_over_the_border(pruned: Pruned, export: Export) -> None:
     last = CUT + 30
     first = next(each for each in range(1, CUT) if each not in pruned.history.past[last])
     summary = export(first, last)
-    assert (summary.relation, summary.file) == ("concurrent", None)
+    assert (summary.relation.name, summary.file) == ("concurrent", None)
 
 
 def test_clocks_tell_nothing_of_participants_that_are_not_stored_any_more(

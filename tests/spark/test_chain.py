@@ -13,6 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from app.cli.exits import EXIT_OF_STATUS, Exit
+from model.described import shown
 from model.exports import FORMATS, ChainSummary, manifest_of
 from model.jobs import Problem, Progress
 from model.sound import Assumed, Misfit, doubts_of
@@ -70,7 +71,7 @@ def test_both_forms_write_the_true_chain_in_the_order_of_ids(
     forms: tuple[Form, ...] = ("ranges", "scan")
     for form in forms:
         summary = export(short_lived.url, short_lived.first, short_lived.last, form)
-        assert summary.plan["form"] == form
+        assert summary.plan.form == form
         assert summary.events == len(short_lived.chain)
         assert ids_in(file) == sorted(short_lived.chain)
         digests.add(summary.sha256)
@@ -81,7 +82,7 @@ def test_a_chain_asked_for_backwards_is_the_same(
     export: Exported, stored: Stored, tmp_path: Path
 ) -> None:
     summary = export(stored.url, stored.last, stored.first)
-    assert summary.relation == "after"
+    assert summary.relation.name == "after"
     assert (summary.from_id, summary.to_id) == (stored.last, stored.first)
     written = ids_in(tmp_path / "exports" / f"{stored.last}-{stored.first}.jsonl")
     assert written == sorted(stored.chain)
@@ -92,7 +93,7 @@ def test_concurrent_events_are_an_answer_and_no_file(export: Exported, tmp_path:
     history.publish(history.join())
     history.publish(history.join())
     summary = export(history.write(tmp_path / "two.db"), 1, 2)
-    assert (summary.relation, summary.file, summary.events) == ("concurrent", None, 0)
+    assert (summary.relation.name, summary.file, summary.events) == ("concurrent", None, 0)
     assert files(tmp_path) == []
 
 
@@ -123,7 +124,7 @@ def test_gaps_between_the_ends_make_the_answer_incomplete(
             " suspected) VALUES (1, ?, ?, 1767268800000000, NULL, 'tracing was off', FALSE)",
             (after, before),
         )
-    answer = export(url, 2, 20).to_json()
+    answer = shown(export(url, 2, 20))
     assert answer["complete"] is whole
     assert answer["gaps"] == (
         []
@@ -163,7 +164,7 @@ def test_doubts_and_quiet_events_are_said_as_the_service_says_them(
     assumed = str(*doubts_of([Assumed(1, "me", 4, 4)], None))
 
     for first, doubts, quiet in ((5, [misfit], 2), (2, [misfit, assumed], 4)):
-        answer = export(url, first, 20).to_json()
+        answer = shown(export(url, first, 20))
         manifest = json.loads(manifest_of(tmp_path / "exports" / f"{first}-20.jsonl").read_text())
         for said in (answer, manifest):
             assert (said["sound"], said["doubts"], said["quiet"]) == (False, doubts, quiet)

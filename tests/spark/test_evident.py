@@ -80,8 +80,8 @@ def test_both_forms_write_the_true_chain_in_the_order_of_ids(
     digests = set()
     for form in ("walk", "scan", None):
         summary = export(ends, via, form)
-        assert summary.plan["form"] == (form or "walk")
-        assert (summary.via, summary.relation) == (via.value, "before")
+        assert summary.plan.form == (form or "walk")
+        assert (summary.via, summary.relation.name) == (via.value, "before")
         assert written(tmp_path) == [expected(history, each) for each in truth]
         assert summary.events == len(truth)
         acting = {history.rows[each - 1]["participant"] for each in truth}
@@ -89,7 +89,7 @@ def test_both_forms_write_the_true_chain_in_the_order_of_ids(
         digests.add(summary.sha256)
     assert len(digests) == 1
     backwards = export(ends[::-1], via)
-    assert (backwards.relation, backwards.sha256) == ("after", digests.pop())
+    assert (backwards.relation.name, backwards.sha256) == ("after", digests.pop())
 
 
 @pytest.mark.parametrize("via", EVIDENT)
@@ -99,8 +99,8 @@ def test_a_walk_that_goes_too_far_becomes_a_scan(
     monkeypatch.setattr(walking, "MOST_STEPS", 1)
     ends = longest(history, via)
     summary = export(ends, via)
-    assert summary.plan["form"] == "scan"
-    assert f"The span of {ends[1] - ends[0] + 1} ids was read" in summary.plan["reason"]
+    assert summary.plan.form == "scan"
+    assert f"The span of {ends[1] - ends[0] + 1} ids was read" in summary.plan.reason
     assert [each["id"] for each in written(tmp_path)] == sorted(history.evident(*ends, via))
 
 
@@ -190,7 +190,7 @@ def test_a_chain_says_what_caused_what_may_have_and_cannot_have(
     summary = relay(first, last, via)
     assert (summary.events, summary.answer, summary.sentence) == (events, answer, sentence)
     assert (summary.file is None) == (events == 0)
-    assert (summary.relation == "concurrent") == (last == 6)
+    assert (summary.relation.name == "concurrent") == (last == 6)
 
 
 def test_a_link_that_no_clock_has_is_followed_all_the_same(relay: Exported, tmp_path: Path) -> None:
@@ -200,9 +200,9 @@ def test_a_link_that_no_clock_has_is_followed_all_the_same(relay: Exported, tmp_
     for via in EVIDENT:
         for first, last, relation in ((1, 6, "before"), (6, 1, "after")):
             summary = relay(first, last, via)
-            assert (summary.relation, summary.answer) == (relation, "caused")
+            assert (summary.relation.name, summary.answer) == (relation, "caused")
             assert summary.events == 5
-    assert relay(1, 6, Via.any).relation == "concurrent"
+    assert relay(1, 6, Via.any).relation.name == "concurrent"
 
 
 @pytest.mark.parametrize(("via", "form"), [(Via.any, "walk"), (Via.links, "ranges")])
@@ -268,8 +268,8 @@ def test_a_chain_over_archived_and_stored_events_is_the_true_one(
             FORMATS["jsonl"], archives=archived[1], via=via,
         )  # fmt: skip
         summary = run(spark, request)
-        assert summary.plan["form"] == "followed"
-        assert summary.relation == ("before" if days.chain(first, last) else "concurrent")
+        assert summary.plan.form == "followed"
+        assert summary.relation.name == ("before" if days.chain(first, last) else "concurrent")
         assert (summary.answer == "caused") == bool(days.evident(first, last, Via.links))
         assert summary.events == len(truth)
         if truth:

@@ -9,8 +9,9 @@ from typing import IO
 import pytest
 
 from app.errors import BadRequestError, NotFoundError, QuotaError
-from app.jobs.exports import Exports, checked_name, format_rows
-from model.exports import Quota, manifest_of
+from app.jobs.exports import Exports, checked_name
+from model.described import shown
+from model.exports import FORMATS, Quota, manifest_of
 from model.jobs import Problem
 from spark_jobs.errors import JobError
 from spark_jobs.export import write_file, written_aside
@@ -166,7 +167,7 @@ def test_a_folder_that_cannot_be_made_is_said_in_a_sentence(tmp_path: Path) -> N
 
 
 def test_formats_are_listed_for_the_api() -> None:
-    rows = format_rows()
+    rows = shown([*FORMATS.values()])
     assert rows[0].keys() == {"extension", "media_type", "title"}
     assert {".jsonl", ".json", ".csv", ".txt", ".parquet"} <= {row["extension"] for row in rows}
 

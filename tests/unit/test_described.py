@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 import msgspec
 import pytest
 
 from app.api.described import answering, components, schema_of
-from model.described import INNER, members, shown
+from model.described import INNER, members, shown, shown_as
 from model.times import Duration, Microseconds
 
 AT = Microseconds(1_767_323_045_000_001)
@@ -31,6 +31,20 @@ class Leaf:
 
     fell_at: Microseconds | None
     shade: Shade
+
+
+@dataclass(frozen=True)
+class Letter:
+    """A letter."""
+
+    sender: str = field(metadata={"shown_as": "from"})
+
+
+@dataclass(frozen=True)
+class Reply(Letter):
+    """An answer to a letter."""
+
+    of: int
 
 
 class Tree(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,6 +96,16 @@ def test_an_answer_shows_fields_and_properties_as_their_types_say() -> None:
 
 def test_lists_of_answers_are_shown_and_json_stays() -> None:
     assert shown([LEAF, {"a": 1}]) == [shown(LEAF), {"a": 1}]
+
+
+def test_a_dataclass_shows_a_field_by_another_name() -> None:
+    reply = Reply("ann", 1)
+    assert shown(reply) == {"from": "ann", "of": 1}
+    assert [*components(schema_of(Reply))["Reply"]["properties"]] == ["from", "of"]
+
+
+def test_an_answer_is_shown_as_one_of_its_base_classes() -> None:
+    assert shown_as(Letter, Reply("ann", 1)) == {"from": "ann"}
 
 
 def test_a_schema_says_what_each_member_means() -> None:

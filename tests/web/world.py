@@ -17,15 +17,16 @@ from urllib.parse import quote
 
 from app.api.routes.queries import ListQuery
 from app.api.views import field_views
-from app.jobs.exports import format_rows
 from app.stored.filters import HEADER
+from model.described import shown
+from model.exports import FORMATS as FORMATS_BY_NAME
 from tests.web import history
 from tests.web.history import Event, Participant, Simulation
 
 # Unknown parameters are refused, as by the service.
 PARAMETERS = frozenset(ListQuery.model_fields)
 
-FORMATS = format_rows()
+FORMATS = shown([*FORMATS_BY_NAME.values()])
 FIELDS = field_views()
 
 

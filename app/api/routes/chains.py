@@ -5,36 +5,36 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Response
 from pydantic import WithJsonSchema
 
 from app.api.causality import CLOCK_ALONE
-from app.api.described import json_answer
+from app.api.described import answer_of, answering, json_answer
 from app.api.openapi import LOCATION, READING, READING_ONE, WRITING, answers, example, link
 from app.api.parameters import Name
 from app.api.routes.downloads import Download
 from app.api.routes.events import OtherId, spanned, visible_event
 from app.api.routes.submitting import ACCEPTED, Prefer, settled, submitted
 from app.api.schemas.causality import ViaWord
-from app.api.schemas.chains import ChainSummary, Format
-from app.api.schemas.chains import Export as ExportModel
 from app.api.services import Parts, Services
 from app.api.signin.auth import Reader, User, Writer
 from app.errors import BadRequestError, ConflictError, NotFoundError
-from app.jobs.exports import Export, checked_name, format_rows
+from app.jobs.exports import Export, checked_name
 from app.jobs.requests import JobRequest
 from app.stored.jobs import Json
 from itc import Relation, compare
 from model.answers import said_of
+from model.described import shown
 from model.event import NOTHING_LARGE
-from model.exports import CONCURRENT
-from model.exports import ChainSummary as ChainFacts
-from model.times import iso_time
+from model.exports import CONCURRENT, FORMATS, ChainPlan, ChainSummary, Format
+from model.jobs import Served
 from model.words import Via
 
 router = APIRouter(tags=["chains"])
+
+_SUMMARY = (ChainSummary, Served)
 
 ONE_CHAIN = "/itc_db/undefined/{from}/{to}/{file}"
 
@@ -49,7 +49,7 @@ From = Annotated[
     ),
 ]
 # The names that `checked_name` lets through, for those who read the OpenAPI document.
-_EXTENSIONS = "|".join(re.escape(row["extension"]) for row in format_rows())
+_EXTENSIONS = "|".join(re.escape(each.extension) for each in FORMATS.values())
 _NAME = rf"^([A-Za-z0-9_-]+|[A-Za-z0-9_-][A-Za-z0-9._-]*({_EXTENSIONS}))$"
 
 File = Annotated[
@@ -75,15 +75,16 @@ Along = Annotated[
 
 @router.put(
     ONE_CHAIN,
-    status_code=201,
-    response_model=ChainSummary,
-    responses={
-        **WRITING,
-        **answers(500, 507),
-        200: {"model": ChainSummary, "description": "There is no chain between the events."},
-        201: {"headers": LOCATION, "links": link("get_job", job_id="$response.body#/job")},
-        **ACCEPTED,
-    },
+    **answering(
+        _SUMMARY,
+        WRITING
+        | answers(500, 507)
+        | ACCEPTED
+        | {200: answer_of(_SUMMARY, description="There is no chain between the events.")},
+        status=201,
+        headers=LOCATION,
+        links=link("get_job", job_id="$response.body#/job"),
+    ),
 )
 async def make_export(
     from_: From,
@@ -103,7 +104,7 @@ async def make_export(
     user.must_read(request.vhost)
     known = await _known_at_once(from_, to, file, Via[via], parts)
     if known is not None:
-        return await settled(request, known.to_json(), prefer, parts, _chain_answer)
+        return await settled(request, shown(known), prefer, parts, _chain_answer)
     if parts.jobs.doing(request) is None:
         await asyncio.to_thread(parts.exports.check_room, from_, to, file)
     return await submitted(request, prefer, parts, _chain_answer)
@@ -111,7 +112,7 @@ async def make_export(
 
 async def _known_at_once(
     from_: int, to: int, file: str, via: Via, parts: Services
-) -> ChainFacts | None:
+) -> ChainSummary | None:
     """What the job would find for concurrent events that are stored; None for any others."""
     began = time.monotonic()
     try:
@@ -128,16 +129,16 @@ async def _known_at_once(
         from_, to, Relation.concurrent, None, complete=not gaps, sound=not soundness.doubts
     )
     seconds = round(time.monotonic() - began, 3)
-    return ChainFacts(
+    return ChainSummary(
         vhost=one.vhost,
         from_id=from_,
         to_id=to,
-        via=via.value,
-        relation=Relation.concurrent.value,
+        via=via,
+        relation=Relation.concurrent,
         answer=said.answer,
         sentence=said.sentence,
         format=checked_name(file).name,
-        plan={"form": "none", "reason": CONCURRENT},
+        plan=ChainPlan("none", CONCURRENT),
         gaps=gaps,
         soundness=soundness,
         seconds={"queued": 0.0, "start": 0.0, "plan": seconds, "total": seconds},
@@ -218,27 +219,14 @@ async def _visible_export(from_: int, to: int, file: str, user: User, parts: Ser
     return export
 
 
-@router.get("/itc_db/exports", response_model=list[ExportModel], responses=READING)
+@router.get("/itc_db/exports", **answering(list[Export], READING))
 async def list_exports(user: Reader, parts: Parts) -> Response:
     """Every export of virtual hosts that the user sees, newest first."""
     exports = await asyncio.to_thread(parts.exports.list)
-    return json_answer([_export_view(one) for one in exports if user.sees(one.vhost)])
+    return json_answer([one for one in exports if user.sees(one.vhost)])
 
 
-def _export_view(export: Export) -> dict[str, Any]:
-    return {
-        "from": export.from_id,
-        "to": export.to_id,
-        "file": export.file,
-        "location": export.location,
-        "vhost": export.vhost,
-        "bytes": export.bytes,
-        "created_at": iso_time(export.created_at),
-        "events": export.events,
-    }
-
-
-@router.get("/itc_db/formats", response_model=list[Format], responses=READING)
+@router.get("/itc_db/formats", **answering(list[Format], READING))
 async def list_formats(user: Reader) -> Response:
     """The formats that an export can have."""
-    return json_answer(format_rows())
+    return json_answer([*FORMATS.values()])
