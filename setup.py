@@ -11,7 +11,7 @@ from setuptools import Extension, setup
 from setuptools.command.build_py import build_py
 
 INSIDE = {"web": "app/web", "alembic": "app/store/migrations"}
-BLAKE2 = "app/tracker/blake2"
+BLAKE2 = "vendor/blake2"
 INCLUDED = {
     "itc._core": ["itc/_trees.h"],
     "app.tracker._digests": [
@@ -47,6 +47,7 @@ setup(
             module,
             [f"{module.replace('.', '/')}.c"],
             depends=INCLUDED.get(module, []),
+            include_dirs=["vendor"],
         )
         for module in (
             "itc._core",

@@ -72,8 +72,9 @@ def sanitized(inputs: int) -> subprocess.CompletedProcess[str]:
 
 def _build(module: str, folder: Path) -> None:
     source = CHECKOUT / f"{module.replace('.', '/')}.c"
-    include = f"-I{sysconfig.get_paths()['include']}"
-    subprocess.run(["gcc", *FLAGS, include, str(source), "-o", _built(module, folder)], check=True)
+    include = [f"-I{sysconfig.get_paths()['include']}", f"-I{CHECKOUT / 'vendor'}"]
+    built = _built(module, folder)
+    subprocess.run(["gcc", *FLAGS, *include, str(source), "-o", built], check=True)
 
 
 def _built(module: str, folder: Path) -> str:

@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "blake2/blake2b-ref.c"
+#include <blake2/blake2b-ref.c>
 #include "_keys.h"
 
 enum { DEEPEST = 16, MOST_PAIRS = 64 };
