@@ -675,7 +675,8 @@ class World:
         if relation in {"before", "after"}:
             ids = history.chain(self.events, low, high, job["request"]["via"])
         chain = [self.events[i - 1] for i in ids]
-        summary = self.compare_json(a, b) | {
+        compared = self.compare_json(a, b)
+        summary = {name: compared[name] for name in compared.keys() - {"a", "b"}} | {
             "job": job["id"],
             "from": a.id,
             "to": b.id,
