@@ -16,7 +16,7 @@ import pytest
 from tests.docs.documents import CHECKOUT
 from tools.servers import Child, free_port
 
-SOURCES = ("itc", "model", "app", "spark_jobs", "web", "alembic")
+SOURCES = ("itc", "model", "app", "spark_jobs", "web", "alembic", "vendor")
 FILES = ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE")
 
 
