@@ -26,6 +26,7 @@ from app.tracker.records import Record
 AMQP_1_0: Final = "amqp-1.0"
 MOST_DEPTH = 64
 MOST_BYTES = 1_000_000  # of what is neither text nor bytes; a larger one stays as it is
+MOST_VALUES = 10_000  # of one body, which take some 20 ms; one with more stays as it is
 
 _SEQUENCE, _VALUE, _FOOTER = 0x76, 0x77, 0x78
 _TEXT = {0xA1: 1, 0xA3: 1, 0xB1: 4, 0xB3: 4}  # strings and symbols, and the size of their length
@@ -55,7 +56,7 @@ def readable(record: Record) -> Record:
 def as_text(body: bytes) -> bytes | None:
     """The value of an AMQP 1.0 body as UTF-8 text, JSON or plain bytes; None if it is none."""
     try:
-        values = _sections(body)
+        values = _Reader(body).sections()
         if len(values) == 1 and isinstance(values[0], bytes):
             return values[0]
         if len(values) == 1 and isinstance(values[0], str):
@@ -65,104 +66,117 @@ def as_text(body: bytes) -> bytes | None:
         return None
 
 
-def _sections(body: bytes) -> list[Any]:
-    """The values of the body's sections; those of sequences are one list."""
-    at = 0
-    found: list[Any] = []
-    sequence: list[Any] = []
-    while at < len(body):
-        code, at = _descriptor(body, at)
-        if code == _FOOTER:
-            break
-        if body[at] not in _TEXT and body[at] not in _BYTES and len(body) > MOST_BYTES:
-            raise _NotAValueError("too large")
-        value, at = _read(body, at, 0)
-        if code == _SEQUENCE and isinstance(value, list):
-            if not sequence:
-                found.append(sequence)
-            sequence += value
-        elif code == _VALUE and not found:
-            found.append(value)
-        else:
-            raise _NotAValueError("a section of another kind")
-    if not found:
-        raise _NotAValueError("no section")
-    return found
+class _Reader:
+    """Reads a body's values, `MOST_VALUES` at most, wherever they are.
 
+    Not every value takes room: an array of four billion nulls has fifteen bytes.
+    """
 
-def _descriptor(body: bytes, at: int) -> tuple[int, int]:
-    if body[at] != 0:
-        raise _NotAValueError("no section")
-    code, at = _read(body, at + 1, 0)
-    if type(code) is not int:
-        raise _NotAValueError("a section with a name")
-    return code, at
+    def __init__(self, body: bytes) -> None:
+        self._body = body
+        self._left = MOST_VALUES
 
+    def sections(self) -> list[Any]:
+        """The values of the sections; those of sequences are one list."""
+        body, at = self._body, 0
+        found: list[Any] = []
+        sequence: list[Any] = []
+        while at < len(body):
+            code, at = self._descriptor(at)
+            if code == _FOOTER:
+                break
+            if body[at] not in _TEXT and body[at] not in _BYTES and len(body) > MOST_BYTES:
+                raise _NotAValueError("too large")
+            value, at = self._read(at, 0)
+            if code == _SEQUENCE and isinstance(value, list):
+                if not sequence:
+                    found.append(sequence)
+                sequence += value
+            elif code == _VALUE and not found:
+                found.append(value)
+            else:
+                raise _NotAValueError("a section of another kind")
+        if not found:
+            raise _NotAValueError("no section")
+        return found
 
-def _read(body: bytes, at: int, depth: int) -> Read:
-    if body[at] == 0:  # described: what it is called is left out
+    def _descriptor(self, at: int) -> tuple[int, int]:
+        if self._body[at] != 0:
+            raise _NotAValueError("no section")
+        code, at = self._read(at + 1, 0)
+        if type(code) is not int:
+            raise _NotAValueError("a section with a name")
+        return code, at
+
+    def _read(self, at: int, depth: int) -> Read:
+        if self._body[at] == 0:  # described: what it is called is left out
+            if depth > MOST_DEPTH:
+                raise _NotAValueError("nested too deep")
+            _, at = self._read(at + 1, depth + 1)
+            return self._read(at, depth + 1)
+        return self._of_code(self._body[at], at + 1, depth)
+
+    def _of_code(self, code: int, at: int, depth: int) -> Read:
+        self._left -= 1
+        if self._left < 0:
+            raise _NotAValueError("too many values")
+        if code in _CONSTANTS:
+            return _CONSTANTS[code], at
+        if code in _FIXED:
+            size, convert = _FIXED[code]
+            return convert(self._cut(at, size)), at + size
+        if code in _TEXT or code in _BYTES:
+            width = _TEXT.get(code) or _BYTES[code]
+            end = at + width + int.from_bytes(self._cut(at, width), "big")
+            raw = self._cut(at + width, end - at - width)
+            return (raw.decode() if code in _TEXT else raw), end
         if depth > MOST_DEPTH:
             raise _NotAValueError("nested too deep")
-        _, at = _read(body, at + 1, depth + 1)
-        return _read(body, at, depth + 1)
-    return _of_code(body[at], body, at + 1, depth)
+        if code in _ARRAYS:
+            return self._array(at, _ARRAYS[code], depth)
+        if code not in _LISTS and code not in _MAPS:
+            raise _NotAValueError("an unknown type")
+        width = _LISTS.get(code) or _MAPS[code]
+        count = int.from_bytes(self._cut(at + width, width), "big")
+        at += 2 * width
+        values = []
+        for _ in range(count):
+            value, at = self._read(at, depth + 1)
+            values.append(value)
+        if code in _LISTS:
+            return values, at
+        return _map(values), at
 
-
-def _of_code(code: int, body: bytes, at: int, depth: int) -> Read:
-    if code in _CONSTANTS:
-        return _CONSTANTS[code], at
-    if code in _FIXED:
-        size, convert = _FIXED[code]
-        return convert(_cut(body, at, size)), at + size
-    if code in _TEXT or code in _BYTES:
-        width = _TEXT.get(code) or _BYTES[code]
-        end = at + width + int.from_bytes(_cut(body, at, width), "big")
-        raw = _cut(body, at + width, end - at - width)
-        return (raw.decode() if code in _TEXT else raw), end
-    if depth > MOST_DEPTH:
-        raise _NotAValueError("nested too deep")
-    if code in _ARRAYS:
-        return _array(body, at, _ARRAYS[code], depth)
-    if code not in _LISTS and code not in _MAPS:
-        raise _NotAValueError("an unknown type")
-    width = _LISTS.get(code) or _MAPS[code]
-    count = int.from_bytes(_cut(body, at + width, width), "big")
-    at += 2 * width
-    values = []
-    for _ in range(count):
-        value, at = _read(body, at, depth + 1)
-        values.append(value)
-    if code in _LISTS:
+    def _array(self, at: int, width: int, depth: int) -> Read:
+        count = int.from_bytes(self._cut(at + width, width), "big")
+        at += 2 * width
+        if self._body[at] == 0:
+            _, at = self._read(at + 1, depth + 1)
+        code = self._body[at]
+        at += 1
+        values = []
+        for _ in range(count):
+            value, at = self._of_code(code, at, depth + 1)
+            values.append(value)
         return values, at
-    return _map(values), at
+
+    def _cut(self, at: int, size: int) -> bytes:
+        if at + size > len(self._body):
+            raise _NotAValueError("a length points behind the end")
+        return self._body[at : at + size]
 
 
 def _map(values: list[Any]) -> dict[str, Any]:
     """A map; a key that is no text is its JSON."""
-    keys = (key if isinstance(key, str) else _to_json(_json(key)).decode() for key in values[::2])
-    return dict(zip(keys, values[1::2], strict=True))
+    return dict(zip(map(_key, values[::2]), values[1::2], strict=True))
 
 
-def _array(body: bytes, at: int, width: int, depth: int) -> Read:
-    count = int.from_bytes(_cut(body, at + width, width), "big")
-    at += 2 * width
-    if body[at] == 0:
-        _, at = _read(body, at + 1, depth + 1)
-    code = body[at]
-    at += 1
-    if count > len(body):  # of constants, which take no room: nobody sends that many
-        raise _NotAValueError("too many")
-    values = []
-    for _ in range(count):
-        value, at = _of_code(code, body, at, depth + 1)
-        values.append(value)
-    return values, at
-
-
-def _cut(body: bytes, at: int, size: int) -> bytes:
-    if at + size > len(body):
-        raise _NotAValueError("a length points behind the end")
-    return body[at : at + size]
+def _key(key: Any) -> str:
+    if isinstance(key, str):
+        return key
+    if isinstance(key, list | dict):  # as text within text each level would double the next one's
+        raise _NotAValueError("a key of several values")
+    return _to_json(_json(key)).decode()
 
 
 def _json(value: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.tracker import Publish
-from app.tracker.values import MOST_BYTES, as_text, readable
+from app.tracker.values import MOST_BYTES, MOST_VALUES, as_text, readable
 from tests.unit.broker_model import channel
 
 VALUES = {
@@ -72,6 +72,35 @@ def test_what_is_no_value_stays_as_it_is(body: bytes) -> None:
     assert as_text(body) is None
     record = Publish(channel("ann"), "x", ("k",), (), {"type": "amqp-1.0"}, body)
     assert readable(record) is record
+
+
+def array(count: int, element: bytes) -> bytes:
+    """An array of elements that begin with their type, and take no room beyond that."""
+    return b"\xf0" + (4 + len(element)).to_bytes(4, "big") + count.to_bytes(4, "big") + element
+
+
+def listed(*elements: bytes) -> bytes:
+    body = b"".join(elements)
+    return b"\xd0" + (4 + len(body)).to_bytes(4, "big") + len(elements).to_bytes(4, "big") + body
+
+
+def test_no_more_values_are_made_than_a_message_may_have() -> None:
+    """However few bytes they take: 10 kB would be 800 MB, and 25 seconds."""
+    at_most = MOST_VALUES - 3  # beside what names the section, the list and the array
+    assert as_text(b"\0Sw" + listed(array(at_most, b"\x45"))) is not None
+    assert as_text(b"\0Sw" + listed(array(at_most + 1, b"\x45"))) is None
+    assert as_text(b"\0Sw" + listed(*[array(1_000, b"\x45")] * 1_000)) is None
+    assert as_text(b"\0Sw" + listed(*[b"\x40"] * MOST_VALUES)) is None
+    assert as_text(b"\0Sv\x45" * MOST_VALUES) is None
+
+
+def test_a_key_is_a_plain_value() -> None:
+    """A list within a key within a key would be text within text, twice as long each time."""
+    key = b"\xa1\1a"
+    for _ in range(60):
+        pair = key + b"\x40"
+        key = b"\xd1" + (4 + len(pair)).to_bytes(4, "big") + (2).to_bytes(4, "big") + pair
+    assert as_text(b"\0Sw" + key) is None
 
 
 def test_a_large_list_stays_as_it_is_and_a_large_text_does_not() -> None:
