@@ -25,7 +25,7 @@ from app.broker.opening import BrokerParts
 from app.errors import ItcError
 from app.jobs.exports import folder_id
 from app.jobs.opening import open_folders, open_jobs
-from app.jobs.ports import Report
+from app.jobs.requests import Report
 from app.link_rules import link_rules
 from app.settings import Settings
 from app.store.opening import open_store

@@ -1,7 +1,8 @@
 """The service's jobs: submitted, waiting their turn, running one at a time, watched, ended.
 
 A job's record is in the store; until the job has ended its present state is also kept here, where
-it costs nothing to watch. One task takes jobs from the queue and hands them to the runner.
+it costs nothing to watch. One task takes jobs from the queue and hands each to whoever runs its
+kind: Spark, mostly.
 """
 
 from __future__ import annotations
@@ -10,15 +11,16 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from app.errors import ConflictError, ItcError, NotFoundError, OutageError, TooManyRequestsError
-from app.jobs.ports import Runner
+from app.jobs.process import SparkProcess
 from app.jobs.requests import JobRequest
+from app.jobs.restamps import RestampProcess
 from app.round_robin import RoundRobin
 from app.stored.jobs import ENDED, Job, JobState, Json
 from model.jobs import Progress
@@ -75,28 +77,31 @@ class JobManager:
 
     Args:
         store: keeps their records.
-        runner: runs them.
+        spark: runs them.
+        others: run those of their kinds, and leave nothing running between them.
         queue_limit: most jobs that may wait.
-        idle_seconds: how long the runner may be idle before it is stopped.
+        idle_seconds: how long Spark may be idle before it is stopped.
         history: how many ended jobs are kept.
-        start_runner: start the runner with the service rather than on first use.
+        start_spark: start Spark with the service rather than on first use.
     """
 
     def __init__(
         self,
         store: Jobs,
-        runner: Runner,
+        spark: SparkProcess,
         *,
+        others: Mapping[str, RestampProcess] | None = None,
         queue_limit: int = 100,
         idle_seconds: float = 900.0,
         history: int = 1000,
-        start_runner: bool = False,
+        start_spark: bool = False,
     ) -> None:
         self._store = store
-        self._runner = runner
+        self._spark = spark
+        self._others = others or {}
         self._idle_seconds = idle_seconds
         self._history = history
-        self._start_runner = start_runner
+        self._start_spark = start_spark
         self._queue: RoundRobin[_Live] = RoundRobin()
         self._queue_limit = queue_limit
         self._live: dict[int, _Live] = {}
@@ -118,7 +123,7 @@ class JobManager:
                 await self._give_up(live)
 
     async def stop(self) -> None:
-        """Fail what has not ended, and stop the runner."""
+        """Fail what has not ended, and stop Spark."""
         self._stopping = True
         for live in [*self._queue]:
             self._queue.remove(live.request.owner, live)
@@ -127,7 +132,7 @@ class JobManager:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
-        await self._runner.stop()
+        await self._spark.stop()
 
     async def submit(self, request: JobRequest) -> Job:
         """Submit a job; returns the unfinished one for the same request if there is one.
@@ -151,7 +156,7 @@ class JobManager:
             return job
 
     async def settle(self, request: JobRequest, result: Json) -> Job:
-        """A job whose result is known already: it has ended, without a turn and without a runner.
+        """A job whose result is known already: it has ended, without a turn.
 
         Raises `OutageError`.
         """
@@ -279,7 +284,7 @@ class JobManager:
 
     async def _work(self) -> None:
         """Take jobs one by one for as long as the service runs."""
-        if self._start_runner:
+        if self._start_spark:
             await self._warm()
         while True:
             live = await self._next()
@@ -290,19 +295,19 @@ class JobManager:
 
     async def _warm(self) -> None:
         try:
-            await self._runner.start()
+            await self._spark.start()
         except ItcError as error:  # the first job that needs Spark will tell its user
             log.warning("Spark could not be started with the service: %s", error)
 
     async def _next(self) -> _Live:
-        """The next job; stops the runner if none comes for a long time."""
+        """The next job; stops Spark if none comes for a long time."""
         while (live := self._queue.take()) is None:
             self._arrived.clear()
             try:
                 async with asyncio.timeout(self._idle_seconds):
                     await self._arrived.wait()
             except TimeoutError:
-                await self._runner.stop()
+                await self._spark.stop()
                 await self._arrived.wait()
         return live
 
@@ -331,7 +336,8 @@ class JobManager:
         job_id, request = live.job.id, live.request
         queued = time.monotonic() - live.since
         live.show(await self._store.move(job_id, JobState.running))
-        result = await self._runner.run(job_id, request.kind, request.work, self._reporter(live))
+        runner = self._others.get(request.kind, self._spark)
+        result = await runner.run(job_id, request.kind, request.work, self._reporter(live))
         result = request.finish({"job": job_id, **result})
         seconds = result.get("seconds", {})
         return {**result, "seconds": {"queued": round(queued, 3), **seconds}}

@@ -16,7 +16,6 @@ from app.jobs.process import SparkProcess
 from app.jobs.reports import Reports
 from app.jobs.restamps import KIND as RESTAMP
 from app.jobs.restamps import RestampProcess
-from app.jobs.runners import Runners
 from app.jobs.topologies import Topologies
 from app.jobs.touched import TouchedFiles
 from app.stored.jobs import Json
@@ -76,9 +75,10 @@ def open_jobs(
     )
     return JobManager(
         store,
-        Runners(spark, {RESTAMP: restamps}),
+        spark,
+        others={RESTAMP: restamps},
         queue_limit=settings.job_queue,
         idle_seconds=settings.spark_idle_seconds,
         history=settings.job_history,
-        start_runner=settings.spark_at_boot,
+        start_spark=settings.spark_at_boot,
     )

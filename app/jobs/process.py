@@ -29,7 +29,7 @@ from app.errors import (
     OutageError,
     QuotaError,
 )
-from app.jobs.ports import Report
+from app.jobs.requests import Report
 from app.stored.jobs import Json
 from model.jobs import Problem, Progress
 
@@ -84,7 +84,7 @@ class _Worker(NamedTuple):
 
 
 class SparkProcess:
-    """A `Runner` whose jobs are run by ``spark_jobs.worker``.
+    """Runs jobs in ``spark_jobs.worker``.
 
     Args:
         database_url: where the events are; the worker gets it on its stdin, where no list of

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeAlias
 
 import msgspec
 
 from app.stored.jobs import Json
+from model.jobs import Progress
+
+Report: TypeAlias = Callable[[Progress], None]
+"""What a runner calls with how far a job is."""
 
 
 def unchanged(result: Json) -> Json:

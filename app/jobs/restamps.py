@@ -21,9 +21,8 @@ from app.children import Child
 from app.environment import needed
 from app.errors import ConflictError, NotFoundError, OutageError
 from app.jobs.archives import Archives
-from app.jobs.ports import Report
 from app.jobs.process import Answer, error_of
-from app.jobs.requests import JobRequest
+from app.jobs.requests import JobRequest, Report
 from app.stored.jobs import Json
 from model.jobs import Progress
 

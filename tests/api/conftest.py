@@ -29,7 +29,6 @@ from app.jobs.manager import JobManager
 from app.jobs.periods import PeriodFiles
 from app.jobs.reports import Reports
 from app.jobs.restamps import RestampProcess
-from app.jobs.runners import Runners
 from app.jobs.topologies import Topologies
 from app.jobs.touched import TouchedFiles
 from app.server import Server, bind, configuration
@@ -87,8 +86,12 @@ class World:
                 Archives(self.settings.archives),
                 link_rules=[rule.to_json() for rule in BUILT_IN],
             )
-            runner = Runners(self.spark, {"restamp": restamps})
-            jobs = JobManager(store.jobs, runner, queue_limit=self.settings.job_queue)
+            jobs = JobManager(
+                store.jobs,
+                self.spark,  # type: ignore[arg-type]
+                others={"restamp": restamps},
+                queue_limit=self.settings.job_queue,
+            )
             await jobs.start()
             budget = ByteBudget(self.settings.answers_max_bytes)
             intake = self._intake(store)

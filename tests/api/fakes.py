@@ -25,7 +25,7 @@ from app.errors import (
     NotFoundError,
     OutageError,
 )
-from app.jobs.ports import Report
+from app.jobs.requests import Report
 from app.store import Store
 from app.stored.jobs import Json
 from app.traces.audit import AuditState, Ledger, Tally

@@ -12,9 +12,7 @@ import pytest
 
 from app.errors import ItcError, OutageError
 from app.jobs.archives import Archives
-from app.jobs.ports import Report
 from app.jobs.restamps import RestampProcess
-from app.jobs.runners import Runners
 from app.stored.jobs import Json
 from model.jobs import Progress
 
@@ -101,30 +99,3 @@ async def test_cancelling_ends_the_process_and_the_pause(pauses: Pauses, tmp_pat
     with pytest.raises(asyncio.CancelledError):
         await running
     assert pauses.seen == ["pause /", "go on"]
-
-
-class Noting:
-    """A runner that notes what it is asked for."""
-
-    def __init__(self) -> None:
-        self.asked: list[str] = []
-
-    async def start(self) -> None:
-        self.asked.append("start")
-
-    async def run(self, job_id: int, kind: str, work: Json, report: Report) -> Json:
-        self.asked.append(kind)
-        return {}
-
-    async def stop(self) -> None:
-        self.asked.append("stop")
-
-
-async def test_each_kind_of_job_has_its_own_runner_and_only_the_usual_one_is_started() -> None:
-    spark, other = Noting(), Noting()
-    runners = Runners(spark, {"restamp": other})
-    await runners.start()
-    for kind in ("chain", "restamp"):
-        await runners.run(1, kind, {}, lambda progress: None)
-    await runners.stop()
-    assert (spark.asked, other.asked) == (["start", "chain", "stop"], ["restamp"])

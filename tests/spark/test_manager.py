@@ -13,8 +13,7 @@ import pytest
 
 from app.errors import ConflictError, NotFoundError, OutageError, TooManyRequestsError
 from app.jobs.manager import FAULT, STOPPED, JobManager
-from app.jobs.ports import Report
-from app.jobs.requests import JobRequest
+from app.jobs.requests import JobRequest, Report
 from app.stored.jobs import TRANSITIONS, Job, JobState, Json
 from model.jobs import Progress
 
@@ -139,6 +138,19 @@ async def bench(**options: Any) -> AsyncIterator[Bench]:
         yield it
     finally:
         await it.manager.stop()
+
+
+async def test_a_kind_with_a_runner_of_its_own_goes_to_that_one_which_is_never_started() -> None:
+    restamps = TaughtRunner()
+    async with bench(others={"restamp": restamps}, start_spark=True) as it:
+        for kind, runner in (("chain", it.runner), ("restamp", restamps)):
+            job = await it.manager.submit(JobRequest(kind, "/", "ann", {}, work={}))
+            async with asyncio.timeout(5):
+                taken, _ = await runner.taken.get()
+            runner.ends[taken].set_result({})
+            assert (taken, (await it.ended(job)).state) == (job.id, JobState.succeeded)
+    assert (it.runner.starts, restamps.starts) == (1, 0)
+    assert (it.runner.stops.is_set(), restamps.stops.is_set()) == (True, False)
 
 
 async def test_a_job_goes_from_queued_through_running_to_succeeded() -> None:
@@ -354,7 +366,7 @@ async def test_a_stop_fails_what_has_not_ended() -> None:
 
 
 async def test_the_runner_starts_with_the_service_where_that_is_set() -> None:
-    async with bench(start_runner=True) as it:
+    async with bench(start_spark=True) as it:
         job = await it.submit()
         await it.next_taken()
         assert it.runner.starts == 1
