@@ -17,6 +17,7 @@ from model.exports import CONCURRENT
 from model.gaps import Gap
 from model.jobs import Problem
 from model.sound import Soundness, doubts_of
+from model.ways import TooFarError
 from model.words import Via
 from spark_jobs.database import Database
 from spark_jobs.errors import JobError
@@ -29,7 +30,7 @@ from spark_jobs.ranges import Longs, Range, Ranges
 from spark_jobs.slices import Slice, cut
 from spark_jobs.source import read
 from spark_jobs.spans import columns_for, span_of
-from spark_jobs.walking import MOST_REACHED, TooFarError, Ways
+from spark_jobs.walking import MOST_WALKED, Ways
 
 WALKED = "Messages and links were followed from both ends, through the index."
 READ = "The span of {span} ids was read, and followed event by event."
@@ -176,7 +177,7 @@ def _followed(
     if wanted.form != "scan":
         ways = _ways(history, start, end, wanted.via)
         with suppress(TooFarError):
-            return "walk", WALKED, ways.between(None if wanted.form else MOST_REACHED)
+            return "walk", WALKED, ways.between(None if wanted.form else MOST_WALKED)
     meter.enter("following", 2.0)
     part = Slice(start.trace, start.id, end.id)
     span, _ = span_of(read(database, columns_for(wanted.via), part), wanted.via)

@@ -10,12 +10,12 @@ event, once back from the last, in the order of ids, in which no effect comes be
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
+from model.ways import led_to, lying_between, step_of_part
 from model.words import EventType, Via
 from spark_jobs.ranges import Flags, Longs, Range
 
@@ -53,59 +53,35 @@ def chain_of(span: Span, via: Via) -> Flags:
 
     All events between the two are not needed, only all that lie on a way from one to the other.
     """
-    size, steps, places = _steps(span, via)
-    last = int(places[-1])
-    after = _after(size, steps, places)
-    if not after[last]:
-        return np.zeros(len(span.ids), dtype=np.bool_)
-    back = zip(steps.targets[::-1].data, steps.sources[::-1].data, strict=True)
-    before = _spread(size, last, back)
-    chain = np.frombuffer(after, np.uint8) & np.frombuffer(before, np.uint8)
-    return chain.astype(np.bool_)[places]
+    size, sources, targets = _steps(span, via)
+    chain = lying_between(size, 0, len(span.ids) - 1, sources.data, targets.data)
+    return np.frombuffer(chain, np.bool_)[: len(span.ids)]
 
 
 def leads(span: Span, via: Via) -> bool:
     """Whether a way leads from the span's first event to its last."""
-    size, steps, places = _steps(span, via)
-    return bool(_after(size, steps, places)[int(places[-1])])
+    size, sources, targets = _steps(span, via)
+    return bool(led_to(size, 0, sources.data, targets.data)[len(span.ids) - 1])
 
 
-def _after(size: int, steps: Pairs, places: Longs) -> bytearray:
-    """A 1 for each place at or after that of the first event."""
-    forth = zip(steps.sources.data, steps.targets.data, strict=True)
-    return _spread(size, int(places[0]), forth)
-
-
-def _spread(size: int, start: int, steps: Iterable[tuple[int, int]]) -> bytearray:
-    """A 1 for the start and what steps lead to; no step comes before one that leads to its own."""
-    reached = bytearray(size)
-    reached[start] = 1
-    for source, target in steps:
-        if reached[source]:
-            reached[target] = 1
-    return reached
-
-
-def _steps(span: Span, via: Via) -> tuple[int, Pairs, Longs]:
-    """How many places there are, the steps between them by target, and the place of each event."""
+def _steps(span: Span, via: Via) -> tuple[int, Longs, Longs]:
+    """How many places there are, and the steps between them in their order."""
     size = len(span.ids)
     # Views and no lists of them, which would take four times the memory.
     found = [_messages(span), span.links]
     if via is Via.any:
         found.append(_orders(span.participants))
-    places = np.arange(size)
-    if via is Via.conversation:
-        waypoints, ranks = _conversations(span)
-        ranks = np.concatenate([places * 3 + 1, ranks])
-        size = len(ranks)
-        order = np.empty(size, dtype=np.int64)
-        order[np.argsort(ranks, kind="stable")] = np.arange(size)
-        found = [Pairs(*(order[column] for column in pairs)) for pairs in (*found, waypoints)]
-        places = order[places]
-    sources = np.concatenate([pairs.sources for pairs in found])
-    targets = np.concatenate([pairs.targets for pairs in found])
-    by_target = np.argsort(targets, kind="stable")
-    return size, Pairs(sources[by_target], targets[by_target]), places
+    events = [pairs.targets for pairs in found]
+    if via is Via.conversation and len(span.shared.sources):
+        at, shared = span.shared
+        who = span.participants[at]
+        known, parts = np.unique(shared * (who.max() + 1) + who, return_inverse=True)
+        found.append(Pairs(*step_of_part(at, parts + size, span.types[at] == EventType.received)))
+        events.append(at)
+        size += len(known)
+    order = np.argsort(np.concatenate(events), kind="stable")
+    sources, targets = (np.concatenate(column)[order] for column in zip(*found, strict=True))
+    return size, sources, targets
 
 
 def _messages(span: Span) -> Pairs:
@@ -119,29 +95,6 @@ def _orders(participants: Longs) -> Pairs:
     order = np.argsort(participants, kind="stable")
     same = participants[order][1:] == participants[order][:-1]
     return Pairs(order[:-1][same], order[1:][same])
-
-
-def _conversations(span: Span) -> tuple[Pairs, Longs]:
-    """Steps within conversations, by way of places of their own, and the ranks of these.
-
-    What a participant was handed in one leads to all that it publishes in it later: a step for each
-    pair would be too many. So each event of a part gets a place, from which one step goes to that
-    of the next event; deliveries lead to theirs, publishes are led to from it. Events have the
-    ranks 1, 4, 7 …; a place lies right after its delivery, or right before its publish.
-    """
-    order = np.lexsort(
-        (span.shared.sources, span.shared.targets, span.participants[span.shared.sources])
-    )
-    at, shared = span.shared.sources[order], span.shared.targets[order]
-    own = np.arange(len(at)) + len(span.ids)
-    who = span.participants[at]
-    same = (shared[1:] == shared[:-1]) & (who[1:] == who[:-1])
-    handed = span.types[at] == EventType.received
-    steps = Pairs(
-        np.concatenate([own[:-1][same], at[handed], own[~handed]]),
-        np.concatenate([own[1:][same], own[handed], at[~handed]]),
-    )
-    return steps, at * 3 + np.where(handed, 2, 0)
 
 
 def places_of(ids: Longs, causes: Longs) -> Longs:

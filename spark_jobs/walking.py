@@ -1,19 +1,16 @@
 """What is evident between two events, found by going from event to event through the index.
 
-The driver goes from both ends at once, a step at a time, and always on from the end from which
-fewer events were reached so far: a statement or a few for each step, whatever the store's size.
-Once one side is complete, whatever lies between the ends is in it. So this costs what the smaller
-side does, which is near the answer: a request has few causes, however many effects its consumers'
-other messages have. Joins in Spark would read the whole span once for each step.
+The driver goes from both ends (`model.ways`), a statement or a few for each step, whatever the
+store's size. Joins in Spark would read the whole span once for each step.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from typing import Literal, TypeAlias
 
 import pyarrow as pa
 
+from model.ways import MOST_REACHED, Frontier, in_turns
 from model.words import IS_CONVERSATION, EventType, LinkKind, Via
 from spark_jobs.columns import restore, select
 from spark_jobs.database import Connection
@@ -23,24 +20,15 @@ from spark_jobs.spans import columns_for, span_of
 
 # Ids in one statement.
 CHUNK = 2_000
-# A walk that reaches more events from either end, or takes more steps, costs more than reading the
-# span: a step takes about as long as reading 100 events of it.
-MOST_REACHED = 100_000
-MOST_STEPS = 2_000
-# Chains by clocks say, too, whether the one event caused the other: that must not cost much more.
-MOST_REACHED_TO_TELL = 10_000
-
-# Towards effects, or towards causes.
-Direction: TypeAlias = Literal[1, -1]
+# A walk that reaches more events from both ends costs more than reading the span: a step takes as
+# long as reading some 100 events of it. Chains by clocks say, too, whether the one event caused the
+# other, which must not cost much more: `model.ways.MOST_REACHED`.
+MOST_WALKED = 100_000
 
 _NAMES = f"g.kind <> {int(LinkKind.conversation)} AND NOT e.quiet"
 # SQLite takes its index by event for the first, word for word, and for nothing else.
 _SHARES = f"(s.roles & {IS_CONVERSATION}) <> 0 AND NOT e.quiet"
 _SHARES_KEY = f"(s.roles & {IS_CONVERSATION}) = {IS_CONVERSATION} AND NOT e.quiet"
-
-
-class TooFarError(Exception):
-    """A walk reached its bound."""
 
 
 class Ways:
@@ -52,42 +40,36 @@ class Ways:
         self._ends = ends
         self._via = via
 
-    def between(self, most: int | None = MOST_REACHED) -> Span | None:
+    def between(self, most: int | None = MOST_WALKED) -> Span | None:
         """Events among which are all that lie between the ends; None if no way leads there.
 
-        Raises `TooFarError` where that takes more than ``most`` events or `MOST_STEPS`.
+        Raises `TooFarError` where that takes more than ``most`` events.
         """
-        *_, side = self._gone(self._sides(), most)
-        return self._span(side.reached) if self._ends[side.towards == 1] in side.reached else None
+        *_, side = self._moved(self._sides(), most)
+        return self._span(side.reached) if side.arrived else None
 
-    def lead(self, most: int | None = MOST_REACHED_TO_TELL) -> bool:
+    def lead(self, most: int | None = MOST_REACHED) -> bool:
         """Whether a way leads from one end to the other; raises as `between`."""
         sides = self._sides()
-        for side in self._gone(sides, most):
+        for side in self._moved(sides, most):
             other = sides[side is sides[0]]
             if not side.level.isdisjoint(other.reached):
                 return True
         return False
 
-    def _sides(self) -> tuple[_Side, _Side]:
+    def _sides(self) -> tuple[_Walked, _Walked]:
         first, last = self._ends
+        converses = self._via is Via.conversation
         return (
-            _Side(self._connection, self._trace, last, first, self._via, -1),
-            _Side(self._connection, self._trace, first, last, self._via, 1),
+            _Walked(self._connection, self._trace, last, first, converses=converses),
+            _Walked(self._connection, self._trace, first, last, converses=converses),
         )
 
-    def _gone(self, sides: tuple[_Side, _Side], most: int | None) -> Iterator[_Side]:
+    def _moved(self, sides: tuple[_Walked, _Walked], most: int | None) -> Iterator[_Walked]:
         """The side that took each step, up to when one is complete."""
-        steps = 0
-        while True:
-            side = min(sides, key=lambda each: len(each.reached))
-            side.step(most)
-            steps += 1
-            if most is not None and (len(side.reached) > most or steps > MOST_STEPS):
-                raise TooFarError
+        for side in in_turns(sides, most):
+            side.move(side.following(most))
             yield side
-            if side.is_complete:
-                return
 
     def _span(self, ids: Collection[int]) -> Span:
         return span_of(self._read(sorted(ids)), self._via)[0]
@@ -103,43 +85,28 @@ class Ways:
                     yield restore(raw, columns)
 
 
-class _Side:
-    """What was reached from one end, up to the other's id."""
+class _Walked(Frontier):
+    """What was reached from one end, and what that leads to."""
 
     def __init__(
-        self,
-        connection: Connection,
-        trace: int,
-        start: int,
-        bound: int,
-        via: Via,
-        towards: Direction,
+        self, connection: Connection, trace: int, start: int, bound: int, *, converses: bool
     ) -> None:
-        self.towards = towards
-        self.reached = {start}
-        self.level = {start}
+        super().__init__(start, bound)
         self._connection = connection
         self._trace = trace
-        self._bound = bound
-        self._converses = via is Via.conversation
+        self._converses = converses
         # Of a participant and a conversation: the nearest event that led there.
         self._begun: dict[tuple[int, bytes], int] = {}
 
-    @property
-    def is_complete(self) -> bool:
-        """Whether nothing more can be reached."""
-        return not self.level
-
-    def step(self, most: int | None) -> None:
-        """Go on from what was reached last, to not much more than ``most`` events in all."""
+    def following(self, most: int | None) -> set[int]:
+        """What the level leads to, not much more than ``most`` events."""
         found: set[int] = set()
         for some in chunks(sorted(self.level), CHUNK):
             found |= self._ids(self._evident(_listed(some)), most)
             if self._converses:
                 for parts in chunks(self._parts(_listed(some)), CHUNK):
                     found |= self._ids(self._later(parts), most)
-        self.level = found - self.reached
-        self.reached |= self.level
+        return found
 
     def _ids(self, sql: str, most: int | None) -> set[int]:
         limit = "" if most is None else f" LIMIT {most + 1}"
@@ -149,17 +116,17 @@ class _Side:
         """The query for what messages and links lead to from there."""
         if self.towards == 1:
             return (
-                f"SELECT e.id FROM events e WHERE e.cause_id IN ({ids}) AND e.id <= {self._bound}"
+                f"SELECT e.id FROM events e WHERE e.cause_id IN ({ids}) AND e.id <= {self.bound}"
                 " AND NOT e.quiet UNION SELECT g.effect_id"
                 " FROM edges g JOIN events e ON e.id = g.effect_id"
                 f" WHERE g.trace_id = {self._trace} AND g.cause_id IN ({ids})"
-                f" AND g.effect_id <= {self._bound} AND {_NAMES}"
+                f" AND g.effect_id <= {self.bound} AND {_NAMES}"
             )
         return (
             f"SELECT e.cause_id AS id FROM events e WHERE e.id IN ({ids})"
-            f" AND e.cause_id >= {self._bound} AND NOT e.quiet UNION SELECT g.cause_id"
+            f" AND e.cause_id >= {self.bound} AND NOT e.quiet UNION SELECT g.cause_id"
             " FROM edges g JOIN events e ON e.id = g.effect_id"
-            f" WHERE g.effect_id IN ({ids}) AND g.cause_id >= {self._bound} AND {_NAMES}"
+            f" WHERE g.effect_id IN ({ids}) AND g.cause_id >= {self.bound} AND {_NAMES}"
         )
 
     def _parts(self, ids: str) -> Iterator[tuple[int, bytes, int, int]]:
@@ -173,7 +140,7 @@ class _Side:
         rows.sort(key=lambda row: self.towards * row["event_id"])
         for row in rows:
             part, event = (row["participant"], row["key"]), row["event_id"]
-            begun = self._begun.get(part, self._bound + self.towards)
+            begun = self._begun.get(part, self.bound + self.towards)
             if self.towards * event < self.towards * begun:
                 self._begun[part] = event
                 yield (*part, min(event, begun), max(event, begun))

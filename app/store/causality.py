@@ -21,13 +21,14 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store import links, tables
 from app.store.events import MAX_ID, by_id, found_by_ids
-from app.store.links import Direction, Neighbours
+from app.store.links import Neighbours
 from app.store.queries import ids_that_fit
 from app.store.subject import Subject, reads
 from app.stored.causality import EventLinks, Link, Path, Walk
 from app.stored.filters import EventFilter
 from app.stored.lanes import Lane
 from model.event import EVERYTHING, NOTHING_LARGE, Large
+from model.ways import Direction
 from model.words import Via
 
 # How many events of one participant are read ahead of the walk, and how many events the walk

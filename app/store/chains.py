@@ -15,12 +15,12 @@ from app.store.chunks import chunks
 from app.store.events import by_id, found_by_ids
 from app.store.links import Neighbours, late_between, steps_to
 from app.store.subject import Subject
-from app.store.ways import TooFarError
 from app.stored.causality import Chain, Step
 from app.stored.lanes import Lane
 from itc import Relation, compare, packed_height_at
 from model.event import EVERYTHING, Event, Large
 from model.ranges import Dot
+from model.ways import TooFarError
 from model.words import Via
 
 # The whole chain is counted where no more participants than this may have a part in it.

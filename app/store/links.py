@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 from sqlalchemy import BigInteger, bindparam, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -23,20 +23,16 @@ from app.store.searched import (
 )
 from app.stored.causality import EventLinks, Link, Path, Step
 from model.sound import PARAMETERS, Asked, late_sql
+from model.ways import MOST_REACHED, MOST_STEPS, Direction
 from model.words import EventType, LinkKind
 
 # How many events of a conversation one query reads.
 PAGE = 64
-# A search for a way from one event to another looks at so many events, and so many steps far.
-MOST_ON_WAY = 10_000
-MOST_STEPS = 2_000
 # Of the links to one event the first so many are read.
 MOST_NAMING = 100
 
 # From some ids to their neighbours.
 Neighbours: TypeAlias = Callable[[list[int]], Awaitable[dict[int, list[int]]]]
-# Towards effects, or towards causes.
-Direction: TypeAlias = Literal[1, -1]
 
 # What is received from these, and what names them; an effect may name several of these causes, and
 # is still one. In one statement, because a walk asks for it again and again.
@@ -263,7 +259,7 @@ async def path(connection: AsyncConnection, a: int, b: int) -> Path:
         seen += len(level)
         if not level:
             return Path(None)
-        if seen > MOST_ON_WAY:
+        if seen > MOST_REACHED:
             break
     return Path(None, cut=True)
 

@@ -11,11 +11,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store import links, messages, tables
 from app.store.chunks import chunks
-from app.store.links import Direction
 from app.store.messages import MOST_PROPERTIES, table_of, words_of
 from app.store.subject import Subject, reads
 from app.stored.assertions import MOST_REACHED, Reach, Seen
 from model.message_types import is_in_body, type_of
+from model.ways import Direction
 from model.words import EventType
 
 # So many events are looked at in one step from several.

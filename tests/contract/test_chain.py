@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from types import ModuleType
 
 import pytest
 from sqlalchemy import text
@@ -11,6 +12,7 @@ from app.errors import BadRequestError, NotFoundError
 from app.store import Store, causality, chains, chunks, touched, ways
 from app.tracker.events import StampedEvent
 from itc import Relation, compare
+from model import ways as walk
 from model.answers import Verdict
 from model.words import Match, Via
 from tests.contract.history import History
@@ -92,16 +94,16 @@ async def test_a_chain_of_too_many_participants_is_not_counted(
     assert (whole.count, whole.participants) == (None, None)
 
 
-@pytest.mark.parametrize("bound", ["MOST_REACHED", "MOST_STEPS"])
+@pytest.mark.parametrize(("module", "bound"), [(ways, "MOST_REACHED"), (walk, "MOST_STEPS")])
 async def test_a_chain_that_is_too_long_to_follow_says_so(
-    store: Store, trace_id: int, bound: str, monkeypatch: pytest.MonkeyPatch
+    store: Store, trace_id: int, module: ModuleType, bound: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     history = LinkedHistory(0, channels=3)
     await _stored(store, trace_id, history)
     closure = Closure(history.linked, Via.links)
     first = max(map(_id, history.linked), key=lambda e: len(closure.reached(e, closure.after)))
     last = max(closure.reached(first, closure.after))
-    monkeypatch.setattr(ways, bound, 1)
+    monkeypatch.setattr(module, bound, 1)
     found = await store.chains.between(first, last, 100, via=Via.links)
     assert (found.items, found.truncated, found.count) == ([], True, None)
 

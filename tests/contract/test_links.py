@@ -168,7 +168,7 @@ async def test_a_search_for_a_path_ends_and_says_so(
     path = await store.causality.path(a, b)
     assert (path.steps, path.cut) == (None, True)
     monkeypatch.undo()
-    monkeypatch.setattr(links, "MOST_ON_WAY", 20)
+    monkeypatch.setattr(links, "MOST_REACHED", 20)
     path = await store.causality.path(a, b)
     assert (path.steps, path.cut) == (None, True)
 

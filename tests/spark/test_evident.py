@@ -21,10 +21,10 @@ import pydot
 import pytest
 from pyspark.sql import SparkSession
 
+from model import ways
 from model.exports import FORMATS, ChainSummary, format_of
 from model.jobs import Problem
 from model.words import LinkKind, Via
-from spark_jobs import walking
 from spark_jobs.archived import Archive
 from spark_jobs.chain import ChainRequest, main, run
 from spark_jobs.database import Database
@@ -96,7 +96,7 @@ def test_both_forms_write_the_true_chain_in_the_order_of_ids(
 def test_a_walk_that_goes_too_far_becomes_a_scan(
     export: Exported, history: History, tmp_path: Path, via: Via, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(walking, "MOST_STEPS", 1)
+    monkeypatch.setattr(ways, "MOST_STEPS", 1)
     ends = longest(history, via)
     summary = export(ends, via)
     assert summary.plan.form == "scan"

@@ -12,13 +12,15 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from model import ways
+from model.ways import TooFarError
 from model.words import Via
 from spark_jobs import walking
 from spark_jobs.columns import select
 from spark_jobs.database import Connection, Database
 from spark_jobs.following import chain_of
 from spark_jobs.gathering import join
-from spark_jobs.walking import TooFarError, Ways
+from spark_jobs.walking import Ways
 from tests.key_plans import of_keys, through_a_trace
 from tests.spark.histories import History, Link, linked_history, linked_pairs
 
@@ -84,7 +86,7 @@ def test_a_walk_ends_at_its_bounds_and_says_so(
     with pytest.raises(TooFarError):
         walked(connection, ends, via, most=2)
     assert len(walked(connection, ends, via, most=1_000)) == whole
-    monkeypatch.setattr(walking, "MOST_STEPS", 2)
+    monkeypatch.setattr(ways, "MOST_STEPS", 2)
     with pytest.raises(TooFarError):
         walked(connection, ends, via)
     assert len(walked(connection, ends, via, None)) == whole
