@@ -68,15 +68,3 @@ def widened(gap: Gap, begins: int | None, ends: int | None) -> Gap:
     elif until is not None and ends is not None:
         until = Microseconds(max(until, ends))
     return replace(gap, since=since, until=until)
-
-
-SPANNED = (
-    "gaps.after_event_id < {last}"
-    " AND (gaps.before_event_id IS NULL OR gaps.before_event_id > {first})"
-)
-
-
-def spanned_sql(a: int, b: int) -> str:
-    """`Gap.spanned_by` as a condition on the table ``gaps``; a test holds one to the other."""
-    first, last = sorted((int(a), int(b)))
-    return SPANNED.format(first=first, last=last)

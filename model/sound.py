@@ -5,19 +5,18 @@ concurrent. That is seen in four ways: in participants that were assumed; in par
 publish and never receive, where others of their client receive; whatever the policy, where
 hardly any publish is by a participant that also receives; and in participants whose messages name
 causes that another participant of their program was handed. Service and Spark ask with the same
-queries and say the same sentences.
+statements (`spark_jobs.statements`) and say the same sentences.
 """
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple
 
 from model.described import INNER
 from model.gaps import Gap
-from model.words import Way
 
 MOST_QUIET = 1_000
 """Quiet events of an answer's span are counted up to this many."""
@@ -40,23 +39,6 @@ def share(part: int, rest: int) -> float | None:
     """Which part of the whole, between 0 and 1; None where there is nothing."""
     whole = part + rest
     return part / whole if whole else None
-
-
-class Asked(NamedTuple):
-    """What a query is about: a trace, and the first and the last event's id."""
-
-    trace: int | str
-    first: int | str
-    last: int | str
-
-    @classmethod
-    def between(cls, trace_id: int, a: int, b: int) -> Asked:
-        """About the events from one to the other, in either order."""
-        return cls(int(trace_id), *sorted((int(a), int(b))))
-
-
-PARAMETERS = Asked(":trace", ":first", ":last")
-"""For a query that is told with its parameters what it is about, and is understood only once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,50 +307,6 @@ def _listed(names: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(shown[:-1]), shown[-1])))
 
 
-def missing_sql(asked: Asked) -> str:
-    """The query for `Missing`s, `Missing.is_within`.
-
-    One whose messages name causes that it knew itself, with hardly an exception, is none.
-    """
-    return (
-        "SELECT t.vhost, t.policy, p.number, p.name, p.first_event_id, p.last_event_id, p.known,"
-        " p.missed FROM traces AS t CROSS JOIN participants AS p"
-        f" WHERE t.id = {asked.trace} AND p.trace_id = t.id AND p.missed > 0"
-        f" AND p.missed >= {LEAST_SHARE} * (p.known + p.missed)"
-        f" AND p.last_event_id >= {asked.first} AND p.first_event_id <= {asked.last}"
-        " ORDER BY p.number"
-    )
-
-
-def missed_sql(trace_id: int, missing: Sequence[Missing]) -> str:
-    """The query for what was `Missed` while these participants acted."""
-    first = min(each.first_event_id for each in missing)
-    last = max(each.last_event_id for each in missing)
-    return (
-        "SELECT rule, count(*) AS links FROM (SELECT rule FROM edges"
-        f" WHERE trace_id = {int(trace_id)} AND way <> 0 AND way = {int(Way.missed)}"
-        f" AND effect_id BETWEEN {first} AND {last} LIMIT {MOST_MISSED}) AS counted"
-        " GROUP BY rule ORDER BY rule"
-    )
-
-
-def evidence_sql(trace_id: int) -> str:
-    """The query for a trace's `Evidence`, of the participants that have events."""
-    sums = ", ".join(
-        f"CAST(coalesce(sum({each.name}), 0) AS BIGINT) AS {each.name}" for each in fields(Evidence)
-    )
-    return f"SELECT {sums} FROM participants WHERE trace_id = {int(trace_id)}"
-
-
-def assumed_sql(asked: Asked) -> str:
-    """The query for `Assumed`s, `Assumed.is_within`; a test holds one to the other."""
-    return (
-        "SELECT number, name, first_event_id, last_event_id FROM participants"
-        f" WHERE trace_id = {asked.trace} AND assumed"
-        f" AND last_event_id >= {asked.first} AND first_event_id <= {asked.last} ORDER BY number"
-    )
-
-
 def misfit_of(clients: Sequence[Client]) -> Misfit | None:
     """How a trace's policy does not fit, None if nothing says so.
 
@@ -406,46 +344,3 @@ def _apart_at_all(clients: Sequence[Client], publishes: int) -> int:
 
 def _is_loopback(place: str) -> bool:
     return place == "::1" or place.startswith("127.")
-
-
-def late_sql(asked: Asked) -> str:
-    """The query for `Late`, of which there is none without such links; counted to `MOST_LATE`."""
-    return (
-        "SELECT (SELECT vhost FROM traces WHERE id = trace_id) AS vhost, count(*) AS links"
-        f" FROM ({late_links_sql(asked)}) AS late GROUP BY trace_id"
-    )
-
-
-def late_links_sql(asked: Asked) -> str:
-    """The query for the late links of a span themselves, `MOST_LATE` at the most."""
-    return (
-        f"SELECT trace_id, effect_id, cause_id FROM late_edges WHERE trace_id = {asked.trace}"
-        f" AND effect_id BETWEEN {asked.first} AND {asked.last}"
-        f" AND cause_id >= {asked.first} LIMIT {MOST_LATE}"
-    )
-
-
-def clients_sql(trace: int | str) -> str:
-    """The query for a trace's `Client`s; none where no participant publishes without receiving.
-
-    Then nothing is apart, and with 1,000 participants it takes a tenth of the time to see that. Not
-    grouped, since to sort them takes longer than to read them.
-    """
-    return f"""
-SELECT t.vhost, t.policy,
-  p."user", coalesce(p.place, '') AS place, coalesce(p.client, '') AS client,
-  p.published AS publishes,
-  CASE WHEN p.published = p.seq THEN p.published ELSE 0 END AS alone,
-  CASE WHEN p.published < p.seq THEN 1 ELSE 0 END AS receives
-FROM traces AS t CROSS JOIN participants AS p
-WHERE t.id = {trace} AND p.trace_id = t.id AND EXISTS (
-  SELECT 1 FROM participants WHERE trace_id = {trace} AND published = seq AND published > 0)
-"""
-
-
-def quiet_sql(asked: Asked) -> str:
-    """The query for the number of quiet events from one to the other, counted to `MOST_QUIET`."""
-    return (
-        f"SELECT count(*) AS quiet FROM (SELECT id FROM events WHERE trace_id = {asked.trace}"
-        f" AND quiet AND id BETWEEN {asked.first} AND {asked.last} LIMIT {MOST_QUIET}) AS counted"
-    )

@@ -16,29 +16,24 @@ import numpy as np
 import pyarrow as pa
 
 from model.blocks import ids_of
-from model.gaps import Gap, spanned_sql, widened
+from model.gaps import Gap, widened
 from model.jobs import Problem
 from model.ranges import Dot, Mark
-from model.sound import (
-    Asked,
-    Assumed,
-    Client,
-    Late,
-    Misfit,
-    Missed,
-    Missing,
+from model.sound import Assumed, Client, Late, Misfit, Missed, Missing, misfit_of
+from spark_jobs.database import Connection
+from spark_jobs.errors import JobError
+from spark_jobs.ranges import Longs, Ranges
+from spark_jobs.statements import (
+    Question,
     assumed_sql,
     clients_sql,
     late_links_sql,
     late_sql,
-    misfit_of,
     missed_sql,
     missing_sql,
     quiet_sql,
+    spanned_sql,
 )
-from spark_jobs.database import Connection
-from spark_jobs.errors import JobError
-from spark_jobs.ranges import Longs, Ranges
 
 # Participants per statement: SQLite takes a million characters, one participant takes up to 45.
 STATEMENT_ROWS = 4000
@@ -271,12 +266,13 @@ class History:
 
     def gaps(self, trace: int, first_id: int, last_id: int) -> list[Gap]:
         """The gaps in which events between two events may be missing."""
+        asked = Question.between(trace, first_id, last_id)
         rows = self.connection.rows(
             "SELECT id, after_event_id, coalesce(before_event_id, -1) AS before_event_id, since,"
             f' coalesce("until", -1) AS "until", reason,'
             " CASE WHEN suspected THEN 1 ELSE 0 END AS suspected,"
             " CASE WHEN declared THEN 1 ELSE 0 END AS declared FROM gaps"
-            f" WHERE trace_id = {trace} AND {spanned_sql(first_id, last_id)}"
+            f" WHERE trace_id = {trace} AND {spanned_sql(asked)}"
             " ORDER BY after_event_id, id"
         )
         found = [{name: _or_none(value) for name, value in row.items()} for row in rows]
@@ -285,7 +281,7 @@ class History:
 
     def assumed(self, trace: int, first_id: int, last_id: int) -> list[Assumed]:
         """The assumed participants in an answer's span."""
-        query = assumed_sql(Asked.between(trace, first_id, last_id))
+        query = assumed_sql(Question.between(trace, first_id, last_id))
         return [Assumed(**row) for row in self.connection.rows(query)]
 
     def misfit(self, trace: int) -> Misfit | None:
@@ -294,17 +290,17 @@ class History:
 
     def late(self, trace: int, first_id: int, last_id: int) -> Late | None:
         """The links of a span that clocks do not have."""
-        rows = self.connection.rows(late_sql(Asked.between(trace, first_id, last_id)))
+        rows = self.connection.rows(late_sql(Question.between(trace, first_id, last_id)))
         return Late(**rows[0]) if rows else None
 
     def late_links(self, trace: int, first_id: int, last_id: int) -> set[tuple[int, int]]:
         """These links, as (effect, cause), `MOST_LATE` at the most."""
-        rows = self.connection.rows(late_links_sql(Asked.between(trace, first_id, last_id)))
+        rows = self.connection.rows(late_links_sql(Question.between(trace, first_id, last_id)))
         return {(row["effect_id"], row["cause_id"]) for row in rows}
 
     def missing(self, trace: int, first_id: int, last_id: int) -> list[Missing]:
         """The participants in an answer's span that miss what their programs were told."""
-        query = missing_sql(Asked.between(trace, first_id, last_id))
+        query = missing_sql(Question.between(trace, first_id, last_id))
         return [Missing(**row) for row in self.connection.rows(query)]
 
     def missed(self, trace: int, missing: Sequence[Missing]) -> list[Missed]:
@@ -316,7 +312,7 @@ class History:
     def quiet(self, trace: int, first_id: int, last_id: int) -> int:
         """How many events of a span are of quiet traffic, counted up to `MOST_QUIET`."""
         return int(
-            self.connection.rows(quiet_sql(Asked.between(trace, first_id, last_id)))[0]["quiet"]
+            self.connection.rows(quiet_sql(Question.between(trace, first_id, last_id)))[0]["quiet"]
         )
 
     def row_bytes(self, trace: int, first_id: int, last_id: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -10,8 +11,6 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from app.store.events import MAX_ID
 from app.store.subject import Subject, reads
 from model.sound import (
-    PARAMETERS,
-    Asked,
     Assumed,
     Client,
     Doubt,
@@ -20,12 +19,15 @@ from model.sound import (
     Missed,
     Missing,
     Soundness,
+    doubts_of,
+    misfit_of,
+)
+from spark_jobs.statements import (
+    PARAMETERS,
+    Question,
     assumed_sql,
     clients_sql,
-    doubts_of,
-    evidence_sql,
     late_sql,
-    misfit_of,
     missed_sql,
     missing_sql,
     quiet_sql,
@@ -38,6 +40,11 @@ _DOUBTS = (
     missing_sql(PARAMETERS),
 )
 _QUIET = quiet_sql(PARAMETERS)
+_SUMS = ", ".join(
+    f"CAST(coalesce(sum({each.name}), 0) AS BIGINT) AS {each.name}" for each in fields(Evidence)
+)
+# Of the participants that have events.
+_EVIDENCE = f"SELECT {_SUMS} FROM participants WHERE trace_id = :trace"  # noqa: S608  our own words
 
 
 class Doubts(Subject):
@@ -48,24 +55,24 @@ class Doubts(Subject):
         self, connection: AsyncConnection, trace_id: int, a: int, b: int
     ) -> Soundness:
         """That of an answer about the events from one to the other, in either order."""
-        asked = Asked.between(trace_id, a, b)
+        asked = Question.between(trace_id, a, b)
         doubts, [[(count,)]] = await self._doubts(connection, asked, _QUIET)
         return Soundness(doubts, count)
 
     @reads
     async def of_trace(self, connection: AsyncConnection, trace_id: int) -> tuple[Doubt, ...]:
         """The doubts about a whole trace."""
-        doubts, _ = await self._doubts(connection, Asked.between(trace_id, 0, MAX_ID))
+        doubts, _ = await self._doubts(connection, Question.between(trace_id, 0, MAX_ID))
         return doubts
 
     @reads
     async def evidence(self, connection: AsyncConnection, trace_id: int) -> Evidence:
         """What a trace's messages say of their causes, against what its policy says."""
-        [[row]] = await self.database.dialect.rows_of(connection, [evidence_sql(trace_id)], {})
+        [[row]] = await self.database.dialect.rows_of(connection, [_EVIDENCE], {"trace": trace_id})
         return Evidence(*row)
 
     async def _doubts(
-        self, connection: AsyncConnection, asked: Asked, *also: str
+        self, connection: AsyncConnection, asked: Question, *also: str
     ) -> tuple[tuple[Doubt, ...], Sequence[Sequence[Any]]]:
         """The doubts, and what the other statements find."""
         assumed, clients, late, found, *others = await self.database.dialect.rows_of(

@@ -11,15 +11,15 @@ from app.errors import NotFoundError
 from app.store import tables
 from app.store.leases import lock_trace
 from app.store.subject import Subject, reads, writes
-from model.gaps import SPANNED, Gap
-from model.sound import PARAMETERS, Asked
+from model.gaps import Gap
+from spark_jobs.statements import PARAMETERS, Question, spanned_sql
 
 _COLUMNS = [tables.gaps.c[each.name] for each in fields(Gap)]
 _BETWEEN = " ".join(
     (
         'SELECT id, after_event_id, before_event_id, since, "until", reason, suspected, declared',
         "FROM gaps WHERE trace_id = :trace AND",
-        SPANNED.format(first=PARAMETERS.first, last=PARAMETERS.last),
+        spanned_sql(PARAMETERS),
         "ORDER BY after_event_id, id",
     )
 )
@@ -131,7 +131,7 @@ class Gaps(Subject):
         self, connection: AsyncConnection, trace_id: int, a: int, b: int
     ) -> list[Gap]:
         """Gaps in which events between two events may be missing, oldest first."""
-        asked = Asked.between(trace_id, a, b)
+        asked = Question.between(trace_id, a, b)
         rows_of = self.database.dialect.rows_of
         [rows] = await rows_of(connection, [_BETWEEN], asked._asdict())
         return [Gap(*row[:-2], *map(bool, row[-2:])) for row in rows]

@@ -22,9 +22,9 @@ from app.store.searched import (
     searched_keys,
 )
 from app.stored.causality import EventLinks, Link, Path, Step
-from model.sound import PARAMETERS, Asked, late_sql
 from model.ways import MOST_REACHED, MOST_STEPS, Direction
 from model.words import EventType, LinkKind
+from spark_jobs.statements import PARAMETERS, Question, late_sql
 
 # How many events of a conversation one query reads.
 PAGE = 64
@@ -67,7 +67,7 @@ _OF_ONE = (
 )
 
 _LATE = text(late_sql(PARAMETERS)).bindparams(
-    *(bindparam(name, type_=BigInteger) for name in Asked._fields)
+    *(bindparam(name, type_=BigInteger) for name in Question._fields)
 )
 
 
@@ -93,7 +93,7 @@ async def of_event(
 
 async def late_between(connection: AsyncConnection, trace_id: int, a: int, b: int) -> int:
     """How many links lie between two events, in either order, that clocks do not have."""
-    asked = Asked.between(trace_id, a, b)
+    asked = Question.between(trace_id, a, b)
     found = (await connection.execute(_LATE, asked._asdict())).one_or_none()
     return 0 if found is None else int(found.links)
 

@@ -12,7 +12,8 @@ from app.store.filters import within
 from app.store.subject import Subject, reads
 from app.store.times import ids_between
 from app.stored.periods import Period
-from model.gaps import Gap, spanned_sql
+from model.gaps import Gap
+from spark_jobs.statements import Question, spanned_sql
 
 MOST_GAPS = 100
 
@@ -58,7 +59,7 @@ def _overlaps(
     by_clock = and_(true(), *bounds)
     if first is None or last is None:
         return by_clock
-    return or_(by_clock, text(spanned_sql(first, last)))
+    return or_(by_clock, text(spanned_sql(Question.between(0, first, last))))
 
 
 async def _end(

@@ -16,12 +16,12 @@ from app.store import Store
 from app.store.engine import dialect_of
 from app.stored.filters import EventFilter
 from model.event import NOTHING_LARGE, SHOWN
-from model.gaps import spanned_sql
 from model.words import Via
 from spark_jobs.columns import restore, select
 from spark_jobs.database import Database
 from spark_jobs.fields import EVENT_COLUMNS, event_fields, json_texts
 from spark_jobs.following import chain_of
+from spark_jobs.statements import Question, spanned_sql
 from spark_jobs.walking import Ways
 from tests.contract.history import History
 from tests.contract.links import LinkedHistory
@@ -122,7 +122,9 @@ async def test_the_rule_of_gaps_is_the_same_in_the_database(
     async with engine.connect() as connection:
         for a in range(6):
             for b in range(6):
-                query = text(f"SELECT id FROM gaps WHERE {spanned_sql(a, b)}")
+                query = text(
+                    f"SELECT id FROM gaps WHERE {spanned_sql(Question.between(trace_id, a, b))}"
+                )
                 found = {row[0] for row in await connection.execute(query)}
                 assert found == {gap.id for gap in gaps if gap.spanned_by(a, b)}
     await engine.dispose()

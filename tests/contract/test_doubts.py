@@ -11,9 +11,10 @@ from app.store import Store
 from app.store.migrate import connected
 from app.store.tables import events, participants, traces
 from app.tracker import Policy
-from model.sound import MOST_QUIET, Asked, Assumed, Misfit, quiet_sql
+from model.sound import MOST_QUIET, Assumed, Misfit
 from spark_jobs.database import Database
 from spark_jobs.history import History as Jobs
+from spark_jobs.statements import Question, quiet_sql
 from tests.contract.history import History
 
 # A client (user, place, name), and how much one of its participants published and received.
@@ -142,7 +143,7 @@ async def test_quiet_events_are_counted_to_a_bound_from_their_own_index(
                 f" SELECT {values} FROM events e CROSS JOIN n WHERE e.id = 1"
             )
         )
-        query = quiet_sql(Asked(trace.id, 1, 10**9))
+        query = quiet_sql(Question(trace.id, 1, 10**9))
         if connection.dialect.name == "sqlite":
             plan = await connection.execute(text(f"EXPLAIN QUERY PLAN {query}"))
             assert "ix_events_quiet" in str(plan.all())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections.abc import Iterator
 from functools import cache
@@ -35,7 +36,15 @@ MAY_IMPORT = {
     "app.tracker": ("itc", "model"),
     "app.broker": ("app.errors", "app.tracker", "model.texts"),
     "app.stored": ("app.tracker", "itc", "model"),
-    "app.store": ("app.errors", "app.stored", "app.tracker", "itc", "model"),
+    # What Spark asks as well, it asks in Spark's words.
+    "app.store": (
+        "app.errors",
+        "app.stored",
+        "app.tracker",
+        "itc",
+        "model",
+        "spark_jobs.statements",
+    ),
     # Archives are read by the code that wrote them, loaded when one is asked for.
     "app.jobs": (
         "app.children",
@@ -150,6 +159,18 @@ def test_what_may_be_imported_has_rules_of_its_own() -> None:
     """So the rules hold along every chain: each of its steps belongs to one room."""
     allowed = {place for places in MAY_IMPORT.values() for place in places}
     assert {place for place in allowed if not within(place, tuple(MAY_IMPORT))} == set()
+
+
+def test_the_model_says_nothing_in_sql(tree: Tree) -> None:
+    words = re.compile(r"\b(SELECT|FROM|WHERE|JOIN|BETWEEN|IS NULL)\b")
+    wrong = {
+        f"{name}: {node.value}"
+        for name in tree.within("model")
+        for node in ast.walk(ast.parse(tree.files[name].read_text()))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        if words.search(node.value)
+    }
+    assert wrong == set()
 
 
 @pytest.mark.parametrize("room", sorted(NEVER_LOADS))
