@@ -9,11 +9,11 @@ from sqlalchemy import text
 from app.store import Store, hidden
 from app.store.migrate import connected
 from app.stored.hidden import HiddenLink
-from app.stored.participants import Who
 from app.stored.restamps import Rules
 from app.traces.restamping import Restamping
 from app.tracker import Policy
 from model.sound import Evidence, Missed, Soundness, doubts_of
+from model.who import Who
 from model.words import EventType, LinkKind, Way
 from spark_jobs.database import Database
 from spark_jobs.history import History as Jobs
